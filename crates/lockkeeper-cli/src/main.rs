@@ -1,0 +1,2 @@
+//! The command line of lockkeeper.
+fn main() {}

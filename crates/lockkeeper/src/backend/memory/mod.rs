@@ -1,0 +1,130 @@
+//! The memory store: the reference for every other, and the store of tests.
+//!
+//! It lives in one process and is gone with it. Claims expire one by one ([`Expiry::PerClaim`]); tokens count from 1,
+//! and go on counting when an unused name is forgotten.
+//!
+//! [`Expiry::PerClaim`]: crate::store::Expiry::PerClaim
+
+mod layout;
+mod wait;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use self::layout::Lines;
+use crate::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewed,
+    Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+};
+use crate::time::Clock;
+use crate::{LockName, Result};
+
+/// A store in this process's memory. Clones share it.
+#[derive(Clone)]
+pub struct MemoryStore {
+    lines: Arc<Mutex<Lines>>,
+    clock: Clock,
+}
+
+impl MemoryStore {
+    /// An empty store on the machine's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Clock::boot())
+    }
+
+    /// An empty store on another clock, for tests on virtual time. The keepers on it need the same one.
+    pub fn with_clock(clock: Clock) -> Self {
+        Self { lines: Arc::default(), clock }
+    }
+
+    /// A panic while the lock was held cannot have left a line half changed in a way that breaks the rule: each
+    /// operation ends by granting from the front. So poisoning is not passed on.
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("memory:")
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryStore")
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::full()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        Ok(Opened { id: SessionId::random(), ttl: session.ttl })
+    }
+
+    async fn renew(&self, _session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let now = self.clock.now();
+        let mut lines = self.lines();
+        let claims = live.iter().map(|l| lines.renew(l, now)).collect();
+        Ok(Renewed { claims, server_time: None })
+    }
+
+    async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {
+        self.lines().close(session, self.clock.now());
+        Ok(())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.lines().claim(claim, self.clock.now())
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        Ok(self.lines().amend(key, change, self.clock.now()))
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        Ok(self.lines().withdraw(key, tombstone, self.clock.now()))
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        Ok(wait::wait(self, interest, seen, within).await)
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        Ok(self.lines().line(name, self.clock.now()))
+    }
+}
+
+#[async_trait]
+impl Admin for MemoryStore {
+    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
+        Ok(self.lines().names(prefix, limit, self.clock.now()))
+    }
+
+    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+        Ok(self.lines().evict(name, target, how, by, reason, self.clock.now()))
+    }
+
+    async fn request_release(&self, name: &LockName) -> Result<()> {
+        // Holders hear of it as a change of their line.
+        self.lines().touch(name);
+        Ok(())
+    }
+}

@@ -1,0 +1,19 @@
+//! Distributed locks with fencing tokens.
+#![forbid(unsafe_code)]
+
+pub mod backend;
+mod error;
+mod guard;
+mod name;
+mod owner;
+mod random;
+pub mod store;
+pub mod time;
+mod token;
+
+pub use backend::memory::MemoryStore;
+pub use error::{Effect, Error, ErrorKind, Result};
+pub use guard::LostReason;
+pub use name::LockName;
+pub use owner::Owner;
+pub use token::FencingToken;

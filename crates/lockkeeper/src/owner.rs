@@ -1,0 +1,35 @@
+//! The owner of an attempt: what makes a wait for oneself a mistake instead of a hang.
+
+use std::fmt;
+
+use crate::random;
+
+/// An identity that is handed down a call chain.
+///
+/// Threads and tasks say nothing about who holds a lock in an asynchronous program, so ownership is explicit. An
+/// attempt that carries an owner ([`Acquire::owner`](crate::Acquire::owner)) and would wait behind a live guard of
+/// the same owner in this process fails with [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) instead.
+///
+/// ```
+/// use lockkeeper::Owner;
+///
+/// let me = Owner::new();
+/// assert_eq!(me, me.clone());
+/// assert_ne!(me, Owner::new());
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Owner([u8; 16]);
+
+impl Owner {
+    /// A new, random owner.
+    #[allow(clippy::new_without_default, reason = "two owners are never equal, so there is no default one")]
+    pub fn new() -> Self {
+        Self(random::bits128())
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Owner({:08x})", u32::from_le_bytes([self.0[0], self.0[1], self.0[2], self.0[3]]))
+    }
+}

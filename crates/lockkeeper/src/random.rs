@@ -1,0 +1,32 @@
+//! The one source of randomness. Ids authorise a release, so they come from the operating system.
+
+use std::time::Duration;
+
+/// 128 random bits.
+///
+/// Where the operating system refuses to give any (a kernel before its first entropy, a sandbox without the call),
+/// there is no safe way to go on: an id that can be guessed would let a stranger release the lock.
+pub(crate) fn bits128() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    loop {
+        match getrandom::fill(&mut bytes) {
+            Ok(()) => return bytes,
+            // Interrupted or not ready yet: the only errors that Linux gives pass by themselves.
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+}
+
+/// A number below `bound`, or 0 when `bound` is 0. Good for spreading load, not for drawing lots.
+pub(crate) fn below(bound: u64) -> u64 {
+    let bytes = bits128();
+    let mut low = [0; 8];
+    low.copy_from_slice(&bytes[..8]);
+    u64::from_le_bytes(low).checked_rem(bound).unwrap_or(0)
+}
+
+/// `d`, shortened by a random part of up to a fifth, so that many clients do not act in step.
+pub(crate) fn jittered(d: Duration) -> Duration {
+    let fifth = u64::try_from(d.as_nanos() / 5).unwrap_or(u64::MAX);
+    d - Duration::from_nanos(below(fifth + 1).min(fifth))
+}

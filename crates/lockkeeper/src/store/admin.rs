@@ -1,0 +1,54 @@
+//! What an administrator may do: list names, break somebody else's lock.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use super::IdHash;
+use crate::{LockName, Result};
+
+/// The operations of an administrator.
+#[async_trait]
+pub trait Admin: Debug + Send + Sync {
+    /// The names with a live claim that begin with `prefix`, sorted by their bytes, at most `limit`.
+    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>>;
+
+    /// Breaks one claim of this name.
+    ///
+    /// [`Evict::Mark`] refuses its renewals from now on and leaves its life as it is, so that the holder learns of it
+    /// before the lock is free. [`Evict::Now`] removes it at once: the holder may still believe.
+    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted>;
+
+    /// Asks the holders to let go, where they can hear it.
+    async fn request_release(&self, name: &LockName) -> Result<()>;
+}
+
+/// Which claim to break. Listings show both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// The holder with this raw token.
+    Token(u64),
+    /// The claim whose id has this hash.
+    Id(IdHash),
+}
+
+/// How to break it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Evict {
+    /// Refuse its renewals; it ends by itself.
+    Mark,
+    /// Remove it at once. This breaks the promise to the holder.
+    Now,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Evicted {
+    /// The claim was there, and is marked or removed.
+    Done,
+    /// No such claim.
+    Absent,
+}

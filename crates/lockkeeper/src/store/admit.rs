@@ -1,0 +1,196 @@
+//! The rule of admission: who in a line holds the lock.
+//!
+//! > A claim is granted when the weights of all earlier live claims plus its own fit the capacity.
+//!
+//! With S the sum of the weights up to and including a claim, and C the smallest capacity among them, it is granted
+//! iff S ≤ C. Along the line S never falls and C never rises, so the granted claims are a prefix of the line; what is
+//! granted stays granted when others leave or join behind; the first claim is always granted; and tokens that are
+//! taken in the order of the line never go back.
+
+/// One live claim, as the rule sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What it takes: [`MAX`](super::MAX) for a mutex or a writer, 1 for a reader, k for k permits.
+    pub weight: u32,
+    /// What there is, as this claim says.
+    pub capacity: u32,
+    /// Whether the store has granted it. A grant is sticky: the rule never takes it back.
+    pub granted: bool,
+}
+
+/// The rule, fed with the live claims of a line from the front.
+///
+/// ```
+/// use lockkeeper::store::admit::{Admission, Standing};
+///
+/// let reader = Standing { weight: 1, capacity: u32::MAX, granted: false };
+/// let writer = Standing { weight: u32::MAX, ..reader };
+///
+/// let mut line = Admission::new();
+/// assert!(line.admit(reader));
+/// assert!(line.admit(reader));
+/// assert!(!line.admit(writer)); // waits for both readers,
+/// assert!(!line.admit(reader)); // and nobody overtakes it
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Admission {
+    sum: u64,
+    capacity: u32,
+    closed: bool,
+}
+
+impl Admission {
+    /// The front of a line.
+    pub fn new() -> Self {
+        Self { sum: 0, capacity: u32::MAX, closed: false }
+    }
+
+    /// Whether the next claim holds the lock. After the first `false` nobody behind is admitted, so a store stops
+    /// walking there: the cost is O(holders), never O(waiters).
+    pub fn admit(&mut self, next: Standing) -> bool {
+        self.sum += u64::from(next.weight);
+        self.capacity = self.capacity.min(next.capacity);
+        if next.granted {
+            return true;
+        }
+        self.closed |= self.sum > u64::from(self.capacity);
+        !self.closed
+    }
+
+    /// Whether a walk can stop: nobody further back is admitted, but for claims that were granted before.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How many claims at the front of `line` hold the lock.
+pub fn admitted(line: impl IntoIterator<Item = Standing>) -> usize {
+    let mut rule = Admission::new();
+    line.into_iter().take_while(|claim| rule.admit(*claim)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn standing(weight: u32, capacity: u32) -> Standing {
+        Standing { weight, capacity, granted: false }
+    }
+
+    /// Lines of claims that agree on nothing but that a weight fits its own capacity.
+    fn lines() -> impl Strategy<Value = Vec<Standing>> {
+        let claim = prop_oneof![
+            (1..6_u32).prop_flat_map(|capacity| (1..=capacity).prop_map(move |weight| standing(weight, capacity))),
+            Just(standing(u32::MAX, u32::MAX)),
+            Just(standing(1, u32::MAX)),
+        ];
+        prop::collection::vec(claim, 0..9)
+    }
+
+    /// The rule as it is said, without the walk: each claim by itself.
+    fn granted_by_definition(line: &[Standing], i: usize) -> bool {
+        let up_to = &line[..=i];
+        let sum: u64 = up_to.iter().map(|c| u64::from(c.weight)).sum();
+        up_to.iter().all(|c| sum <= u64::from(c.capacity))
+    }
+
+    fn grant(line: &[Standing]) -> Vec<Standing> {
+        let holders = admitted(line.iter().copied());
+        line.iter().enumerate().map(|(i, c)| Standing { granted: i < holders, ..*c }).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_walk_is_the_definition_and_the_granted_are_a_prefix(line in lines()) {
+            let holders = admitted(line.iter().copied());
+            for i in 0..line.len() {
+                prop_assert_eq!(i < holders, granted_by_definition(&line, i));
+            }
+            prop_assert!(line.is_empty() || holders > 0, "the first is always granted");
+        }
+
+        #[test]
+        fn the_granted_fit_everybodys_capacity(line in lines()) {
+            let held = &line[..admitted(line.iter().copied())];
+            let sum: u64 = held.iter().map(|c| u64::from(c.weight)).sum();
+            prop_assert!(held.iter().all(|c| sum <= u64::from(c.capacity)));
+        }
+
+        #[test]
+        fn what_is_granted_stays_granted_when_others_leave_or_join(
+            line in lines(), joiners in lines(), leave in prop::collection::vec(any::<bool>(), 9)
+        ) {
+            let before = grant(&line);
+            let mut after: Vec<_> = before.iter().zip(&leave).filter(|(_, gone)| !**gone).map(|(c, _)| *c).collect();
+            let left = after.len();
+            after.extend(joiners);
+            let holders = admitted(after.iter().copied());
+            prop_assert!(after.iter().take(left).enumerate().all(|(i, c)| !c.granted || i < holders));
+            // Sticky or recomputed from nothing: the same holders, so a store may do either.
+            let afresh = after.iter().map(|c| Standing { granted: false, ..*c });
+            prop_assert_eq!(holders, admitted(afresh));
+        }
+
+        #[test]
+        fn a_grant_outlives_a_claim_that_appears_ahead_of_it(line in lines(), ahead in lines()) {
+            let mut all = ahead;
+            let inserted = all.len();
+            all.extend(grant(&line));
+            let mut rule = Admission::new();
+            for (i, claim) in all.iter().enumerate() {
+                let admitted = rule.admit(*claim);
+                prop_assert!(admitted || !claim.granted, "claim {} of {:?} (from {})", i, all, inserted);
+            }
+        }
+
+        #[test]
+        fn the_cost_is_the_number_of_holders(holders in 0..50_u32, waiters in 0..10_000_usize) {
+            let walked = Cell::new(0_usize);
+            let readers = (0..holders).map(|_| standing(1, u32::MAX));
+            let line = readers.chain(std::iter::repeat_n(standing(u32::MAX, u32::MAX), waiters));
+            let counted = line.inspect(|_| walked.set(walked.get() + 1));
+            admitted(counted);
+            prop_assert!(walked.get() <= holders as usize + 2);
+        }
+    }
+
+    #[test]
+    fn every_short_line_of_mixed_capacities_keeps_exclusion_when_claims_leave() {
+        let mut lines = 0;
+        each_line(4, &[1, 2, 4], &mut Vec::new(), &mut |line| {
+            lines += 1;
+            let before = grant(line);
+            for keep in 0..1_u32 << line.len() {
+                let kept: Vec<_> = (0..line.len()).filter(|i| keep >> i & 1 == 1).map(|i| before[i]).collect();
+                let held = &kept[..admitted(kept.iter().copied())];
+                let sum: u64 = held.iter().map(|c| u64::from(c.weight)).sum();
+                assert!(held.iter().all(|c| sum <= u64::from(c.capacity)), "{kept:?}");
+            }
+        });
+        assert_eq!(lines, 1 + 7 + 49 + 343 + 2401);
+    }
+
+    fn each_line(len: usize, capacities: &[u32], line: &mut Vec<Standing>, f: &mut impl FnMut(&[Standing])) {
+        f(line);
+        if line.len() == len {
+            return;
+        }
+        for &capacity in capacities {
+            for weight in 1..=capacity {
+                line.push(standing(weight, capacity));
+                each_line(len, capacities, line, f);
+                line.pop();
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a store can do, as data: kinds of locks, tables in the documentation and contract tests are chosen by it.
+
+use std::time::Duration;
+
+/// Which claims may share a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Admission {
+    /// One holder.
+    Exclusive,
+    /// Readers together, writers alone.
+    ReadWrite,
+    /// Any weights and capacities.
+    Weighted,
+}
+
+/// What the tokens of a store are worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Fencing {
+    /// Other clients of this layout take no tokens; only ours do.
+    None,
+    /// Tokens rise until an asynchronous failover loses the store's last writes.
+    UntilFailover,
+    /// Tokens rise for as long as the store's data is kept.
+    Durable,
+}
+
+/// How a waiter learns that it can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wakes {
+    /// The store tells it.
+    Push,
+    /// It asks from time to time.
+    Poll,
+}
+
+/// What a claim's life hangs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// Each claim expires by itself, and its own requests renew it.
+    PerClaim,
+    /// Claims live as long as their session. A claim's request renews nothing; an acknowledged `renew` does.
+    Session {
+        /// How many acknowledged renewals back the proof of life lies: 0 the last one, 1 the last but one.
+        proof_lag: u8,
+        /// Whether another connection can go on with the session.
+        resumable: bool,
+    },
+}
+
+/// What a store can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Which claims may share a line.
+    pub admission: Admission,
+    /// What its tokens are worth.
+    pub fencing: Fencing,
+    /// Whether it keeps a line; without one every lock is unfair.
+    pub queue: bool,
+    /// How waiters wake up.
+    pub wake: Wakes,
+    /// What a claim's life hangs on.
+    pub expiry: Expiry,
+    /// The shortest ttl.
+    pub ttl_min: Duration,
+    /// The longest ttl.
+    pub ttl_max: Duration,
+    /// The longest lock-delay.
+    pub lock_delay_max: Duration,
+    /// Whether a live claim can be changed: downgrade, proclaim.
+    pub amend: bool,
+    /// The longest line that it bears.
+    pub max_waiters: u32,
+}
+
+impl Capabilities {
+    /// The strongest store: everything, from 100 ms to a year. An implementer starts from it and takes away.
+    pub fn full() -> Self {
+        Self {
+            admission: Admission::Weighted,
+            fencing: Fencing::Durable,
+            queue: true,
+            wake: Wakes::Push,
+            expiry: Expiry::PerClaim,
+            ttl_min: Duration::from_millis(100),
+            ttl_max: Duration::from_secs(365 * 24 * 3600),
+            lock_delay_max: Duration::from_secs(24 * 3600),
+            amend: true,
+            max_waiters: 100_000,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The contract between lockkeeper and a store. Written for people who implement one; users of locks never call it.
+//!
+//! A lock is a *line* of weighted claims ([`admit`] is the rule). A store keeps the lines, and knows two things about
+//! each claim: whether it is live, and whether it was granted. All kinds of locks, waiting, renewing, deadlines and
+//! cleaning up are built once, on top of the ten methods of [`Store`].
+
+mod admin;
+pub mod admit;
+mod capability;
+mod claim;
+mod line;
+pub mod refusal;
+
+use std::fmt::{Debug, Display};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use self::admin::{Admin, Evict, Evicted, Target};
+pub use self::capability::{Admission, Capabilities, Expiry, Fencing, Wakes};
+pub use self::claim::{
+    Amend, Amended, Broken, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, Meta, Opened, Renewal, Renewed,
+    Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
+};
+pub use self::line::{Entry, Interest, Line};
+use crate::{LockName, Result};
+
+/// The weight, and the capacity, of an exclusive claim.
+pub const MAX: u32 = u32::MAX;
+
+/// How long a tombstone stands at least.
+pub const TOMBSTONE_MIN: Duration = Duration::from_secs(60);
+
+/// A system that keeps lines of claims.
+///
+/// `Display` is the store's address without secrets, as errors show it (`redis://10.0.0.5:6379`). `Debug` shows no
+/// secrets either.
+///
+/// # What every method MUST hold to
+/// - **Idempotent.** The same request may arrive twice, late, or after a later one of the same id. None of these may
+///   grant anything that was withdrawn, nor withdraw anything but the id that is named.
+/// - **In order.** A request takes its place in the client's order at the *first poll* of its future. The requests of
+///   one client are processed in that order; those of different clients in any.
+/// - **Not cancelled half-way.** The engine polls what changes something to its end. A store may rely on it, and MUST
+///   itself bound the time a call takes (a lost connection is an answer).
+/// - **The store's own clock** decides that a claim has expired. A client never sends a time of day.
+/// - **Errors say what they know.** [`Effect::None`](crate::Effect) only if the request cannot have been processed.
+///   [`ErrorKind::Unavailable`](crate::ErrorKind) is for a store that did not answer, never for a busy lock. The
+///   engine adds the name of the lock and of the store.
+///
+/// # Two lifetimes
+/// A claim that waits lives on its `wait_ttl` (at most 5 s), so that a dead waiter at the head costs seconds. A
+/// granted one lives on `ttl + lock_delay`, counted from the last claim or renewal of it that the store processed; the
+/// holder believes in `ttl` only. A grant that the store *pushes* gives no new time: the claim stays on the life that
+/// it has until its own next request.
+#[async_trait]
+pub trait Store: Debug + Display + Send + Sync + 'static {
+    /// What this store can do. Never changes once the store was opened, and does no I/O.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The operations of an administrator, where the store has them.
+    fn admin(&self) -> Option<&dyn Admin>;
+
+    /// Begins a session: what the claims of one client with one ttl live and die with, where the store works so.
+    ///
+    /// Returns the ttl that the store grants, which may be longer or shorter than the one asked for.
+    ///
+    /// # Errors
+    /// `Unsupported` when a duration is out of the store's range, naming the range.
+    async fn open(&self, session: &SessionSpec) -> Result<Opened>;
+
+    /// Renews the session and exactly the claims in `live`, and answers for each, in the order of `live`.
+    ///
+    /// - A claim that stands granted is `Held`, and its life starts anew at ttl + lock_delay.
+    /// - A claim that waits is `Queued`, and its life starts anew at wait_ttl; if it has become admissible it MAY be
+    ///   granted by this very request.
+    /// - A claim that is not there, or is marked as broken, is `Lost`. `renew` MUST NOT create or revive one.
+    /// - A claim whose state is [`LiveState::InFlight`] and that is not there is `Unknown`: it may still arrive.
+    /// - The answer describes the claim *as it was when the request was processed*. A healthy session proves nothing
+    ///   about a claim.
+    ///
+    /// Claims of the session that are not in `live` are leftovers of lost replies; a store whose claims live as long
+    /// as the session MUST remove them when it knows that no request of them is under way.
+    ///
+    /// # Errors
+    /// `SessionLost` when the session is gone, and all its claims with it. Any other error proves nothing.
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed>;
+
+    /// Ends the session, and withdraws every claim of it, those in `live` and any other. Idempotent.
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()>;
+
+    /// Puts a claim into the line of its name, or tells how it stands.
+    ///
+    /// In this order:
+    /// 1. An unknown session: `SessionLost`, on stores whose claims belong to sessions.
+    /// 2. A tombstoned id: `Gone`.
+    /// 3. Dead claims at the front of the line are removed, and the claims that become admissible by it are granted
+    ///    and woken, whatever this request's own outcome is.
+    /// 4. A known id: its state, **and its life starts anew**. A grant is sticky: never from granted back to queued.
+    /// 5. `resend` and not known: the id is tombstoned in the same step, and the answer is `Gone`.
+    /// 6. A live claim of another capacity: `Mismatch`. A live claim of a higher epoch: `Mismatch`.
+    /// 7. `replaces` names the caller's own claim: if that is the only live claim, the new one takes its place with a
+    ///    new token, atomically; if not, `Busy`, and the old one stays.
+    /// 8. The rule admits it: `Granted`, with a token higher than every earlier one of this name.
+    /// 9. `queue`: it joins the end of the line (`Queued`), unless `max_waiters` are waiting (`QueueFull`).
+    /// 10. Otherwise `Busy`, and no trace of it is left.
+    async fn claim(&self, claim: &Claim) -> Result<Verdict>;
+
+    /// Changes a live claim of the caller in place: lowers its weight to that of a reader (and wakes those who become
+    /// admissible), or replaces what it shows.
+    ///
+    /// [`Amended::NotLive`] when the claim is not there, has expired, or is not granted and the change is `Shared`.
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended>;
+
+    /// Removes exactly this id, granted or waiting, and wakes those who become admissible. Idempotent.
+    ///
+    /// With a `tombstone` the id stays known as gone for that long, so that a late copy of its claim is answered
+    /// `Gone`; the engine gives one when the outcome of a claim was ever unknown.
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal>;
+
+    /// Waits until looking again is worth while, for at most `within`. It changes nothing, and may be dropped.
+    ///
+    /// - [`Interest::Claim`]: `Granted` once the claim stands granted; `Changed` when it is not there any more, when
+    ///   those ahead of it may be dead, or when the store lost sight of it (a lost subscription).
+    /// - [`Interest::Name`]: `Changed` as soon as the line is not at `seen` any more.
+    ///
+    /// A wake-up is a hint: the truth is the next `claim` or `line`. A lost one costs time, never correctness.
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake>;
+
+    /// The line as it stands: live claims only, in order. Changes nothing.
+    async fn line(&self, name: &LockName) -> Result<Line>;
+}

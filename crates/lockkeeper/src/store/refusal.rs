@@ -1,0 +1,25 @@
+//! What every store says when it refuses a claim at the door: one wording, whichever store it is.
+
+use crate::{Error, ErrorKind};
+
+/// Somebody uses the lock with another capacity.
+pub fn capacity(stored: u32, asked: u32) -> Error {
+    let say = |capacity: u32| match capacity {
+        super::MAX => "a mutex or read-write lock".to_owned(),
+        permits => format!("a semaphore of {permits}"),
+    };
+    Error::new(ErrorKind::Mismatch, format!("others use it as {}, this is {}", say(stored), say(asked)))
+        .with_remedy("the same kind and number of permits everywhere, or again when the others have left")
+}
+
+/// Somebody has a higher epoch.
+pub fn epoch(stored: u16, own: u16) -> Error {
+    Error::new(ErrorKind::Mismatch, format!("others use epoch {stored}, this keeper uses {own}"))
+        .with_remedy(format!("epoch={stored} here too"))
+}
+
+/// The line is full.
+pub fn queue_full(max_waiters: u32) -> Error {
+    Error::new(ErrorKind::QueueFull, format!("{max_waiters} are waiting already"))
+        .with_remedy("again later, or a higher max-waiters")
+}
