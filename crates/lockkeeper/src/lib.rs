@@ -4,6 +4,7 @@
 pub mod backend;
 pub mod duration;
 mod error;
+pub mod fence;
 mod guard;
 mod name;
 mod owner;

@@ -1,0 +1,162 @@
+//! The gates: the rule behind a mutex, for one lock and for many.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Marks, Stale, StaleReason};
+use crate::{LockName, Sequencer};
+
+/// The check of one resource, which one lock protects.
+///
+/// Call [`admit`](Self::admit) first thing in every access, and do the access while no newer one can have passed: a
+/// gate that is asked before the resource's own mutex is taken can be overtaken in between.
+#[derive(Debug)]
+pub struct FenceGate {
+    name: LockName,
+    marks: Mutex<Marks>,
+}
+
+impl FenceGate {
+    /// A gate that has seen nothing, for the resource that this lock protects.
+    pub fn new(name: LockName) -> Self {
+        Self::with_marks(name, Marks::default())
+    }
+
+    /// A gate that goes on from what was kept.
+    pub fn with_marks(name: LockName, marks: Marks) -> Self {
+        Self { name, marks: Mutex::new(marks) }
+    }
+
+    /// Lets an access pass, and shuts out what is older and conflicts with it.
+    ///
+    /// # Errors
+    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer is of another lock, or when it is
+    /// of permits. The access must not happen then.
+    pub fn admit(&self, sequencer: &Sequencer) -> Result<(), Stale> {
+        let verdict = if sequencer.name() == &self.name {
+            lock(&self.marks).admit(sequencer.mode(), sequencer.token())
+        } else {
+            Err(StaleReason::OtherLock { expected: self.name.clone() })
+        };
+        verdict.map_err(|reason| Stale::new(sequencer.clone(), reason))
+    }
+
+    /// What it has seen, to be kept with the data.
+    pub fn marks(&self) -> Marks {
+        *lock(&self.marks)
+    }
+}
+
+/// The check of many resources, each of which the lock of its own name protects.
+///
+/// It keeps some bytes for every name that it has seen, and forgets none by itself: a name that was forgotten would
+/// let an old holder in.
+///
+/// ```
+/// use lockkeeper::Sequencer;
+/// use lockkeeper::fence::KeyedFenceGate;
+///
+/// let gate = KeyedFenceGate::new();
+/// gate.admit(&"lk1.x.9.stock%2F1".parse::<Sequencer>()?)?;
+/// gate.admit(&"lk1.x.3.stock%2F2".parse::<Sequencer>()?)?; // another lock, another count
+/// assert!(gate.admit(&"lk1.x.8.stock%2F1".parse::<Sequencer>()?).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct KeyedFenceGate {
+    marks: Mutex<HashMap<LockName, Marks>>,
+}
+
+impl KeyedFenceGate {
+    /// A gate that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets an access to the resource of the sequencer's lock pass, and shuts out what is older and conflicts with it.
+    /// Which resource that is, the caller has to compare.
+    ///
+    /// # Errors
+    /// [`Stale`] when a newer access that conflicts has passed, or when the sequencer is of permits. The access must
+    /// not happen then.
+    pub fn admit(&self, sequencer: &Sequencer) -> Result<(), Stale> {
+        let mut all = lock(&self.marks);
+        let mut marks = all.get(sequencer.name()).copied().unwrap_or_default();
+        marks.admit(sequencer.mode(), sequencer.token()).map_err(|reason| Stale::new(sequencer.clone(), reason))?;
+        all.insert(sequencer.name().clone(), marks);
+        Ok(())
+    }
+
+    /// What it has seen of one lock.
+    pub fn marks(&self, name: &LockName) -> Marks {
+        lock(&self.marks).get(name).copied().unwrap_or_default()
+    }
+
+    /// Forgets a lock whose resource is gone for good.
+    pub fn forget(&self, name: &LockName) {
+        lock(&self.marks).remove(name);
+    }
+}
+
+/// Marks change in one assignment after the decision, so a panic elsewhere cannot leave them half changed.
+fn lock<T>(marks: &Mutex<T>) -> MutexGuard<'_, T> {
+    marks.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sequencer(text: &str) -> Sequencer {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_paused_holder_is_refused_and_told_why() {
+        let gate = FenceGate::new("stock/42".parse().unwrap());
+        let (a, b) = (sequencer("lk1.x.33.stock%2F42"), sequencer("lk1.x.34.stock%2F42"));
+        for holder in [&a, &b, &b] {
+            gate.admit(holder).unwrap();
+        }
+        let stale = gate.admit(&a).unwrap_err();
+        assert_eq!(stale.reason(), &StaleReason::Older { seen: b.token() });
+        assert_eq!(
+            stale.to_string(),
+            "lk1.x.33.stock%2F42 is stale: the resource has seen token 34. \
+             Try: stop working on what the lock protects, and acquire it again"
+        );
+    }
+
+    #[test]
+    fn a_token_of_another_lock_neither_passes_nor_counts() {
+        let gate = FenceGate::new("a".parse().unwrap());
+        let stale = gate.admit(&sequencer("lk1.x.99.b")).unwrap_err();
+        assert!(stale.to_string().starts_with("lk1.x.99.b is of another lock: this resource is protected by \"a\""));
+        assert_eq!(gate.marks(), Marks::default());
+    }
+
+    #[test]
+    fn permits_have_no_gate() {
+        let text = KeyedFenceGate::new().admit(&sequencer("lk1.p1.5.a")).unwrap_err().to_string();
+        assert!(text.starts_with("lk1.p1.5.a cannot be checked by a gate: permits"), "{text}");
+    }
+
+    #[test]
+    fn a_gate_goes_on_from_what_was_kept() {
+        let gate = FenceGate::new("a".parse().unwrap());
+        gate.admit(&sequencer("lk1.s.7.a")).unwrap();
+        let restarted = FenceGate::with_marks("a".parse().unwrap(), gate.marks());
+        assert!(restarted.admit(&sequencer("lk1.x.6.a")).is_err());
+    }
+
+    #[test]
+    fn locks_are_told_apart_and_can_be_forgotten() {
+        let gate = KeyedFenceGate::new();
+        gate.admit(&sequencer("lk1.x.9.a")).unwrap();
+        gate.admit(&sequencer("lk1.x.3.b")).unwrap();
+        assert!(gate.admit(&sequencer("lk1.x.8.a")).is_err());
+        gate.forget(&"a".parse().unwrap());
+        assert_eq!(gate.marks(&"a".parse().unwrap()), Marks::default());
+        assert!(gate.marks(&"b".parse().unwrap()).any.is_some());
+    }
+}

@@ -1,0 +1,49 @@
+//! The resource's side of the lock: the check that stops a holder who does not know yet that it is one no more.
+//!
+//! No lock can stop a request that was already sent. A holder is paused (a long garbage collection, a suspended
+//! machine, a slow disk), its lease ends, somebody else gets the lock, and then the first one goes on:
+//!
+//! ```text
+//!   A   lock, token 33 ──── paused ──────────────────────── write(33) ──▶ refused
+//!   B                          lock, token 34 ── write(34) ──▶ done
+//!   resource                                     has seen 34
+//! ```
+//!
+//! The resource sees the difference, since tokens rise with every grant of a lock. It keeps the highest ones that it
+//! has seen, and refuses what is older. Two rules make it work:
+//!
+//! - **Every access carries the token, reads too.** The first access with a token shuts out all older holders. If
+//!   only writes are checked, an old holder's write still gets in between a new holder's read and its write.
+//! - **The mode is the claim's, not the operation's**: the holder of a mutex that only reads is exclusive all the
+//!   same.
+//!
+//! A [`FenceGate`] is this check for a resource that lives in one process; a [`KeyedFenceGate`] is many of them.
+//! [`Marks`] is the rule alone, to be kept wherever the data is. A gate in memory forgets when its process ends, and
+//! so lets an old holder in once more: a resource that outlives its process keeps the marks with the data, in the
+//! same transaction.
+//!
+//! ```
+//! use lockkeeper::Sequencer;
+//! use lockkeeper::fence::FenceGate;
+//!
+//! // What A and B got with the lock, and send along with every request.
+//! let a: Sequencer = "lk1.x.33.stock%2F42".parse()?;
+//! let b: Sequencer = "lk1.x.34.stock%2F42".parse()?;
+//!
+//! let gate = FenceGate::new("stock/42".parse()?);
+//! assert!(gate.admit(&a).is_ok());
+//! // A is stopped, its lease ends, B takes over.
+//! assert!(gate.admit(&b).is_ok());
+//! // A goes on, and its write is refused.
+//! let stale = gate.admit(&a).unwrap_err();
+//! assert_eq!(stale.refused(), &a);
+//! # Ok::<(), lockkeeper::Error>(())
+//! ```
+
+mod gate;
+mod marks;
+mod stale;
+
+pub use self::gate::{FenceGate, KeyedFenceGate};
+pub use self::marks::Marks;
+pub use self::stale::{Stale, StaleReason};
