@@ -14,6 +14,7 @@ mod sequencer;
 pub mod store;
 pub mod time;
 mod token;
+pub mod url;
 
 pub use backend::memory::MemoryStore;
 pub use error::{Effect, Error, ErrorKind, Result};

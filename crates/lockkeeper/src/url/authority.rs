@@ -1,0 +1,65 @@
+//! The part that may hold a password: `[user[:pw]@]host[:port][,host[:port]…]`. No error repeats any of it.
+
+use std::net::Ipv6Addr;
+
+use super::parse::decode;
+use super::{Host, StoreUrl};
+use crate::{Error, Result, Secret};
+
+pub(super) fn read(authority: &str, url: &mut StoreUrl) -> Result<()> {
+    let hosts = match authority.split_once('@') {
+        None => authority,
+        Some((_, hosts)) if hosts.contains('@') => {
+            // Either may be meant: a password with an @, or credentials for each of several hosts.
+            return Err(Error::invalid("the URL of the store has more than one @")
+                .with_remedy("%40 for an @ in the user or the password; all hosts share these two"));
+        }
+        Some((credentials, hosts)) => {
+            let (user, password) = match credentials.split_once(':') {
+                Some((user, password)) => (user, Some(password)),
+                None => (credentials, None),
+            };
+            url.user = Some(decode(user, "the user")?.into_owned()).filter(|user| !user.is_empty());
+            let password = decode(password.unwrap_or_default(), "the password")?;
+            url.password = Some(Secret::new(password)).filter(|password| !password.is_empty());
+            hosts
+        }
+    };
+    url.hosts = hosts.split(',').enumerate().map(|(i, text)| host(text, i + 1)).collect::<Result<_>>()?;
+    Ok(())
+}
+
+/// A host is named by its place in the list: what could not be read may be a password without its `@`.
+fn host(text: &str, place: usize) -> Result<Host> {
+    let invalid = |problem: &str| Error::invalid(format!("host {place} of the store's URL {problem}"));
+    let (name, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        Some(Some((address, after))) if address.parse::<Ipv6Addr>().is_ok() => {
+            let port = if after.is_empty() { None } else { after.strip_prefix(':').or(Some("")) };
+            (address, port)
+        }
+        Some(_) => return Err(invalid("is not an IPv6 address in brackets")),
+        None => match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return Err(invalid("has more than one colon").with_remedy("[…] around an IPv6 address"));
+            }
+            Some((name, port)) => (name, Some(port)),
+            None => (text, None),
+        },
+    };
+    if name.is_empty() {
+        return Err(invalid("is empty").with_remedy("localhost, or what the store's host is called"));
+    }
+    if !name.chars().all(|c| c.is_alphanumeric() || ".-_:".contains(c)) {
+        return Err(invalid("contains a character that no name of a host has"));
+    }
+    let port = match port {
+        None => None,
+        Some(digits) => Some(read_port(digits).ok_or_else(|| invalid("has a port that is not a number in 1..=65535"))?),
+    };
+    Ok(Host { name: name.to_owned(), port })
+}
+
+fn read_port(digits: &str) -> Option<u16> {
+    let only_digits = digits.bytes().all(|b| b.is_ascii_digit());
+    digits.parse().ok().filter(|&port| only_digits && port != 0)
+}

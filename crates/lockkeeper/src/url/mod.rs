@@ -1,0 +1,151 @@
+//! The URL of a store: `scheme://[user[:pw]@]host[:port][,host[:port]…][/path][?k=v&…]`, `memory:` and `file:PATH`.
+//!
+//! This is a parser of our own for two reasons. A store may have several hosts in one authority, which general URL
+//! parsers refuse. And a password must not come out again: here it is a [`Secret`] from the moment it is read, what
+//! prints a URL never has it in its hands, and no error repeats a piece of an authority that could not be read.
+//!
+//! IPv6 addresses stand in brackets. User, password, path and parameters may be %-encoded, and in a user or a
+//! password `:`, `/`, `?`, `#` and `@` must be. All URLs take these parameters:
+//!
+//! | parameter | value | default |
+//! |---|---|---|
+//! | `prefix=` | text put before every name | none |
+//! | `epoch=` | 0 to 511, raised after a restore or a move | 0 |
+//! | `ttl=` | a [duration](crate::duration) above 0 | 30 s |
+//! | `max-waiters=` | how many may wait in one line | 1000 |
+//! | `unsafe=` | names of preconditions to go without, separated by commas | none |
+//!
+//! ```
+//! use lockkeeper::url::StoreUrl;
+//!
+//! let url: StoreUrl = "redis://app:hunter2@a:7000,b/0?prefix=billing/&ttl=20s".parse()?;
+//! assert_eq!(url.hosts[0].port, Some(7000));
+//! assert_eq!(url.common.prefix.as_deref(), Some("billing/"));
+//! assert_eq!(url.to_string(), "redis://app:***@a:7000,b/0?prefix=billing/&ttl=20s");
+//! # Ok::<(), lockkeeper::Error>(())
+//! ```
+
+mod authority;
+mod params;
+mod parse;
+mod scheme;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+pub use self::scheme::nearest;
+use crate::{Error, Result, Secret};
+
+/// Where a store is and how to get in, as a URL says it.
+///
+/// Neither `Display` nor `Debug` shows a password or a parameter that looks like one: they show `***`.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct StoreUrl {
+    /// What kind of store, in lower case: `memory`, `file`, `redis`, …
+    pub scheme: &'static str,
+    /// The user, decoded.
+    pub user: Option<String>,
+    /// The password, decoded.
+    pub password: Option<Secret>,
+    /// The hosts, in the order given; none for `memory:` and `file:`.
+    pub hosts: Vec<Host>,
+    /// The path, decoded: with its leading `/` behind hosts, empty when there is none. Of `file:` the path of the file,
+    /// relative to the working directory unless it is absolute.
+    pub path: String,
+    /// The parameters that every URL takes.
+    pub common: CommonParams,
+    /// The parameters of this scheme, decoded.
+    pub params: BTreeMap<String, String>,
+}
+
+/// One host of a URL.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Host {
+    /// A name or an address; an IPv6 address without its brackets.
+    pub name: String,
+    /// The port, where one is given.
+    pub port: Option<u16>,
+}
+
+/// The parameters that every URL takes; `None` or empty where one is not given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CommonParams {
+    /// Put before every name.
+    pub prefix: Option<String>,
+    /// The epoch of the tokens, 0 to 511.
+    pub epoch: Option<u16>,
+    /// How long a lock outlives its last renewal.
+    pub ttl: Option<Duration>,
+    /// How many may wait in one line.
+    pub max_waiters: Option<u32>,
+    /// The preconditions to go without.
+    pub unsafe_checks: Vec<String>,
+}
+
+impl StoreUrl {
+    /// Reads a URL of any scheme that lockkeeper knows or will know; [`available`](Self::available) tells whether this
+    /// build has its store.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats nothing of the part that may hold a password.
+    pub fn parse(text: &str) -> Result<Self> {
+        parse::parse(text, std::env::var("HOME").ok().as_deref())
+    }
+
+    /// Whether this build has the store.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), with the cargo feature that it needs, or saying that this
+    /// version of lockkeeper does not have it.
+    pub fn available(&self) -> Result<()> {
+        scheme::available(self.scheme)
+    }
+
+    /// Whether it carries a password, or a parameter that looks like one. Such a URL does not belong on a command line,
+    /// where every user of the machine can read it.
+    pub fn has_password(&self) -> bool {
+        self.password.is_some() || self.params.keys().any(|key| params::is_secret(key))
+    }
+}
+
+impl FromStr for StoreUrl {
+    type Err = Error;
+
+    /// # Errors
+    /// As [`StoreUrl::parse`].
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write::url(self, f)
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({self})")
+    }
+}
+
+impl fmt::Display for Host {
+    /// `name:port`, with an IPv6 address in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.name.contains(':'), self.port) {
+            (true, Some(port)) => write!(f, "[{}]:{port}", self.name),
+            (true, None) => write!(f, "[{}]", self.name),
+            (false, Some(port)) => write!(f, "{}:{port}", self.name),
+            (false, None) => f.write_str(&self.name),
+        }
+    }
+}

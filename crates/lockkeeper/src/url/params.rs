@@ -1,0 +1,90 @@
+//! The parameters behind the `?`.
+
+use std::collections::HashSet;
+
+use super::parse::decode;
+use super::scheme::{self, nearest};
+use super::{CommonParams, StoreUrl};
+use crate::duration::parse_duration;
+use crate::{Error, FencingToken, LockName, Result};
+
+/// The names of the common parameters.
+const COMMON: [&str; 5] = ["prefix", "epoch", "ttl", "max-waiters", "unsafe"];
+
+/// Whether the value of a parameter is kept out of sight, as its name suggests.
+pub(super) fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["pass", "pwd", "secret", "token", "auth", "credential"].iter().any(|word| key.contains(word))
+}
+
+pub(super) fn read(query: &str, url: &mut StoreUrl) -> Result<()> {
+    let mut seen = HashSet::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(Error::invalid("a parameter of the store's URL has no value").with_remedy("NAME=VALUE"));
+        };
+        let key = decode(key, "the name of a parameter")?;
+        let value = decode(value, "the value of a parameter")?;
+        if COMMON.contains(&&*key) {
+            common(&key, &value, &mut url.common)?;
+        } else {
+            known(&key, url.scheme)?;
+            url.params.insert(key.to_string(), value.into_owned());
+        }
+        if !seen.insert(key.to_string()) {
+            return Err(Error::invalid(format!("{} is given twice in the store's URL", shown(&key))));
+        }
+    }
+    Ok(())
+}
+
+fn known(key: &str, scheme: &str) -> Result<()> {
+    let Some(own) = scheme::own_params(scheme) else { return Ok(()) };
+    if own.contains(&key) {
+        return Ok(());
+    }
+    let valid = || COMMON.iter().chain(own).copied();
+    let remedy = match nearest(key, valid()) {
+        Some(meant) => format!("{meant}="),
+        None => format!("one of {}", valid().collect::<Vec<_>>().join(", ")),
+    };
+    Err(Error::invalid(format!("{} is not a parameter of {scheme}: URLs", shown(key))).with_remedy(remedy))
+}
+
+fn common(key: &str, value: &str, common: &mut CommonParams) -> Result<()> {
+    let invalid = |range: &str| Error::invalid(format!("{key}= of the store's URL must be {range}"));
+    match key {
+        "prefix" if value.is_empty() => common.prefix = None,
+        "prefix" if value.len() < LockName::MAX_LEN => common.prefix = Some(value.to_owned()),
+        "prefix" => return Err(invalid("shorter than 255 bytes")),
+        "epoch" => {
+            let epoch = number(value).filter(|epoch| *epoch <= u32::from(FencingToken::MAX_EPOCH));
+            let epoch = epoch.and_then(|epoch| u16::try_from(epoch).ok());
+            common.epoch = Some(epoch.ok_or_else(|| invalid("a number from 0 to 511"))?);
+        }
+        "ttl" => {
+            let ttl = parse_duration(value).ok().filter(|ttl| !ttl.is_zero());
+            common.ttl = Some(ttl.ok_or_else(|| invalid("a duration above 0, like 500ms, 30s, 5m or 1h30m"))?);
+        }
+        "max-waiters" => common.max_waiters = Some(number(value).ok_or_else(|| invalid("a number below 2^32"))?),
+        _ => common.unsafe_checks = checks(value).ok_or_else(|| invalid("names of checks, separated by commas"))?,
+    }
+    Ok(())
+}
+
+fn number(digits: &str) -> Option<u32> {
+    if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+fn checks(list: &str) -> Option<Vec<String>> {
+    let is_name = |check: &str| {
+        !check.is_empty() && check.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    list.split(',').map(|check| is_name(check).then(|| check.to_owned())).collect()
+}
+
+/// The name of a parameter, cut to a length that fits into a line.
+fn shown(key: &str) -> String {
+    let cut: String = key.chars().take(40).collect();
+    format!("{cut:?}")
+}

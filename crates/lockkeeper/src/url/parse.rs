@@ -1,0 +1,116 @@
+//! From text to [`StoreUrl`].
+
+use std::borrow::Cow;
+
+use super::{StoreUrl, authority, params, scheme};
+use crate::{Error, Result};
+
+/// `home` is what `~/` stands for.
+pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
+    if text.chars().any(char::is_control) {
+        return Err(Error::invalid("the URL of the store contains a control character"));
+    }
+    let (scheme, rest) = split_scheme(text)?;
+    let mut url = StoreUrl {
+        scheme,
+        user: None,
+        password: None,
+        hosts: Vec::new(),
+        path: String::new(),
+        common: Default::default(),
+        params: Default::default(),
+    };
+    let query = match scheme {
+        "memory" => memory(rest)?,
+        "file" => file(rest, home, &mut url)?,
+        _ => network(rest, &mut url)?,
+    };
+    params::read(query, &mut url)?;
+    Ok(url)
+}
+
+/// The known scheme and what follows its colon. An unknown one is repeated only where it cannot be a piece of a user
+/// and a password without a scheme.
+fn split_scheme(text: &str) -> Result<(&'static str, &str)> {
+    let Some((name, rest)) = text.split_once(':') else {
+        return Err(Error::invalid("the URL of the store has no scheme").with_remedy("memory: or file:PATH"));
+    };
+    if let Some(known) = scheme::find(name) {
+        return Ok((known, rest));
+    }
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    let error = if plain && rest.starts_with("//") && name.len() <= 20 {
+        Error::invalid(format!("{name}:// is not the scheme of a store"))
+    } else {
+        Error::invalid("the URL of the store does not begin with the scheme of a store")
+    };
+    Err(error.with_remedy(scheme::suggestion(name)))
+}
+
+fn memory(rest: &str) -> Result<&str> {
+    let (path, query) = split_query(rest);
+    if path.is_empty() {
+        return Ok(query);
+    }
+    Err(Error::invalid("memory: has neither a host nor a path").with_remedy("memory: alone"))
+}
+
+fn file<'a>(rest: &'a str, home: Option<&str>, url: &mut StoreUrl) -> Result<&'a str> {
+    let (path, query) = split_query(rest);
+    let path = match path.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => absolute,
+        Some(_) => return Err(Error::invalid("file: has no host").with_remedy("file:PATH or file:///PATH")),
+        None => path,
+    };
+    let path = decode(path, "the path")?;
+    url.path = match (path.strip_prefix("~/"), home) {
+        (Some(below), Some(home)) => format!("{}/{below}", home.trim_end_matches('/')),
+        (Some(_), None) => {
+            let error = Error::invalid("the path of the file begins with ~/, and HOME is not set");
+            return Err(error.with_remedy("an absolute path"));
+        }
+        (None, _) if path.is_empty() || path == "~" => {
+            return Err(Error::invalid("file: needs the path of a file").with_remedy("file:./locks.db"));
+        }
+        (None, _) => path.into_owned(),
+    };
+    Ok(query)
+}
+
+fn network<'a>(rest: &'a str, url: &mut StoreUrl) -> Result<&'a str> {
+    let scheme = url.scheme;
+    let Some(rest) = rest.strip_prefix("//") else {
+        return Err(Error::invalid(format!("after {scheme}: two slashes and a host are missing"))
+            .with_remedy(format!("{scheme}://HOST")));
+    };
+    let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if after.contains(['@', '#']) {
+        // Most likely a password with a bare `/`, `?` or `#`, of which the authority has only the first piece.
+        return Err(Error::invalid("the URL of the store has a bare @ or # after its host")
+            .with_remedy("in a password, %2F for /, %3F for ?, %23 for #, %40 for @"));
+    }
+    authority::read(authority, url)?;
+    let (path, query) = split_query(after);
+    url.path = decode(path, "the path")?.into_owned();
+    Ok(query)
+}
+
+/// What stands before the first `?`, and what after it.
+fn split_query(text: &str) -> (&str, &str) {
+    text.split_once('?').unwrap_or((text, ""))
+}
+
+/// The text behind its %-encoding. `what` it is stands in the error; the text itself does not.
+pub(super) fn decode<'a>(text: &'a str, what: &str) -> Result<Cow<'a, str>> {
+    let invalid = |problem: &str| Error::invalid(format!("{what} of the store's URL {problem}"));
+    let is_hex = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_hexdigit);
+    if text.match_indices('%').any(|(at, _)| !is_hex(at + 1) || !is_hex(at + 2)) {
+        return Err(invalid("has a % without two hexadecimal digits").with_remedy("%25 for a % itself"));
+    }
+    let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
+    match decoded {
+        Ok(decoded) if decoded.chars().any(char::is_control) => Err(invalid("contains a control character")),
+        Ok(decoded) => Ok(decoded),
+        Err(_) => Err(invalid("is not UTF-8 when decoded")),
+    }
+}
