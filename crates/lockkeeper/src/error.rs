@@ -108,6 +108,15 @@ impl Error {
         self
     }
 
+    /// The same error, saying of which store it speaks.
+    #[must_use]
+    pub(crate) fn at(mut self, store: &str) -> Self {
+        if !self.0.message.contains(store) {
+            self.0.message = format!("{store}: {}", self.0.message);
+        }
+        self
+    }
+
     /// The same error, with its cause.
     #[must_use]
     pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
@@ -148,6 +157,11 @@ impl Error {
         self.0.lost.as_ref()
     }
 
+    /// What happened, without the lock and the remedy.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
     /// What the reader can do about it.
     pub fn remedy(&self) -> Option<&str> {
         self.0.remedy.as_deref()
@@ -176,6 +190,12 @@ impl fmt::Debug for Error {
             Some(source) => write!(f, " [caused by: {source}]"),
             None => Ok(()),
         }
+    }
+}
+
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -1,8 +1,68 @@
-//! The guard.
+//! The guard: the proof of holding a lock, and the end of it.
+
 use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tracing::Span;
+
+use crate::engine::{Engine, Granted, Hold};
+use crate::event::Event;
+use crate::finish::Finish;
+use crate::store::Withdrawal;
+use crate::time::Instant;
+use crate::{Error, FencingToken, LockName, Mode, Owner, Result, Sequencer};
+
+/// A held lock. Dropping it releases the lock in the background.
+///
+/// While the store keeps its state, and clocks run at rates that differ by less than 1 %, no [`check`](Self::check),
+/// no [`remaining`](Self::remaining) and no poll inside [`scope`](Self::scope) or
+/// [`Acquire::with`](crate::Acquire::with) that *starts* after the store may have given the lock away says that it
+/// is held. What was sent before can only be stopped at the resource: send the [token](Self::token) with every access
+/// there ([`fence`](crate::fence)).
+///
+/// A web framework drops a handler when its client hangs up, and the guard with it. Work that must finish is spawned
+/// *with the guard moved in*:
+///
+/// ```
+/// # async fn f() -> lockkeeper::Result<()> {
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let guard = keeper.mutex("stock/42")?.lock().await?;
+/// tokio::spawn(async move {
+///     let _ = guard.scope(async { /* the work */ }).await;
+///     let _ = guard.release().await;
+/// });
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+/// ```
+#[must_use = "if unused, the lock is released at once"]
+#[clippy::has_significant_drop]
+pub struct Guard {
+    engine: Arc<Engine>,
+    hold: Arc<Hold>,
+    token: FencingToken,
+    mode: Mode,
+    owner: Option<Owner>,
+    since: Instant,
+    released: bool,
+    _span: Span,
+}
+
+/// How a release went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Release {
+    /// The lock was held until now, and is released.
+    Done,
+    /// The lock had been lost before: its lease was over, or somebody broke it.
+    AlreadyLost,
+}
 
 /// Why a lock was lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
     /// The lease ran out before a renewal was acknowledged.
@@ -20,16 +80,221 @@ pub enum LostReason {
     SessionExpired,
     /// The keeper was shut down while it was held.
     Shutdown,
+    /// This process was forked from the holder.
+    Forked,
+}
+
+impl Guard {
+    pub(crate) fn new(granted: Granted, mode: Mode, owner: Option<Owner>) -> Self {
+        let (engine, hold, token) = granted.take();
+        if let Some(owner) = &owner {
+            engine.own(&hold.key.name, owner);
+        }
+        let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
+        let since = engine.now();
+        Self { engine, hold, token, mode, owner, since, released: false, _span: span }
+    }
+
+    /// The lock, with the keeper's prefix.
+    pub fn name(&self) -> &LockName {
+        &self.hold.key.name
+    }
+
+    /// How it is held.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The number that tells this grant from all earlier ones of this lock. Send it with every access to what the
+    /// lock protects.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Name, mode and token as one string that can be sent along with a request.
+    pub fn sequencer(&self) -> Sequencer {
+        Sequencer::new(self.name().clone(), self.mode, self.token)
+    }
+
+    /// For how long the holder may believe if no renewal is acknowledged any more; zero once the lock is lost.
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// Whether the lock is still held, as far as this process can know: a comparison of two times, without I/O.
+    ///
+    /// Not a substitute for the token: between a check and what it was for, any amount of time can pass.
+    ///
+    /// # Errors
+    /// [`Lost`](crate::ErrorKind::Lost), with the [reason](Error::lost_reason). What was lost stays lost.
+    pub fn check(&self) -> Result<()> {
+        self.hold.check()
+    }
+
+    /// A future that completes with the reason when the lock is lost. It may outlive the guard, and then stays
+    /// pending, or completes when the lease of the guard would have ended.
+    pub fn lost(&self) -> Lost {
+        Lost { hold: Arc::clone(&self.hold), waiting: None }
+    }
+
+    /// Runs `f` for as long as the lock is held, and drops it when the lock is lost: at its next await, since a
+    /// future can be dropped nowhere else.
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let guard = keeper.mutex("report")?.lock().await?;
+    /// let pages = guard.scope(async { 12 }).await?;
+    /// assert_eq!(pages, 12);
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost before `f` completes, or while it does.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `f`; the lock stays held.
+    pub async fn scope<F: Future>(&self, f: F) -> Result<F::Output> {
+        let mut lost = pin!(self.hold.lost());
+        let mut f = pin!(f);
+        let output = std::future::poll_fn(|cx| {
+            if let Err(error) = self.check() {
+                return Poll::Ready(Err(error));
+            }
+            if lost.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(self.check().err().unwrap_or_else(|| self.lost_error())));
+            }
+            f.as_mut().poll(cx).map(Ok)
+        })
+        .await?;
+        self.check().map(|()| output)
+    }
+
+    /// Releases the lock, and awaits the store's word for it. Work that was done before is covered either way: an
+    /// error says only that the lock may stay taken until its lease ends.
+    ///
+    /// # Errors
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge it. The keeper goes on
+    /// trying in the background until the lease has ended.
+    ///
+    /// # Cancel safety
+    /// Once polled, the release goes on in the background when this is dropped.
+    pub async fn release(mut self) -> Result<Release> {
+        if self.hold.is_forked() {
+            return Ok(Release::AlreadyLost);
+        }
+        self.released = true;
+        self.disown();
+        if self.hold.is_dead() {
+            self.clean_up_after_loss();
+            return Ok(Release::AlreadyLost);
+        }
+        let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
+        let withdrawal = Finish::new(&self.engine, async move { engine.withdraw(&hold).await }).await?;
+        if withdrawal == Withdrawal::Absent {
+            return Ok(Release::AlreadyLost);
+        }
+        self.engine.events.emit(&Event::Released { name: self.name(), token: self.token, held: self.held() });
+        Ok(Release::Done)
+    }
+
+    fn held(&self) -> Duration {
+        self.engine.now().saturating_since(self.since)
+    }
+
+    fn disown(&mut self) {
+        if let Some(owner) = self.owner.take() {
+            self.engine.disown(&self.hold.key.name, &owner);
+        }
+    }
+
+    /// The guard of a lost lock is gone: nobody works under it any more. Without a lock-delay the claim can go too;
+    /// with one, the delay runs out.
+    fn clean_up_after_loss(&self) {
+        if let Some(reason) = self.hold.loss().cloned() {
+            self.engine.lose(&self.hold, reason);
+        }
+        if self.hold.session.spec.lock_delay.is_zero() {
+            self.engine.withdraw_later(&self.hold);
+        }
+    }
+
+    fn lost_error(&self) -> Error {
+        Error::lost(self.name().clone(), LostReason::Expired)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // In a forked child the engine's threads do not exist, and what they had locked stays locked.
+        if self.released || self.hold.is_forked() {
+            return;
+        }
+        self.disown();
+        if self.hold.is_dead() {
+            return self.clean_up_after_loss();
+        }
+        let (name, token, held) = (self.hold.key.name.clone(), self.token, self.held());
+        if std::thread::panicking() && !self.hold.session.spec.lock_delay.is_zero() {
+            self.engine.abandon(&self.hold);
+        } else {
+            self.engine.withdraw_later(&self.hold);
+        }
+        self.engine.events.emit(&Event::DroppedWithoutRelease { name: &name, token, held });
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("name", self.name())
+            .field("mode", &self.mode)
+            .field("token", &self.token)
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Completes when a lock is lost; from [`Guard::lost`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Lost {
+    hold: Arc<Hold>,
+    waiting: Option<Pin<Box<dyn Future<Output = LostReason> + Send + Sync>>>,
+}
+
+impl Future for Lost {
+    type Output = LostReason;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
+        let hold = Arc::clone(&self.hold);
+        self.waiting.get_or_insert_with(|| Box::pin(async move { hold.lost().await })).as_mut().poll(cx)
+    }
+}
+
+impl Clone for Lost {
+    fn clone(&self) -> Self {
+        Self { hold: Arc::clone(&self.hold), waiting: None }
+    }
+}
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lost").field("name", &self.hold.key.name).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Expired => f.write_str("its lease ran out"),
-            Self::Broken { by, reason } => write!(f, "{by} broke it: {reason}"),
+            Self::Broken { by, reason } => write!(f, "{by} broke it ({reason})"),
             Self::MaxHold => f.write_str("it was held for as long as it may"),
             Self::SessionExpired => f.write_str("the store has forgotten the session"),
             Self::Shutdown => f.write_str("the keeper was shut down"),
+            Self::Forked => f.write_str("this process was forked from its holder"),
         }
     }
 }

@@ -1,14 +1,22 @@
 //! Distributed locks with fencing tokens.
 #![forbid(unsafe_code)]
 
+mod acquire;
 pub mod backend;
 pub mod duration;
+mod engine;
 mod error;
+mod event;
 pub mod fence;
+mod finish;
 mod guard;
+mod info;
+mod keeper;
+mod kinds;
 mod name;
 mod owner;
 mod random;
+mod runtime;
 mod secret;
 mod sequencer;
 pub mod store;
@@ -16,9 +24,15 @@ pub mod time;
 mod token;
 pub mod url;
 
-pub use backend::memory::MemoryStore;
+pub use acquire::{Acquire, Acquiring, Outcome};
+pub use backend::MemoryStore;
+pub use engine::SessionState;
 pub use error::{Effect, Error, ErrorKind, Result};
-pub use guard::LostReason;
+pub use event::Event;
+pub use guard::{Guard, Lost, LostReason, Release};
+pub use info::{HolderInfo, LockInfo, WaiterInfo};
+pub use keeper::{Admin, Keeper, KeeperBuilder, SessionWatch, connect};
+pub use kinds::Mutex;
 pub use name::LockName;
 pub use owner::Owner;
 pub use secret::Secret;

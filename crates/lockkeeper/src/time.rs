@@ -149,7 +149,7 @@ mod alarm {
                 Source::Boot => {
                     timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)
                         .ok()
-                        .and_then(|fd| AsyncFd::with_interest(fd, Interest::READABLE).ok())
+                        .and_then(register)
                 }
                 Source::Tokio { .. } => None,
             };
@@ -169,6 +169,14 @@ mod alarm {
                 }
             }
         }
+    }
+
+    #[allow(
+        deprecated,
+        reason = "an OwnedFd is the descriptor's only owner, which is what its unsafe successor asks for"
+    )]
+    fn register(timer: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+        AsyncFd::with_interest(timer, Interest::READABLE).ok()
     }
 
     fn arm(timer: &OwnedFd, when: Instant) -> rustix::io::Result<()> {

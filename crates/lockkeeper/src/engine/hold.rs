@@ -1,0 +1,313 @@
+//! One claim, as its client believes in it: the deadline, and what ended it.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::session::Session;
+use crate::store::{ClaimKey, LiveState};
+use crate::time::{Clock, Instant, believed};
+use crate::{Error, LostReason};
+
+const NEVER: u64 = u64::MAX;
+
+/// Where a claim stands, as far as its client knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// No request of it was answered.
+    InFlight,
+    /// It waits.
+    Queued,
+    /// It was granted.
+    Granted,
+}
+
+/// A claim of this process.
+///
+/// The deadline is kept in an atomic, so that `check` needs neither a lock nor a running task. It only ever rises,
+/// and never after it has passed: dead is dead, whatever any late reply says.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) key: ClaimKey,
+    pub(crate) session: Arc<Session>,
+    clock: Clock,
+    pid: u32,
+    stage: AtomicU8,
+    deadline: AtomicU64,
+    ends: AtomicU64,
+    due: AtomicU64,
+    token: AtomicU64,
+    unsettled: AtomicBool,
+    renews: AtomicBool,
+    lost: OnceLock<LostReason>,
+    changed: Notify,
+}
+
+impl Hold {
+    /// A claim whose first request is about to be sent. That send counts as acknowledged: the id dies when a waiter's
+    /// life has passed since without an answer.
+    pub(crate) fn new(key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
+        let first_send = clock.now();
+        let deadline = first_send + believed(session.spec.wait_ttl);
+        Self {
+            key,
+            session,
+            clock,
+            pid: std::process::id(),
+            stage: AtomicU8::new(Stage::InFlight as u8),
+            deadline: AtomicU64::new(deadline.as_nanos()),
+            ends: AtomicU64::new(NEVER),
+            due: AtomicU64::new(NEVER),
+            token: AtomicU64::new(0),
+            unsettled: AtomicBool::new(false),
+            renews: AtomicBool::new(true),
+            lost: OnceLock::new(),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Acquire) {
+            0 => Stage::InFlight,
+            1 => Stage::Queued,
+            _ => Stage::Granted,
+        }
+    }
+
+    pub(crate) fn live_state(&self) -> LiveState {
+        match self.stage() {
+            Stage::InFlight => LiveState::InFlight,
+            Stage::Queued => LiveState::Queued,
+            Stage::Granted => LiveState::Granted,
+        }
+    }
+
+    /// The raw token, once it was granted.
+    pub(crate) fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
+    /// A reply to a request sent at `sent` found the claim waiting.
+    pub(crate) fn queued(&self, sent: Instant) -> bool {
+        let alive = self.raise(sent + believed(self.session.spec.wait_ttl));
+        // A reply that was overtaken by a grant does not take the grant back.
+        let (from, to) = (Stage::InFlight as u8, Stage::Queued as u8);
+        let _ = self.stage.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        alive
+    }
+
+    /// A reply found the claim granted, and proves its life until `until`.
+    pub(crate) fn granted(&self, token: u64, until: Instant) -> bool {
+        self.raise(until) && self.pushed(token)
+    }
+
+    /// The store said by itself that the claim was granted: that gives no new time.
+    pub(crate) fn pushed(&self, token: u64) -> bool {
+        if self.is_dead() {
+            return false;
+        }
+        self.token.store(token, Ordering::Release);
+        self.stage.store(Stage::Granted as u8, Ordering::Release);
+        self.changed.notify_waiters();
+        true
+    }
+
+    /// Moves the deadline on, unless it has passed.
+    pub(crate) fn raise(&self, until: Instant) -> bool {
+        if self.is_dead() {
+            return false;
+        }
+        self.deadline.fetch_max(until.as_nanos(), Ordering::AcqRel);
+        true
+    }
+
+    /// Ends the hold at `at`, whatever is renewed.
+    pub(crate) fn end_at(&self, at: Instant) {
+        self.ends.fetch_min(at.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// The end of the lease, as the client may believe in it.
+    pub(crate) fn lease_deadline(&self) -> Instant {
+        Instant::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// When the client stops believing.
+    pub(crate) fn deadline(&self) -> Instant {
+        let deadline = self.deadline.load(Ordering::Acquire).min(self.ends.load(Ordering::Acquire));
+        Instant::from_nanos(deadline)
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        if self.lost.get().is_some() || self.is_forked() {
+            return Duration::ZERO;
+        }
+        self.deadline().saturating_since(self.clock.now())
+    }
+
+    /// Whether the client may still believe; the moment it may not is final.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.is_forked() {
+            return Err(Error::lost(self.key.name.clone(), LostReason::Forked));
+        }
+        match self.loss() {
+            Some(reason) => Err(Error::lost(self.key.name.clone(), reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Why it is lost, if it is. Looks at the clock, so that a timer that is late changes nothing.
+    pub(crate) fn loss(&self) -> Option<&LostReason> {
+        if self.lost.get().is_none() {
+            let now = self.clock.now().as_nanos();
+            if now >= self.ends.load(Ordering::Acquire) {
+                self.lose(LostReason::MaxHold);
+            } else if now >= self.deadline.load(Ordering::Acquire) {
+                self.lose(LostReason::Expired);
+            }
+        }
+        self.lost.get()
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.loss().is_some()
+    }
+
+    /// The first reason stands.
+    pub(crate) fn lose(&self, reason: LostReason) {
+        if self.lost.set(reason).is_ok() {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Completes when the claim was granted or died: whichever, the waiter looks.
+    pub(crate) async fn settled(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.stage() == Stage::Granted || self.is_dead() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Completes when it is lost.
+    pub(crate) async fn lost(&self) -> LostReason {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(reason) = self.loss() {
+                return reason.clone();
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether this process is a fork of the one that made the claim, where the engine's threads do not exist.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.pid != std::process::id()
+    }
+
+    /// Some request of it has no answer, or an answer that leaves it open.
+    pub(crate) fn mark_unsettled(&self) {
+        self.unsettled.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.unsettled.load(Ordering::Acquire)
+    }
+
+    /// Renewed while it waits and once at the grant, never again.
+    pub(crate) fn stop_renewing(&self) {
+        self.renews.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn renews(&self) -> bool {
+        self.renews.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_due(&self, at: Option<Instant>) {
+        self.due.store(at.map_or(NEVER, Instant::as_nanos), Ordering::Release);
+    }
+
+    /// `every`, shortened by up to a fifth that differs from claim to claim. The id is random enough, and at hand.
+    pub(crate) fn spread(&self, every: Duration) -> Duration {
+        let part = u32::from(self.key.id.as_bytes()[0]);
+        every - every / 5 * part / 255
+    }
+
+    /// When it is to be renewed next.
+    pub(crate) fn due(&self) -> Instant {
+        Instant::from_nanos(self.due.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{ClaimId, SessionId, SessionSpec};
+
+    fn hold(clock: &Clock) -> Hold {
+        let spec = SessionSpec::new(Duration::from_secs(9), Duration::ZERO);
+        let session = Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
+        let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
+        Hold::new(key, Arc::new(session), clock.clone())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_that_has_passed_is_never_raised() {
+        let clock = Clock::tokio();
+        let hold = hold(&clock);
+        let sent = clock.now();
+        assert!(hold.granted(7, sent + Duration::from_secs(1)));
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert!(hold.check().is_err());
+        assert!(!hold.granted(7, clock.now() + Duration::from_secs(60)));
+        assert_eq!(hold.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_only_rises() {
+        let clock = Clock::tokio();
+        let hold = hold(&clock);
+        hold.granted(7, clock.now() + Duration::from_secs(9));
+        hold.raise(clock.now() + Duration::from_secs(1));
+        assert_eq!(hold.remaining(), Duration::from_secs(9));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_queued_reply_does_not_take_a_grant_back() {
+        let clock = Clock::tokio();
+        let hold = hold(&clock);
+        hold.pushed(7);
+        hold.queued(clock.now());
+        assert_eq!(hold.stage(), Stage::Granted);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_push_gives_no_new_time() {
+        let clock = Clock::tokio();
+        let hold = hold(&clock);
+        hold.queued(clock.now());
+        let before = hold.deadline();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        hold.pushed(7);
+        assert_eq!(hold.deadline(), before);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn max_hold_ends_what_is_renewed() {
+        let clock = Clock::tokio();
+        let hold = hold(&clock);
+        hold.granted(7, clock.now() + Duration::from_secs(100));
+        hold.end_at(clock.now() + Duration::from_secs(3));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(hold.loss(), Some(&LostReason::MaxHold));
+    }
+}

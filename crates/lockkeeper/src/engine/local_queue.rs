@@ -1,0 +1,103 @@
+//! The queue inside the process: of the tasks that want the same exclusive lock, one stands in the store's line.
+//!
+//! The place in line belongs to this queue, not to the task that opened it: a task that gives up hands its claim to
+//! the next one.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::OwnedMutexGuard;
+
+use super::session::lock;
+use super::{Engine, Hold};
+use crate::LockName;
+use crate::store::SessionSpec;
+
+type Key = (LockName, SessionSpec);
+
+/// The queues with somebody in them.
+#[derive(Debug, Default)]
+pub(super) struct LocalQueues(Mutex<HashMap<Key, Arc<LocalQueue>>>);
+
+#[derive(Debug, Default)]
+struct LocalQueue {
+    /// Tasks that have a turn or wait for one.
+    present: AtomicUsize,
+    /// Whose turn it is, first come first served; with the claim that the last one left behind.
+    turn: Arc<tokio::sync::Mutex<Option<Arc<Hold>>>>,
+}
+
+/// Being in a queue. When the last one leaves, the queue and the claim left in it go too.
+struct Presence {
+    engine: Arc<Engine>,
+    key: Key,
+    queue: Arc<LocalQueue>,
+}
+
+/// The right to stand in the store's line for this process.
+pub(super) struct Turn {
+    // Dropped before the presence: the turn is free when the last one looks for a claim that was left.
+    slot: OwnedMutexGuard<Option<Arc<Hold>>>,
+    presence: Presence,
+}
+
+impl Engine {
+    /// Waits for the turn of this task. May be dropped.
+    pub(super) async fn turn(
+        self: &Arc<Self>,
+        name: &LockName,
+        spec: &SessionSpec,
+        joined: impl FnOnce(usize),
+    ) -> Turn {
+        let (presence, before) = Presence::enter(self, (name.clone(), spec.clone()));
+        if before > 0 {
+            joined(before);
+        }
+        let slot = Arc::clone(&presence.queue.turn).lock_owned().await;
+        Turn { slot, presence }
+    }
+}
+
+impl Turn {
+    /// The claim that the task before left, if it left one.
+    pub(super) fn take_place(&mut self) -> Option<Arc<Hold>> {
+        self.slot.take()
+    }
+
+    /// Leaves the claim to the next task; `false` when there is none.
+    pub(super) fn leave_place(&mut self, hold: &Arc<Hold>) -> bool {
+        let others = self.presence.queue.present.load(Ordering::Acquire) > 1;
+        if others {
+            *self.slot = Some(Arc::clone(hold));
+        }
+        others
+    }
+}
+
+impl Presence {
+    /// And how many were there before.
+    fn enter(engine: &Arc<Engine>, key: Key) -> (Self, usize) {
+        let mut queues = lock(&engine.queues.0);
+        let queue = Arc::clone(queues.entry(key.clone()).or_default());
+        let before = queue.present.fetch_add(1, Ordering::AcqRel);
+        drop(queues);
+        (Self { engine: Arc::clone(engine), key, queue }, before)
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let mut queues = lock(&self.engine.queues.0);
+        if self.queue.present.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        queues.remove(&self.key);
+        drop(queues);
+        // Nobody else can have the turn: nobody else was present.
+        let left = self.queue.turn.try_lock().ok().and_then(|mut slot| slot.take());
+        if let Some(hold) = left {
+            self.engine.withdraw_later(&hold);
+        }
+    }
+}

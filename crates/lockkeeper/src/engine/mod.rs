@@ -1,0 +1,336 @@
+//! The engine: sessions, renewals, deadlines, waiting and cleaning up, once for all stores. It knows claims only, and
+//! never names a backend.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `waiter` | one attempt: claim, wait, claim again, until it holds, gives up or is given up |
+//! | `hold` | one claim as its client believes in it |
+//! | `session` | what the claims of one ttl live and die with |
+//! | `watchdog` | when to renew what, and what the answers mean |
+//! | `deadline` | the timer that ends belief, whatever the store does |
+//! | `local_queue` | which task of this process stands in the store's line |
+//! | `reaper` | withdrawing what nobody wants any more, until it is known to be gone |
+
+mod deadline;
+mod hold;
+mod local_queue;
+mod reaper;
+mod session;
+mod waiter;
+mod watchdog;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OnceCell, watch};
+
+pub(crate) use self::hold::Hold;
+use self::local_queue::LocalQueues;
+pub use self::session::SessionState;
+pub(crate) use self::session::{Session, lock};
+pub(crate) use self::waiter::{Attempt, Granted, Patience, Request};
+use crate::event::{Event, Events};
+use crate::runtime::Runtime;
+use crate::store::{Capabilities, Expiry, SessionSpec, Store};
+use crate::time::{Clock, Instant};
+use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Owner, Result};
+
+/// What the operator set once for all locks of a keeper.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) ttl: Duration,
+    pub(crate) lock_delay: Duration,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) prefix: String,
+    pub(crate) owner: Arc<str>,
+    pub(crate) epoch: u16,
+    pub(crate) max_waiters: u32,
+}
+
+/// A session is opened once, however many attempts want it at the same time.
+type Opening = Arc<OnceCell<Arc<Session>>>;
+
+/// One engine serves one keeper.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) clock: Clock,
+    pub(crate) settings: Settings,
+    pub(crate) runtime: Runtime,
+    pub(crate) events: Events,
+    pid: u32,
+    closed: AtomicBool,
+    /// Rings when the engine closes, for those who wait in line.
+    closing: Notify,
+    shared: Mutex<HashMap<SessionSpec, Opening>>,
+    /// All open sessions, those of fixed leases too.
+    open: Mutex<Vec<Arc<Session>>>,
+    queues: LocalQueues,
+    /// How many live guards an owner has of a lock.
+    owners: Mutex<HashMap<(LockName, Owner), usize>>,
+    state: watch::Sender<SessionState>,
+    /// Rings when a deadline has come that is earlier than the one the timer is set to.
+    deadlines: deadline::Bell,
+}
+
+impl Engine {
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        settings: Settings,
+        runtime: Runtime,
+        events: Events,
+    ) -> Arc<Self> {
+        let engine = Arc::new(Self {
+            capabilities: store.capabilities(),
+            store,
+            clock,
+            settings,
+            runtime,
+            events,
+            pid: std::process::id(),
+            closed: AtomicBool::new(false),
+            closing: Notify::new(),
+            shared: Mutex::default(),
+            open: Mutex::default(),
+            queues: LocalQueues::default(),
+            owners: Mutex::default(),
+            state: watch::Sender::new(SessionState::Valid),
+            deadlines: deadline::Bell::default(),
+        });
+        engine.runtime.serve(deadline::run(Arc::downgrade(&engine), engine.clock.clone(), engine.deadlines.clone()));
+        engine
+    }
+
+    /// # Errors
+    /// `Forked` in a forked child, `Closed` after a shutdown.
+    pub(crate) fn usable(&self) -> Result<()> {
+        if !self.usable_here() {
+            return Err(Error::new(ErrorKind::Forked, "this process was forked after the keeper had connected")
+                .with_remedy("connect in the child"));
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the keeper was shut down").with_remedy("connect again"));
+        }
+        Ok(())
+    }
+
+    /// Whether this is the process that connected.
+    pub(crate) fn usable_here(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn watch_state(&self) -> watch::Receiver<SessionState> {
+        self.state.subscribe()
+    }
+
+    /// Says of which store an error speaks.
+    pub(crate) fn describe(&self, error: Error, name: &LockName) -> Error {
+        error.at(&self.store.to_string()).about(name.clone())
+    }
+
+    /// The fencing token for a store's number.
+    ///
+    /// # Errors
+    /// `Internal` for a store that breaks its contract: a number outside 1..2^54.
+    pub(crate) fn token(&self, raw: u64) -> Result<FencingToken> {
+        FencingToken::new(self.settings.epoch, raw).ok_or_else(|| {
+            Error::new(ErrorKind::Internal, format!("{} gave the token {raw}, which is out of range", self.store))
+        })
+    }
+
+    /// The session of this ttl and lock-delay, opened if there is none. Must be polled to its end.
+    pub(crate) async fn session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
+        loop {
+            let opening = Arc::clone(lock(&self.shared).entry(spec.clone()).or_default());
+            let session = opening.get_or_try_init(|| self.open_session(spec)).await?;
+            if !session.is_over() {
+                return Ok(Arc::clone(session));
+            }
+            let mut shared = lock(&self.shared);
+            if shared.get(spec).is_some_and(|current| Arc::ptr_eq(current, &opening)) {
+                shared.remove(spec);
+            }
+        }
+    }
+
+    /// A session of its own. Must be polled to its end.
+    pub(crate) async fn open_session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
+        let sent = self.clock.now();
+        let opened = self.store.open(spec).await?;
+        let proof_lag = match self.capabilities.expiry {
+            Expiry::PerClaim => None,
+            Expiry::Session { proof_lag, .. } => Some(proof_lag),
+        };
+        let session = Arc::new(Session::new(spec.clone(), opened.id, opened.ttl, proof_lag, sent));
+        lock(&self.open).push(Arc::clone(&session));
+        self.publish_state();
+        self.runtime.serve(watchdog::run(Arc::downgrade(self), Arc::clone(&session), self.clock.clone()));
+        Ok(session)
+    }
+
+    /// Forgets a session that nobody uses, and tells the store.
+    pub(crate) fn close_session(self: &Arc<Self>, session: &Arc<Session>) {
+        session.end();
+        self.forget_session(session);
+        let (engine, session) = (Arc::clone(self), Arc::clone(session));
+        self.runtime.post(async move {
+            // The store lets it end by itself if it did not hear this.
+            if let Err(error) = engine.store.close(&session.id, &[]).await {
+                tracing::debug!(target: "lockkeeper", %error, "the store did not hear that a session has ended");
+            }
+        });
+    }
+
+    /// The store has forgotten a session: all its locks are lost at once.
+    pub(crate) fn expire_session(self: &Arc<Self>, session: &Arc<Session>) {
+        if !session.end() {
+            return;
+        }
+        self.forget_session(session);
+        for hold in session.holds() {
+            self.lose(&hold, LostReason::SessionExpired);
+        }
+        self.state.send_replace(SessionState::Expired);
+    }
+
+    fn forget_session(&self, session: &Arc<Session>) {
+        lock(&self.open).retain(|open| !Arc::ptr_eq(open, session));
+        let mut shared = lock(&self.shared);
+        let ours = |opening: &Opening| opening.get().is_some_and(|open| Arc::ptr_eq(open, session));
+        if shared.get(&session.spec).is_some_and(ours) {
+            shared.remove(&session.spec);
+        }
+    }
+
+    pub(crate) fn open_sessions(&self) -> Vec<Arc<Session>> {
+        lock(&self.open).clone()
+    }
+
+    /// Tells those who watch how the worst of the sessions is.
+    pub(crate) fn publish_state(&self) {
+        let worst = lock(&self.open).iter().map(|s| s.state()).max().unwrap_or(SessionState::Valid);
+        self.state.send_if_modified(|state| std::mem::replace(state, worst) != worst);
+    }
+
+    pub(crate) fn publish_expiry(&self) {
+        self.state.send_replace(SessionState::Expired);
+    }
+
+    /// Ends the belief in a claim. A holder's claim is not given away before its lease and its delay are over.
+    pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
+        hold.lose(reason);
+        let now = self.clock.now();
+        if !hold.session.remove(hold, now) {
+            return;
+        }
+        let Some(reason) = hold.loss().filter(|_| hold.stage() == hold::Stage::Granted) else { return };
+        let (name, reason) = (&hold.key.name, reason.clone());
+        if (hold.session.owns_life() || reason != LostReason::Expired) && !hold.session.is_over() {
+            self.abandon(hold);
+        }
+        if let Ok(token) = self.token(hold.token()) {
+            self.events.emit(&Event::Lost { name, token, reason: &reason });
+        }
+    }
+
+    /// The holder is gone in a way that leaves open what it did: the lease and the delay run out.
+    pub(crate) fn abandon(self: &Arc<Self>, hold: &Arc<Hold>) {
+        let delay = hold.session.spec.lock_delay;
+        let until = hold.lease_deadline() + delay + delay / 100;
+        hold.session.remove(hold, self.now());
+        hold.session.linger(hold, until);
+        self.deadlines.expect(until);
+    }
+
+    pub(crate) fn own(&self, name: &LockName, owner: &Owner) {
+        *lock(&self.owners).entry((name.clone(), owner.clone())).or_insert(0) += 1;
+    }
+
+    pub(crate) fn disown(&self, name: &LockName, owner: &Owner) {
+        let mut owners = lock(&self.owners);
+        let key = (name.clone(), owner.clone());
+        if let Some(count) = owners.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                owners.remove(&key);
+            }
+        }
+    }
+
+    pub(crate) fn owns(&self, name: &LockName, owner: &Owner) -> bool {
+        lock(&self.owners).contains_key(&(name.clone(), owner.clone()))
+    }
+
+    /// Ends everything: waiters leave the line, what is still held is lost, releases are awaited for `within`.
+    pub(crate) async fn shutdown(self: &Arc<Self>, within: Duration) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
+        let deadline = self.clock.now() + within;
+        let mut drained = self.runtime.drain(&self.clock, within).await;
+        for session in self.open_sessions() {
+            let held = session.holds();
+            for hold in &held {
+                self.lose(hold, LostReason::Shutdown);
+            }
+            // What somebody may still be working under keeps its delay, and ends by time.
+            if session.spec.lock_delay.is_zero() || session.lingering().is_empty() {
+                self.close_session(&session);
+            } else {
+                session.end();
+                self.forget_session(&session);
+            }
+        }
+        drained &= self.runtime.drain(&self.clock, deadline.saturating_since(self.clock.now())).await;
+        if drained {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!(
+                "{} did not acknowledge all releases within {within:?}; the locks end with their leases",
+                self.store
+            ),
+        )
+        .with_unknown_effect())
+    }
+
+    /// Completes when the keeper is shut down.
+    pub(crate) async fn closing(&self) {
+        let closing = self.closing.notified();
+        tokio::pin!(closing);
+        closing.as_mut().enable();
+        if !self.is_closed() {
+            closing.await;
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+}
+
+impl Drop for Engine {
+    /// The last keeper and the last guard are gone: so are all claims. The sessions are closed, as well as that goes.
+    fn drop(&mut self) {
+        if !self.usable_here() {
+            return;
+        }
+        self.deadlines.ring();
+        for session in self.open_sessions() {
+            if session.end() && session.lingering().is_empty() {
+                let store = Arc::clone(&self.store);
+                self.runtime.post(async move {
+                    let _ = store.close(&session.id, &[]).await;
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Withdrawing what nobody wants any more, until it is known to be gone or has ended by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Engine;
+use super::hold::Hold;
+use crate::event::Event;
+use crate::random::jittered;
+use crate::store::{TOMBSTONE_MIN, Withdrawal};
+use crate::time::Instant;
+use crate::{ErrorKind, Result};
+
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+impl Engine {
+    /// Withdraws a claim once; on failure the rest is [posted](Self::withdraw_later). Must be polled to its end.
+    pub(crate) async fn withdraw(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {
+        self.forget(hold);
+        match self.withdraw_once(hold).await {
+            Ok(withdrawal) => Ok(withdrawal),
+            Err(error) => {
+                let error = self.describe(error, &hold.key.name).with_unknown_effect();
+                self.events.emit(&Event::ReleaseFailed { name: &hold.key.name, error: &error });
+                let (engine, hold) = (Arc::clone(self), Arc::clone(hold));
+                self.runtime.finish(async move { engine.withdraw_until_gone(&hold).await });
+                Err(error)
+            }
+        }
+    }
+
+    /// Withdraws a claim in the background. Its first request goes out before this returns, where the store lets it.
+    pub(crate) fn withdraw_later(self: &Arc<Self>, hold: &Arc<Hold>) {
+        self.forget(hold);
+        let (engine, hold) = (Arc::clone(self), Arc::clone(hold));
+        self.runtime.post(async move { engine.withdraw_until_gone(&hold).await });
+    }
+
+    /// A claim that nobody renews any more; a session of its own ends with it.
+    fn forget(&self, hold: &Hold) {
+        hold.session.forget(hold, self.now());
+    }
+
+    async fn withdraw_until_gone(self: &Arc<Self>, hold: &Arc<Hold>) {
+        let until = self.ended_by_itself(hold);
+        let mut pause = RETRY_MIN;
+        while let Err(error) = self.withdraw_once(hold).await {
+            if error.kind() == ErrorKind::SessionLost || self.now() >= until {
+                return;
+            }
+            let error = self.describe(error, &hold.key.name).with_unknown_effect();
+            self.events.emit(&Event::ReleaseFailed { name: &hold.key.name, error: &error });
+            self.clock.sleep(jittered(pause)).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    async fn withdraw_once(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {
+        let tombstone = hold.is_unsettled().then(|| hold.session.ttl.max(TOMBSTONE_MIN));
+        let withdrawal = self.store.withdraw(&hold.key, tombstone).await?;
+        if !hold.renews() {
+            self.close_session(&hold.session);
+        }
+        Ok(withdrawal)
+    }
+
+    /// When the store has dropped the claim even if it processes the last renewal as late as it can.
+    fn ended_by_itself(&self, hold: &Hold) -> Instant {
+        let life = hold.session.ttl + hold.session.spec.lock_delay;
+        self.now() + life.max(TOMBSTONE_MIN) + life / 10
+    }
+}

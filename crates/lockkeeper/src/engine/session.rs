@@ -1,0 +1,274 @@
+//! A session: the claims of one ttl and lock-delay, and what proves that they live.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::hold::Hold;
+use crate::store::{ClaimId, SessionId, SessionSpec};
+use crate::time::{Instant, believed};
+
+/// How a keeper's sessions are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SessionState {
+    /// Renewals are acknowledged.
+    Valid,
+    /// Renewals fail, and the leases have not ended yet.
+    Jeopardy,
+    /// A lease has ended without a renewal, or the store has forgotten the session. The locks of it are lost; new
+    /// attempts get a new session.
+    Expired,
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) spec: SessionSpec,
+    pub(crate) id: SessionId,
+    /// The ttl as granted.
+    pub(crate) ttl: Duration,
+    /// How many acknowledged renewals back the proof of life lies, on stores where life belongs to the session.
+    proof_lag: Option<u8>,
+    /// Of a fixed lease: one claim, renewed while it waits and once at the grant.
+    fixed: AtomicBool,
+    proofs: Mutex<VecDeque<Instant>>,
+    holds: Mutex<HashMap<ClaimId, Arc<Hold>>>,
+    /// Lost, but not to be given away before this instant.
+    lingering: Mutex<Vec<(Arc<Hold>, Instant)>>,
+    server_clock: Mutex<Option<(Duration, Instant)>>,
+    failing: AtomicBool,
+    over: AtomicBool,
+    due: AtomicU64,
+    used: AtomicU64,
+    pub(crate) wake: Notify,
+    /// When the watchdog will look by itself.
+    pub(crate) planned: AtomicU64,
+}
+
+impl Session {
+    /// A session that was opened by a request sent at `sent`.
+    pub(crate) fn new(spec: SessionSpec, id: SessionId, ttl: Duration, proof_lag: Option<u8>, sent: Instant) -> Self {
+        let lag = usize::from(proof_lag.unwrap_or(0));
+        Self {
+            spec,
+            id,
+            ttl,
+            proof_lag,
+            fixed: AtomicBool::new(false),
+            proofs: Mutex::new(std::iter::repeat_n(sent, lag + 1).collect()),
+            holds: Mutex::default(),
+            lingering: Mutex::default(),
+            server_clock: Mutex::default(),
+            failing: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            due: AtomicU64::new((sent + ttl / 3).as_nanos()),
+            used: AtomicU64::new(sent.as_nanos()),
+            wake: Notify::new(),
+            planned: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether claims live as long as the session, not each by itself.
+    pub(crate) fn owns_life(&self) -> bool {
+        self.proof_lag.is_some()
+    }
+
+    pub(crate) fn fix(&self) {
+        self.fixed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.fixed.load(Ordering::Acquire)
+    }
+
+    /// Until when a claim may be believed in that was found granted by a request sent at `sent`.
+    pub(crate) fn proven_until(&self, sent: Instant) -> Instant {
+        let proof = if self.owns_life() { lock(&self.proofs).front().copied().unwrap_or(sent) } else { sent };
+        proof + believed(self.ttl)
+    }
+
+    /// A renewal sent at `sent` was acknowledged.
+    pub(crate) fn prove(&self, sent: Instant) {
+        let keep = usize::from(self.proof_lag.unwrap_or(0)) + 1;
+        let mut proofs = lock(&self.proofs);
+        // Renewals may be acknowledged out of order.
+        let at = proofs.partition_point(|s| *s <= sent);
+        proofs.insert(at, sent);
+        while proofs.len() > keep {
+            proofs.pop_front();
+        }
+    }
+
+    /// `false` when the session is over: the claim has to go to another one.
+    pub(crate) fn add(&self, hold: &Arc<Hold>, now: Instant) -> bool {
+        self.used.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        let mut holds = lock(&self.holds);
+        let open = !self.is_over();
+        if open {
+            holds.insert(hold.key.id, Arc::clone(hold));
+        }
+        open
+    }
+
+    /// Whether it was still there.
+    pub(crate) fn remove(&self, hold: &Hold, now: Instant) -> bool {
+        self.used.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        lock(&self.holds).remove(&hold.key.id).is_some()
+    }
+
+    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+        lock(&self.holds).values().map(Arc::clone).collect()
+    }
+
+    pub(crate) fn forget(&self, hold: &Hold, now: Instant) {
+        self.remove(hold, now);
+        lock(&self.lingering).retain(|(lingering, _)| lingering.key.id != hold.key.id);
+    }
+
+    pub(crate) fn linger(&self, hold: &Arc<Hold>, until: Instant) {
+        lock(&self.lingering).push((Arc::clone(hold), until));
+    }
+
+    /// Takes those whose time is over.
+    pub(crate) fn lingered(&self, now: Instant) -> Vec<Arc<Hold>> {
+        let mut lingering = lock(&self.lingering);
+        let (over, still): (Vec<_>, Vec<_>) = lingering.drain(..).partition(|(_, until)| *until <= now);
+        *lingering = still;
+        over.into_iter().map(|(hold, _)| hold).collect()
+    }
+
+    pub(crate) fn lingering(&self) -> Vec<Arc<Hold>> {
+        lock(&self.lingering).iter().map(|(hold, _)| Arc::clone(hold)).collect()
+    }
+
+    /// The next instant at which something ends by time.
+    pub(crate) fn next_end(&self) -> Option<Instant> {
+        let holds = lock(&self.holds).values().map(|h| h.deadline()).min();
+        let lingering = lock(&self.lingering).iter().map(|(_, until)| *until).min();
+        holds.into_iter().chain(lingering).min()
+    }
+
+    /// Ends it if nothing of it is in use, and was not for a whole ttl; whether it did.
+    pub(crate) fn end_if_idle(&self, now: Instant) -> bool {
+        let used = Instant::from_nanos(self.used.load(Ordering::Acquire));
+        // Under this lock no claim can join.
+        let holds = lock(&self.holds);
+        let idle = holds.is_empty() && lock(&self.lingering).is_empty() && now >= used + self.ttl;
+        if idle {
+            self.over.store(true, Ordering::Release);
+        }
+        idle
+    }
+
+    /// Whether this changes it: renewals fail now, or are acknowledged again.
+    pub(crate) fn set_failing(&self, failing: bool) -> bool {
+        self.failing.swap(failing, Ordering::AcqRel) != failing
+    }
+
+    pub(crate) fn state(&self) -> SessionState {
+        if self.is_over() {
+            SessionState::Expired
+        } else if self.failing.load(Ordering::Acquire) {
+            SessionState::Jeopardy
+        } else {
+            SessionState::Valid
+        }
+    }
+
+    /// No claim can be made in it any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Ends it; whether it was not over before.
+    pub(crate) fn end(&self) -> bool {
+        let holds = lock(&self.holds);
+        let first = !self.over.swap(true, Ordering::AcqRel);
+        drop(holds);
+        self.wake.notify_waiters();
+        self.wake.notify_one();
+        first
+    }
+
+    pub(crate) fn due(&self) -> Instant {
+        Instant::from_nanos(self.due.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_due(&self, at: Instant) {
+        self.due.store(at.as_nanos(), Ordering::Release);
+    }
+
+    /// Makes the watchdog look if it would not by `at`.
+    pub(crate) fn nudge(&self, at: Instant) {
+        if at.as_nanos() < self.planned.load(Ordering::Acquire) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Whether the server's clock has advanced against ours by more than two clocks may drift apart.
+    pub(crate) fn clock_ran_away(&self, server: Duration, sent: Instant, received: Instant) -> bool {
+        let mut last = lock(&self.server_clock);
+        let ran_away = last.is_some_and(|(before, at)| {
+            // The reply was made somewhere between sending and receiving.
+            let local = received.saturating_since(at);
+            let allowance = local / 100 + Duration::from_millis(5);
+            server.saturating_sub(before) > local + allowance
+        });
+        *last = Some((server, sent));
+        ran_away
+    }
+}
+
+/// Nothing here panics while it holds one of these locks, so a poisoned one is still whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Clock;
+
+    fn session(proof_lag: Option<u8>, sent: Instant) -> Session {
+        let ttl = Duration::from_secs(30);
+        Session::new(SessionSpec::new(ttl, Duration::ZERO), SessionId::random(), ttl, proof_lag, sent)
+    }
+
+    #[test]
+    fn a_claims_own_request_proves_nothing_where_life_belongs_to_the_session() {
+        let t0 = Clock::boot().now();
+        let later = t0 + Duration::from_secs(20);
+        let life = believed(Duration::from_secs(30));
+        assert_eq!(session(None, t0).proven_until(later), later + life);
+        let owned = session(Some(0), t0);
+        assert_eq!(owned.proven_until(later), t0 + life);
+        owned.prove(later);
+        assert_eq!(owned.proven_until(later), later + life);
+    }
+
+    #[test]
+    fn with_a_lag_the_last_but_one_renewal_counts() {
+        let t0 = Clock::boot().now();
+        let at = |s| t0 + Duration::from_secs(s);
+        let life = believed(Duration::from_secs(30));
+        let lagging = session(Some(1), t0);
+        lagging.prove(at(10));
+        assert_eq!(lagging.proven_until(at(11)), t0 + life);
+        lagging.prove(at(20));
+        assert_eq!(lagging.proven_until(at(21)), at(10) + life);
+    }
+
+    #[test]
+    fn a_server_clock_that_runs_away_is_seen() {
+        let t0 = Clock::boot().now();
+        let at = |s| t0 + Duration::from_secs(s);
+        let s = session(None, t0);
+        let server = Duration::from_secs(1_000_000);
+        assert!(!s.clock_ran_away(server, t0, t0));
+        assert!(!s.clock_ran_away(server + Duration::from_secs(10), at(10), at(10)));
+        assert!(s.clock_ran_away(server + Duration::from_secs(80), at(20), at(20)));
+    }
+}

@@ -1,0 +1,201 @@
+//! Renewing: when, what, and what the answers mean. One watchdog per session.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::hold::Stage;
+use super::{Engine, Hold, Session};
+use crate::event::Event;
+use crate::random::jittered;
+use crate::store::{Live, LiveState, Renewal, Renewed};
+use crate::time::{Clock, Instant};
+use crate::{Error, ErrorKind, LostReason, Result};
+
+/// How many claims travel in one renewal, where each is renewed by itself.
+const BATCH: usize = 100;
+
+/// Ends with the session or the engine.
+pub(super) async fn run(engine: Weak<Engine>, session: Arc<Session>, clock: Clock) {
+    loop {
+        let pause = {
+            let Some(engine) = engine.upgrade() else { return };
+            if session.is_over() {
+                return;
+            }
+            if session.end_if_idle(clock.now()) {
+                return engine.close_session(&session);
+            }
+            session.planned.store(u64::MAX, Ordering::Release);
+            engine.renew_what_is_due(&session).await;
+            let next = next_look(&session, clock.now());
+            session.planned.store(next.as_nanos(), Ordering::Release);
+            next.saturating_since(clock.now())
+        };
+        clock.timeout(pause, session.wake.notified()).await;
+    }
+}
+
+/// When to look again: at the next renewal, and now and then whether the session has become idle.
+fn next_look(session: &Session, now: Instant) -> Instant {
+    let due = session.holds().iter().map(|h| h.due()).min();
+    let own = (session.owns_life() && !session.is_fixed()).then(|| session.due());
+    due.into_iter().chain(own).fold(now + session.ttl / 3, Instant::min)
+}
+
+impl Engine {
+    /// Renews what is due or nearly due, the earliest deadline first.
+    async fn renew_what_is_due(self: &Arc<Self>, session: &Arc<Session>) {
+        let now = self.now();
+        // What is due soon travels along, so that many claims make few requests.
+        let soon = now + session.spec.wait_ttl / 12;
+        let mut due: Vec<_> = session.holds().into_iter().filter(|h| h.due() <= soon).collect();
+        due.sort_by_key(|hold| hold.deadline());
+        if session.owns_life() {
+            let own = !session.is_fixed() && session.due() <= soon;
+            if own || !due.is_empty() {
+                self.renew_and_move_on(session, due).await;
+            }
+        } else {
+            for batch in due.chunks(BATCH) {
+                self.renew_and_move_on(session, batch.to_vec()).await;
+            }
+        }
+    }
+
+    /// A renewal that hangs does not hold up the next one: it goes on by itself, and its answer still counts.
+    async fn renew_and_move_on(self: &Arc<Self>, session: &Arc<Session>, holds: Vec<Arc<Hold>>) {
+        let patience = session.spec.wait_ttl / 6;
+        for hold in &holds {
+            hold.set_due(Some(self.now() + jittered(patience)));
+        }
+        if session.owns_life() {
+            session.set_due(self.now() + jittered(patience));
+        }
+        let (done, finished) = tokio::sync::oneshot::channel();
+        let (engine, session) = (Arc::clone(self), Arc::clone(session));
+        self.runtime.finish(async move {
+            // Failures are booked where they are found.
+            let _ = engine.renew(&session, &holds).await;
+            let _ = done.send(());
+        });
+        self.clock.timeout(patience, finished).await;
+    }
+
+    /// Renews these claims of a session; all of its claims where life belongs to the session. Must be polled to its
+    /// end.
+    pub(super) async fn renew(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>]) -> Result<()> {
+        let mut all = Vec::new();
+        if session.owns_life() {
+            all = session.holds();
+            all.extend(session.lingering());
+        }
+        let holds = if session.owns_life() { &all[..] } else { holds };
+        let live: Vec<Live> = holds.iter().map(|h| Live { key: h.key.clone(), state: h.live_state() }).collect();
+        let sent = self.now();
+        match self.store.renew(&session.id, &live).await {
+            Ok(renewed) => {
+                self.renewed(session, holds, &live, renewed, sent);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::SessionLost => {
+                self.expire_session(session);
+                Err(error)
+            }
+            Err(error) => {
+                self.not_renewed(session, holds, &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn renewed(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        holds: &[Arc<Hold>],
+        live: &[Live],
+        renewed: Renewed,
+        sent: Instant,
+    ) {
+        let now = self.now();
+        if session.owns_life() {
+            session.prove(sent);
+            session.set_due(sent + jittered(session.ttl / 3));
+        }
+        let until = session.proven_until(sent);
+        // A store that answers for fewer claims than it was asked for has not answered for the rest.
+        let answers = renewed.claims.into_iter().chain(std::iter::repeat(Renewal::Unknown));
+        for ((hold, live), renewal) in holds.iter().zip(live).zip(answers) {
+            self.apply(hold, live.state, renewal, sent, until);
+        }
+        let ran_away = renewed.server_time.is_some_and(|server| session.clock_ran_away(server, sent, now));
+        if ran_away {
+            tracing::warn!(target: "lockkeeper", store = %self.store, "the store's clock runs faster than ours");
+        }
+        self.book(session, ran_away);
+    }
+
+    fn not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
+        let now = self.now();
+        let retry = now + jittered(session.spec.wait_ttl / 10).max(Duration::from_millis(5));
+        session.set_due(session.due().min(retry));
+        for hold in holds {
+            hold.set_due(hold.renews().then_some(retry));
+            if hold.stage() == Stage::Granted && !hold.is_dead() {
+                let error = self.describe(error.clone(), &hold.key.name);
+                let (name, remaining) = (&hold.key.name, hold.remaining());
+                self.events.emit(&Event::RenewalFailed { name, error: &error, remaining });
+            }
+        }
+        self.book(session, true);
+        session.nudge(retry);
+    }
+
+    fn apply(self: &Arc<Self>, hold: &Arc<Hold>, asked: LiveState, renewal: Renewal, sent: Instant, until: Instant) {
+        match renewal {
+            Renewal::Held { token } => self.apply_held(hold, token, sent, until),
+            Renewal::Queued if asked == LiveState::Granted => self.lose(hold, LostReason::Expired),
+            Renewal::Queued => {
+                hold.queued(sent);
+                self.plan(hold, sent, hold.session.spec.wait_ttl / 3);
+            }
+            Renewal::Lost(None) => self.lose(hold, LostReason::Expired),
+            Renewal::Lost(Some(broken)) => {
+                let reason = LostReason::Broken { by: broken.by.to_string(), reason: broken.reason.to_string() };
+                self.lose(hold, reason);
+            }
+            Renewal::Unknown => {}
+        }
+    }
+
+    fn apply_held(self: &Arc<Self>, hold: &Arc<Hold>, token: u64, sent: Instant, until: Instant) {
+        let known = hold.token();
+        if known != 0 && known != token {
+            // Somebody else's grant under our id: the store has lost its memory in between.
+            return self.lose(hold, LostReason::Expired);
+        }
+        if hold.granted(token, until) {
+            self.plan(hold, sent, hold.session.ttl / 3);
+            self.events.emit(&Event::Renewed { name: &hold.key.name, remaining: hold.remaining() });
+        }
+    }
+
+    /// When this claim is to be renewed next.
+    pub(super) fn plan(&self, hold: &Hold, sent: Instant, every: Duration) {
+        let due = sent + hold.spread(every);
+        let again = hold.renews() || hold.stage() != Stage::Granted;
+        hold.set_due(again.then_some(due));
+        if again {
+            hold.session.nudge(due);
+        }
+        self.deadlines.expect(hold.deadline());
+    }
+
+    fn book(&self, session: &Session, failing: bool) {
+        if !session.set_failing(failing) {
+            return;
+        }
+        self.events.emit(if failing { &Event::Jeopardy } else { &Event::Recovered });
+        self.publish_state();
+    }
+}

@@ -1,0 +1,155 @@
+//! What happens to locks, for people and programs that watch. Nothing is ever lost silently.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{Error, FencingToken, LockName, LostReason};
+
+/// Something that happened to a lock of this keeper.
+///
+/// Goes to [`tracing`] (target `lockkeeper`) and to [`KeeperBuilder::on_event`](crate::KeeperBuilder::on_event).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// An attempt took its place in line.
+    Queued {
+        /// The lock.
+        name: &'a LockName,
+        /// How many stand before it, holders included.
+        ahead: u32,
+    },
+    /// Tasks of this process wait for the lock behind one of them.
+    Contended {
+        /// The lock.
+        name: &'a LockName,
+        /// How many of them wait, the newest included.
+        waiters: usize,
+    },
+    /// The lock was acquired.
+    Acquired {
+        /// The lock.
+        name: &'a LockName,
+        /// Its token.
+        token: FencingToken,
+        /// How long the attempt took.
+        waited: Duration,
+    },
+    /// The store acknowledged a renewal of a held lock.
+    Renewed {
+        /// The lock.
+        name: &'a LockName,
+        /// How long the holder may believe now.
+        remaining: Duration,
+    },
+    /// A renewal of a held lock was not acknowledged. It is tried again before the deadline.
+    RenewalFailed {
+        /// The lock.
+        name: &'a LockName,
+        /// Why.
+        error: &'a Error,
+        /// How long the holder may still believe.
+        remaining: Duration,
+    },
+    /// The first failed renewal of a session: its locks are in danger.
+    Jeopardy,
+    /// A session is renewed again after a failure.
+    Recovered,
+    /// A lock was lost while it was held.
+    Lost {
+        /// The lock.
+        name: &'a LockName,
+        /// Its token.
+        token: FencingToken,
+        /// Why.
+        reason: &'a LostReason,
+    },
+    /// A lock was released.
+    Released {
+        /// The lock.
+        name: &'a LockName,
+        /// Its token.
+        token: FencingToken,
+        /// How long it was held.
+        held: Duration,
+    },
+    /// The store did not acknowledge a release. It is tried again until the lease ends.
+    ReleaseFailed {
+        /// The lock.
+        name: &'a LockName,
+        /// Why.
+        error: &'a Error,
+    },
+    /// A guard was dropped. Its lock is released in the background.
+    DroppedWithoutRelease {
+        /// The lock.
+        name: &'a LockName,
+        /// Its token.
+        token: FencingToken,
+        /// How long it was held.
+        held: Duration,
+    },
+}
+
+type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+
+/// Where events go.
+#[derive(Clone, Default)]
+pub(crate) struct Events {
+    callback: Option<Callback>,
+}
+
+impl Events {
+    pub(crate) fn to(callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        Self { callback: Some(Arc::new(callback)) }
+    }
+
+    /// Must not be called with a lock of the engine held: the callback may call the keeper.
+    pub(crate) fn emit(&self, event: &Event<'_>) {
+        trace(event);
+        let Some(callback) = &self.callback else { return };
+        // A callback that panics must not take the watchdog with it, and with it every lock of the process.
+        if catch_unwind(AssertUnwindSafe(|| callback(event))).is_err() {
+            tracing::error!(target: "lockkeeper", "the on_event callback panicked; the event is lost");
+        }
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Events(callback: {})", self.callback.is_some())
+    }
+}
+
+fn trace(event: &Event<'_>) {
+    match event {
+        Event::Queued { name, ahead } => tracing::debug!(target: "lockkeeper", lock = %name, ahead, "queued"),
+        Event::Contended { name, waiters } => {
+            tracing::debug!(target: "lockkeeper", lock = %name, waiters, "contended");
+        }
+        Event::Acquired { name, token, waited } => {
+            tracing::debug!(target: "lockkeeper", lock = %name, %token, ?waited, "acquired");
+        }
+        Event::Renewed { name, remaining } => {
+            tracing::trace!(target: "lockkeeper", lock = %name, ?remaining, "renewed")
+        }
+        Event::RenewalFailed { name, error, remaining } => {
+            tracing::warn!(target: "lockkeeper", lock = %name, %error, ?remaining, "renewal failed");
+        }
+        Event::Jeopardy => tracing::warn!(target: "lockkeeper", "session in jeopardy"),
+        Event::Recovered => tracing::info!(target: "lockkeeper", "session recovered"),
+        Event::Lost { name, token, reason } => {
+            tracing::error!(target: "lockkeeper", lock = %name, %token, %reason, "lost");
+        }
+        Event::Released { name, token, held } => {
+            tracing::debug!(target: "lockkeeper", lock = %name, %token, ?held, "released");
+        }
+        Event::ReleaseFailed { name, error } => {
+            tracing::warn!(target: "lockkeeper", lock = %name, %error, "release failed");
+        }
+        Event::DroppedWithoutRelease { name, token, held } => {
+            tracing::debug!(target: "lockkeeper", lock = %name, %token, ?held, "dropped without release");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A store call that its caller polls, and that the engine finishes when the caller goes away.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::engine::Engine;
+use crate::runtime::{Task, poll_inside};
+
+/// Polled in place for as long as its caller wants it; dropped after the first poll, the engine polls it to its end.
+pub(crate) struct Finish<T: Send + 'static> {
+    engine: Arc<Engine>,
+    task: Option<Task<T>>,
+    started: bool,
+}
+
+impl<T: Send + 'static> Finish<T> {
+    pub(crate) fn new(engine: &Arc<Engine>, task: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { engine: Arc::clone(engine), task: Some(Box::pin(task)), started: false }
+    }
+}
+
+impl<T: Send + 'static> Future for Finish<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let this = &mut *self;
+        this.started = true;
+        let Some(task) = &mut this.task else { return Poll::Pending };
+        let polled = poll_inside(&this.engine.runtime, task, cx);
+        if polled.is_ready() {
+            this.task = None;
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Drop for Finish<T> {
+    fn drop(&mut self) {
+        let Some(task) = self.task.take() else { return };
+        if self.engine.usable_here() {
+            if self.started {
+                self.engine.runtime.finish(async move { drop(task.await) });
+            }
+        } else {
+            // In a forked child nothing may be sent, and dropping the task would do just that.
+            std::mem::forget(task);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A lock as people look at it.
+
+use std::time::Duration;
+
+use crate::store::{self, IdHash, Line};
+use crate::{FencingToken, LockName, Mode};
+
+/// Who holds a lock, and who waits for it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LockInfo {
+    /// The lock, with the keeper's prefix.
+    pub name: LockName,
+    /// How it is used at present; `None` when nobody uses it.
+    pub mode: Option<Mode>,
+    /// The permits of a semaphore; `None` for a mutex or read-write lock, and when nobody uses it.
+    pub capacity: Option<u32>,
+    /// Those who hold it, the first in line first.
+    pub holders: Vec<HolderInfo>,
+    /// Those who wait, in order.
+    pub waiters: Vec<WaiterInfo>,
+    /// The highest token that was given out, where the store remembers it.
+    pub last_token: Option<FencingToken>,
+}
+
+/// One holder.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HolderInfo {
+    /// A hash of the claim's id, for naming it.
+    pub id: IdHash,
+    /// Who it is, as it says itself.
+    pub owner: String,
+    /// Why it holds the lock.
+    pub reason: Option<String>,
+    /// How many permits it has; `u32::MAX` for an exclusive holder, 1 for a reader.
+    pub weight: u32,
+    /// Its token, unless it is out of range of what this version knows.
+    pub token: Option<FencingToken>,
+    /// Since when it has held the lock, where the store knows.
+    pub held: Option<Duration>,
+    /// When its claim ends if it is not renewed.
+    pub expires_in: Option<Duration>,
+}
+
+/// One waiter.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WaiterInfo {
+    /// A hash of the claim's id, for naming it.
+    pub id: IdHash,
+    /// Who it is, as it says itself.
+    pub owner: String,
+    /// Why it wants the lock.
+    pub reason: Option<String>,
+    /// How many permits it wants; `u32::MAX` for an exclusive waiter, 1 for a reader.
+    pub weight: u32,
+    /// How long it has waited, where the store knows.
+    pub waited: Option<Duration>,
+    /// When its claim ends if it is not renewed.
+    pub expires_in: Option<Duration>,
+}
+
+impl LockInfo {
+    /// Whether somebody holds it.
+    pub fn is_held(&self) -> bool {
+        !self.holders.is_empty()
+    }
+
+    pub(crate) fn new(name: LockName, line: Line) -> Self {
+        let epoch = line.entries.iter().map(|e| e.meta.epoch).max().unwrap_or(0);
+        let mode = line.entries.first().map(|first| mode(first.weight, line.capacity.unwrap_or(store::MAX)));
+        let (holders, waiters): (Vec<_>, Vec<_>) = line.entries.into_iter().partition(|e| e.granted);
+        Self {
+            name,
+            mode,
+            capacity: line.capacity.filter(|capacity| *capacity != store::MAX),
+            holders: holders.into_iter().map(holder).collect(),
+            waiters: waiters.into_iter().map(waiter).collect(),
+            last_token: line.last_token.and_then(|raw| FencingToken::new(epoch, raw)),
+        }
+    }
+}
+
+pub(crate) fn mode(weight: u32, capacity: u32) -> Mode {
+    match (weight, capacity) {
+        (store::MAX, _) => Mode::Exclusive,
+        (_, store::MAX) => Mode::Shared,
+        (permits, _) => Mode::Permits(permits),
+    }
+}
+
+fn holder(entry: store::Entry) -> HolderInfo {
+    HolderInfo {
+        id: entry.id,
+        owner: entry.meta.owner.to_string(),
+        reason: entry.meta.reason.as_deref().map(str::to_owned),
+        weight: entry.weight,
+        token: entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw)),
+        held: entry.age,
+        expires_in: entry.expires_in,
+    }
+}
+
+fn waiter(entry: store::Entry) -> WaiterInfo {
+    WaiterInfo {
+        id: entry.id,
+        owner: entry.meta.owner.to_string(),
+        reason: entry.meta.reason.as_deref().map(str::to_owned),
+        weight: entry.weight,
+        waited: entry.age,
+        expires_in: entry.expires_in,
+    }
+}

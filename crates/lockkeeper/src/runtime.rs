@@ -1,0 +1,123 @@
+//! Where the engine's tasks run. The one place that spawns.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, EnterGuard, Handle};
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use crate::time::Clock;
+use crate::{Error, ErrorKind, Result};
+
+/// The caller's runtime, or a thread with one of our own.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    handle: Handle,
+    own: Option<OwnThread>,
+    tracker: TaskTracker,
+}
+
+/// A thread that runs until this is dropped.
+#[derive(Debug)]
+struct OwnThread {
+    _stop: oneshot::Sender<()>,
+}
+
+impl Runtime {
+    /// The runtime that the caller is in, or a new thread where there is none.
+    ///
+    /// # Errors
+    /// `Internal` when the operating system gives no thread or no descriptors for it.
+    pub(crate) fn here_or_own() -> Result<Self> {
+        let (handle, own) = match Handle::try_current() {
+            Ok(handle) => (handle, None),
+            Err(_) => own_thread().map(|(handle, own)| (handle, Some(own)))?,
+        };
+        Ok(Self { handle, own, tracker: TaskTracker::new() })
+    }
+
+    /// Whether the engine has a thread of its own, so that a caller's poll does not drive it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Lets timers and sockets be made by code that is polled from anywhere.
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.handle.enter()
+    }
+
+    /// Runs what has to come to its end; [`drain`](Self::drain) waits for it.
+    pub(crate) fn finish<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.handle.spawn(self.tracker.track_future(task));
+    }
+
+    /// Polls `task` once in place, so that its request takes its place in the order of this task's requests, and
+    /// then lets the runtime [finish](Self::finish) it.
+    pub(crate) fn post<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let _entered = self.enter();
+        let mut task = Box::pin(task);
+        if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            self.finish(task);
+        }
+    }
+
+    /// Runs what only ends with the engine.
+    pub(crate) fn serve<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.handle.spawn(task);
+    }
+
+    /// Waits until all that has to be finished is finished, for at most `within`; whether it is.
+    pub(crate) async fn drain(&self, clock: &Clock, within: Duration) -> bool {
+        self.tracker.close();
+        let done = clock.timeout(within, self.tracker.wait()).await.is_some();
+        self.tracker.reopen();
+        done
+    }
+}
+
+fn own_thread() -> Result<(Handle, OwnThread)> {
+    let failed = |e: std::io::Error| {
+        Error::new(ErrorKind::Internal, format!("no thread for the engine: {e}"))
+            .with_remedy("connect inside a tokio runtime, or raise the limits of the process")
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let run = move || {
+        // Ends when the sender is dropped: with the engine.
+        let _ = runtime.block_on(stopped);
+    };
+    std::thread::Builder::new().name("lockkeeper".to_owned()).spawn(run).map_err(failed)?;
+    Ok((handle, OwnThread { _stop: stop }))
+}
+
+/// A future that is polled inside the engine's runtime, whoever polls it.
+pub(crate) async fn inside<F: Future>(runtime: &Runtime, future: F) -> F::Output {
+    let mut future = pin!(future);
+    std::future::poll_fn(|cx| {
+        let _entered = runtime.enter();
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// The boxed future that the engine passes from hand to hand.
+pub(crate) type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Polls `task` with the runtime entered.
+pub(crate) fn poll_inside<T>(runtime: &Runtime, task: &mut Task<T>, cx: &mut Context<'_>) -> Poll<T> {
+    let _entered = runtime.enter();
+    task.as_mut().poll(cx)
+}
