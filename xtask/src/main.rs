@@ -1,2 +1,47 @@
-//! The tasks of the repository.
-fn main() {}
+//! The tasks of the repository: `cargo xtask TASK`.
+
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+/// Name, arguments, what it does.
+const TASKS: [(&str, &str, &str); 2] = [
+    ("test", "[ARG…]", "install what the tests need, then run them all; ARGs go to cargo test"),
+    ("tidy", "", "check what the compiler does not: directions of imports, clocks, randomness, tasks, leftovers"),
+];
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode> {
+    let mut args = std::env::args().skip(1);
+    match args.next().as_deref() {
+        None | Some("help" | "--help" | "-h") => {
+            println!("cargo xtask TASK");
+            for (name, args, what) in TASKS {
+                println!("  {:<14} {what}", format!("{name} {args}"));
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Some("test") => test::run(&root()?, &args.collect::<Vec<_>>()),
+        Some("tidy") => tidy::run(&root()?),
+        Some(other) => bail!("there is no task {other:?}; `cargo xtask` lists them"),
+    }
+}
+
+/// The root of the repository, whatever the working directory is.
+fn root() -> Result<PathBuf> {
+    let parent = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    Ok(parent.context("the directory of xtask has no parent")?.to_owned())
+}

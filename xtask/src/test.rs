@@ -1,0 +1,124 @@
+//! `cargo xtask test`: installs what is missing, then runs every test.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use anyhow::{Context, Result, bail};
+
+/// A server that the tests start.
+struct Server {
+    /// The program that must be there.
+    binary: &'static str,
+    /// Debian's package that has it.
+    package: &'static str,
+}
+
+/// What the live tests start. The memory and the file store need no server.
+const SERVERS: &[Server] = &[];
+
+/// Where Debian puts servers that are not on the `PATH` of a user.
+const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
+    let packages = missing(SERVERS, is_installed);
+    if packages.is_empty() {
+        eprintln!("xtask: nothing to install");
+    } else {
+        install(&packages)?;
+    }
+    let mut test = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    test.current_dir(root).args(["test", "--workspace", "--all-features", "--locked"]).args(args);
+    let status = say_and_run(&mut test)?;
+    Ok(exit_code(status))
+}
+
+/// The packages of the servers that are not there, each once.
+fn missing(servers: &[Server], is_installed: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let mut packages: Vec<_> =
+        servers.iter().filter(|server| !is_installed(server.binary)).map(|server| server.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn is_installed(binary: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).chain(SBIN.map(Into::into));
+    places.any(|place| place.join(binary).is_file())
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    let remedy = || format!("install them yourself: {}", packages.join(" "));
+    for arguments in [&["update"][..], &["install", "--yes", "--no-install-recommends"]] {
+        let mut apt = apt_get(is_root()?);
+        apt.args(arguments);
+        if arguments[0] == "install" {
+            apt.args(packages);
+        }
+        if !say_and_run(&mut apt).with_context(remedy)?.success() {
+            bail!("apt-get failed; {}", remedy());
+        }
+    }
+    Ok(())
+}
+
+/// Never asks: neither sudo for a password nor apt for a decision.
+fn apt_get(is_root: bool) -> Command {
+    if is_root {
+        let mut apt = Command::new("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive");
+        return apt;
+    }
+    let mut sudo = Command::new("sudo");
+    sudo.args(["--non-interactive", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+    sudo
+}
+
+fn is_root() -> Result<bool> {
+    let id = Command::new("id").arg("-u").output().context("id -u")?;
+    Ok(id.stdout.trim_ascii() == b"0")
+}
+
+fn say_and_run(command: &mut Command) -> Result<ExitStatus> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let line: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    let line = line.join(" ");
+    eprintln!("xtask: {line}");
+    command.status().with_context(|| format!("cannot run {line}"))
+}
+
+/// The code of the command; 1 when a signal ended it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(command: &Command) -> Vec<String> {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words.map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn each_missing_package_is_installed_once() {
+        let servers = [("a-server", "b"), ("a-cli", "b"), ("here", "c"), ("d-server", "a")]
+            .map(|(binary, package)| Server { binary, package });
+        assert_eq!(missing(&servers, |binary| binary == "here"), ["a", "b"]);
+        assert!(missing(&servers, |_| true).is_empty());
+    }
+
+    #[test]
+    fn sudo_is_used_only_when_not_root_and_never_asks() {
+        assert_eq!(words(&apt_get(true)), ["apt-get"]);
+        assert_eq!(words(&apt_get(false))[..2], ["sudo", "--non-interactive"]);
+    }
+
+    #[test]
+    fn programs_are_found_on_the_path() {
+        assert!(is_installed("sh"));
+        assert!(!is_installed("no-such-program-anywhere"));
+    }
+}

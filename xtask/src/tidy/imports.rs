@@ -1,0 +1,139 @@
+//! The direction of imports: `kinds → engine → store ← backend, layer`, and `cli → server → lockkeeper`.
+
+use std::collections::HashMap;
+
+use super::Finding;
+use super::source::Source;
+use super::tokens::{CodePath, paths};
+
+const LIBRARY: &str = "crates/lockkeeper/src/";
+
+/// A directory of the library, and what it must not know of.
+struct Room {
+    name: &'static str,
+    /// Other rooms.
+    closed: &'static [&'static str],
+    /// Paths outside the library.
+    outside: &'static [&'static str],
+    /// Words that name a store.
+    words: &'static [&'static str],
+}
+
+const BACKENDS: &[&str] = &["memorystore", "filestore", "sqlite", "redis", "etcd", "zookeeper", "mysql", "postgres"];
+const IO: &[&str] =
+    &["tokio", "rustix", "rusqlite", "std::fs", "std::io", "std::net", "std::os", "std::process", "std::thread"];
+
+const ROOMS: &[Room] = &[
+    Room {
+        name: "store",
+        closed: &["engine", "kinds", "backend", "layer", "quorum", "keeper", "acquire", "blocking", "testing"],
+        outside: IO,
+        words: &[],
+    },
+    Room {
+        name: "engine",
+        closed: &["kinds", "backend", "layer", "quorum", "blocking"],
+        outside: &[],
+        words: BACKENDS,
+    },
+    Room { name: "kinds", closed: &["backend", "layer", "quorum"], outside: &[], words: BACKENDS },
+    Room { name: "backend", closed: &["engine", "kinds", "layer", "keeper", "acquire"], outside: &[], words: &[] },
+    Room { name: "layer", closed: &["engine", "kinds", "backend", "keeper", "acquire"], outside: &[], words: &[] },
+    Room { name: "quorum", closed: &["engine", "kinds", "backend", "layer", "keeper"], outside: &[], words: &[] },
+];
+
+/// Crates, and the crates above them.
+const CRATES: [(&str, &[&str]); 2] =
+    [(LIBRARY, &["lockkeeper_server", "lockkeeper_cli"]), ("crates/lockkeeper-server/src/", &["lockkeeper_cli"])];
+
+pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
+    let exports = exports(sources);
+    sources.iter().flat_map(|source| file(source, &exports)).collect()
+}
+
+/// What stands at the root of the library, and the room that it comes from.
+fn exports(sources: &[Source]) -> HashMap<String, String> {
+    let Some(root) = sources.iter().find(|source| source.path == format!("{LIBRARY}lib.rs")) else {
+        return HashMap::new();
+    };
+    let mut exports = HashMap::new();
+    for path in paths(&root.tokens()) {
+        let inside: Vec<_> = path.segments.iter().filter(|segment| !["crate", "self"].contains(segment)).collect();
+        if let (Some(room), Some(last)) = (inside.first(), inside.last()) {
+            exports.insert(path.alias.unwrap_or(last).to_owned(), (**room).to_owned());
+        }
+    }
+    exports
+}
+
+fn file(source: &Source, exports: &HashMap<String, String>) -> Vec<Finding> {
+    let tokens = source.tokens();
+    let paths = paths(&tokens);
+    let mut findings = Vec::new();
+    for (dir, above) in CRATES {
+        for path in paths.iter().filter(|path| source.path.starts_with(dir) && above.contains(&path.segments[0])) {
+            findings.push(Finding::new(&source.path, path.line, format!("{} is above this crate", path.segments[0])));
+        }
+    }
+    let Some(module) = module(&source.path) else { return findings };
+    let Some(room) = ROOMS.iter().find(|room| module.first() == Some(&room.name)) else { return findings };
+    for path in &paths {
+        if let Some(problem) = problem(room, path, &module, exports) {
+            findings.push(Finding::new(&source.path, path.line, problem));
+        }
+    }
+    for token in &tokens {
+        let word = token.text.to_ascii_lowercase();
+        if let Some(store) = room.words.iter().find(|store| word.contains(*store)) {
+            findings.push(Finding::new(&source.path, token.line, format!("{}/ names a store: {store}", room.name)));
+        }
+    }
+    findings.dedup();
+    findings
+}
+
+/// Why this path must not stand in this room, if it must not.
+fn problem(room: &Room, path: &CodePath<'_>, module: &[&str], exports: &HashMap<String, String>) -> Option<String> {
+    let Some(inside) = resolve(path, module) else {
+        let outside = path.segments.join("::");
+        let hit = room.outside.iter().find(|io| outside == **io || outside.starts_with(&format!("{io}::")))?;
+        return Some(format!("{}/ must do no I/O, but imports {hit}", room.name));
+    };
+    let first = *inside.first()?;
+    if first == "*" {
+        return Some(format!(
+            "{}/ imports everything from the root, so that its direction cannot be checked",
+            room.name
+        ));
+    }
+    let target = exports.get(first).map_or(first, String::as_str);
+    let closed = room.closed.contains(&target);
+    closed.then(|| format!("{}/ must not import {target} ({})", room.name, path.segments.join("::")))
+}
+
+/// The path from the root of the library; `None` for one that leads outside it or below its own module.
+fn resolve<'a>(path: &CodePath<'a>, module: &[&'a str]) -> Option<Vec<&'a str>> {
+    let mut base: Vec<&str> = module.to_vec();
+    // Modules inside the file: their names do not matter, since `super` takes them off again.
+    base.extend(std::iter::repeat_n("", path.nested));
+    let mut segments = path.segments.iter().copied().peekable();
+    match segments.next()? {
+        "crate" => base.clear(),
+        "self" => {}
+        "super" => drop(base.pop()),
+        _ => return None,
+    }
+    while segments.next_if_eq(&"super").is_some() {
+        base.pop();
+    }
+    base.extend(segments);
+    Some(base)
+}
+
+/// The module of a file of the library; empty for its root.
+fn module(path: &str) -> Option<Vec<&str>> {
+    let inside = path.strip_prefix(LIBRARY)?.strip_suffix(".rs")?;
+    let mut module: Vec<&str> = inside.split('/').collect();
+    module.pop_if(|last| ["mod", "lib"].contains(last));
+    Some(module)
+}

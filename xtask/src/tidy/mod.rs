@@ -1,0 +1,94 @@
+//! `cargo xtask tidy`: what the compiler does not check. Text is scanned, not parsed: comments and strings are blanked
+//! first, and what a scan cannot see (a method call on a value of unknown type) is left to the reviewer.
+
+mod imports;
+mod leftovers;
+mod places;
+mod size;
+mod source;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use self::source::Source;
+
+/// Directories that hold nothing of ours.
+const SKIPPED: [&str; 3] = [".git", "target", "node_modules"];
+
+/// Something found, at a line.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    path: String,
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, message: message.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+pub(crate) fn run(root: &Path) -> Result<ExitCode> {
+    let files = read_all(root)?;
+    let sources = Source::all(&files);
+    for note in size::check(&sources) {
+        println!("note: {note}");
+    }
+    let findings = check(&files, &sources);
+    for finding in &findings {
+        println!("error: {finding}");
+    }
+    println!("tidy: {} Rust files, {} errors", sources.len(), findings.len());
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Everything that must not be, in the order of the files.
+fn check(files: &[(String, String)], sources: &[Source]) -> Vec<Finding> {
+    let mut findings = leftovers::words(files);
+    findings.extend(leftovers::code(sources));
+    findings.extend(imports::check(sources));
+    findings.extend(places::check(sources));
+    findings.sort();
+    findings
+}
+
+/// Every text file of the repository, with its path from the root.
+fn read_all(root: &Path) -> Result<Vec<(String, String)>> {
+    let mut files = Vec::new();
+    walk(root, &mut |path| {
+        // What is not UTF-8 is no text of ours.
+        if let Ok(text) = fs::read_to_string(path) {
+            let name = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
+            files.push((name, text));
+        }
+    })?;
+    files.sort();
+    Ok(files)
+}
+
+fn walk(dir: &Path, visit: &mut impl FnMut(&PathBuf)) -> Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() && !SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
+            walk(&entry.path(), visit)?;
+        } else if kind.is_file() && entry.file_name() != ".git" {
+            visit(&entry.path());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Each check finds what it is for, and passes what only looks like it.
+
+use super::*;
+
+const LIB: (&str, &str) = (
+    "crates/lockkeeper/src/lib.rs",
+    "pub mod engine;\npub use backend::memory::MemoryStore;\npub use engine::{Session as EngineSession, Waiter};",
+);
+
+/// The lines with findings of one file of the library.
+fn lines(path: &str, text: &str) -> Vec<usize> {
+    findings(&format!("crates/lockkeeper/src/{path}"), text).iter().map(|finding| finding.line).collect()
+}
+
+fn findings(path: &str, text: &str) -> Vec<Finding> {
+    let files = [LIB, (path, text)].map(|(path, text)| (path.to_owned(), text.to_owned()));
+    check(&files, &Source::all(&files))
+}
+
+#[test]
+fn a_module_that_is_declared_for_tests_is_a_test() {
+    let read = |declaration: &str| {
+        let files = [
+            ("crates/x/src/a.rs", declaration),
+            ("crates/x/src/a/model.rs", "tokio::spawn(f);"),
+            ("crates/x/src/a/model/deep.rs", "tokio::spawn(f);"),
+        ];
+        let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        check(&files, &Source::all(&files)).len()
+    };
+    assert_eq!((read("#[cfg(test)]\nmod model;"), read("mod model;")), (0, 2));
+}
+
+#[test]
+fn imports_against_the_direction_are_found() {
+    for (path, text) in [
+        ("store/claim.rs", "use crate::engine::Session;"),
+        ("store/claim.rs", "use crate::{\n    LockName, engine,\n};"),
+        ("store/claim.rs", "use crate::Waiter;"),
+        ("store/claim.rs", "use crate::EngineSession;"),
+        ("store/claim.rs", "use super::super::engine::Session;"),
+        ("store/mod.rs", "use super::engine::Session;"),
+        ("store/mod.rs", "mod inner { use super::super::kinds::Mutex; }"),
+        ("store/mod.rs", "fn f() -> crate::layer::Prefix { g() }"),
+        ("store/mod.rs", "use crate::*;"),
+        ("store/mod.rs", "use tokio::sync::Notify;"),
+        ("store/mod.rs", "use std::{fmt, fs::File};"),
+        ("engine/session.rs", "use crate::backend::memory::MemoryStore;"),
+        ("engine/session.rs", "use crate::MemoryStore as Reference;"),
+        ("engine/session.rs", "fn is_redis_cluster() {}"),
+        ("engine/mod.rs", "use crate::kinds::Mutex;"),
+        ("kinds/mutex.rs", "use crate::backend;"),
+        ("backend/memory/mod.rs", "use super::super::engine::Session;"),
+        ("backend/file.rs", "use crate::{layer::Prefix};"),
+        ("layer/prefix.rs", "use crate::backend::file::FileStore;"),
+        ("mutex.rs", "use lockkeeper_cli::args;"),
+    ] {
+        assert!(!lines(path, text).is_empty(), "{path}: {text}");
+    }
+    assert_eq!(lines("store/a.rs", "use crate::{\n    LockName,\n    engine::Session,\n};"), [3]);
+}
+
+#[test]
+fn imports_in_the_direction_pass() {
+    for (path, text) in [
+        (
+            "store/mod.rs",
+            "use crate::{Error, LockName};\nuse self::claim::Claim;\nuse super::time::Clock;\nuse std::fmt;",
+        ),
+        ("store/mod.rs", "// crate::engine\n/* crate::engine */ const S: &str = \"crate::engine\";"),
+        ("store/mod.rs", "mod inner { use super::engine_like::Claim; }"),
+        ("store/mod.rs", "#[cfg(test)]\nmod tests {\n    use crate::engine::Session;\n}"),
+        ("store/tests.rs", "use crate::engine::Session;"),
+        ("engine/mod.rs", "use crate::store::{Claim, Store};\nuse tokio::sync::Notify;"),
+        ("kinds/mutex.rs", "use crate::engine::Session;\nuse crate::store::MAX;"),
+        ("backend/memory/mod.rs", "use crate::store::Store;\nuse super::sql::Row;"),
+        ("testing/mod.rs", "use crate::{MemoryStore, engine::Session};"),
+    ] {
+        assert_eq!(lines(path, text), [0; 0], "{path}: {text}");
+    }
+    assert!(findings("crates/lockkeeper-cli/src/main.rs", "use lockkeeper::Keeper;").is_empty());
+}
+
+#[test]
+fn clocks_randomness_and_tasks_are_found_outside_their_place() {
+    for (place, text) in [
+        ("time.rs", "let now = Instant::now();"),
+        ("time.rs", "let now = std::time::SystemTime::now();"),
+        ("time.rs", "use tokio::{sync, time};"),
+        ("time.rs", "tokio::time::sleep(d).await;"),
+        ("time.rs", "let t = rustix::time::clock_gettime(c);"),
+        ("time.rs", "std::thread::sleep(d);"),
+        ("random.rs", "let x: u8 = rand::random();"),
+        ("random.rs", "use getrandom::fill;"),
+        ("runtime.rs", "tokio::spawn(f);"),
+        ("runtime.rs", "tokio::task::spawn_blocking(f);"),
+        ("runtime.rs", "use tokio::task;\ntask::spawn(f);"),
+        ("runtime.rs", "std::thread::Builder::new();"),
+        ("runtime.rs", "thread::spawn(f);"),
+        ("runtime.rs", "self.handle.spawn(f);"),
+        ("runtime.rs", "Handle::current().spawn(f);"),
+    ] {
+        assert_eq!(lines("keeper.rs", text).len(), 1, "{text}");
+        assert_eq!(lines("sub/time.rs", text).len(), 1, "{text}");
+        assert_eq!(lines(place, text), [0; 0], "{text}");
+        assert_eq!(lines("tests/it.rs", text), [0; 0], "{text}");
+        let in_tests = format!("#[cfg(test)]\nmod tests {{\n    fn f() {{\n        {text}\n    }}\n}}\n");
+        assert_eq!(lines("keeper.rs", &in_tests), [0; 0], "{text}");
+        assert_eq!(lines("keeper.rs", &format!("{in_tests}{text}")).len(), 1, "{text}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_it_passes() {
+    for text in [
+        "//! `Instant::now` and tokio::spawn\n/// rand::random()\nfn f() {}",
+        "const S: &str = \"a \\\" tokio::spawn(f)\"; const R: &str = r#\"a \" SystemTime\"#;",
+        "/* outer /* inner */ tokio::spawn(f) */ fn f() {}",
+        "fn f<'a>(x: &'a str) -> char { '\"' } // \" tokio::spawn(f)",
+        "Command::new(cmd).spawn()?; operand::x(); self.clock.now(); crate::time::Instant::from_nanos(1);",
+        "let ignore = (a, ignore); todo(); v.unimplemented; for r in rows { \"todo!()\" }",
+        "let c = '\\''; let b = b'\"'; // todo!()",
+    ] {
+        assert_eq!(lines("keeper.rs", text), [0; 0], "{text}");
+    }
+}
+
+#[test]
+fn exceptions_have_a_reason_and_hold() {
+    assert_eq!(lines("testing/mod.rs", "tokio::spawn(f); tokio::time::pause();"), [0; 0]);
+    assert_eq!(lines("testing/mod.rs", "rand::random();"), [1]);
+}
+
+#[test]
+fn leftovers_are_found_in_tests_too() {
+    for text in
+        ["todo!()", "unimplemented!(\"x\")", "#[ignore]\nfn t() {}", "#[ignore = \"slow\"]", "#[cfg_attr(x, ignore)]"]
+    {
+        assert_eq!(lines("keeper.rs", text), [1], "{text}");
+        assert_eq!(lines("tests/it.rs", text), [1], "{text}");
+        assert_eq!(lines("keeper.rs", &format!("#[cfg(test)]\nmod tests {{\n{text}\n}}")), [3], "{text}");
+    }
+}
+
+#[test]
+fn paths_of_build_machines_are_found_in_every_text() {
+    let machine = concat!("/wo", "rk/x");
+    for text in
+        [format!("see {machine}"), format!("// {machine}"), format!("\"{machine}\""), concat!("../sh", "ared").into()]
+    {
+        assert_eq!(findings("README.md", &format!("first\n{text}")).len(), 1, "{text}");
+    }
+    assert!(findings("README.md", &format!("https://example.org{machine} and ~{machine}")).is_empty());
+}
+
+#[test]
+fn long_files_and_functions_are_noted() {
+    let source = |text: &str| Source::new("crates/x/src/a.rs", text).unwrap();
+    let body = |lines: usize| format!("fn f<const N: usize>(a: [u8; 2]) {{\n{}}}\n", "    g({ 1 });\n".repeat(lines));
+    assert!(size::check(&[source(&body(68))]).is_empty());
+    assert_eq!(
+        size::check(&[source(&format!("\n{}", body(69)))])[0].to_string(),
+        "crates/x/src/a.rs:2: fn f has 71 lines; 70 are enough"
+    );
+    let tests = |lines: usize| format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "    const A: u8 = 1;\n".repeat(lines));
+    assert!(size::check(&[source(&format!("{}{}", "const A: u8 = 1;\n".repeat(400), tests(300)))]).is_empty());
+    assert_eq!(size::check(&[source(&"const A: u8 = 1;\n".repeat(401))]).len(), 1);
+    assert!(size::check(&[source("trait T { fn f(); type F = fn(u8); }")]).is_empty());
+}
+
+#[test]
+fn this_repository_is_read() {
+    let root = crate::root().unwrap();
+    let files = read_all(&root).unwrap();
+    assert!(files.iter().any(|(path, _)| path == "xtask/src/tidy/tests.rs"));
+    assert!(files.iter().all(|(path, _)| !path.starts_with("target/") && !path.starts_with(".git/")));
+}
