@@ -13,6 +13,8 @@ mod guard;
 mod info;
 mod keeper;
 mod kinds;
+#[cfg(feature = "testing")]
+pub mod layer;
 mod name;
 mod owner;
 mod random;
@@ -20,6 +22,8 @@ mod runtime;
 mod secret;
 mod sequencer;
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 mod token;
 pub mod url;

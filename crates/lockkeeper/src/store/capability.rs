@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use super::{SessionSpec, refusal};
+use crate::Result;
+
 /// Which claims may share a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -92,5 +95,17 @@ impl Capabilities {
             amend: true,
             max_waiters: 100_000,
         }
+    }
+
+    /// Refuses a session whose durations are out of this store's range, for [`Store::open`](super::Store::open).
+    pub fn check(&self, session: &SessionSpec) -> Result<()> {
+        let Self { ttl_min, ttl_max, lock_delay_max, .. } = self;
+        if session.ttl < *ttl_min || session.ttl > *ttl_max {
+            return Err(refusal::out_of_range("ttl", session.ttl, *ttl_min, *ttl_max));
+        }
+        if session.lock_delay > *lock_delay_max {
+            return Err(refusal::out_of_range("lock-delay", session.lock_delay, Duration::ZERO, *lock_delay_max));
+        }
+        Ok(())
     }
 }

@@ -97,6 +97,8 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// 3. Dead claims at the front of the line are removed, and the claims that become admissible by it are granted
     ///    and woken, whatever this request's own outcome is.
     /// 4. A known id: its state, **and its life starts anew**. A grant is sticky: never from granted back to queued.
+    ///    One that is marked as broken is `Gone` instead, and its life stays as it is. One whose life is over is not
+    ///    known, wherever in the line it stood.
     /// 5. `resend` and not known: the id is tombstoned in the same step, and the answer is `Gone`.
     /// 6. A live claim of another capacity: `Mismatch`. A live claim of a higher epoch: `Mismatch`.
     /// 7. `replaces` names the caller's own claim: if that is the only live claim, the new one takes its place with a

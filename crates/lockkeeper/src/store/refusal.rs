@@ -1,5 +1,7 @@
 //! What every store says when it refuses a claim at the door: one wording, whichever store it is.
 
+use std::time::Duration;
+
 use crate::{Error, ErrorKind};
 
 /// Somebody uses the lock with another capacity.
@@ -22,4 +24,10 @@ pub fn epoch(stored: u16, own: u16) -> Error {
 pub fn queue_full(max_waiters: u32) -> Error {
     Error::new(ErrorKind::QueueFull, format!("{max_waiters} are waiting already"))
         .with_remedy("again later, or a higher max-waiters")
+}
+
+/// A duration that the store cannot keep.
+pub fn out_of_range(what: &str, asked: Duration, min: Duration, max: Duration) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this store keeps a {what} from {min:?} to {max:?}, not {asked:?}"))
+        .with_remedy(format!("a {what} in that range, or another store"))
 }

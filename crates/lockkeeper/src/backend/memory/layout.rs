@@ -68,26 +68,31 @@ impl Lines {
         }
         let line = Self::line_of(&mut self.lines, self.floor, &claim.key.name);
         line.settle(now);
-        if let Some(token) = line.by_id.get(&id).copied() {
-            line.live(token, now);
-            return Ok(line.verdict(token, now));
+        if let Some(token) = line.find(id, now) {
+            return Ok(line.again(token, now));
         }
         if claim.resend {
-            self.gone.insert(id, now + claim.ttl.max(TOMBSTONE_MIN));
+            self.bury(id, now + claim.ttl.max(TOMBSTONE_MIN));
             return Ok(Verdict::Gone);
         }
-        if let Some(old) = claim.replaces {
-            return Ok(line.replace(claim, old, now));
-        }
         line.check(claim, now)?;
-        line.join(claim, now)
+        match claim.replaces {
+            Some(old) => Ok(line.replace(claim, old, now)),
+            None => line.join(claim, now),
+        }
+    }
+
+    /// A tombstone only ever stands longer: a second withdrawal must not shorten the first one's.
+    fn bury(&mut self, id: ClaimId, until: Instant) {
+        let stands = self.gone.entry(id).or_insert(until);
+        *stands = until.max(*stands);
     }
 
     pub(super) fn renew(&mut self, live: &Live, now: Instant) -> Renewal {
         let absent = if live.state == LiveState::InFlight { Renewal::Unknown } else { Renewal::Lost(None) };
         let Some(line) = self.lines.get_mut(&live.key.name) else { return absent };
         line.settle(now);
-        let Some(token) = line.token_of(&live.key) else { return absent };
+        let Some(token) = line.find(live.key.id, now) else { return absent };
         let Some(place) = line.places.get(&token) else { return absent };
         if let Some(broken) = &place.broken {
             return Renewal::Lost(Some(broken.clone()));
@@ -112,10 +117,10 @@ impl Lines {
 
     pub(super) fn withdraw(&mut self, key: &ClaimKey, tombstone: Option<Duration>, now: Instant) -> Withdrawal {
         if let Some(life) = tombstone {
-            self.gone.insert(key.id, now + life);
+            self.bury(key.id, now + life);
         }
         let Some(line) = self.lines.get_mut(&key.name) else { return Withdrawal::Absent };
-        let found = line.token_of(key);
+        let found = line.find(key.id, now);
         if let Some(token) = found {
             line.remove(token);
         }
@@ -127,7 +132,7 @@ impl Lines {
     pub(super) fn amend(&mut self, key: &ClaimKey, change: &Amend, now: Instant) -> Amended {
         let Some(line) = self.lines.get_mut(&key.name) else { return Amended::NotLive };
         line.settle(now);
-        let Some(place) = line.token_of(key).and_then(|t| line.places.get_mut(&t)) else {
+        let Some(place) = line.find(key.id, now).and_then(|t| line.places.get_mut(&t)) else {
             return Amended::NotLive;
         };
         match change {
@@ -179,6 +184,7 @@ impl Lines {
         let Some(line) = self.lines.get_mut(name) else { return Evicted::Absent };
         line.settle(now);
         let matches = |token: u64, place: &Place| match target {
+            _ if place.expires <= now => false,
             Target::Token(wanted) => place.granted && token == *wanted,
             Target::Id(hash) => place.key.id.hash() == *hash,
         };
@@ -200,10 +206,10 @@ impl Lines {
         }
     }
 
-    pub(super) fn look_at_claim(&mut self, key: &ClaimKey) -> Look {
+    pub(super) fn look_at_claim(&mut self, key: &ClaimKey, now: Instant) -> Look {
         let found = self.lines.get(&key.name).and_then(|line| {
-            let token = line.token_of(key)?;
-            line.places.get(&token).map(|place| (token, place))
+            let token = *line.by_id.get(&key.id)?;
+            line.places.get(&token).filter(|place| place.expires > now).map(|place| (token, place))
         });
         match found {
             None => Look::Wake(Wake::Changed),
@@ -212,9 +218,15 @@ impl Lines {
         }
     }
 
+    /// A name that nobody used yet is at revision 0, as [`Lines::line`] shows it.
     pub(super) fn look_at_name(&mut self, name: &LockName, seen: Revision) -> Look {
-        let line = Self::line_of(&mut self.lines, self.floor, name);
-        if Revision(line.revision) == seen { Look::Wait(Arc::clone(&line.changed)) } else { Look::Wake(Wake::Changed) }
+        if !self.lines.contains_key(name) && seen == Revision::default() {
+            self.lines.insert(name.clone(), Queue { last_token: self.floor, ..Queue::default() });
+        }
+        match self.lines.get(name) {
+            Some(line) if Revision(line.revision) == seen => Look::Wait(Arc::clone(&line.changed)),
+            _ => Look::Wake(Wake::Changed),
+        }
     }
 
     fn line_of<'a>(lines: &'a mut HashMap<LockName, Queue>, floor: u64, name: &LockName) -> &'a mut Queue {
@@ -265,19 +277,16 @@ impl Queue {
         }
     }
 
+    /// All live claims agree on the capacity, since each was checked at the door; epochs may rise along the line.
     fn check(&self, claim: &Claim, now: Instant) -> Result<()> {
-        let live = self.places.values().filter(|p| p.expires > now);
-        for place in live {
-            if place.capacity != claim.capacity {
-                return Err(refusal::capacity(place.capacity, claim.capacity));
-            }
-            if place.meta.epoch > claim.meta.epoch {
-                return Err(refusal::epoch(place.meta.epoch, claim.meta.epoch));
-            }
-            // All live claims agree on both since each was checked at the door, so the first tells.
-            break;
+        let live = || self.places.values().filter(|p| p.expires > now);
+        if let Some(first) = live().next().filter(|p| p.capacity != claim.capacity) {
+            return Err(refusal::capacity(first.capacity, claim.capacity));
         }
-        Ok(())
+        match live().map(|p| p.meta.epoch).max() {
+            Some(epoch) if epoch > claim.meta.epoch => Err(refusal::epoch(epoch, claim.meta.epoch)),
+            _ => Ok(()),
+        }
     }
 
     fn join(&mut self, claim: &Claim, now: Instant) -> Result<Verdict> {
@@ -360,7 +369,8 @@ impl Queue {
         match self.places.get(&token) {
             Some(place) if place.granted => Verdict::Granted { token, place: None },
             Some(_) => Verdict::Queued {
-                ahead: u32::try_from(self.places.range(..token).count()).unwrap_or(u32::MAX),
+                ahead: u32::try_from(self.places.range(..token).filter(|(_, p)| p.expires > now).count())
+                    .unwrap_or(u32::MAX),
                 seen: Revision(self.revision),
                 look_again: self.look_again(token, now),
             },
@@ -389,8 +399,27 @@ impl Queue {
         }
     }
 
-    fn token_of(&self, key: &ClaimKey) -> Option<u64> {
-        self.by_id.get(&key.id).copied()
+    /// The place of a live claim. One that died where `settle` does not come by, behind a waiter, goes now: nothing
+    /// that its owner sends may bring it back.
+    fn find(&mut self, id: ClaimId, now: Instant) -> Option<u64> {
+        let token = *self.by_id.get(&id)?;
+        if self.places.get(&token).is_some_and(|place| place.expires > now) {
+            return Some(token);
+        }
+        self.remove(token);
+        None
+    }
+
+    /// The answer to a claim that is in the line already.
+    fn again(&mut self, token: u64, now: Instant) -> Verdict {
+        match self.places.get(&token) {
+            // Its life is not to start anew, so no answer may say that it holds.
+            Some(place) if place.broken.is_some() => Verdict::Gone,
+            _ => {
+                self.live(token, now);
+                self.verdict(token, now)
+            }
+        }
     }
 
     fn remove(&mut self, token: u64) {

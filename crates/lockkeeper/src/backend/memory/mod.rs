@@ -76,6 +76,7 @@ impl Store for MemoryStore {
     }
 
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        self.capabilities().check(session)?;
         Ok(Opened { id: SessionId::random(), ttl: session.ttl })
     }
 

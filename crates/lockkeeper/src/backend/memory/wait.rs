@@ -32,7 +32,7 @@ pub(super) async fn wait(store: &MemoryStore, interest: Interest<'_>, seen: Revi
 
 fn look(store: &MemoryStore, interest: Interest<'_>, seen: Revision) -> Look {
     match interest {
-        Interest::Claim(key) => store.lines().look_at_claim(key),
+        Interest::Claim(key) => store.lines().look_at_claim(key, store.clock.now()),
         Interest::Name(name) => store.lines().look_at_name(name, seen),
     }
 }

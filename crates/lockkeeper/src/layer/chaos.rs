@@ -1,0 +1,283 @@
+//! A store on a bad day: what networks do to requests and answers, by a seed.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{MutexGuard, watch};
+
+use super::faults::{Drawn, Fault, Faults, Operation};
+use crate::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId,
+    SessionSpec, Store, Verdict, Wake, Withdrawal,
+};
+use crate::testing::Seeded;
+use crate::time::Clock;
+use crate::{Error, ErrorKind, LockName, Result};
+
+/// A store around a store, for tests: requests and answers get lost, are doubled, and come late.
+///
+/// It stands for *one client's* connection, so give each client one of its own, with a seed of its own.
+///
+/// # What can change places with what
+/// A store processes the requests of one client in the order of their first polls, and this one does too: a request
+/// that is held up holds up all later ones, as on one connection. Two things may break the order, since a real network
+/// does it when a client gives a connection up and goes on with a new one:
+/// - the *copy* of a request whose answer was lost ([`Fault::LateCopy`]), and
+/// - a request whose caller was told that there is no answer ([`Fault::Overdue`]).
+///
+/// Both come at most 60 s late, which is how long a tombstone stands at least. A claim whose answer did arrive is never
+/// doubled later: its owner has no reason to leave a tombstone.
+///
+/// Answers are held up one by one, so they may change places.
+///
+/// The administrator's operations are passed on as they are.
+pub struct Chaos {
+    inner: Arc<dyn Store>,
+    clock: Clock,
+    weather: Mutex<Weather>,
+    /// Whose turn it is to send.
+    turn: tokio::sync::Mutex<()>,
+    /// How many requests are still to come late.
+    under_way: Arc<watch::Sender<usize>>,
+}
+
+#[derive(Debug)]
+struct Weather {
+    faults: Faults,
+    seed: Seeded,
+    planned: Vec<(Operation, Fault)>,
+}
+
+type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+impl Chaos {
+    /// A client of `inner` for which nothing goes wrong yet. `clock` is the one that the store's users sleep on.
+    pub fn new(inner: Arc<dyn Store>, clock: Clock) -> Self {
+        let weather = Weather { faults: Faults::none(), seed: Seeded::new(0), planned: Vec::new() };
+        let under_way = Arc::new(watch::Sender::new(0));
+        Self { inner, clock, weather: Mutex::new(weather), turn: tokio::sync::Mutex::default(), under_way }
+    }
+
+    /// Begins the sequence of this seed. The same requests in the same order then meet the same faults.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        self.weather().seed = Seeded::new(seed);
+        self
+    }
+
+    /// These faults from the next request on.
+    pub fn set(&self, faults: Faults) {
+        self.weather().faults = faults;
+    }
+
+    /// Nothing goes wrong any more, but for what is under way: see [`settled`](Self::settled).
+    pub fn quiet(&self) {
+        let mut weather = self.weather();
+        weather.faults = Faults::none();
+        weather.planned.clear();
+    }
+
+    /// This fault to the next request of this kind, whatever the rates are. Called twice, to the next two.
+    pub fn plan(&self, operation: Operation, fault: Fault) {
+        self.weather().planned.push((operation, fault));
+    }
+
+    /// Waits until everything that comes late has come.
+    pub async fn settled(&self) {
+        let mut under_way = self.under_way.subscribe();
+        // The sender lives as long as this store.
+        let _ = under_way.wait_for(|requests| *requests == 0).await;
+    }
+
+    fn weather(&self) -> std::sync::MutexGuard<'_, Weather> {
+        self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw(&self, operation: Operation) -> Drawn {
+        let mut weather = self.weather();
+        let Weather { faults, seed, planned } = &mut *weather;
+        let mut drawn = faults.draw(operation, seed);
+        if let Some(next) = planned.iter().position(|(planned, _)| *planned == operation) {
+            drawn.fault = Some(planned.remove(next).1);
+        }
+        drawn
+    }
+
+    async fn send<'a, T>(
+        &'a self,
+        operation: Operation,
+        copy: Option<Request>,
+        call: impl Fn() -> Reply<'a, T> + Send,
+    ) -> Result<T> {
+        self.send_drawn(self.draw(operation), copy, call).await
+    }
+
+    async fn send_drawn<'a, T>(
+        &'a self,
+        drawn: Drawn,
+        copy: Option<Request>,
+        call: impl Fn() -> Reply<'a, T> + Send,
+    ) -> Result<T> {
+        let turn = self.turn.lock().await;
+        self.hold_up(drawn.before).await;
+        match drawn.fault {
+            Some(Fault::Refused) => return Err(unavailable("the request was not sent")),
+            Some(Fault::LostRequest) => return Err(unavailable("no answer came").with_unknown_effect()),
+            Some(Fault::Overdue) => {
+                self.process_later(copy, drawn.late);
+                return Err(unavailable("no answer came in time").with_unknown_effect());
+            }
+            Some(Fault::Twice) => drop(call().await),
+            _ => {}
+        }
+        let reply = in_turn(turn, call()).await;
+        self.hold_up(drawn.after).await;
+        match drawn.fault {
+            Some(Fault::LateCopy) => self.process_later(copy, drawn.late),
+            Some(Fault::LostReply) => {}
+            _ => return reply,
+        }
+        Err(unavailable("the answer was lost").with_unknown_effect())
+    }
+
+    async fn hold_up(&self, delay: Duration) {
+        if !delay.is_zero() {
+            self.clock.sleep(delay).await;
+        }
+    }
+
+    fn process_later(&self, request: Option<Request>, delay: Duration) {
+        let Some(request) = request else { return };
+        let (inner, clock) = (Arc::clone(&self.inner), self.clock.clone());
+        let under_way = UnderWay::one_more(&self.under_way);
+        spawn(async move {
+            clock.sleep(delay).await;
+            request.process(&*inner).await;
+            drop(under_way);
+        });
+    }
+}
+
+/// Sends a request and passes the turn on: its place is taken with its first poll.
+async fn in_turn<T>(turn: MutexGuard<'_, ()>, mut call: Reply<'_, T>) -> Result<T> {
+    let first = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+    drop(turn);
+    match first {
+        Poll::Ready(reply) => reply,
+        Poll::Pending => call.await,
+    }
+}
+
+/// The one place where this layer starts a task.
+fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(task);
+}
+
+fn unavailable(what: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("chaos: {what}"))
+}
+
+/// Counts a late request until it is dropped, processed or not.
+struct UnderWay(Arc<watch::Sender<usize>>);
+
+impl UnderWay {
+    fn one_more(count: &Arc<watch::Sender<usize>>) -> Self {
+        count.send_modify(|n| *n += 1);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.send_modify(|n| *n -= 1);
+    }
+}
+
+/// A request that can come late.
+enum Request {
+    Renew(SessionId, Vec<Live>),
+    Claim(Claim),
+    Withdraw(ClaimKey, Option<Duration>),
+}
+
+impl Request {
+    /// Nobody hears the answer.
+    async fn process(&self, store: &dyn Store) {
+        match self {
+            Self::Renew(session, live) => drop(store.renew(session, live).await),
+            Self::Claim(claim) => drop(store.claim(claim).await),
+            Self::Withdraw(key, tombstone) => drop(store.withdraw(key, *tombstone).await),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Chaos {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.inner.admin()
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        self.send(Operation::Open, None, || self.inner.open(session)).await
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let copy = Request::Renew(session.clone(), live.to_vec());
+        self.send(Operation::Renew, Some(copy), || self.inner.renew(session, live)).await
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        self.send(Operation::Close, None, || self.inner.close(session, live)).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.send(Operation::Claim, Some(Request::Claim(claim.clone())), || self.inner.claim(claim)).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        self.send(Operation::Amend, None, || self.inner.amend(key, change)).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let copy = Request::Withdraw(key.clone(), tombstone);
+        self.send(Operation::Withdraw, Some(copy), || self.inner.withdraw(key, tombstone)).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        let drawn = self.draw(Operation::Wait);
+        match drawn.fault {
+            Some(Fault::FalseWake) => Ok(Wake::Changed),
+            Some(Fault::LostWake) => {
+                self.clock.sleep(within).await;
+                Ok(Wake::Elapsed)
+            }
+            _ => self.send_drawn(drawn, None, || self.inner.wait(interest, seen, within)).await,
+        }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.send(Operation::Line, None, || self.inner.line(name)).await
+    }
+}
+
+impl fmt::Display for Chaos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.inner, f)
+    }
+}
+
+impl fmt::Debug for Chaos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Weather { faults, .. } = &*self.weather();
+        f.debug_struct("Chaos").field("inner", &self.inner).field("faults", faults).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,160 @@
+//! What an administrator sees and does.
+
+use data_encoding::HEXLOWER;
+
+use crate::store::{Broken, Evict, Evicted, LiveState, Renewal, Target, Verdict};
+use crate::testing::{Case, Contender, Harness, Lives};
+
+async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
+    let admin = contender.client.store.admin().unwrap();
+    admin.evict(&contender.claim.key.name, &target, how, "op", "stuck").await.unwrap()
+}
+
+fn broken() -> Broken {
+    Broken { by: "op".into(), reason: "stuck".into() }
+}
+
+/// The names in use are listed by prefix, sorted by their bytes, and only so many.
+pub async fn names_are_sorted_and_limited<H: Harness>(case: &Case<H>) {
+    let client = case.client(Lives::long()).await;
+    for name in ["b/2", "b/10", "a/1", "b", "c/1", "B/1", "b/é", "b%1", "b_1"] {
+        client.mutex(&case.name(name)).granted().await;
+    }
+    let admin = client.store.admin().unwrap();
+    let list = async |prefix: &str, limit| {
+        let prefix = format!("{}{prefix}", case.harness().prefix());
+        let names = admin.names(&prefix, limit).await.unwrap();
+        names.iter().map(|n| n.as_str()[case.harness().prefix().len()..].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(list("b/", 100).await, ["b/10", "b/2", "b/é"]);
+    assert_eq!(list("b/", 2).await, ["b/10", "b/2"]);
+    assert_eq!(list("", 3).await, ["B/1", "a/1", "b"]);
+    assert_eq!(list("b%", 100).await, ["b%1"]);
+    assert_eq!(list("b_", 100).await, ["b_1"]);
+    assert!(list("x", 100).await.is_empty());
+    assert!(list("b/", 0).await.is_empty());
+}
+
+/// A name is listed while somebody lives in its line, and not for having been looked at.
+pub async fn only_names_in_use_are_listed<H: Harness>(case: &Case<H>) {
+    let [a] = case.mutexes("left").await;
+    let dead = case.mutex("dead", case.short()).await;
+    let [looked_at] = case.mutexes("looked at").await;
+    a.granted().await;
+    dead.granted().await;
+    looked_at.line().await;
+    let admin = a.client.store.admin().unwrap();
+    let prefix = case.harness().prefix();
+    assert_eq!(admin.names(&prefix, 100).await.unwrap(), [case.name("dead"), case.name("left")]);
+    a.release().await;
+    case.pass(dead.lives().ttl * 2).await;
+    assert!(admin.names(&prefix, 100).await.unwrap().is_empty());
+}
+
+/// A marked holder's renewals are refused and say who did it, and its life stays as it is: the next one has the lock
+/// only when the holder cannot believe in it any more.
+pub async fn a_mark_refuses_renewals_and_shortens_nothing<H: Harness>(case: &Case<H>) {
+    let holder = case.mutex("lock", case.short()).await;
+    let next = case.writer("lock").await;
+    let token = holder.granted().await;
+    holder.held().await;
+    let proven = holder.proven_alive();
+    next.queued().await;
+    assert_eq!(evict(&holder, Target::Token(token), Evict::Mark).await, Evicted::Done);
+    assert_eq!(holder.line().await.entries[0].broken, Some(broken()));
+    let refused = async {
+        for _ in 0..4 {
+            case.pass(holder.lives().ttl / 8).await;
+            assert_eq!(holder.renew().await.unwrap(), Renewal::Lost(Some(broken())));
+        }
+    };
+    let (token_of_next, ()) = tokio::join!(next.acquire(), refused);
+    let kept = case.since(proven);
+    assert!(kept >= holder.lives().ttl, "the lock was given away after {kept:?}");
+    assert!(kept < holder.lives().ttl * 20, "the refused renewals kept it alive: {kept:?}");
+    assert!(token_of_next > token);
+}
+
+/// A marked claim that is sent again is `Gone`: its owner must not count on a new life.
+pub async fn a_marked_claim_cannot_be_sent_again<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    let token = a.granted().await;
+    b.queued().await;
+    evict(&a, Target::Token(token), Evict::Mark).await;
+    a.gone().await;
+    assert_eq!(a.resend().await, Verdict::Gone);
+    a.sees(&[&a, &b], 1).await;
+    assert!(matches!(b.resend().await, Verdict::Queued { .. }));
+}
+
+/// A broken holder may still release: then nobody has to wait for its life to end.
+pub async fn a_marked_holder_can_release<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    let token = a.granted().await;
+    let seen = b.queued().await;
+    evict(&a, Target::Token(token), Evict::Mark).await;
+    tokio::join!(b.hears_of_its_grant(seen), a.release());
+}
+
+/// Removing a holder at once frees the lock at once, and wakes the next.
+pub async fn a_removal_frees_the_lock_at_once<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    let token = a.granted().await;
+    let seen = b.queued().await;
+    let removal = evict(&b, Target::Token(token), Evict::Now);
+    let (_, removed) = tokio::join!(b.hears_of_its_grant(seen), removal);
+    assert_eq!(removed, Evicted::Done);
+    assert!(matches!(a.renew().await.unwrap(), Renewal::Lost(_)));
+    b.sees(&[&b], 1).await;
+}
+
+/// A waiter can be removed by the hash that listings show.
+pub async fn a_waiter_can_be_removed_by_its_hash<H: Harness>(case: &Case<H>) {
+    let [a, b, c] = case.mutexes("lock").await;
+    a.granted().await;
+    b.queued().await;
+    c.queued().await;
+    let shown = a.line().await.entries[1].id;
+    assert_eq!(evict(&a, Target::Id(shown), Evict::Now).await, Evicted::Done);
+    a.sees(&[&a, &c], 1).await;
+    assert!(matches!(b.renew_as(LiveState::Queued).await.unwrap(), Renewal::Lost(_)));
+}
+
+/// What is not there is not broken: a wrong token, a waiter's id that left, another name.
+pub async fn what_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    let token = a.granted().await;
+    b.queued().await;
+    b.release().await;
+    for how in [Evict::Mark, Evict::Now] {
+        for target in [Target::Token(token + 1), Target::Token(token - 1), Target::Id(b.id())] {
+            assert_eq!(evict(&a, target.clone(), how).await, Evicted::Absent, "{target:?}");
+        }
+        let [elsewhere] = case.mutexes("elsewhere").await;
+        assert_eq!(evict(&elsewhere, Target::Token(token), how).await, Evicted::Absent);
+    }
+    assert_eq!(a.held().await, token);
+}
+
+/// Nothing that is listed shows an id, since an id authorises the release.
+pub async fn a_listing_never_shows_an_id<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    a.granted().await;
+    b.queued().await;
+    let shown = format!("{:?}", a.line().await).to_lowercase();
+    for contender in [&a, &b] {
+        let id = HEXLOWER.encode(contender.claim.key.id.as_bytes());
+        assert!(!shown.contains(&id) && !shown.contains(contender.client.session.as_str()), "{shown}");
+    }
+}
+
+/// Asking for the lock breaks nothing.
+pub async fn asking_for_the_lock_breaks_nothing<H: Harness>(case: &Case<H>) {
+    let [a] = case.mutexes("lock").await;
+    let token = a.granted().await;
+    let admin = a.client.store.admin().unwrap();
+    admin.request_release(&a.claim.key.name).await.unwrap();
+    admin.request_release(&case.name("never used")).await.unwrap();
+    assert_eq!(a.held().await, token);
+    a.sees(&[&a], 1).await;
+}

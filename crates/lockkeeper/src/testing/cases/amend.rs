@@ -1,0 +1,92 @@
+//! Changing a live claim in place.
+
+use std::sync::Arc;
+
+use crate::store::{Amend, Amended, Meta};
+use crate::testing::{Case, Harness};
+
+/// A writer becomes a reader with the id and the token that it has, and lets in the readers up to the next writer.
+pub async fn a_downgrade_lets_readers_in<H: Harness>(case: &Case<H>) {
+    let writer = case.writer("lock").await;
+    let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
+    let next_writer = case.writer("lock").await;
+    let r3 = case.reader("lock").await;
+    let token = writer.granted().await;
+    let seen = [r1.queued().await, r2.queued().await];
+    next_writer.queued().await;
+    r3.queued().await;
+    let downgrade = async { assert_eq!(writer.amend(Amend::Shared).await, Amended::Done) };
+    tokio::join!(r1.hears_of_its_grant(seen[0]), r2.hears_of_its_grant(seen[1]), downgrade);
+    writer.sees(&[&writer, &r1, &r2, &next_writer, &r3], 3).await;
+    assert_eq!(writer.held().await, token);
+    assert_eq!(writer.line().await.entries[0].weight, 1);
+}
+
+/// A downgrade that comes twice is one.
+pub async fn a_downgrade_twice_is_one<H: Harness>(case: &Case<H>) {
+    let writer = case.writer("lock").await;
+    let token = writer.granted().await;
+    assert_eq!(writer.amend(Amend::Shared).await, Amended::Done);
+    assert_eq!(writer.amend(Amend::Shared).await, Amended::Done);
+    assert_eq!(writer.held().await, token);
+    case.writer("lock").await.trying().busy().await;
+    case.reader("lock").await.trying().granted().await;
+}
+
+/// Who waits has nothing to lower.
+pub async fn a_waiter_is_not_downgraded<H: Harness>(case: &Case<H>) {
+    let (reader, writer) = (case.reader("lock").await, case.writer("lock").await);
+    reader.granted().await;
+    writer.queued().await;
+    assert_eq!(writer.amend(Amend::Shared).await, Amended::NotLive);
+    reader.sees(&[&reader, &writer], 1).await;
+}
+
+/// What is not there is not changed, and not created: never claimed, withdrawn.
+pub async fn what_is_not_there_is_not_changed<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    for change in [Amend::Shared, Amend::Value(Arc::from(*b"v")), Amend::Meta(Meta::default())] {
+        assert_eq!(a.amend(change.clone()).await, Amended::NotLive, "never claimed: {change:?}");
+        let left = a.anew();
+        left.granted().await;
+        left.release().await;
+        assert_eq!(left.amend(change.clone()).await, Amended::NotLive, "withdrawn: {change:?}");
+    }
+    b.sees(&[], 0).await;
+}
+
+/// A dead claim is not changed, and not brought back.
+pub async fn a_dead_claim_is_not_changed<H: Harness>(case: &Case<H>) {
+    let dead = case.mutex("lock", case.short()).await;
+    let next = case.writer("lock").await;
+    dead.granted().await;
+    case.pass(dead.lives().ttl * 2).await;
+    match dead.client.store.amend(&dead.claim.key, &Amend::Shared).await {
+        Ok(amended) => assert_eq!(amended, Amended::NotLive),
+        Err(error) => assert_eq!(error.kind(), crate::ErrorKind::SessionLost),
+    }
+    next.granted().await;
+    next.sees(&[&next], 1).await;
+}
+
+/// A candidate's value can be replaced, whether it leads or waits, and everybody sees it.
+pub async fn a_value_is_shown_to_everybody<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    let a = a.showing(Meta { owner: "a".into(), value: Some(Arc::from(*b"one")), ..Meta::default() });
+    a.granted().await;
+    b.queued().await;
+    assert_eq!(a.amend(Amend::Value(Arc::from(*b"two"))).await, Amended::Done);
+    assert_eq!(b.amend(Amend::Value(Arc::from(*b"\0\xff"))).await, Amended::Done);
+    let line = b.line().await;
+    let shown: Vec<_> = line.entries.iter().map(|e| e.meta.value.as_deref()).collect();
+    assert_eq!(shown, [Some(&b"two"[..]), Some(b"\0\xff")]);
+    assert_eq!(&*line.entries[0].meta.owner, "a", "the rest stays");
+}
+
+/// Who watches hears of a new value.
+pub async fn a_change_is_heard_of<H: Harness>(case: &Case<H>) {
+    let [a, watcher] = case.mutexes("lock").await;
+    a.granted().await;
+    let seen = watcher.line().await.revision;
+    tokio::join!(watcher.hears_of_a_change(seen), a.amend(Amend::Value(Arc::from(*b"new"))));
+}

@@ -1,0 +1,197 @@
+//! Who is granted, who waits, who is turned away, and what a claim that is sent again is answered.
+
+use crate::ErrorKind;
+use crate::store::{Meta, Verdict};
+use crate::testing::{Case, Harness};
+
+/// The first claim of a free lock is granted, and the line shows it.
+pub async fn a_free_lock_is_granted<H: Harness>(case: &Case<H>) {
+    let [a] = case.mutexes("lock").await;
+    a.granted().await;
+    a.sees(&[&a], 1).await;
+}
+
+/// While one holds, nobody else is granted: neither at once nor in line.
+pub async fn a_held_lock_is_not_granted_again<H: Harness>(case: &Case<H>) {
+    let [a, b, c] = case.mutexes("lock").await;
+    a.granted().await;
+    b.queued().await;
+    c.clone().trying().busy().await;
+    b.queued().await;
+    a.sees(&[&a, &b], 1).await;
+}
+
+/// The same claim twice is one claim, with one token.
+pub async fn the_same_claim_again_is_the_same_claim<H: Harness>(case: &Case<H>) {
+    let [a] = case.mutexes("lock").await;
+    let token = a.granted().await;
+    assert_eq!(a.granted().await, token);
+    assert!(matches!(a.resend().await, Verdict::Granted { token: again, .. } if again == token));
+    a.sees(&[&a], 1).await;
+    a.release().await;
+    a.sees(&[], 0).await;
+}
+
+/// A claim that waits and is sent again keeps its place.
+pub async fn a_waiting_claim_sent_again_keeps_its_place<H: Harness>(case: &Case<H>) {
+    let [a, b, c] = case.mutexes("lock").await;
+    a.granted().await;
+    b.queued().await;
+    c.queued().await;
+    b.queued().await;
+    assert!(matches!(b.resend().await, Verdict::Queued { ahead: 1, .. }));
+    assert!(matches!(c.resend().await, Verdict::Queued { ahead: 2, .. }));
+    a.sees(&[&a, &b, &c], 1).await;
+}
+
+/// A grant is sticky: whatever stands in line, the holder's claim sent again is answered as granted.
+pub async fn a_grant_is_sticky<H: Harness>(case: &Case<H>) {
+    let [a, b, c] = case.mutexes("lock").await;
+    let token = a.granted().await;
+    b.queued().await;
+    assert_eq!(a.granted().await, token);
+    c.queued().await;
+    assert_eq!(a.granted().await, token);
+    a.sees(&[&a, &b, &c], 1).await;
+}
+
+/// A re-send that finds nothing is `Gone`, and so is every later copy of that claim.
+pub async fn a_resend_that_finds_nothing_spends_the_id<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    assert_eq!(a.resend().await, Verdict::Gone);
+    a.gone().await;
+    assert_eq!(a.resend().await, Verdict::Gone);
+    a.sees(&[], 0).await;
+    b.granted().await;
+}
+
+/// An attempt that does not join the line leaves nothing behind: nobody waits for it.
+pub async fn a_try_leaves_no_trace<H: Harness>(case: &Case<H>) {
+    let [a, b, c] = case.mutexes("lock").await;
+    a.granted().await;
+    b.clone().trying().busy().await;
+    a.sees(&[&a], 1).await;
+    a.release().await;
+    c.granted().await;
+    c.sees(&[&c], 1).await;
+}
+
+/// An attempt that was turned away may be made again with the same id.
+pub async fn a_try_can_be_made_again<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    let b = b.trying();
+    a.granted().await;
+    b.busy().await;
+    b.busy().await;
+    a.release().await;
+    b.granted().await;
+}
+
+/// Attempts that are turned away are not in each other's way.
+pub async fn a_try_is_not_refused_for_another<H: Harness>(case: &Case<H>) {
+    let reader = case.reader("lock").await;
+    let writer = case.writer("lock").await.trying();
+    let another = case.reader("lock").await.trying();
+    reader.granted().await;
+    writer.busy().await;
+    another.granted().await;
+}
+
+/// A line takes so many waiters and no more. Who is refused leaves no trace, and who waits already is not refused.
+pub async fn a_full_line_takes_nobody<H: Harness>(case: &Case<H>) {
+    let [a, b, c, d] = case.mutexes("lock").await.map(|c| c.behind_at_most(2));
+    a.granted().await;
+    b.queued().await;
+    c.queued().await;
+    d.refused(ErrorKind::QueueFull).await;
+    d.clone().trying().busy().await;
+    c.queued().await;
+    a.sees(&[&a, &b, &c], 1).await;
+    b.release().await;
+    d.queued().await;
+}
+
+/// Waiters that have died do not fill the line.
+pub async fn dead_waiters_do_not_fill_the_line<H: Harness>(case: &Case<H>) {
+    let [a, live] = case.mutexes("lock").await.map(|c| c.behind_at_most(2));
+    let dead = case.mutex("lock", case.short()).await;
+    let late = case.writer("lock").await.behind_at_most(2);
+    a.granted().await;
+    live.queued().await;
+    dead.queued().await;
+    case.keep_alive(dead.lives().wait_ttl * 3, &[&live]).await;
+    late.queued().await;
+    a.sees(&[&a, &live, &late], 1).await;
+}
+
+/// A claim of another capacity is refused while anybody is in line, is told the number, and leaves no trace.
+pub async fn another_capacity_is_refused<H: Harness>(case: &Case<H>) {
+    let a = case.permits("pool", 1, 3).await;
+    let b = case.permits("pool", 1, 5).await;
+    a.granted().await;
+    let text = b.refused(ErrorKind::Mismatch).await;
+    assert!(text.contains('3'), "it names the number that others use: {text}");
+    b.clone().trying().refused(ErrorKind::Mismatch).await;
+    a.sees(&[&a], 1).await;
+}
+
+/// A semaphore does not meet a mutex on one name.
+pub async fn a_mutex_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
+    let mutex = case.writer("lock").await;
+    let permit = case.permits("lock", 1, 5).await;
+    mutex.granted().await;
+    permit.refused(ErrorKind::Mismatch).await;
+    mutex.release().await;
+    permit.granted().await;
+    mutex.anew().refused(ErrorKind::Mismatch).await;
+}
+
+/// When all have left, another capacity is as good as the first.
+pub async fn an_empty_line_takes_another_capacity<H: Harness>(case: &Case<H>) {
+    let a = case.permits("pool", 3, 3).await;
+    let b = case.permits("pool", 5, 5).await;
+    a.granted().await;
+    b.refused(ErrorKind::Mismatch).await;
+    a.release().await;
+    b.granted().await;
+    assert_eq!(b.line().await.capacity, Some(5));
+}
+
+/// A claim of a lower epoch is refused while a higher one is in line, even one that only waits.
+pub async fn a_lower_epoch_is_refused<H: Harness>(case: &Case<H>) {
+    let [old, new, low] = case.mutexes("lock").await;
+    let new = new.showing(Meta { epoch: 7, ..Meta::default() });
+    old.granted().await;
+    new.queued().await;
+    let text = low.refused(ErrorKind::Mismatch).await;
+    assert!(text.contains('7'), "it names the epoch that others use: {text}");
+    assert!(matches!(old.claim().await, Verdict::Granted { .. }), "who is in line already stays");
+    old.release().await;
+    new.granted().await;
+    low.refused(ErrorKind::Mismatch).await;
+    new.release().await;
+    low.granted().await;
+}
+
+/// Who is turned away is told who holds and when to come again, if the store knows.
+pub async fn the_holder_is_shown_to_who_is_turned_away<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    let a = a.showing(Meta { owner: "host-1/billing".into(), ..Meta::default() });
+    a.granted().await;
+    match b.trying().claim().await {
+        Verdict::Busy { holder, retry_after, .. } => {
+            assert!(holder.is_none_or(|holder| &*holder == "host-1/billing"));
+            assert!(retry_after.is_none_or(|after| after <= a.lives().ttl));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Two claims of one client are two claims: a client does not share a lock with itself.
+pub async fn a_client_does_not_share_with_itself<H: Harness>(case: &Case<H>) {
+    let [a] = case.mutexes("lock").await;
+    let b = a.anew();
+    a.granted().await;
+    b.queued().await;
+    a.sees(&[&a, &b], 1).await;
+}

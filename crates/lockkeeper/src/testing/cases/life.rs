@@ -1,0 +1,202 @@
+//! How long claims live, and what their death does.
+//!
+//! That somebody dies too early is asserted to the millisecond; that somebody dies late only loosely, since a machine
+//! may be busy.
+
+use std::time::Duration;
+
+use crate::store::Verdict;
+use crate::testing::{Case, Crash, Harness, Lives};
+
+/// Nobody is to wait longer than this for a death that is due.
+const LOOSELY: Duration = Duration::from_secs(20);
+
+/// A holder that is silent keeps the lock for its ttl, and then loses it.
+pub async fn a_silent_holder_loses_the_lock<H: Harness>(case: &Case<H>) {
+    let silent = case.mutex("lock", case.short()).await;
+    let next = case.writer("lock").await;
+    let old = silent.granted().await;
+    let new = next.acquire().await;
+    let held = case.since(silent.proven_alive());
+    assert!(held >= silent.lives().ttl, "the lock was given away after {held:?}");
+    assert!(held < silent.lives().ttl + LOOSELY, "the lock was free only after {held:?}");
+    assert!(new > old);
+    assert!(silent.is_lost().await);
+    next.sees(&[&next], 1).await;
+}
+
+/// An attempt that does not wait finds the lock of a dead holder free.
+pub async fn a_dead_holder_is_in_nobodys_way<H: Harness>(case: &Case<H>) {
+    let silent = case.mutex("lock", case.short()).await;
+    let next = case.writer("lock").await.trying();
+    silent.granted().await;
+    next.busy().await;
+    case.pass(silent.lives().ttl * 2).await;
+    next.sees(&[], 0).await;
+    next.granted().await;
+}
+
+/// What was not released is kept for the lock-delay on top of the ttl.
+pub async fn the_lock_delay_is_kept<H: Harness>(case: &Case<H>) {
+    let silent = case.mutex("lock", case.harness().short()).await;
+    let next = case.writer("lock").await;
+    silent.granted().await;
+    next.acquire().await;
+    let kept = case.since(silent.proven_alive());
+    let Lives { ttl, lock_delay, .. } = silent.lives();
+    assert!(kept >= ttl + lock_delay, "the lock was given away after {kept:?}");
+    assert!(kept < ttl + lock_delay + LOOSELY, "the lock was free only after {kept:?}");
+}
+
+/// A release ends the lock-delay at once.
+pub async fn a_release_ends_the_lock_delay<H: Harness>(case: &Case<H>) {
+    let a = case.mutex("lock", case.harness().short()).await;
+    let b = case.writer("lock").await;
+    a.granted().await;
+    a.release().await;
+    b.clone().trying().granted().await;
+}
+
+/// A holder's claim that is sent again starts its life anew: its owner counts on it from this request on.
+pub async fn a_resent_claim_starts_its_life_anew<H: Harness>(case: &Case<H>) {
+    let a = case.mutex("lock", case.short()).await;
+    let other = case.writer("lock").await.trying();
+    let token = a.granted().await;
+    for _ in 0..3 {
+        case.pass(a.lives().ttl * 3 / 5).await;
+        assert!(matches!(a.resend().await, Verdict::Granted { token: same, .. } if same == token));
+    }
+    case.pass(a.lives().ttl * 3 / 5).await;
+    other.busy().await;
+}
+
+/// A waiting claim that is sent again starts its life anew.
+pub async fn a_resent_waiting_claim_starts_its_life_anew<H: Harness>(case: &Case<H>) {
+    let a = case.writer("lock").await;
+    let b = case.mutex("lock", case.short()).await;
+    a.granted().await;
+    b.queued().await;
+    for _ in 0..3 {
+        case.pass(b.lives().wait_ttl * 3 / 5).await;
+        assert!(matches!(b.resend().await, Verdict::Queued { .. }));
+    }
+    a.sees(&[&a, &b], 1).await;
+}
+
+/// A waiter that is silent is gone after its own, shorter life.
+pub async fn a_silent_waiter_leaves_the_line<H: Harness>(case: &Case<H>) {
+    let a = case.writer("lock").await;
+    let b = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
+    a.granted().await;
+    b.queued().await;
+    a.sees(&[&a, &b], 1).await;
+    case.pass(b.lives().wait_ttl * 2).await;
+    a.sees(&[&a], 1).await;
+}
+
+/// A dead waiter at the head is passed by: it costs those behind nothing at the hand-off.
+pub async fn a_dead_waiter_at_the_head_is_passed_by<H: Harness>(case: &Case<H>) {
+    let [a, c] = case.mutexes("lock").await;
+    let dead = case.mutex("lock", case.short()).await;
+    a.granted().await;
+    dead.queued().await;
+    let seen = c.queued().await;
+    case.keep_alive(dead.lives().wait_ttl * 2, &[&c]).await;
+    a.release().await;
+    c.hears_of_its_grant(seen).await;
+    c.sees(&[&c], 1).await;
+}
+
+/// A dead waiter in the middle is shown to nobody and costs nobody anything.
+pub async fn a_dead_waiter_in_the_middle_is_passed_by<H: Harness>(case: &Case<H>) {
+    let [a, b, d] = case.mutexes("lock").await;
+    let dead = case.mutex("lock", case.short()).await;
+    a.granted().await;
+    b.queued().await;
+    dead.queued().await;
+    d.queued().await;
+    case.keep_alive(dead.lives().wait_ttl * 2, &[&b, &d]).await;
+    a.sees(&[&a, &b, &d], 1).await;
+    a.release().await;
+    b.granted().await;
+    b.release().await;
+    d.granted().await;
+}
+
+/// Dead is dead, wherever in the line it stood: neither a renewal nor a re-send brings a claim back.
+pub async fn a_dead_waiter_is_not_revived<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    let renewed = case.mutex("lock", case.short()).await;
+    let resent = case.mutex("lock", case.short()).await;
+    a.granted().await;
+    b.queued().await;
+    renewed.queued().await;
+    resent.queued().await;
+    case.keep_alive(renewed.lives().wait_ttl * 2, &[&b]).await;
+    assert!(renewed.is_lost().await);
+    match resent.send_again().await {
+        Ok(verdict) => assert_eq!(verdict, Verdict::Gone),
+        Err(error) => assert_eq!(error.kind(), crate::ErrorKind::SessionLost),
+    }
+    a.sees(&[&a, &b], 1).await;
+}
+
+/// When a dead holder is noticed, those who can go on are granted *and told*, not only the one that noticed.
+pub async fn who_finds_a_dead_holder_wakes_the_others<H: Harness>(case: &Case<H>) {
+    let dead = case.mutex("lock", case.short()).await;
+    let finder = case.reader("lock").await;
+    let waiting = case.reader("lock").await;
+    dead.granted().await;
+    finder.queued().await;
+    let seen = waiting.queued().await;
+    case.keep_alive(dead.lives().ttl / 2, &[&finder, &waiting]).await;
+    let found = async {
+        case.pass(dead.lives().ttl).await;
+        finder.acquire().await
+    };
+    tokio::join!(waiting.hears_of_its_grant(seen), found);
+}
+
+/// A grant that the store pushes gives no new time: a grantee that is silent dies when it would have died waiting.
+pub async fn a_pushed_grant_gives_no_new_time<H: Harness>(case: &Case<H>) {
+    let [a, c] = case.mutexes("lock").await;
+    let pushed = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
+    a.granted().await;
+    let seen = pushed.queued().await;
+    a.release().await;
+    pushed.hears_of_its_grant(seen).await;
+    c.acquire().await;
+    let lived = case.since(pushed.proven_alive());
+    assert!(lived >= pushed.lives().wait_ttl, "it had {lived:?} only");
+    assert!(lived < pushed.lives().ttl / 2, "the push gave it {lived:?}");
+}
+
+/// The renewal after a pushed grant gives a holder's life.
+pub async fn a_renewed_grantee_has_a_holders_life<H: Harness>(case: &Case<H>) {
+    let [a, c] = case.mutexes("lock").await;
+    let pushed = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
+    a.granted().await;
+    let seen = pushed.queued().await;
+    a.release().await;
+    let token = pushed.hears_of_its_grant(seen).await;
+    assert_eq!(pushed.held().await, token);
+    case.pass(pushed.lives().wait_ttl * 3).await;
+    c.trying().busy().await;
+    assert_eq!(pushed.held().await, token);
+}
+
+/// What a killed process held is free: at once where the store notices, after its time where it does not.
+pub async fn a_crash_frees_what_was_held<H: Harness>(case: &Case<H>) {
+    let victim = case.mutex("lock", case.short()).await;
+    let next = case.writer("lock").await;
+    victim.granted().await;
+    let (start, proven, ttl) = (case.now(), victim.proven_alive(), victim.lives().ttl);
+    let store = std::sync::Arc::clone(&victim.client.store);
+    drop(victim);
+    case.harness().crash(store).await;
+    next.acquire().await;
+    match H::ON_CRASH {
+        Crash::Frees => assert!(case.since(start) < LOOSELY),
+        Crash::Silent => assert!(case.since(proven) >= ttl && case.since(start) < ttl + LOOSELY),
+    }
+}

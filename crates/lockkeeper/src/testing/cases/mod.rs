@@ -1,0 +1,17 @@
+//! The cases: what every store has to do. Each is a few lines, and says in its first what it asserts.
+//!
+//! A new case is written here and entered in `suite.rs`; every store then has it.
+
+pub mod admin;
+pub mod amend;
+pub mod claim;
+pub mod life;
+pub mod line;
+pub mod model;
+pub mod names;
+pub mod renew;
+pub mod session;
+pub mod token;
+pub mod wait;
+pub mod weights;
+pub mod withdraw;

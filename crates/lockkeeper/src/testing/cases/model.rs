@@ -1,0 +1,246 @@
+//! Random operations of several clients in lock step with a model: a list of claims, and the rule.
+
+use std::time::Duration;
+
+use crate::store::admit::{Standing, admitted};
+use crate::store::{Amend, Amended, Expiry, MAX, Renewal, Verdict, Withdrawal};
+use crate::testing::{Case, Client, Contender, Harness, Lives, Seeded, Time};
+use crate::time::Instant;
+
+const CLIENTS: usize = 5;
+const STEPS: usize = 80;
+
+/// Whatever readers and writers do, the store says what the model says.
+pub async fn readers_and_writers<H: Harness>(case: &Case<H>) {
+    check(case, MAX, &[1, MAX]).await;
+}
+
+/// Whatever claims of a semaphore do, the store says what the model says.
+pub async fn permits<H: Harness>(case: &Case<H>) {
+    check(case, 4, &[1, 2, 3, 4]).await;
+}
+
+async fn check<H: Harness>(case: &Case<H>, capacity: u32, weights: &'static [u32]) {
+    let seeds = if H::TIME == Time::Virtual { 60 } else { 4 };
+    for seed in 0..seeds {
+        eprintln!("seed {seed}");
+        let mut model = Model::new(case, seed, capacity, weights).await;
+        for _ in 0..STEPS {
+            model.step().await;
+            model.compare().await;
+        }
+        model.leave().await;
+    }
+}
+
+/// A claim that is in line, as the model knows it.
+struct Member {
+    client: usize,
+    contender: Contender,
+    granted: bool,
+    expires: Instant,
+    /// The highest token that was seen when it came.
+    floor: u64,
+}
+
+struct Model<'a, H> {
+    case: &'a Case<H>,
+    seed: Seeded,
+    clients: Vec<Client>,
+    observer: Contender,
+    weights: &'static [u32],
+    capacity: u32,
+    line: Vec<Member>,
+    highest: u64,
+    dies: bool,
+}
+
+impl<'a, H: Harness> Model<'a, H> {
+    async fn new(case: &'a Case<H>, seed: u64, capacity: u32, weights: &'static [u32]) -> Self {
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            clients.push(case.client(Lives::long()).await);
+        }
+        let name = case.name(&format!("seed-{seed}"));
+        let observer = case.client(Lives::long()).await.permits(&name, 1, capacity);
+        let dies = H::TIME == Time::Virtual && observer.client.store.capabilities().expiry == Expiry::PerClaim;
+        let seed = Seeded::new(seed);
+        Self { case, seed, clients, observer, weights, capacity, line: Vec::new(), highest: 0, dies }
+    }
+
+    async fn step(&mut self) {
+        let client = self.pick(CLIENTS);
+        match self.line.iter().position(|m| m.client == client) {
+            _ if self.dies && self.seed.happens(100) => self.pass().await,
+            None => self.join(client).await,
+            Some(place) => match self.pick(6) {
+                0 => self.send_again(place).await,
+                1 => self.renew(place).await,
+                2 => self.downgrade(place).await,
+                3 => self.upgrade(place).await,
+                _ => self.withdraw(place).await,
+            },
+        }
+        self.settle();
+    }
+
+    fn pick(&mut self, bound: usize) -> usize {
+        usize::try_from(self.seed.below(bound as u64)).expect("a small number")
+    }
+
+    /// The model's whole knowledge: the dead are not there, and the rule says who holds.
+    fn settle(&mut self) {
+        let now = self.case.now();
+        let dies = self.dies;
+        self.line.retain(|m| !dies || m.expires > now);
+        let holders = admitted(self.line.iter().map(Member::standing));
+        for member in &mut self.line[..holders] {
+            member.granted = true;
+        }
+    }
+
+    async fn pass(&mut self) {
+        let millis = 1 + self.seed.below(4000);
+        self.case.pass(Duration::from_millis(millis)).await;
+    }
+
+    async fn join(&mut self, client: usize) {
+        let weight = self.weights[self.pick(self.weights.len())];
+        let mut contender = self.clients[client].permits(&self.observer.claim.key.name, weight, self.capacity);
+        contender.claim.queue = self.seed.happens(700);
+        let expires = self.case.now();
+        let member = Member { client, contender, granted: false, expires, floor: self.highest };
+        let verdict = member.contender.claim().await;
+        let queue = member.contender.claim.queue;
+        self.line.push(member);
+        self.settle_newcomer();
+        match verdict {
+            Verdict::Granted { token, .. } => self.expect_token(token),
+            Verdict::Queued { ahead, .. } => {
+                assert!(queue && !self.newest().granted);
+                assert_eq!(ahead as usize, self.line.len() - 1);
+            }
+            Verdict::Busy { .. } => {
+                assert!(!queue && !self.newest().granted);
+                self.line.pop();
+            }
+            Verdict::Gone => panic!("a new id is not gone"),
+        }
+    }
+
+    /// A claim's life begins only when it is known whether it was granted.
+    fn settle_newcomer(&mut self) {
+        let now = self.case.now();
+        if let Some(newest) = self.line.last_mut() {
+            newest.expires = now + newest.contender.lives().wait_ttl;
+        }
+        self.settle();
+        if let Some(newest) = self.line.last_mut().filter(|m| m.granted) {
+            newest.expires = now + newest.contender.lives().ttl;
+        }
+    }
+
+    fn newest(&self) -> &Member {
+        self.line.last().expect("somebody has just come")
+    }
+
+    fn expect_token(&mut self, token: u64) {
+        let newest = self.newest();
+        assert!(newest.granted, "granted against the rule");
+        assert!(token > newest.floor, "{token} after {}", newest.floor);
+        self.highest = self.highest.max(token);
+    }
+
+    async fn send_again(&mut self, place: usize) {
+        let verdict = self.line[place].contender.resend().await;
+        let member = &self.line[place];
+        match verdict {
+            Verdict::Granted { .. } => assert!(member.granted),
+            Verdict::Queued { ahead, .. } => assert!(!member.granted && ahead as usize == place),
+            other => panic!("{other:?} for a claim that is in line"),
+        }
+        self.renewed(place);
+    }
+
+    async fn renew(&mut self, place: usize) {
+        let renewal = self.line[place].contender.renew().await.expect("an answer");
+        match renewal {
+            Renewal::Held { .. } => assert!(self.line[place].granted),
+            Renewal::Queued => assert!(!self.line[place].granted),
+            other => panic!("{other:?} for a claim that is in line"),
+        }
+        self.renewed(place);
+    }
+
+    fn renewed(&mut self, place: usize) {
+        let member = &mut self.line[place];
+        let Lives { ttl, wait_ttl, .. } = member.contender.lives();
+        member.expires = self.case.now() + if member.granted { ttl } else { wait_ttl };
+    }
+
+    async fn downgrade(&mut self, place: usize) {
+        let member = &mut self.line[place];
+        let amended = member.contender.amend(Amend::Shared).await;
+        assert_eq!(amended == Amended::Done, member.granted);
+        if member.granted {
+            member.contender.claim.weight = 1;
+        }
+    }
+
+    async fn upgrade(&mut self, place: usize) {
+        let old = &self.line[place].contender;
+        let mut new = old.anew().replacing(old).trying();
+        new.claim.weight = self.capacity;
+        match new.claim().await {
+            Verdict::Granted { token, .. } => {
+                assert_eq!(self.line.len(), 1, "replaced although others are in line");
+                self.line[0].contender = new;
+                self.line[0].floor = self.highest;
+                self.renewed(0);
+                self.expect_token(token);
+            }
+            Verdict::Busy { .. } => assert!(self.line.len() > 1, "refused although nobody else is in line"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn withdraw(&mut self, place: usize) {
+        let member = self.line.remove(place);
+        let unsettled = self.seed.happens(300);
+        let done =
+            if unsettled { member.contender.withdraw_unsettled().await } else { member.contender.withdraw().await };
+        assert_eq!(done, Withdrawal::Removed);
+        if unsettled {
+            member.contender.gone().await;
+        }
+    }
+
+    async fn compare(&mut self) {
+        let entries = self.observer.line().await.entries;
+        let shown: Vec<_> = entries.iter().map(|e| (e.id, e.weight, e.granted)).collect();
+        let expected: Vec<_> =
+            self.line.iter().map(|m| (m.contender.id(), m.contender.claim.weight, m.granted)).collect();
+        assert_eq!(shown, expected, "the line of the store, and that of the model");
+        let tokens: Vec<_> = entries.iter().filter(|e| e.granted).filter_map(|e| e.token).collect();
+        assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "{tokens:?} along the line");
+        for (member, entry) in self.line.iter().zip(&entries).filter(|(m, _)| m.granted) {
+            assert!(entry.token.is_none_or(|token| token > member.floor), "{entry:?} after {}", member.floor);
+            self.highest = self.highest.max(entry.token.unwrap_or(0));
+        }
+    }
+
+    async fn leave(&mut self) {
+        while !self.line.is_empty() {
+            self.withdraw(0).await;
+            self.settle();
+        }
+        self.compare().await;
+    }
+}
+
+impl Member {
+    fn standing(&self) -> Standing {
+        let claim = &self.contender.claim;
+        Standing { weight: claim.weight, capacity: claim.capacity, granted: self.granted }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a renewal gives, to whom, and what it answers.
+
+use crate::store::{LiveState, Renewal, Withdrawal};
+use crate::testing::{Case, Harness, Lives};
+
+/// A holder is told that it holds, with the token that it has.
+pub async fn a_holder_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
+    let [a] = case.mutexes("lock").await;
+    let token = a.granted().await;
+    assert_eq!(a.renew().await.unwrap(), Renewal::Held { token });
+    assert_eq!(a.renew().await.unwrap(), Renewal::Held { token });
+}
+
+/// A waiter is told that it waits, whatever its owner took it for: the answer is what the store found.
+pub async fn a_waiter_is_told_that_it_waits<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    a.granted().await;
+    b.queued().await;
+    for state in [LiveState::Queued, LiveState::InFlight, LiveState::Granted] {
+        assert_eq!(b.renew_as(state).await.unwrap(), Renewal::Queued, "{state:?}");
+    }
+    a.sees(&[&a, &b], 1).await;
+}
+
+/// A renewal after the hand-off says that the claim holds.
+pub async fn a_grantee_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    a.granted().await;
+    let seen = b.queued().await;
+    a.release().await;
+    let token = b.hears_of_its_grant(seen).await;
+    assert_eq!(b.renew_as(LiveState::Queued).await.unwrap(), Renewal::Held { token });
+}
+
+/// A holder that renews keeps the lock, however long it takes.
+pub async fn a_holder_lives_on_renewals<H: Harness>(case: &Case<H>) {
+    let a = case.mutex("lock", case.short()).await;
+    let other = case.writer("lock").await.trying();
+    let token = a.granted().await;
+    case.keep_alive(a.lives().ttl * 3, &[&a]).await;
+    other.busy().await;
+    assert_eq!(a.held().await, token);
+}
+
+/// A waiter that renews keeps its place, however long it takes.
+pub async fn a_waiter_lives_on_renewals<H: Harness>(case: &Case<H>) {
+    let a = case.writer("lock").await;
+    let b = case.mutex("lock", case.short()).await;
+    a.granted().await;
+    b.queued().await;
+    case.keep_alive(b.lives().ttl * 2, &[&b]).await;
+    a.sees(&[&a, &b], 1).await;
+    a.release().await;
+    b.granted().await;
+}
+
+/// A renewal of a claim that was never made is lost, and makes none.
+pub async fn a_renewal_never_creates_a_claim<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    assert_eq!(a.renew().await.unwrap(), Renewal::Lost(None));
+    assert_eq!(a.renew_as(LiveState::Queued).await.unwrap(), Renewal::Lost(None));
+    a.sees(&[], 0).await;
+    b.granted().await;
+}
+
+/// A late renewal does not bring back what was withdrawn.
+pub async fn a_renewal_never_revives_what_was_withdrawn<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    a.granted().await;
+    a.release().await;
+    assert_eq!(a.renew().await.unwrap(), Renewal::Lost(None));
+    a.sees(&[], 0).await;
+    b.granted().await;
+    assert_eq!(a.renew().await.unwrap(), Renewal::Lost(None));
+    b.sees(&[&b], 1).await;
+    assert_eq!(a.withdraw().await, Withdrawal::Absent);
+    b.held().await;
+}
+
+/// A late renewal does not bring back what has expired, though nobody else came in the meantime.
+pub async fn a_renewal_never_revives_what_expired<H: Harness>(case: &Case<H>) {
+    let a = case.mutex("lock", case.short()).await;
+    let b = case.writer("lock").await;
+    a.granted().await;
+    case.pass(a.lives().ttl * 2).await;
+    assert!(a.is_lost().await);
+    b.sees(&[], 0).await;
+    b.granted().await;
+}
+
+/// A claim that is still under way and not there is neither renewed nor killed.
+pub async fn what_is_in_flight_is_unknown<H: Harness>(case: &Case<H>) {
+    let [a] = case.mutexes("lock").await;
+    assert_eq!(a.renew_as(LiveState::InFlight).await.unwrap(), Renewal::Unknown);
+    a.granted().await;
+}
+
+/// Each claim is answered by itself, in the order of the question.
+pub async fn each_claim_is_answered_in_order<H: Harness>(case: &Case<H>) {
+    let client = case.client(Lives::long()).await;
+    let [held, missing, waits, in_flight] =
+        ["held", "missing", "waits", "in flight"].map(|n| client.mutex(&case.name(n)));
+    let other = case.writer("waits").await;
+    let token = held.granted().await;
+    other.granted().await;
+    waits.queued().await;
+    let live = [
+        in_flight.live(LiveState::InFlight),
+        waits.live(LiveState::Queued),
+        missing.live(LiveState::Granted),
+        held.live(LiveState::Granted),
+    ];
+    let answers = client.renew(&live).await.unwrap().claims;
+    let expected = [Renewal::Unknown, Renewal::Queued, Renewal::Lost(None), Renewal::Held { token }];
+    assert_eq!(answers, expected);
+    let reversed: Vec<_> = live.into_iter().rev().collect();
+    let answers = client.renew(&reversed).await.unwrap().claims;
+    assert!(answers.iter().eq(expected.iter().rev()), "{answers:?}");
+}
+
+/// Exactly the claims that are listed are renewed, where claims live by themselves.
+pub async fn only_what_is_listed_is_renewed<H: Harness>(case: &Case<H>) {
+    let client = case.client(case.short()).await;
+    let [listed, forgotten] = ["listed", "forgotten"].map(|name| client.mutex(&case.name(name)));
+    listed.granted().await;
+    forgotten.granted().await;
+    case.keep_alive(listed.lives().ttl * 2, &[&listed]).await;
+    listed.held().await;
+    assert_eq!(forgotten.renew().await.unwrap(), Renewal::Lost(None));
+}
+
+/// A session may be renewed without any claim.
+pub async fn a_session_without_claims_can_be_renewed<H: Harness>(case: &Case<H>) {
+    let client = case.client(Lives::long()).await;
+    assert!(client.renew(&[]).await.unwrap().claims.is_empty());
+}
+
+/// A healthy session proves nothing about a claim: what others removed is lost.
+pub async fn a_healthy_session_proves_nothing<H: Harness>(case: &Case<H>) {
+    let client = case.client(Lives::long()).await;
+    let [kept, removed] = ["kept", "removed"].map(|name| client.mutex(&case.name(name)));
+    let token = kept.granted().await;
+    removed.granted().await;
+    removed.release().await;
+    let live = [removed.live(LiveState::Granted), kept.live(LiveState::Granted)];
+    let answers = client.renew(&live).await.unwrap().claims;
+    assert_eq!(answers, [Renewal::Lost(None), Renewal::Held { token }]);
+}

@@ -1,0 +1,124 @@
+//! Sessions: opening, closing, and what ends with them.
+
+use crate::ErrorKind;
+use crate::store::{LiveState, SessionId, SessionSpec};
+use crate::testing::{Case, Harness, Lives};
+
+/// Closing a session frees what it holds and takes its waiters out of line, listed or not, and wakes who can go on.
+pub async fn closing_frees_everything<H: Harness>(case: &Case<H>) {
+    let client = case.client(Lives::long()).await;
+    let (held, waiting) = (client.mutex(&case.name("x")), client.mutex(&case.name("y")));
+    let (next_x, first_y, next_y) = (case.writer("x").await, case.writer("y").await, case.writer("y").await);
+    held.granted().await;
+    first_y.granted().await;
+    waiting.queued().await;
+    let seen = next_x.queued().await;
+    next_y.queued().await;
+    let listed = [held.live(LiveState::Granted)];
+    let close = async { client.store.close(&client.session, &listed).await.unwrap() };
+    tokio::join!(next_x.hears_of_its_grant(seen), close);
+    first_y.sees(&[&first_y, &next_y], 1).await;
+}
+
+/// A session may be closed twice, and without anything in it.
+pub async fn closing_twice_is_fine<H: Harness>(case: &Case<H>) {
+    let client = case.client(Lives::long()).await;
+    let [other] = case.mutexes("lock").await;
+    for _ in 0..2 {
+        client.store.close(&client.session, &[]).await.unwrap();
+    }
+    other.granted().await;
+    client.store.close(&client.session, &[]).await.unwrap();
+    other.held().await;
+}
+
+/// Closing one session leaves those of others alone, even of the same client.
+pub async fn other_sessions_are_left_alone<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("x").await;
+    let [other] = case.mutexes("y").await;
+    a.granted().await;
+    other.granted().await;
+    b.queued().await;
+    a.client.store.close(&a.client.session, &[]).await.unwrap();
+    b.granted().await;
+    other.held().await;
+    b.sees(&[&b], 1).await;
+}
+
+/// Two sessions of one connection are two: closing one leaves the other's claims.
+pub async fn a_connection_may_have_two_sessions<H: Harness>(case: &Case<H>) {
+    let first = case.client(Lives::long()).await;
+    let second = first.another_session().await;
+    let (a, b) = (first.mutex(&case.name("x")), second.mutex(&case.name("y")));
+    a.granted().await;
+    b.granted().await;
+    first.store.close(&first.session, &[]).await.unwrap();
+    a.sees(&[], 0).await;
+    b.held().await;
+}
+
+/// A session that does not exist cannot claim or renew, where claims belong to sessions.
+pub async fn an_unknown_session_is_lost<H: Harness>(case: &Case<H>) {
+    let [mut a, b] = case.mutexes("lock").await;
+    a.client.session = SessionId::random();
+    a.claim.key.session = a.client.session.clone();
+    a.refused(ErrorKind::SessionLost).await;
+    assert_eq!(a.renew().await.unwrap_err().kind(), ErrorKind::SessionLost);
+    b.sees(&[], 0).await;
+}
+
+/// A closed session cannot claim any more: a claim that comes late finds it gone.
+pub async fn a_closed_session_is_lost<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    a.client.store.close(&a.client.session, &[]).await.unwrap();
+    a.refused(ErrorKind::SessionLost).await;
+    assert_eq!(a.renew().await.unwrap_err().kind(), ErrorKind::SessionLost);
+    b.granted().await;
+}
+
+/// A session that nobody renewed is lost with all its claims, and stays lost.
+pub async fn an_expired_session_is_lost<H: Harness>(case: &Case<H>) {
+    let a = case.mutex("lock", case.short()).await;
+    let b = case.writer("lock").await;
+    a.granted().await;
+    case.pass(a.lives().ttl * 2).await;
+    for _ in 0..2 {
+        assert_eq!(a.renew().await.unwrap_err().kind(), ErrorKind::SessionLost);
+        a.anew().refused(ErrorKind::SessionLost).await;
+    }
+    b.granted().await;
+}
+
+/// Claims of a session that its renewals do not name are leftovers, and are removed.
+pub async fn leftovers_are_removed<H: Harness>(case: &Case<H>) {
+    let client = case.client(Lives::long()).await;
+    let leftover = client.mutex(&case.name("lock"));
+    let next = case.writer("lock").await;
+    leftover.granted().await;
+    client.renew(&[]).await.unwrap();
+    client.renew(&[]).await.unwrap();
+    next.acquire().await;
+}
+
+/// A session is opened with a ttl in the store's range.
+pub async fn the_granted_ttl_is_in_range<H: Harness>(case: &Case<H>) {
+    let client = case.client(Lives::long()).await;
+    let can = client.store.capabilities();
+    let opened = client.store.open(&SessionSpec::new(Lives::long().ttl, Lives::long().lock_delay)).await.unwrap();
+    assert!(can.ttl_min <= opened.ttl && opened.ttl <= can.ttl_max, "{:?}", opened.ttl);
+    assert_ne!(opened.id, client.session);
+}
+
+/// A ttl or a lock-delay out of the store's range is refused, and the range is named.
+pub async fn what_is_out_of_range_is_refused<H: Harness>(case: &Case<H>) {
+    let client = case.client(Lives::long()).await;
+    let can = client.store.capabilities();
+    let none = std::time::Duration::ZERO;
+    for (ttl, lock_delay) in
+        [(can.ttl_min / 2, none), (can.ttl_max * 2, none), (can.ttl_min, can.lock_delay_max * 2 + can.ttl_max)]
+    {
+        let error = client.store.open(&SessionSpec::new(ttl, lock_delay)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{ttl:?} + {lock_delay:?}: {error}");
+        assert!(!error.is_retryable());
+    }
+}

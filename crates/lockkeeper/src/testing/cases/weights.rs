@@ -1,0 +1,152 @@
+//! Readers, writers and permits: who fits beside whom, and who has to wait although it would fit.
+
+use crate::store::{MAX, Verdict};
+use crate::testing::{Case, Contender, Harness};
+
+/// Readers hold together.
+pub async fn readers_share<H: Harness>(case: &Case<H>) {
+    let (r1, r2, r3) = (case.reader("lock").await, case.reader("lock").await, case.reader("lock").await);
+    r1.granted().await;
+    r2.granted().await;
+    r3.clone().trying().granted().await;
+    r1.sees(&[&r1, &r2, &r3], 3).await;
+}
+
+/// A writer holds alone, against readers and writers.
+pub async fn a_writer_is_alone<H: Harness>(case: &Case<H>) {
+    let (writer, another) = (case.writer("lock").await, case.writer("lock").await.trying());
+    let reader = case.reader("lock").await.trying();
+    writer.granted().await;
+    reader.busy().await;
+    another.busy().await;
+    writer.release().await;
+    reader.granted().await;
+    another.busy().await;
+}
+
+/// A writer waits for the readers before it, and readers that come after it wait for the writer: nobody starves it.
+pub async fn a_writer_is_not_starved<H: Harness>(case: &Case<H>) {
+    let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
+    let writer = case.writer("lock").await;
+    r1.granted().await;
+    writer.queued().await;
+    r2.queued().await;
+    r1.sees(&[&r1, &writer, &r2], 1).await;
+    r1.release().await;
+    writer.granted().await;
+    r2.queued().await;
+    writer.release().await;
+    r2.granted().await;
+}
+
+/// An attempt that does not wait in line does not overtake those who do, even if it would fit.
+pub async fn a_try_does_not_overtake<H: Harness>(case: &Case<H>) {
+    let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
+    let writer = case.writer("lock").await;
+    r1.granted().await;
+    writer.queued().await;
+    r2.trying().busy().await;
+    r1.sees(&[&r1, &writer], 1).await;
+}
+
+/// As many permits are given as there are.
+pub async fn permits_are_counted<H: Harness>(case: &Case<H>) {
+    let [a, b, c, d] = permits(case, [1, 1, 1, 1]).await;
+    a.granted().await;
+    b.granted().await;
+    c.granted().await;
+    d.clone().trying().busy().await;
+    d.queued().await;
+    b.release().await;
+    d.granted().await;
+    a.sees(&[&a, &c, &d], 3).await;
+}
+
+/// The granted are the front of the line: a small claim waits behind a large one although it would fit, and when the
+/// large one is granted, the small one that slipped in would be one too many.
+pub async fn a_large_claim_holds_up_smaller_ones<H: Harness>(case: &Case<H>) {
+    let [first, second, large, small] = permits(case, [1, 1, 2, 1]).await;
+    first.granted().await;
+    second.granted().await;
+    large.queued().await;
+    small.queued().await;
+    first.sees(&[&first, &second, &large, &small], 2).await;
+    second.release().await;
+    large.granted().await;
+    small.queued().await;
+    first.sees(&[&first, &large, &small], 2).await;
+    first.release().await;
+    small.granted().await;
+}
+
+/// Several are granted at once when what they wait for is given back.
+pub async fn a_release_of_many_permits_lets_many_in<H: Harness>(case: &Case<H>) {
+    let [all, a, b, c] = permits(case, [3, 1, 1, 1]).await;
+    let more = case.permits("pool", 1, 3).await;
+    all.granted().await;
+    let seen = [a.queued().await, b.queued().await, c.queued().await];
+    more.queued().await;
+    let release = all.release();
+    let woken = async {
+        tokio::join!(a.hears_of_its_grant(seen[0]), b.hears_of_its_grant(seen[1]), c.hears_of_its_grant(seen[2]));
+    };
+    tokio::join!(woken, release);
+    a.sees(&[&a, &b, &c, &more], 3).await;
+}
+
+/// Waiting behind a semaphore's holder counts all that stand ahead.
+pub async fn the_number_ahead_counts_everybody<H: Harness>(case: &Case<H>) {
+    let [a, b, c, d] = permits(case, [2, 1, 3, 1]).await;
+    a.granted().await;
+    b.granted().await;
+    assert!(matches!(c.claim().await, Verdict::Queued { ahead: 2, .. }));
+    assert!(matches!(d.claim().await, Verdict::Queued { ahead: 3, .. }));
+}
+
+/// A reader that is alone becomes a writer, with a new token in the place of the old claim.
+pub async fn a_lone_reader_can_be_replaced<H: Harness>(case: &Case<H>) {
+    let reader = case.reader("lock").await;
+    let writer = upgrade_of(&reader);
+    let old = reader.granted().await;
+    let new = writer.granted().await;
+    assert!(new > old, "{new} after {old}");
+    assert_eq!(writer.granted().await, new, "sent again");
+    writer.sees(&[&writer], 1).await;
+    assert_eq!(writer.line().await.entries[0].weight, MAX);
+    assert!(reader.is_lost().await);
+    case.reader("lock").await.trying().busy().await;
+}
+
+/// Beside another reader nothing is replaced: the reader keeps what it has, and nothing is left of the attempt.
+pub async fn a_reader_in_company_is_not_replaced<H: Harness>(case: &Case<H>) {
+    let (reader, other) = (case.reader("lock").await, case.reader("lock").await);
+    let token = reader.granted().await;
+    other.granted().await;
+    upgrade_of(&reader).busy().await;
+    assert_eq!(reader.held().await, token);
+    reader.sees(&[&reader, &other], 2).await;
+}
+
+/// Before a waiter nothing is replaced: a new token would stand before the waiter's.
+pub async fn a_reader_before_a_waiter_is_not_replaced<H: Harness>(case: &Case<H>) {
+    let (reader, waiter) = (case.reader("lock").await, case.writer("lock").await);
+    let token = reader.granted().await;
+    waiter.queued().await;
+    upgrade_of(&reader).busy().await;
+    assert_eq!(reader.held().await, token);
+    reader.sees(&[&reader, &waiter], 1).await;
+}
+
+fn upgrade_of(reader: &Contender) -> Contender {
+    let mut writer = reader.anew().replacing(reader).trying();
+    writer.claim.weight = MAX;
+    writer
+}
+
+async fn permits<H: Harness, const N: usize>(case: &Case<H>, weights: [u32; N]) -> [Contender; N] {
+    let mut contenders = Vec::new();
+    for weight in weights {
+        contenders.push(case.permits("pool", weight, 3).await);
+    }
+    contenders.try_into().expect("as many as weights")
+}

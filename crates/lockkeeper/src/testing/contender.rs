@@ -1,0 +1,337 @@
+//! Clients and their claims, as the cases use them: each call says what it expects.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::Lives;
+use crate::store::{
+    Amend, Amended, Claim, ClaimId, ClaimKey, Expiry, IdHash, Interest, Line, Live, LiveState, MAX, Meta, Renewal,
+    Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict, Wake, Withdrawal,
+};
+use crate::time::{Clock, Instant};
+use crate::{ErrorKind, LockName, Result};
+
+/// What is to be heard of at once is heard of within this time. Shorter than a waiter lives, since waiting renews
+/// nothing.
+const SOON: Duration = Duration::from_secs(4);
+
+/// One client with a session.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its connection.
+    pub store: Arc<dyn Store>,
+    /// Its session.
+    pub session: SessionId,
+    clock: Clock,
+    lives: Lives,
+    proofs: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Client {
+    pub(super) async fn open(store: Arc<dyn Store>, clock: Clock, lives: Lives) -> Self {
+        let sent = clock.now();
+        let Lives { ttl, wait_ttl, lock_delay } = lives;
+        let spec = SessionSpec { ttl, wait_ttl, lock_delay, detached: false };
+        let session = store.open(&spec).await.expect("a session").id;
+        Self { store, session, clock, lives, proofs: Arc::new(Mutex::new(vec![sent])) }
+    }
+
+    /// Another session on the same connection.
+    pub async fn another_session(&self) -> Self {
+        Self::open(Arc::clone(&self.store), self.clock.clone(), self.lives).await
+    }
+
+    /// A mutex, or a writer.
+    pub fn mutex(&self, name: &LockName) -> Contender {
+        self.contender(name, MAX, MAX)
+    }
+
+    /// A reader.
+    pub fn reader(&self, name: &LockName) -> Contender {
+        self.contender(name, 1, MAX)
+    }
+
+    /// So many permits of so many.
+    pub fn permits(&self, name: &LockName, weight: u32, of: u32) -> Contender {
+        self.contender(name, weight, of)
+    }
+
+    /// Renews the session with these claims.
+    pub async fn renew(&self, live: &[Live]) -> Result<Renewed> {
+        let sent = self.clock.now();
+        let renewed = self.store.renew(&self.session, live).await?;
+        self.proofs.lock().unwrap().push(sent);
+        Ok(renewed)
+    }
+
+    fn contender(&self, name: &LockName, weight: u32, capacity: u32) -> Contender {
+        let key = ClaimKey { name: name.clone(), session: self.session.clone(), id: ClaimId::random() };
+        let Lives { ttl, wait_ttl, lock_delay } = self.lives;
+        let claim = Claim {
+            key,
+            ttl,
+            wait_ttl,
+            lock_delay,
+            weight,
+            capacity,
+            queue: true,
+            resend: false,
+            replaces: None,
+            max_waiters: 1000,
+            meta: Meta::default(),
+        };
+        Contender { client: self.clone(), claim, proofs: Arc::default() }
+    }
+}
+
+/// One claim of one client. Clones are the same claim.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    /// Whose it is.
+    pub client: Client,
+    /// What it sends.
+    pub claim: Claim,
+    proofs: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Contender {
+    /// The same, but it does not join the line.
+    #[must_use]
+    pub fn trying(mut self) -> Self {
+        self.claim.queue = false;
+        self
+    }
+
+    /// The same, in the place of another claim of its owner.
+    #[must_use]
+    pub fn replacing(mut self, old: &Self) -> Self {
+        self.claim.replaces = Some(old.claim.key.id);
+        self
+    }
+
+    /// The same with another of what it shows.
+    #[must_use]
+    pub fn showing(mut self, meta: Meta) -> Self {
+        self.claim.meta = meta;
+        self
+    }
+
+    /// The same, but it joins no longer line.
+    #[must_use]
+    pub fn behind_at_most(mut self, max_waiters: u32) -> Self {
+        self.claim.max_waiters = max_waiters;
+        self
+    }
+
+    /// Another attempt of the same client, with an id of its own.
+    #[must_use]
+    pub fn anew(&self) -> Self {
+        let mut claim = self.claim.clone();
+        claim.key.id = ClaimId::random();
+        Self { client: self.client.clone(), claim, proofs: Arc::default() }
+    }
+
+    /// What listings call it.
+    pub fn id(&self) -> IdHash {
+        self.claim.key.id.hash()
+    }
+
+    /// Its lives.
+    pub fn lives(&self) -> Lives {
+        self.client.lives
+    }
+
+    /// The latest instant of which the store has proof that this claim was alive: before it nobody can have counted its
+    /// life from.
+    pub fn proven_alive(&self) -> Instant {
+        match self.client.store.capabilities().expiry {
+            Expiry::PerClaim => *self.proofs.lock().unwrap().last().expect("it was sent"),
+            Expiry::Session { proof_lag, .. } => {
+                let proofs = self.client.proofs.lock().unwrap();
+                proofs[proofs.len().saturating_sub(1 + usize::from(proof_lag))]
+            }
+        }
+    }
+
+    /// Sends the claim.
+    pub async fn send(&self) -> Result<Verdict> {
+        self.send_as(self.claim.clone()).await
+    }
+
+    /// Sends the claim, which is not refused.
+    pub async fn claim(&self) -> Verdict {
+        self.send().await.expect("a verdict")
+    }
+
+    /// Sends the claim as one that may have been processed before.
+    pub async fn send_again(&self) -> Result<Verdict> {
+        self.send_as(Claim { resend: true, ..self.claim.clone() }).await
+    }
+
+    /// Sends the claim as one that may have been processed before, and which is not refused.
+    pub async fn resend(&self) -> Verdict {
+        self.send_again().await.expect("a verdict")
+    }
+
+    async fn send_as(&self, claim: Claim) -> Result<Verdict> {
+        let sent = self.client.clock.now();
+        let verdict = self.client.store.claim(&claim).await?;
+        if matches!(verdict, Verdict::Granted { .. } | Verdict::Queued { .. }) {
+            self.proofs.lock().unwrap().push(sent);
+        }
+        Ok(verdict)
+    }
+
+    /// Sends the claim, which is granted, and returns its token.
+    pub async fn granted(&self) -> u64 {
+        match self.claim().await {
+            Verdict::Granted { token, .. } => token,
+            other => panic!("expected a grant, not {other:?}"),
+        }
+    }
+
+    /// Sends the claim, which has to wait.
+    pub async fn queued(&self) -> Revision {
+        match self.claim().await {
+            Verdict::Queued { seen, .. } => seen,
+            other => panic!("expected to wait, not {other:?}"),
+        }
+    }
+
+    /// Sends the claim, which is turned away.
+    pub async fn busy(&self) {
+        match self.claim().await {
+            Verdict::Busy { .. } => {}
+            other => panic!("expected to be turned away, not {other:?}"),
+        }
+    }
+
+    /// Sends the claim, whose id is spent.
+    pub async fn gone(&self) {
+        assert_eq!(self.claim().await, Verdict::Gone);
+    }
+
+    /// Sends the claim, which is refused with an error of this kind, and returns its text.
+    pub async fn refused(&self, kind: ErrorKind) -> String {
+        match self.send().await {
+            Ok(verdict) => panic!("expected {kind:?}, not {verdict:?}"),
+            Err(error) => {
+                assert_eq!(error.kind(), kind, "{error:?}");
+                error.to_string()
+            }
+        }
+    }
+
+    /// Waits in line as the engine does, however long it takes, and returns the token.
+    pub async fn acquire(&self) -> u64 {
+        let mut verdict = self.claim().await;
+        loop {
+            let (seen, look_again) = match verdict {
+                Verdict::Granted { token, .. } => return token,
+                Verdict::Queued { seen, look_again, .. } => (seen, look_again),
+                other => panic!("lost its place in line: {other:?}"),
+            };
+            let within = look_again.min(self.lives().wait_ttl / 3).max(Duration::from_millis(1));
+            if let Wake::Granted { token } = self.wait(seen, within).await {
+                return token;
+            }
+            assert!(!self.is_lost().await, "lost its place in line");
+            verdict = self.resend().await;
+        }
+    }
+
+    /// Only waits, and hears of its grant soon without looking.
+    pub async fn hears_of_its_grant(&self, seen: Revision) -> u64 {
+        let start = self.client.clock.now();
+        loop {
+            let left = SOON.saturating_sub(self.client.clock.now().saturating_since(start));
+            assert!(!left.is_zero(), "nobody told it that it was granted");
+            match self.wait(seen, left).await {
+                Wake::Granted { token } => return token,
+                // A hint too many costs nothing, but it must not be the grant that it hints at.
+                Wake::Changed => self.client.clock.sleep(Duration::from_millis(20)).await,
+                Wake::Elapsed => {}
+            }
+        }
+    }
+
+    /// Waits for news of this claim.
+    pub async fn wait(&self, seen: Revision, within: Duration) -> Wake {
+        self.client.store.wait(Interest::Claim(&self.claim.key), seen, within).await.expect("a wake-up")
+    }
+
+    /// Waits until the line is not as it was seen; panics when it hears of nothing.
+    pub async fn hears_of_a_change(&self, seen: Revision) {
+        let name = &self.claim.key.name;
+        let wake = self.client.store.wait(Interest::Name(name), seen, SOON).await.expect("a wake-up");
+        assert_eq!(wake, Wake::Changed, "nobody told it that the line has changed");
+    }
+
+    /// Renews this claim alone.
+    pub async fn renew(&self) -> Result<Renewal> {
+        self.renew_as(LiveState::Granted).await
+    }
+
+    /// Renews this claim alone, in this state.
+    pub async fn renew_as(&self, state: LiveState) -> Result<Renewal> {
+        let sent = self.client.clock.now();
+        let mut answers = self.client.renew(&[self.live(state)]).await?.claims;
+        assert_eq!(answers.len(), 1, "one answer for one claim");
+        self.proofs.lock().unwrap().push(sent);
+        Ok(answers.remove(0))
+    }
+
+    /// Renews this claim, which holds the lock, and returns its token.
+    pub async fn held(&self) -> u64 {
+        match self.renew().await.expect("an answer") {
+            Renewal::Held { token } => token,
+            other => panic!("expected to hold, not {other:?}"),
+        }
+    }
+
+    /// Renews this claim, and tells whether the store knows it no more: by itself, or with its session.
+    pub async fn is_lost(&self) -> bool {
+        match self.renew().await {
+            Ok(renewal) => matches!(renewal, Renewal::Lost(_)),
+            Err(error) if error.kind() == ErrorKind::SessionLost => true,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
+    /// This claim for a renewal.
+    pub fn live(&self, state: LiveState) -> Live {
+        Live { key: self.claim.key.clone(), state }
+    }
+
+    /// Withdraws the claim.
+    pub async fn withdraw(&self) -> Withdrawal {
+        self.client.store.withdraw(&self.claim.key, None).await.expect("an answer")
+    }
+
+    /// Withdraws the claim as one whose outcome was unknown.
+    pub async fn withdraw_unsettled(&self) -> Withdrawal {
+        self.client.store.withdraw(&self.claim.key, Some(TOMBSTONE_MIN)).await.expect("an answer")
+    }
+
+    /// Gives up the lock that it holds.
+    pub async fn release(&self) {
+        assert_eq!(self.withdraw().await, Withdrawal::Removed);
+    }
+
+    /// Changes the claim.
+    pub async fn amend(&self, change: Amend) -> Amended {
+        self.client.store.amend(&self.claim.key, &change).await.expect("an answer")
+    }
+
+    /// The line as this client sees it.
+    pub async fn line(&self) -> Line {
+        self.client.store.line(&self.claim.key.name).await.expect("a line")
+    }
+
+    /// Asserts that the line is these claims in this order, and that so many of the first hold the lock.
+    pub async fn sees(&self, line: &[&Self], holders: usize) {
+        let seen: Vec<_> = self.line().await.entries.iter().map(|e| (e.id, e.granted)).collect();
+        let expected: Vec<_> = line.iter().enumerate().map(|(i, c)| (c.id(), i < holders)).collect();
+        assert_eq!(seen, expected, "the line, and who holds");
+    }
+}

@@ -1,0 +1,189 @@
+//! What the suite has to know of a store, and how it gets at one.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+
+use crate::MemoryStore;
+use crate::random;
+use crate::store::{Admission, Capabilities, Expiry, Store};
+use crate::time::Clock;
+
+/// A store under test: one state, and any number of clients of it.
+///
+/// [`start`](Self::start) is called once for each case. Where it can give each case a state of its own, it should;
+/// where all cases share a server, [`prefix`](Self::prefix) keeps their names apart.
+pub trait Harness: Sized + Send + Sync + 'static {
+    /// Which time the cases run on.
+    const TIME: Time;
+    /// What becomes of the claims of a process that is killed.
+    const ON_CRASH: Crash;
+    /// Whether a waiting claim has a shorter life than a granted one. Where both hang on one lease, it has not.
+    const WAITERS_DIE_FIRST: bool;
+
+    /// A state for one case.
+    fn start() -> impl Future<Output = Self> + Send;
+
+    /// One more client of this state, as if in a process of its own.
+    fn client(&self) -> impl Future<Output = Arc<dyn Store>> + Send;
+
+    /// Ends a client as if its process was killed: nothing is closed, nothing is said.
+    fn crash(&self, client: Arc<dyn Store>) -> impl Future<Output = ()> + Send;
+
+    /// The clock that tells how long something took. On virtual time the store must run on the same one.
+    fn clock(&self) -> Clock;
+
+    /// What every name of this case begins with. Empty for a state of its own; else [`unique_prefix`].
+    fn prefix(&self) -> String;
+
+    /// The lives of claims that are to die within a case: as short as the store bears without dying of a busy machine.
+    fn short(&self) -> Lives;
+}
+
+/// Which time the cases run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// The paused time of a runtime: it goes on when everybody waits, so waiting is free.
+    Virtual,
+    /// The time on the wall.
+    Real,
+}
+
+/// What becomes of the claims of a process that is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// The store notices at once, and frees what has no lock-delay.
+    Frees,
+    /// They live on until their time is over.
+    Silent,
+}
+
+/// How long claims live without a renewal.
+#[derive(Clone, Copy, Debug)]
+pub struct Lives {
+    /// A granted one, as its holder believes.
+    pub ttl: Duration,
+    /// A waiting one.
+    pub wait_ttl: Duration,
+    /// How much longer the store keeps a granted one.
+    pub lock_delay: Duration,
+}
+
+impl Lives {
+    /// Longer than a case takes.
+    pub fn long() -> Self {
+        Self { ttl: Duration::from_secs(30), wait_ttl: Duration::from_secs(5), lock_delay: Duration::ZERO }
+    }
+
+    /// Short ones for a store that is quick: fit for virtual time, and for a server on the same machine.
+    pub fn quick() -> Self {
+        Self {
+            ttl: Duration::from_millis(1000),
+            wait_ttl: Duration::from_millis(500),
+            lock_delay: Duration::from_millis(600),
+        }
+    }
+
+    /// The same without a lock-delay.
+    #[must_use]
+    pub fn without_delay(self) -> Self {
+        Self { lock_delay: Duration::ZERO, ..self }
+    }
+}
+
+/// A prefix that no other case uses, of this test run or of another on the same server.
+pub fn unique_prefix() -> String {
+    format!("{}/", &HEXLOWER.encode(&random::bits128())[..12])
+}
+
+/// What a case needs of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "`Display` says it")]
+#[non_exhaustive]
+pub enum Need {
+    Admin,
+    Amend,
+    LockDelay,
+    PerClaimExpiry,
+    Queue,
+    ReadWrite,
+    SessionExpiry,
+    VirtualTime,
+    WaitersDieFirst,
+    Weighted,
+}
+
+impl Need {
+    pub(super) fn is_met<H: Harness>(self, harness: &H, store: &dyn Store) -> bool {
+        let can: Capabilities = store.capabilities();
+        match self {
+            Self::Admin => store.admin().is_some(),
+            Self::Amend => can.amend,
+            Self::LockDelay => can.lock_delay_max >= harness.short().lock_delay,
+            Self::PerClaimExpiry => can.expiry == Expiry::PerClaim,
+            Self::Queue => can.queue,
+            Self::ReadWrite => can.admission >= Admission::ReadWrite,
+            Self::SessionExpiry => matches!(can.expiry, Expiry::Session { .. }),
+            Self::VirtualTime => H::TIME == Time::Virtual,
+            Self::WaitersDieFirst => H::WAITERS_DIE_FIRST,
+            Self::Weighted => can.admission >= Admission::Weighted,
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Admin => "operations of an administrator",
+            Self::Amend => "changes of live claims",
+            Self::LockDelay => "a lock-delay",
+            Self::PerClaimExpiry => "claims that expire one by one",
+            Self::Queue => "a queue",
+            Self::ReadWrite => "readers and writers",
+            Self::SessionExpiry => "claims that live as long as their session",
+            Self::VirtualTime => "virtual time",
+            Self::WaitersDieFirst => "a shorter life for those who wait",
+            Self::Weighted => "weights",
+        })
+    }
+}
+
+/// The memory store on virtual time.
+#[derive(Debug)]
+pub struct MemoryHarness {
+    store: MemoryStore,
+    clock: Clock,
+}
+
+impl Harness for MemoryHarness {
+    const TIME: Time = Time::Virtual;
+    const ON_CRASH: Crash = Crash::Silent;
+    const WAITERS_DIE_FIRST: bool = true;
+
+    async fn start() -> Self {
+        let clock = Clock::tokio();
+        Self { store: MemoryStore::with_clock(clock.clone()), clock }
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        drop(client);
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    fn prefix(&self) -> String {
+        String::new()
+    }
+
+    fn short(&self) -> Lives {
+        Lives::quick()
+    }
+}

@@ -1,0 +1,30 @@
+//! The contract suite: what every store has to do, as tests, for people who write a store.
+//!
+//! Write a [`Harness`] for the store, and let [`suite!`](crate::suite) make a test of every case:
+//!
+//! ```ignore
+//! lockkeeper::suite! {
+//!     mod my_store;
+//!     harness = MyHarness;
+//!     left_out = []
+//! }
+//! ```
+//!
+//! Every store gets every case. What a store's capabilities leave out has to be listed by name under `left_out`, and a
+//! test compares that list with what the capabilities say, so that nothing is passed over unseen.
+//!
+//! The suite is tested too: [`wrong`] has stores with one flaw each, and the case that has to find it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a failing test panics")]
+
+mod case;
+pub mod cases;
+mod contender;
+mod harness;
+mod seed;
+mod suite;
+pub mod wrong;
+
+pub use case::{Case, check_left_out, run};
+pub use contender::{Client, Contender};
+pub use harness::{Crash, Harness, Lives, MemoryHarness, Need, Time, unique_prefix};
+pub use seed::Seeded;

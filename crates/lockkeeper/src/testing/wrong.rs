@@ -1,0 +1,1 @@
+//! Stores with one flaw each.
