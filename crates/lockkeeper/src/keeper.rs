@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::backend::MemoryStore;
+use crate::backend::memory::MemoryStore;
 use crate::engine::{Engine, SessionState, Settings};
 use crate::event::{Event, Events};
 use crate::info::{LockInfo, mode};
@@ -150,6 +150,14 @@ impl Keeper {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(Admin { engine: Arc::clone(&self.engine) })
+    }
+
+    /// How much the engine still has in hand: claims, claims that linger, places in local queues, owners. For tests:
+    /// when everybody has let go it is zero.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn leftovers(&self) -> usize {
+        self.engine.leftovers()
     }
 
     /// Ends all clones of this keeper: waiters leave the line with [`Closed`](ErrorKind::Closed), locks that are

@@ -29,7 +29,9 @@ mod token;
 pub mod url;
 
 pub use acquire::{Acquire, Acquiring, Outcome};
-pub use backend::MemoryStore;
+#[cfg(all(feature = "file", target_os = "linux"))]
+pub use backend::file::FileStore;
+pub use backend::memory::MemoryStore;
 pub use engine::SessionState;
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use event::Event;

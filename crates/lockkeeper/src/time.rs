@@ -95,6 +95,12 @@ impl Clock {
     }
 }
 
+/// Blocks the thread for `d`. Only for threads of our own, never on a runtime.
+#[cfg(feature = "file")]
+pub(crate) fn pause(d: Duration) {
+    std::thread::sleep(d);
+}
+
 /// How long the holder may believe in a lease of `life`, counted from the instant *before* the request was sent that
 /// the store answered: `life · (1 − ρ)/(1 + ρ) − 5 ms`, ρ = 0.5 %. The store's clock may run fast and ours slow by ρ.
 pub fn believed(life: Duration) -> Duration {

@@ -1,11 +1,11 @@
 //! The stores. Each room has the same files: `mod` is the [`Store`](crate::store::Store), `builder` opens it, `layout`
 //! is what it keeps and the operations on it, `wait` is how its waiters wake up.
 
+#[cfg(all(feature = "file", target_os = "linux"))]
+pub mod file;
 pub mod memory;
 
 use std::sync::Arc;
-
-pub use memory::MemoryStore;
 
 use crate::store::Store;
 use crate::url::StoreUrl;
@@ -15,7 +15,33 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
     url.available()?;
     match url.scheme {
-        "memory" => Ok(Arc::new(MemoryStore::new())),
-        other => Err(Error::new(ErrorKind::Internal, format!("{other}: is said to be available, and is not"))),
+        "memory" => {
+            waivable(url, &[])?;
+            Ok(Arc::new(memory::MemoryStore::new()))
+        }
+        #[cfg(all(feature = "file", target_os = "linux"))]
+        "file" => open_file(url).await,
+        scheme => Err(Error::new(ErrorKind::Unsupported, format!("{scheme}: stores do not run on this system"))),
     }
+}
+
+#[cfg(all(feature = "file", target_os = "linux"))]
+async fn open_file(url: &StoreUrl) -> Result<Arc<dyn Store>> {
+    use file::Check;
+    waivable(url, &[Check::NetworkFs.name(), Check::Permissions.name()])?;
+    let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
+    let store = checks.fold(file::FileStore::new(&url.path), file::FileStoreBuilder::allow).open().await?;
+    Ok(Arc::new(store))
+}
+
+/// Refuses what `unsafe=` names if the store has no such check.
+fn waivable(url: &StoreUrl, checks: &[&str]) -> Result<()> {
+    let Some(unknown) = url.common.unsafe_checks.iter().find(|check| !checks.contains(&check.as_str())) else {
+        return Ok(());
+    };
+    let error = Error::invalid(format!("{url}: there is no check {unknown:?} that unsafe= could waive"));
+    Err(match crate::url::nearest(unknown, checks.iter().copied()) {
+        Some(near) => error.with_remedy(format!("unsafe={near}")),
+        None => error,
+    })
 }

@@ -20,6 +20,13 @@ type Key = (LockName, SessionSpec);
 #[derive(Debug, Default)]
 pub(super) struct LocalQueues(Mutex<HashMap<Key, Arc<LocalQueue>>>);
 
+#[cfg(feature = "testing")]
+impl LocalQueues {
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
+
 #[derive(Debug, Default)]
 struct LocalQueue {
     /// Tasks that have a turn or wait for one.

@@ -312,6 +312,12 @@ impl Engine {
         }
     }
 
+    #[cfg(feature = "testing")]
+    pub(crate) fn leftovers(&self) -> usize {
+        let claims: usize = self.open_sessions().iter().map(|s| s.holds().len() + s.lingering().len()).sum();
+        claims + self.queues.len() + lock(&self.owners).len()
+    }
+
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
     }

@@ -70,6 +70,11 @@ impl Chaos {
         self
     }
 
+    /// Begins the sequence of this seed while it is in use.
+    pub fn sow(&self, seed: u64) {
+        self.weather().seed = Seeded::new(seed);
+    }
+
     /// These faults from the next request on.
     pub fn set(&self, faults: Faults) {
         self.weather().faults = faults;

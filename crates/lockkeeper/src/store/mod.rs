@@ -10,6 +10,7 @@ mod capability;
 mod claim;
 mod line;
 pub mod refusal;
+mod shared;
 
 use std::fmt::{Debug, Display};
 use std::time::Duration;

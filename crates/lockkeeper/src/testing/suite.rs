@@ -171,6 +171,65 @@ macro_rules! __cases {
                 a_listing_never_shows_an_id [Queue]
                 asking_for_the_lock_breaks_nothing [Admin]
             }
+            mutex {
+                a_second_holder_waits_for_the_first [Queue]
+                a_try_on_a_busy_lock_is_none [Queue]
+                a_wait_ends_with_its_time [Queue]
+                to_wait_for_no_time_is_to_try [Queue]
+                no_increment_is_lost [Queue]
+                a_dropped_guard_is_released [Queue]
+                a_holder_is_seen_as_it_says [Queue]
+                a_sequencer_is_valid_while_its_grant_is [Queue]
+                waiting_for_oneself_is_refused [Queue]
+                what_can_never_work_is_refused [Queue]
+                a_prefix_and_a_name_are_one_name [Queue]
+                a_higher_epoch_outranks_the_lower [Queue]
+                a_full_line_takes_nobody [Queue]
+                a_shutdown_lets_go_of_everything [Queue]
+            }
+            tasks {
+                one_of_them_stands_in_line [Queue]
+                a_place_in_line_is_inherited [Queue Amend]
+                nobody_is_left_when_all_give_up [Queue]
+                a_timeout_in_the_queue_holds_up_nobody [Queue]
+                a_process_does_not_keep_the_lock_to_itself [Queue]
+            }
+            loss {
+                a_lock_is_kept_for_many_ttls [Queue]
+                a_silent_store_ends_the_belief_in_time [Queue]
+                a_short_outage_is_survived [Queue]
+                a_lost_lock_stays_lost [Queue]
+                a_late_answer_revives_nothing [Queue]
+                a_broken_lock_tells_who_and_why [Queue Admin]
+                a_removed_claim_is_found_out [Queue Admin]
+                max_hold_ends_a_hold [Queue]
+                a_fixed_lease_is_not_renewed [Queue]
+                a_fixed_lease_begins_at_the_grant [Queue]
+                a_scope_ends_with_the_lock [Queue]
+                with_returns_the_loss_or_the_users_error [Queue]
+                everybody_hears_of_the_loss [Queue]
+            }
+            delay {
+                a_release_in_time_is_immediate [Queue LockDelay]
+                a_drop_in_time_is_immediate [Queue LockDelay]
+                a_panic_lets_the_delay_run_out [Queue LockDelay]
+                a_late_release_lets_the_delay_run_out [Queue LockDelay]
+                a_crash_lets_the_delay_run_out [Queue LockDelay]
+                a_pushed_grant_has_its_delay [Queue LockDelay]
+            }
+            cancel {
+                a_lock_can_be_dropped_at_any_poll [Queue]
+                a_lock_can_be_dropped_in_a_storm [Queue]
+                a_wait_can_be_dropped_at_any_poll [Queue]
+                a_release_can_be_dropped_at_any_poll [Queue]
+                a_try_can_be_dropped_at_any_poll [Queue]
+                a_task_can_be_aborted [Queue]
+            }
+            storm {
+                nobody_believes_beside_another [Queue]
+                an_outage_breaks_nothing [Queue]
+                everybody_gets_it_in_the_end [Queue]
+            }
             model {
                 readers_and_writers [Queue Weighted Amend]
                 permits [Queue Weighted Amend]

@@ -1,3 +1,5 @@
 //! The integration tests, in one binary.
 
 mod contract;
+mod processes;
+mod worker;

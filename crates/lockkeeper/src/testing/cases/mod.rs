@@ -4,13 +4,19 @@
 
 pub mod admin;
 pub mod amend;
+pub mod cancel;
 pub mod claim;
+pub mod delay;
 pub mod life;
 pub mod line;
+pub mod loss;
 pub mod model;
+pub mod mutex;
 pub mod names;
 pub mod renew;
 pub mod session;
+pub mod storm;
+pub mod tasks;
 pub mod token;
 pub mod wait;
 pub mod weights;

@@ -1,0 +1,202 @@
+//! The command line as it was typed. Nothing is looked up here; `settings` resolves.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::duration::{self, Limit};
+use crate::exit::Exit;
+
+const MANUAL: &str = "\
+Durations: 500ms, 30s, 5m, 1h30m; a bare number is seconds; `forever` where a wait may last for ever.
+
+Exit codes:
+    0    ok
+    1    \"no\" (inspect: the lock is free)
+   64    usage
+   69    store unavailable
+   70    a bug
+   75    not acquired
+   77    denied
+   78    configuration, URL, or not supported by the store
+   79    the lock was lost while the command ran
+  126    the command cannot be executed
+  127    the command was not found
+128+n    ended by signal n
+ else    the command's own";
+
+/// Runs commands under a distributed lock, and shows who holds which.
+#[derive(Debug, Parser)]
+#[command(name = "lockkeeper", version, after_long_help = MANUAL, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes, before or after its name.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Where the locks are kept, as a URL such as file:/var/lib/app/locks.db [env: LOCKKEEPER_STORE] [default: a file
+    /// of this host]
+    ///
+    /// A password does not belong here, since every user of the machine can see it: set LOCKKEEPER_PASSWORD,
+    /// LOCKKEEPER_PASSWORD_FILE or LOCKKEEPER_STORE. With LOCKKEEPER_REQUIRE_STORE=1 there is no default.
+    #[arg(short = 'S', long, global = true, value_name = "URL")]
+    pub(crate) store: Option<String>,
+
+    /// Plain text put before every NAME [env: LOCKKEEPER_PREFIX] [default: none]
+    #[arg(long = "prefix", global = true, value_name = "P")]
+    pub(crate) name_prefix: Option<String>,
+
+    /// Who we are, for people who look; never proof [env: LOCKKEEPER_OWNER] [default: user@host:pid]
+    #[arg(long, global = true, value_name = "TEXT")]
+    pub(crate) owner: Option<String>,
+
+    /// Give up with exit code 69 when the store cannot be reached for this long at the start [default: 5s]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) connect_timeout: Option<Duration>,
+
+    /// Answers as JSON on stdout; `run`: events as JSON Lines on stderr
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// No warnings, only errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+
+    /// Say more on stderr; twice says all [env: LOCKKEEPER_LOG, a level or a tracing filter] [default: warnings]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArgs),
+    Inspect(InspectArgs),
+    List(ListArgs),
+}
+
+/// Runs a command while holding a lock
+///
+/// The command gets LOCKKEEPER_FENCING_TOKEN, a number that rises with every grant of this lock: hand it on with
+/// every access to what the lock protects. It is ended when the lock is lost (exit code 79).
+#[derive(Args, Debug)]
+#[command(after_long_help = MANUAL)]
+pub(crate) struct RunArgs {
+    /// The lock: 1 to 255 bytes, prefix included, without control characters
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// Wait at most this long for the lock, a duration or `forever` [default: forever]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse_limit)]
+    pub(crate) wait: Option<Limit>,
+
+    /// Do not wait at all: the same as --wait 0
+    #[arg(short = 'n', long = "try", visible_alias = "nonblock", conflicts_with = "wait")]
+    pub(crate) nonblocking: bool,
+
+    /// The exit code when the lock was not acquired, 0 to 255
+    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::BUSY)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// How long the lock outlives a holder that is gone; it is renewed every third of it [default: 30s]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) ttl: Option<Duration>,
+
+    /// How long the store keeps the lock of a holder that vanished in addition to the ttl, for what such a holder has
+    /// already sent; a release is immediate [default: 0]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) lock_delay: Option<Duration>,
+
+    /// Why it is held, for people who look
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+
+    /// Leave the store's credentials in the command's environment
+    #[arg(long)]
+    pub(crate) pass_credentials: bool,
+
+    /// The command and its arguments, after `--`; no shell is involved
+    #[arg(value_name = "CMD", last = true, required = true, num_args = 1..)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Shows who holds a lock and who waits for it; exit code 1 when it is free
+#[derive(Args, Debug)]
+pub(crate) struct InspectArgs {
+    /// The lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+/// Lists the locks that are held or waited for
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Only names that begin with this
+    #[arg(value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    pub(crate) starting_with: String,
+
+    /// List at most this many
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_may_stand_before_or_after_the_command() {
+        for line in ["lockkeeper -S file:x --json run a -- b", "lockkeeper run -S file:x a --json -- b"] {
+            let cli = parse(line).unwrap();
+            assert_eq!(cli.global.store.as_deref(), Some("file:x"));
+            assert!(cli.global.json);
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_the_dashes_is_the_commands() {
+        let Command::Run(run) = parse("lockkeeper run a -- b --json -- -n").unwrap().command else { panic!() };
+        assert_eq!(run.command, ["b", "--json", "--", "-n"]);
+        assert!(!run.nonblocking);
+    }
+
+    #[test]
+    fn what_comes_later_or_never_is_refused() {
+        for line in [
+            "lockkeeper",
+            "lockkeeper elect a -- b",
+            "lockkeeper run a",
+            "lockkeeper run a b",
+            "lockkeeper run a --",
+            "lockkeeper run -- b",
+            "lockkeeper run a b -- c",
+            "lockkeeper run --shared a -- b",
+            "lockkeeper run --events fd:3 a -- b",
+            "lockkeeper run -n -w 5 a -- b",
+            "lockkeeper run -w soon a -- b",
+            "lockkeeper run -t forever a -- b",
+            "lockkeeper run -E 256 a -- b",
+            "lockkeeper --config x list",
+            "lockkeeper list --limit 0",
+            "lockkeeper -q -v list",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The environment of the command: what it learns of its lock, and what it must not see.
+
+use std::ffi::OsString;
+
+use crate::output::has_password;
+
+const LOCKS: &str = "LOCKKEEPER_LOCKS";
+const SECRETS: [&str; 4] =
+    ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_PASSWORD_FILE", "LOCKKEEPER_API_TOKEN", "LOCKKEEPER_API_TOKEN_FILE"];
+
+/// One lock that the command runs under.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) name: String,
+    pub(crate) token: String,
+    pub(crate) sequencer: String,
+    pub(crate) mode: &'static str,
+}
+
+/// What is set for the command; `held` stands in the order in which the names were typed.
+pub(crate) fn set(held: &[Held]) -> Vec<(&'static str, String)> {
+    let Some(first) = held.first() else { return Vec::new() };
+    let lines = |field: fn(&Held) -> &str| held.iter().map(field).collect::<Vec<_>>().join("\n");
+    vec![
+        ("LOCKKEEPER_LOCK", first.name.clone()),
+        (LOCKS, lines(|held| &held.name)),
+        ("LOCKKEEPER_SEQUENCERS", lines(|held| &held.sequencer)),
+        ("LOCKKEEPER_FENCING_TOKEN", first.token.clone()),
+        ("LOCKKEEPER_SEQUENCER", first.sequencer.clone()),
+        ("LOCKKEEPER_MODE", first.mode.to_owned()),
+    ]
+}
+
+/// What is taken away from the command, so that a credential of the store does not reach every program that it
+/// starts.
+pub(crate) fn stripped(environment: impl Fn(&str) -> Option<OsString>) -> Vec<&'static str> {
+    let mut names = SECRETS.to_vec();
+    if environment("LOCKKEEPER_STORE").is_some_and(|store| has_password(&store.to_string_lossy())) {
+        names.push("LOCKKEEPER_STORE");
+    }
+    names
+}
+
+/// Whether an outer `lockkeeper run` holds this name already, so that waiting for it would never end.
+pub(crate) fn is_held_outside(name: &str, environment: impl Fn(&str) -> Option<OsString>) -> bool {
+    environment(LOCKS).is_some_and(|locks| locks.to_string_lossy().lines().any(|line| line == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_name_typed_stands_alone_and_all_stand_in_lines() {
+        let held = |name: &str, token: &str| Held {
+            name: name.to_owned(),
+            token: token.to_owned(),
+            sequencer: format!("lk1.x.{token}.{name}"),
+            mode: "exclusive",
+        };
+        let set = set(&[held("b", "7"), held("a", "9")]);
+        let get = |name| set.iter().find(|(key, _)| *key == name).unwrap().1.as_str();
+        assert_eq!(get("LOCKKEEPER_LOCK"), "b");
+        assert_eq!(get("LOCKKEEPER_LOCKS"), "b\na");
+        assert_eq!(get("LOCKKEEPER_FENCING_TOKEN"), "7");
+        assert_eq!(get("LOCKKEEPER_SEQUENCERS"), "lk1.x.7.b\nlk1.x.9.a");
+    }
+
+    #[test]
+    fn a_store_is_taken_away_only_with_a_password() {
+        let with = |url: &'static str| stripped(move |name| (name == "LOCKKEEPER_STORE").then(|| url.into()));
+        assert!(with("redis://:pw@h").contains(&"LOCKKEEPER_STORE"));
+        assert!(!with("redis://h").contains(&"LOCKKEEPER_STORE"));
+        assert!(stripped(|_| None).contains(&"LOCKKEEPER_API_TOKEN_FILE"));
+    }
+
+    #[test]
+    fn an_outer_lock_is_seen_by_its_whole_name() {
+        let outer = |_: &str| Some(OsString::from("a\nb/c"));
+        assert!(is_held_outside("b/c", outer));
+        assert!(!is_held_outside("b", outer));
+    }
+}

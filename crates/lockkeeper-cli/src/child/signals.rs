@@ -1,0 +1,99 @@
+//! The signals that this process gets, kept in order until somebody asks.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+/// What is handed on to the command.
+const FORWARDED: [Signal; 7] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH];
+
+/// Catches the forwarded signals from its making on, so that none is lost before the command runs.
+pub(crate) struct Signals {
+    caught: Vec<(Signal, unix::Signal)>,
+}
+
+impl fmt::Debug for Signals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.caught.iter().map(|(signal, _)| signal)).finish()
+    }
+}
+
+impl Signals {
+    /// Signals that whoever started us had ignored (nohup, a shell's background job) stay ignored: to catch them
+    /// would give the command their default action.
+    pub(crate) fn catch() -> io::Result<Self> {
+        let ignored = ignored();
+        let mut caught = Vec::with_capacity(FORWARDED.len());
+        for signal in FORWARDED {
+            if ignored & mask(signal) == 0 {
+                caught.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
+            }
+        }
+        Ok(Self { caught })
+    }
+
+    /// The next signal. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| {
+            for (signal, stream) in &mut self.caught {
+                if let Poll::Ready(Some(())) = stream.poll_recv(cx) {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The next signal that ends who has nothing better to do: a change of the window's size does not. Cancel safe.
+    pub(crate) async fn next_ending(&mut self) -> Signal {
+        loop {
+            let signal = self.next().await;
+            if signal != Signal::WINCH {
+                return signal;
+            }
+        }
+    }
+}
+
+/// Its name without SIG.
+pub(crate) fn name(signal: Signal) -> &'static str {
+    match signal {
+        Signal::TERM => "TERM",
+        Signal::KILL => "KILL",
+        _ => "?",
+    }
+}
+
+fn mask(signal: Signal) -> u64 {
+    1 << (signal.as_raw() - 1)
+}
+
+/// The set of ignored signals. There is no way to ask for it without unsafe code but this file; where it does not
+/// exist, none counts as ignored.
+fn ignored() -> u64 {
+    std::fs::read_to_string("/proc/self/status").ok().as_deref().and_then(ignored_in).unwrap_or(0)
+}
+
+fn ignored_in(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ignored_signals_are_read_from_the_status() {
+        let ignored = ignored_in("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n").unwrap();
+        assert_ne!(ignored & mask(Signal::HUP), 0);
+        assert_eq!(ignored & mask(Signal::INT), 0);
+        assert_eq!(ignored_in("nothing"), None);
+    }
+}

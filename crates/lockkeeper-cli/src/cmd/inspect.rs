@@ -1,0 +1,135 @@
+//! `lockkeeper inspect NAME`: who holds a lock, and who waits for it.
+
+use std::time::Duration;
+
+use lockkeeper::{LockInfo, Mode};
+use serde::Serialize;
+
+use crate::args::InspectArgs;
+use crate::duration::{human, millis};
+use crate::exit::{Exit, Failure};
+use crate::lock::{self, Terms};
+use crate::output::{answer, printable, table};
+use crate::settings::Settings;
+
+/// Prints the state of one lock; a free one is a "no".
+pub(crate) async fn inspect(args: &InspectArgs, settings: &Settings) -> Result<Exit, Failure> {
+    let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+    let info = keeper.inspect(args.name.as_str()).await?;
+    answer(&if settings.json { json(&info)? } else { text(&info) })?;
+    Ok(if info.is_held() { Exit::Ok } else { Exit::No })
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    lock: &'a str,
+    state: &'static str,
+    mode: Option<&'static str>,
+    capacity: Option<u32>,
+    holders: Vec<HolderReport<'a>>,
+    waiters: Vec<WaiterReport<'a>>,
+    last_token: Option<String>,
+}
+
+#[derive(Serialize)]
+struct HolderReport<'a> {
+    owner: &'a str,
+    reason: Option<&'a str>,
+    weight: u32,
+    token: Option<String>,
+    held_ms: Option<u64>,
+    expires_in_ms: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct WaiterReport<'a> {
+    owner: &'a str,
+    weight: u32,
+    waited_ms: Option<u64>,
+}
+
+/// One line of JSON.
+pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
+    let holders = info.holders.iter().map(|holder| HolderReport {
+        owner: &holder.owner,
+        reason: holder.reason.as_deref(),
+        weight: holder.weight,
+        token: holder.token.map(|token| token.to_string()),
+        held_ms: holder.held.map(millis),
+        expires_in_ms: holder.expires_in.map(millis),
+    });
+    let waiters = info.waiters.iter().map(|waiter| WaiterReport {
+        owner: &waiter.owner,
+        weight: waiter.weight,
+        waited_ms: waiter.waited.map(millis),
+    });
+    let report = Report {
+        lock: info.name.as_str(),
+        state: state(info),
+        mode: info.mode.as_ref().map(mode_word),
+        capacity: info.capacity,
+        holders: holders.collect(),
+        waiters: waiters.collect(),
+        last_token: info.last_token.map(|token| token.to_string()),
+    };
+    let line = serde_json::to_string(&report).map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    Ok(line + "\n")
+}
+
+fn state(info: &LockInfo) -> &'static str {
+    if info.is_held() { "held" } else { "free" }
+}
+
+/// As people and programs read it.
+pub(crate) fn mode_word(mode: &Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
+        Mode::Permits(_) => "permits",
+    }
+}
+
+/// What the store does not know is a dash.
+pub(crate) fn dash(d: Option<Duration>) -> String {
+    d.map_or_else(|| "-".to_owned(), human)
+}
+
+fn text(info: &LockInfo) -> String {
+    let mut lines = vec![row("lock", info.name.to_string()), row("state", state(info).to_owned())];
+    if let Some(mode) = &info.mode {
+        lines.push(row("mode", mode_word(mode).to_owned()));
+    }
+    if let Some(token) = &info.last_token {
+        lines.push(row("last token", token.to_string()));
+    }
+    let mut text = table(&lines);
+    if !info.holders.is_empty() {
+        text.push('\n');
+        text.push_str(&table(&holders(info)));
+    }
+    if !info.waiters.is_empty() {
+        text.push('\n');
+        text.push_str(&table(&waiters(info)));
+    }
+    text
+}
+
+fn row(key: &str, value: String) -> Vec<String> {
+    vec![key.to_owned(), value]
+}
+
+fn holders(info: &LockInfo) -> Vec<Vec<String>> {
+    let mut rows = vec![["HOLDER", "TOKEN", "HELD", "EXPIRES IN", "REASON"].map(str::to_owned).to_vec()];
+    rows.extend(info.holders.iter().map(|holder| {
+        let token = holder.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
+        let reason = printable(holder.reason.as_deref().unwrap_or_default()).into_owned();
+        vec![printable(&holder.owner).into_owned(), token, dash(holder.held), dash(holder.expires_in), reason]
+    }));
+    rows
+}
+
+fn waiters(info: &LockInfo) -> Vec<Vec<String>> {
+    let mut rows = vec![["WAITER", "WAITED"].map(str::to_owned).to_vec()];
+    rows.extend(info.waiters.iter().map(|waiter| vec![printable(&waiter.owner).into_owned(), dash(waiter.waited)]));
+    rows
+}

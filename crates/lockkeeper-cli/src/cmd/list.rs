@@ -1,0 +1,43 @@
+//! `lockkeeper list [PREFIX]`: the locks that are held or waited for.
+
+use std::time::Duration;
+
+use lockkeeper::LockInfo;
+
+use super::inspect::{dash, json, mode_word};
+use crate::args::ListArgs;
+use crate::exit::{Exit, Failure};
+use crate::lock::{self, Terms};
+use crate::output::{answer, printable, table};
+use crate::settings::Settings;
+
+/// Prints a table, or the objects of `inspect` as JSON Lines.
+pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, Failure> {
+    let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let locks = keeper.admin()?.list(&args.starting_with, limit).await?;
+    answer(&if settings.json { locks.iter().map(json).collect::<Result<String, Failure>>()? } else { text(&locks) })?;
+    Ok(Exit::Ok)
+}
+
+fn text(locks: &[LockInfo]) -> String {
+    let titles = ["NAME", "MODE", "HOLDERS", "WAITING", "OLDEST", "HELD", "OWNER"];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    rows.extend(locks.iter().map(row));
+    table(&rows)
+}
+
+/// OLDEST is the longest wait, HELD the longest hold, OWNER who holds it that long.
+fn row(info: &LockInfo) -> Vec<String> {
+    let waited: Option<Duration> = info.waiters.iter().filter_map(|waiter| waiter.waited).max();
+    let first = info.holders.iter().max_by_key(|holder| holder.held);
+    vec![
+        info.name.to_string(),
+        info.mode.as_ref().map_or("-", mode_word).to_owned(),
+        info.holders.len().to_string(),
+        info.waiters.len().to_string(),
+        dash(waited),
+        dash(first.and_then(|holder| holder.held)),
+        first.map_or_else(|| "-".to_owned(), |holder| printable(&holder.owner).into_owned()),
+    ]
+}

@@ -1,0 +1,150 @@
+//! What is written where: stdout carries answers, stderr carries warnings, errors and events.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use crate::exit::{Exit, Failure};
+
+/// How much is said on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verbosity {
+    Errors,
+    Warnings,
+    Info,
+    Debug,
+}
+
+/// One line on stderr. A closed stderr is no reason to fail, still less to leave a lock behind.
+pub(crate) fn complain(message: &str) {
+    let line = format!("lockkeeper: {}\n", redact(message));
+    drop(io::stderr().lock().write_all(line.as_bytes()));
+}
+
+/// The answer, on stdout.
+///
+/// # Errors
+/// A reader that has gone away ends the program as SIGPIPE would.
+pub(crate) fn answer(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
+        let exit = match error.kind() {
+            io::ErrorKind::BrokenPipe => Exit::Signal(rustix::process::Signal::PIPE.as_raw()),
+            _ => Exit::Internal,
+        };
+        Failure::new(exit, format!("stdout: {error}"))
+    })
+}
+
+/// Rows as columns, two spaces apart; the last one is as wide as it likes.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Text of strangers for a terminal: control characters could move the cursor and forge lines.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+/// Takes the password out of every URL in a text.
+pub(crate) fn redact(text: &str) -> Cow<'_, str> {
+    let Some((before, _, after)) = password(text) else { return Cow::Borrowed(text) };
+    Cow::Owned(format!("{before}***{}", redact(after)))
+}
+
+/// Whether a URL carries a password.
+pub(crate) fn has_password(url: &str) -> bool {
+    password(url).is_some()
+}
+
+/// The text before, of and behind the first password of a URL in `text`.
+///
+/// A password that holds an unencoded `/` is recognised too, since it must not leak just because it was typed wrongly.
+fn password(text: &str) -> Option<(&str, &str, &str)> {
+    let mut start = 0;
+    while let Some(found) = text[start..].find("://") {
+        start += found + 3;
+        let rest = &text[start..];
+        let url = &rest[..rest.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(rest.len())];
+        if let Some((colon, at)) = password_in(url) {
+            return Some((&text[..=start + colon], &text[start + colon + 1..start + at], &text[start + at..]));
+        }
+    }
+    None
+}
+
+/// Where the `:` before the password and the `@` behind it are, in what follows `://`.
+fn password_in(url: &str) -> Option<(usize, usize)> {
+    let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
+    let at = match authority.rfind('@') {
+        Some(at) => at,
+        None if ends_with_port(authority) => return None,
+        None => url.rfind('@')?,
+    };
+    let colon = url[..at].find(':')?;
+    (colon + 1 < at).then_some((colon, at))
+}
+
+fn ends_with_port(authority: &str) -> bool {
+    match authority.rsplit_once(':') {
+        Some((_, port)) => port.ends_with(']') || port.bytes().all(|b| b.is_ascii_digit()),
+        None => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_taken_out() {
+        for (text, redacted) in [
+            ("redis://:pw@h:1/0", "redis://:***@h:1/0"),
+            ("at redis://me:p@w@h, gone", "at redis://me:***@h, gone"),
+            ("redis://me:p/w@h", "redis://me:***@h"),
+            ("a://u:1@h and b://u:2@h", "a://u:***@h and b://u:***@h"),
+        ] {
+            assert_eq!(redact(text), redacted);
+            assert!(has_password(text));
+        }
+    }
+
+    #[test]
+    fn what_holds_no_password_stays() {
+        for text in [
+            "file:/a:b@c",
+            "redis://h:6379/0",
+            "redis://me@h",
+            "redis://me:@h",
+            "etcd://h:2379/a@b",
+            "zk://[::1]/a@b",
+            "",
+        ] {
+            assert_eq!(redact(text), text);
+            assert!(!has_password(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned_without_trailing_blanks() {
+        let rows = [vec!["NAME".into(), "OWNER".into()], vec!["deploy/web".into(), String::new()]];
+        assert_eq!(table(&rows), "NAME        OWNER\ndeploy/web\n");
+    }
+
+    #[test]
+    fn strangers_cannot_move_the_cursor() {
+        assert_eq!(printable("a\x1b[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(printable("é"), "é");
+    }
+}

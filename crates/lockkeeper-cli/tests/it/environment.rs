@@ -1,0 +1,136 @@
+//! What the command finds in its environment.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::support::{Store, os, script, stderr, stdout};
+
+fn environment(command: &mut Command) -> BTreeMap<String, String> {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output).lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect()
+}
+
+#[test]
+fn the_command_learns_of_its_lock() {
+    let store = Store::new();
+    let mut command = store.command(&["run", "deploy/web", "--", "env"]);
+    let env = environment(command.env("LOCKKEEPER_LOCK", "other").env("LOCKKEEPER_MODE", "permits"));
+    let token = &env["LOCKKEEPER_FENCING_TOKEN"];
+    assert!(token.parse::<u64>().unwrap() > 0);
+    assert_eq!(env["LOCKKEEPER_LOCK"], "deploy/web");
+    assert_eq!(env["LOCKKEEPER_LOCKS"], "deploy/web");
+    assert_eq!(env["LOCKKEEPER_MODE"], "exclusive");
+    assert_eq!(env["LOCKKEEPER_SEQUENCER"], format!("lk1.x.{token}.deploy%2Fweb"));
+    assert_eq!(env["LOCKKEEPER_SEQUENCERS"], env["LOCKKEEPER_SEQUENCER"]);
+}
+
+#[test]
+fn credentials_do_not_reach_the_command() {
+    let store = Store::new();
+    let secrets =
+        ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_PASSWORD_FILE", "LOCKKEEPER_API_TOKEN", "LOCKKEEPER_API_TOKEN_FILE"];
+    let with_secrets = |args: &[&str]| {
+        let mut command = store.command(args);
+        command.envs(secrets.map(|name| (name, "hush"))).env("LOCKKEEPER_STORE", "redis://:hush@h").env("OTHER", "x");
+        environment(&mut command)
+    };
+    let env = with_secrets(&["run", "a", "--", "env"]);
+    assert!(!env.values().any(|value| value.contains("hush")), "{env:?}");
+    assert_eq!(env["OTHER"], "x");
+    let env = with_secrets(&["run", "a", "--pass-credentials", "--", "env"]);
+    assert!(secrets.iter().all(|name| env[*name] == "hush"));
+    assert_eq!(env["LOCKKEEPER_STORE"], "redis://:hush@h");
+}
+
+#[test]
+fn a_store_without_a_password_is_handed_on() {
+    let store = Store::new();
+    let mut command = crate::support::program();
+    let env = environment(command.args(["run", "a", "--", "env"]).env("LOCKKEEPER_STORE", store.url()));
+    assert_eq!(env["LOCKKEEPER_STORE"], store.url());
+}
+
+#[test]
+fn a_lock_inside_itself_is_warned_about() {
+    let store = Store::new();
+    let nested = |name: &str| {
+        let mut command = store.command(&["run", name, "-n", "--", "true"]);
+        stderr(&command.env("LOCKKEEPER_LOCKS", "a\nb").output().unwrap())
+    };
+    assert!(nested("b").contains("already runs under it"));
+    assert_eq!(nested("c"), "");
+}
+
+#[test]
+fn the_flag_stands_before_the_environment() {
+    let store = Store::new();
+    let mut command = store.command(&["run", "x", "--prefix", "flag/", "--", "env"]);
+    let env = environment(command.env("LOCKKEEPER_STORE", "nonsense").env("LOCKKEEPER_PREFIX", "env/"));
+    assert!(env["LOCKKEEPER_SEQUENCER"].ends_with(".flag%2Fx"), "{env:?}");
+    let mut command = store.command(&["run", "x", "--", "env"]);
+    let env = environment(command.env("LOCKKEEPER_PREFIX", "env/"));
+    assert!(env["LOCKKEEPER_SEQUENCER"].ends_with(".env%2Fx"), "{env:?}");
+}
+
+#[test]
+fn only_the_three_standard_files_are_inherited_from_us() {
+    let store = Store::new();
+    let list = ["sh", "-c", "ls /proc/$$/fd | sort -n | tr '\\n' ' '"];
+    let bare = Command::new(list[0]).args(&list[1..]).stdin(std::process::Stdio::null()).output().unwrap();
+    let under_lock = store.output(&[&["run", "a", "--"], &list[..]].concat());
+    assert_eq!(stdout(&under_lock), stdout(&bare));
+}
+
+#[test]
+fn the_command_is_found_in_path_and_keeps_its_name() {
+    let store = Store::new();
+    let bin = store.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    script(&bin.join("tool"), "#!/bin/sh\necho tool \"$@\"\n");
+    let output = store.command(&["run", "a", "--", "tool", "x y"]).env("PATH", &bin).output().unwrap();
+    assert_eq!(stdout(&output), "tool x y\n", "{}", stderr(&output));
+    let output = store.output(&["run", "a", "--", "sh", "-c", "cat /proc/$$/cmdline"]);
+    assert!(stdout(&output).starts_with("sh\0-c\0"));
+}
+
+#[test]
+fn the_default_store_is_told_about_once() {
+    // Of a user, since the default of root is a file of this machine.
+    let store = Store::new();
+    let home = store.path("home");
+    std::fs::create_dir(&home).unwrap();
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(&home, open.clone()).unwrap();
+    std::fs::set_permissions(store.path(""), open).unwrap();
+    let binary = store.path("lockkeeper");
+    std::fs::copy(env!("CARGO_BIN_EXE_lockkeeper"), &binary).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(&binary);
+        command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &home).current_dir("/");
+        if rustix::process::geteuid().is_root() {
+            use std::os::unix::process::CommandExt;
+            command.uid(65534).gid(65534);
+        }
+        command.output().unwrap()
+    };
+    let output = run(&["run", "a", "--", "true"]);
+    let notice = format!(
+        "lockkeeper: no store configured; this lock holds on this host only (file:{}/.local/state/lockkeeper/locks.db)\n",
+        home.display()
+    );
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), notice));
+    assert_eq!(stderr(&run(&["-q", "run", "a", "--", "true"])), "");
+    assert_eq!(run(&["inspect", "-q", "a"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_store_can_be_required() {
+    let store = Store::new();
+    let mut command = crate::support::program();
+    let output = command.args(["run", "a", "--", "true"]).env("LOCKKEEPER_REQUIRE_STORE", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(78));
+    let mut command = store.command(&["run", "a", "--", "true"]);
+    assert_eq!(command.env("LOCKKEEPER_REQUIRE_STORE", os("1")).output().unwrap().status.code(), Some(0));
+}

@@ -1,0 +1,91 @@
+//! Events with --json: JSON Lines on stderr.
+
+use serde_json::Value;
+
+use crate::support::{Store, event_names, events, stderr};
+
+fn keys(event: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = event.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn a_plain_run_gives_four_events_in_order() {
+    let store = Store::new();
+    let output = store.output(&["run", "deploy/web", "--json", "--", "true"]);
+    let all = stderr(&output);
+    assert_eq!(event_names(&all), ["acquired", "started", "released", "exited"]);
+    assert_eq!(all.lines().count(), 4, "{all}");
+    let events = events(&all);
+    for event in &events {
+        assert_eq!(event["lock"], "deploy/web");
+        let time = event["time"].as_str().unwrap();
+        assert!(time.len() == 24 && time.ends_with('Z') && time.as_bytes()[19] == b'.', "{time}");
+    }
+    let [acquired, started, released, exited] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(keys(acquired), ["event", "lock", "mode", "sequencer", "time", "token", "ttl_ms", "waited_ms"]);
+    assert_eq!((&acquired["mode"], &acquired["ttl_ms"]), (&"exclusive".into(), &30_000.into()));
+    let token = acquired["token"].as_str().unwrap();
+    assert_eq!(acquired["sequencer"], format!("lk1.x.{token}.deploy%2Fweb"));
+    assert!(acquired["waited_ms"].is_u64());
+    assert_eq!(keys(started), ["event", "lock", "pid", "time"]);
+    assert_eq!(keys(released), ["event", "held_ms", "lock", "time"]);
+    assert_eq!(keys(exited), ["cause", "code", "event", "lock", "time"]);
+    assert_eq!((&exited["code"], &exited["cause"]), (&0.into(), &"child".into()));
+}
+
+#[test]
+fn started_names_the_commands_own_pid() {
+    let store = Store::new();
+    let output = store.output(&["run", "a", "--json", "--", "sh", "-c", "echo $$"]);
+    let pid = events(&stderr(&output))[1]["pid"].to_string();
+    assert_eq!(crate::support::stdout(&output).trim(), pid);
+}
+
+#[test]
+fn a_wait_gives_queued_with_its_place_and_the_holder() {
+    let store = Store::new();
+    let mut holder = store.hold("a");
+    let owner = store.inspect("a")["holders"][0]["owner"].clone();
+    let mut waiter = store.start(&["run", "a", "--json", "--", "true"]);
+    let queued = waiter.event("queued");
+    assert_eq!(keys(&queued), ["ahead", "event", "holder", "lock", "time"]);
+    assert_eq!((&queued["ahead"], &queued["holder"]), (&1.into(), &owner));
+    assert_eq!(holder.finish(), 0);
+    assert_eq!(waiter.finish(), 0);
+    assert_eq!(waiter.events(), ["queued", "acquired", "started", "released", "exited"]);
+}
+
+#[test]
+fn a_busy_lock_gives_busy_with_the_holder() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    let owner = store.inspect("a")["holders"][0]["owner"].clone();
+    let all = stderr(&store.output(&["run", "a", "-n", "--json", "--", "true"]));
+    assert_eq!(event_names(&all), ["busy", "exited"]);
+    let [busy, exited] = &events(&all)[..] else { panic!("{all}") };
+    assert_eq!(keys(busy), ["event", "holder", "lock", "time", "waited_ms"]);
+    assert_eq!(busy["holder"], owner);
+    assert_eq!((&exited["code"], &exited["cause"]), (&75.into(), &"busy".into()));
+}
+
+#[test]
+fn exited_tells_causes_apart() {
+    let store = Store::new();
+    let cause = |args: &[&str]| {
+        let output = store.output(&[&["run", "a", "--json", "--"], args].concat());
+        let last = events(&stderr(&output)).pop().unwrap();
+        assert_eq!(last["code"], output.status.code().unwrap());
+        (output.status.code().unwrap(), last["cause"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(cause(&["sh", "-c", "exit 75"]), (75, "child".into()));
+    assert_eq!(cause(&["sh", "-c", "kill -TERM $$"]), (143, "signal".into()));
+    assert_eq!(cause(&["no-such-command"]), (127, "error".into()));
+}
+
+#[test]
+fn without_json_a_run_is_silent() {
+    let store = Store::new();
+    assert_eq!(stderr(&store.output(&["run", "a", "--", "true"])), "");
+}

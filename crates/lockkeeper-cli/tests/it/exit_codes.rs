@@ -1,0 +1,118 @@
+//! The exit codes, each by its number. 126, 127 and 128+n are with the rules, 79 is with the losses.
+
+use crate::support::{Store, program, stderr, stdout};
+
+fn code_of(args: &[&str]) -> i32 {
+    program().args(args).output().unwrap().status.code().unwrap()
+}
+
+#[test]
+fn exit_0_is_success_and_help() {
+    let store = Store::new();
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+    for args in [&["--help"][..], &["run", "--help"], &["-h"], &["help", "run"], &["--version"]] {
+        let output = program().args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert!(!stdout(&output).is_empty() && stderr(&output).is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn exit_1_is_a_free_lock() {
+    assert_eq!(Store::new().code(&["inspect", "a"]), 1);
+}
+
+#[test]
+fn exit_64_is_wrong_usage() {
+    let store = Store::new();
+    let long = "x".repeat(256);
+    for args in [
+        &[][..],
+        &["frobnicate"],
+        &["run", "a"],
+        &["run", "a", "true"],
+        &["run", "a", "--"],
+        &["run", "--", "true"],
+        &["run", "", "--", "true"],
+        &["run", "a\nb", "--", "true"],
+        &["run", &long, "--", "true"],
+        &["run", "a", "b", "--", "true"],
+        &["run", "a", "-n", "-w", "1", "--", "true"],
+        &["run", "a", "-w", "1x", "--", "true"],
+        &["run", "a", "-t", "forever", "--", "true"],
+        &["run", "a", "-E", "256", "--", "true"],
+        &["run", "a", "--reason", &"x".repeat(2000), "--", "true"],
+        &["run", "a", "--shared", "--", "true"],
+        &["run", "a", "--events", "fd:3", "--", "true"],
+        &["elect", "a", "--", "true"],
+        &["inspect"],
+        &["inspect", ""],
+        &["inspect", "a", "b"],
+        &["list", "--limit", "0"],
+        &["list", "--prefix", &"x".repeat(250), "--no-such-option"],
+        &["run", "--prefix", &"x".repeat(250), "too-long", "--", "true"],
+    ] {
+        let output = store.output(args);
+        assert_eq!(output.status.code(), Some(64), "{args:?}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty(), "{args:?}");
+        assert!(stderr(&output).starts_with("lockkeeper: "), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn exit_64_names_what_is_allowed() {
+    let output = Store::new().output(&["run", "a", "-w", "1x", "--", "true"]);
+    assert!(stderr(&output).contains("500ms 30s 5m 1h30m"), "{}", stderr(&output));
+}
+
+#[test]
+fn exit_64_is_a_password_in_the_flag() {
+    let output = program().args(["-S", "redis://:hush@h", "list"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(!stderr(&output).contains("hush"));
+}
+
+#[test]
+fn exit_69_is_a_store_that_does_not_answer() {
+    let store = Store::new();
+    drop(store.hold("a"));
+    let _outage = store.outage();
+    assert_eq!(store.code(&["--connect-timeout", "300ms", "run", "a", "--", "true"]), 69);
+}
+
+#[test]
+fn exit_75_is_a_busy_lock() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    for args in [&["-n"][..], &["--try"], &["--nonblock"], &["-w", "0"], &["--wait", "50ms"]] {
+        let output = store.output(&[&["run", "a", "--owner", "me"], args, &["--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(75), "{args:?}: {}", stderr(&output));
+        let told = stderr(&output);
+        assert_eq!(told.lines().count(), 1, "{told}");
+        let holder = store.inspect("a")["holders"][0]["owner"].as_str().unwrap().to_owned();
+        assert!(told.starts_with("lockkeeper: lock \"a\": ") && told.contains(&holder), "{told}");
+    }
+}
+
+#[test]
+fn exit_75_can_be_another_number() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    assert_eq!(store.code(&["run", "a", "-n", "-E", "0", "--", "true"]), 0);
+    assert_eq!(store.code(&["run", "a", "-n", "--conflict-exit-code", "9", "--", "true"]), 9);
+    let output = store.output(&["-q", "run", "a", "-n", "--", "true"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(75), ""));
+}
+
+#[test]
+fn exit_78_is_a_matter_of_configuration() {
+    let store = Store::new();
+    for url in ["memory:", "prod", "nonsense://x", "file:", "file:/tmp/x?ttll=3"] {
+        assert_eq!(code_of(&["-S", url, "list"]), 78, "{url}");
+    }
+    let output = store.output(&["run", "a", "-t", "1ms", "--", "true"]);
+    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
+    assert!(stderr(&output).contains("100ms"), "{}", stderr(&output));
+    let output = program().args(["-S", "file:x?ttll=3", "list"]).output().unwrap();
+    assert!(stderr(&output).contains("ttl="), "{}", stderr(&output));
+}

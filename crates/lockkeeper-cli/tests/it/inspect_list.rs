@@ -1,0 +1,89 @@
+//! `inspect` and `list`.
+
+use serde_json::{Value, json};
+
+use crate::support::{Store, stderr, stdout};
+
+#[test]
+fn inspect_shows_a_free_lock() {
+    let store = Store::new();
+    let free = json!({"lock": "a", "state": "free", "mode": null, "capacity": null, "holders": [], "waiters": [],
+        "last_token": null});
+    assert_eq!(store.inspect("a"), free);
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+    let lock = store.inspect("a");
+    assert_eq!(lock["state"], "free");
+    assert!(lock["last_token"].as_str().unwrap().parse::<u64>().is_ok());
+    assert!(stdout(&store.output(&["inspect", "a"])).starts_with("lock        a\nstate       free\n"));
+}
+
+#[test]
+fn inspect_shows_holders_and_waiters() {
+    let store = Store::new();
+    let mut holder = store.start(&["run", "a", "--json", "--owner", "me@here", "--reason", "a test", "--", "cat"]);
+    let token = holder.event("acquired")["token"].clone();
+    let _waiter = store.queue(&["--owner", "you", "run", "a", "--", "true"], "a", 0);
+    let lock = store.inspect("a");
+    assert_eq!((&lock["state"], &lock["mode"]), (&json!("held"), &json!("exclusive")));
+    assert_eq!(lock["capacity"], Value::Null);
+    let first = &lock["holders"][0];
+    let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
+    assert_eq!(keys.len(), 6, "{keys:?}");
+    assert_eq!((&first["owner"], &first["reason"]), (&json!("me@here"), &json!("a test")));
+    assert_eq!(first["token"], token);
+    assert!(first["held_ms"].is_u64() && first["expires_in_ms"].is_u64() && first["weight"].is_u64(), "{first}");
+    let waiter = &lock["waiters"][0];
+    assert_eq!(waiter["owner"], "you");
+    assert!(waiter["waited_ms"].is_u64() && waiter["weight"].is_u64());
+    assert_eq!(waiter.as_object().unwrap().len(), 3);
+    let output = store.output(&["inspect", "a"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = stdout(&output);
+    for part in ["held", "exclusive", "me@here", "a test", "you", token.as_str().unwrap()] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn list_shows_what_is_used() {
+    let store = Store::new();
+    assert_eq!(stdout(&store.output(&["list"])), "NAME  MODE  HOLDERS  WAITING  OLDEST  HELD  OWNER\n");
+    assert_eq!(stdout(&store.output(&["list", "--json"])), "");
+    let _holders: Vec<_> = ["b/2", "a", "b/1"].map(|name| store.hold(name)).into();
+    let names = |args: &[&str]| -> Vec<String> {
+        let output = store.output(&[&["list", "--json"], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let lines = stdout(&output);
+        lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["lock"].as_str().unwrap().into())
+            .collect()
+    };
+    assert_eq!(names(&[]), ["a", "b/1", "b/2"]);
+    assert_eq!(names(&["b/"]), ["b/1", "b/2"]);
+    assert_eq!(names(&["--limit", "2"]), ["a", "b/1"]);
+    assert_eq!(names(&["c"]), Vec::<String>::new());
+    let text = stdout(&store.output(&["list"]));
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert!(text.lines().nth(1).unwrap().starts_with("a     exclusive  1        0        -"), "{text}");
+}
+
+#[test]
+fn what_strangers_write_cannot_forge_lines() {
+    let store = Store::new();
+    let mut holder = store.start(&["run", "a", "--json", "--owner", "x\ny", "--reason", "\u{1b}[2J", "--", "cat"]);
+    // The library may refuse such an owner; what it takes is shown escaped.
+    if holder.wait_for_start() {
+        let text = stdout(&store.output(&["inspect", "a"]));
+        assert!(!text.contains('\u{1b}') && !text.contains("\ny"), "{text}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_bug() {
+    let store = Store::new();
+    let shell = format!("{} list -S {} | true; echo done", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+    let output = std::process::Command::new("sh").arg("-c").arg(shell).output().unwrap();
+    assert_eq!(stdout(&output), "done\n");
+    assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+}

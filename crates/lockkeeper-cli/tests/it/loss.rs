@@ -1,0 +1,88 @@
+//! A lost lock never goes on silently: R6 and R14.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Store, sh};
+
+/// Runs under a ttl of 3 s, so that TERM comes when 1 s of it is left.
+const SHORT: [&str; 5] = ["run", "a", "--json", "-t", "3s"];
+
+#[test]
+fn r6_silence_terminates_the_command_before_the_deadline() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&SHORT, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"));
+    assert_eq!(run.line(), "ready");
+    let outage = store.outage();
+    let began = Instant::now();
+    let lost = run.event("lost");
+    assert_eq!((&lost["reason"], &lost["signal"]), (&"expired".into(), &"TERM".into()));
+    assert_eq!(run.finish(), 79);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    drop(outage);
+    let exited = run.seen.len();
+    let events = run.events();
+    assert_eq!(events.last().unwrap(), "exited", "{exited} {events:?}");
+    assert!(run.seen.last().unwrap().contains("\"code\":79,\"cause\":\"lost\""), "{:?}", run.seen);
+}
+
+#[test]
+fn r6_silence_kills_what_ignores_term_before_the_deadline() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&SHORT, "trap '' TERM; echo ready; while :; do sleep 0.02; done"));
+    assert_eq!(run.line(), "ready");
+    let _outage = store.outage();
+    let outage_began = Instant::now();
+    run.event("lost");
+    let lost = Instant::now();
+    assert_eq!(run.finish(), 79);
+    // TERM at 1 s before the deadline, KILL at 0.1 s before it; then the store is asked to release for a while.
+    assert!(lost.elapsed() > Duration::from_millis(600), "{:?}", lost.elapsed());
+    assert!(outage_began.elapsed() < Duration::from_secs(6), "{:?}", outage_began.elapsed());
+}
+
+#[test]
+fn r6_whoever_comes_next_finds_the_command_dead() {
+    let store = Store::new();
+    // Each beat of the command is on record, and so is the moment at which the next one gets the lock.
+    let beat = "trap '' TERM; echo ready; while :; do date +%s%N >> beats; sleep 0.02; done";
+    let mut run = store.start(&sh(&SHORT, beat));
+    assert_eq!(run.line(), "ready");
+    let mut next = store.queue(&sh(&["run", "a"], "date +%s%N > granted"), "a", 0);
+    let outage = store.outage();
+    run.event("lost");
+    assert_eq!(run.finish(), 79);
+    drop(outage);
+    assert_eq!(next.finish(), 0, "{}", next.rest());
+    let time = |text: &str| text.trim().parse::<u128>().unwrap();
+    let granted = time(&std::fs::read_to_string(store.path("granted")).unwrap());
+    let beats = std::fs::read_to_string(store.path("beats")).unwrap();
+    let last = beats.lines().filter(|line| !line.is_empty()).map(time).max().unwrap();
+    assert!(last < granted, "beat at {last}, granted at {granted}");
+}
+
+#[test]
+fn r6_people_are_told_of_the_loss() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&["run", "a", "-t", "1s"], "echo ready; exec sleep 60"));
+    assert_eq!(run.line(), "ready");
+    let _outage = store.outage();
+    assert_eq!(run.finish(), 79);
+    let rest = run.rest();
+    assert!(rest.contains("lock \"a\": lost: its lease ran out; the command gets SIGTERM"), "{rest}");
+}
+
+#[test]
+fn r14_an_outage_that_ends_in_time_changes_nothing_but_events() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "9s"], "echo ready; cat; exit 4"));
+    assert_eq!(run.line(), "ready");
+    let outage = store.outage();
+    let failed = run.event("renewal_failed");
+    assert_eq!(failed["error"], "unavailable");
+    assert!(failed["remaining_ms"].is_u64());
+    drop(outage);
+    run.event("recovered");
+    assert_eq!(run.finish(), 4);
+    let events: Vec<String> = run.events().into_iter().filter(|name| name != "renewal_failed").collect();
+    assert_eq!(events, ["acquired", "started", "recovered", "released", "exited"]);
+}

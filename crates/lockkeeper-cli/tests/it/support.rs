@@ -1,0 +1,262 @@
+//! Starting the program and watching what it does. Nothing sleeps for a guessed time; everything has a limit.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// No test may wait longer for anything. Far more than is ever needed, since machines are slow.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The program, without what the environment of the tests may say to it.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOCKKEEPER_")) {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A file store in a directory of its own.
+pub(crate) struct Store {
+    dir: TempDir,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("file:{}", self.database().display())
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path("locks.db")
+    }
+
+    /// A file beside the store, for a test's own use.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// `lockkeeper -S URL ARGS`.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = program();
+        command.arg("-S").arg(self.url()).args(args).current_dir(self.dir.path());
+        command
+    }
+
+    pub(crate) fn output(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// The exit code of the program.
+    pub(crate) fn code(&self, args: &[&str]) -> i32 {
+        let output = self.output(args);
+        output.status.code().unwrap_or_else(|| panic!("{args:?}: {output:?}"))
+    }
+
+    /// Starts it with pipes.
+    pub(crate) fn start(&self, args: &[&str]) -> Process {
+        Process::start(&mut self.command(args))
+    }
+
+    /// Holds the lock until the process is [finished](Process::finish).
+    pub(crate) fn hold(&self, name: &str) -> Process {
+        let mut holder = self.start(&["run", name, "--json", "--", "cat"]);
+        holder.event("started");
+        holder
+    }
+
+    /// Waits in line behind as many others.
+    pub(crate) fn queue(&self, args: &[&str], name: &str, others: usize) -> Process {
+        let waiter = self.start(args);
+        self.inspect_until(name, |lock| waiters(lock) == others + 1);
+        waiter
+    }
+
+    pub(crate) fn inspect(&self, name: &str) -> Value {
+        let output = self.output(&["inspect", "--json", name]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
+    }
+
+    pub(crate) fn inspect_until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
+        let mut seen = Value::Null;
+        eventually(&format!("the lock {name:?}"), || {
+            seen = self.inspect(name);
+            good(&seen)
+        });
+        seen
+    }
+
+    /// Keeps the store from answering anybody until the result is dropped: every writer has to pass this gate.
+    pub(crate) fn outage(&self) -> File {
+        let gate = File::options().write(true).open(self.path("locks.db.gate")).unwrap();
+        gate.lock().unwrap();
+        gate
+    }
+}
+
+pub(crate) fn waiters(lock: &Value) -> usize {
+    lock["waiters"].as_array().unwrap().len()
+}
+
+/// Looks until it is so. What is looked at has no way to tell us.
+pub(crate) fn eventually(what: &str, mut good: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !good() {
+        assert!(start.elapsed() < LIMIT, "{what} did not become what was expected");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A program that runs, with its output as it comes.
+pub(crate) struct Process {
+    child: Child,
+    out: Receiver<String>,
+    err: Receiver<String>,
+    pub(crate) seen: Vec<String>,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let (out, err) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
+        Self { child, out, err, seen: Vec::new() }
+    }
+
+    /// The next line on stdout.
+    pub(crate) fn line(&self) -> String {
+        self.out.recv_timeout(LIMIT).unwrap()
+    }
+
+    /// The next event of this name on stderr; what comes before is in `seen`.
+    pub(crate) fn event(&mut self, name: &str) -> Value {
+        loop {
+            let line = self.err.recv_timeout(LIMIT).unwrap_or_else(|e| panic!("no {name}: {e}; seen {:#?}", self.seen));
+            let event = serde_json::from_str::<Value>(&line).ok().filter(|event| event["event"] == name);
+            self.seen.push(line);
+            if let Some(event) = event {
+                return event;
+            }
+        }
+    }
+
+    /// Whether its command started, rather than that it ended before.
+    pub(crate) fn wait_for_start(&mut self) -> bool {
+        while let Ok(line) = self.err.recv_timeout(LIMIT) {
+            if line.contains("\"started\"") {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the process", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    /// Its exit code, stdin closed.
+    pub(crate) fn finish(&mut self) -> i32 {
+        self.close_stdin();
+        let status = self.wait();
+        status.code().unwrap_or_else(|| panic!("{status:?}"))
+    }
+
+    /// All the rest that it wrote to stderr, up to its end.
+    pub(crate) fn rest(&mut self) -> String {
+        let rest: Vec<String> = self.err.iter().collect();
+        self.seen.extend(rest.clone());
+        rest.join("\n")
+    }
+
+    /// The names of all events, once it has ended.
+    pub(crate) fn events(&mut self) -> Vec<String> {
+        self.rest();
+        event_names(&self.seen.join("\n"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// The events in a text that may hold other lines too.
+pub(crate) fn events(text: &str) -> Vec<Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+pub(crate) fn event_names(text: &str) -> Vec<String> {
+    events(text).iter().map(|event| event["event"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A script that can be executed.
+pub(crate) fn script(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+pub(crate) fn is_alive(pid: &str) -> bool {
+    // A zombie is as good as dead; nobody but its parent can do anything about it.
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
+}
+
+pub(crate) fn text(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+pub(crate) fn sh<'a>(before: &[&'a str], script: &'a str) -> Vec<&'a str> {
+    [before, &["--", "sh", "-c", script]].concat()
+}
+
+pub(crate) fn os(text: &str) -> &OsStr {
+    OsStr::new(text)
+}

@@ -1,0 +1,73 @@
+//! Bells: 64 small files. Whoever changes a line writes a byte into the files of those who wait for it, and inotify
+//! wakes them, in whatever process they are.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::database::private;
+use crate::LockName;
+use crate::store::SessionId;
+
+const BELLS: u8 = 64;
+
+/// One of the bells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Bell(u8);
+
+impl Bell {
+    /// The one that the waiting claims of a session listen to.
+    pub(super) fn of_session(session: &str) -> Self {
+        Self::of(session.as_bytes())
+    }
+
+    /// The one that the observers of a name listen to.
+    pub(super) fn of_name(name: &LockName) -> Self {
+        Self::of(name.as_str().as_bytes())
+    }
+
+    /// The same in every process and version.
+    fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes)[0] % BELLS)
+    }
+
+    pub(super) fn path(self, folder: &Path) -> PathBuf {
+        folder.join(format!("{:02x}", self.0))
+    }
+
+    /// Makes the file if it is not there, so that it can be watched.
+    pub(super) fn hang(self, folder: &Path) -> io::Result<PathBuf> {
+        let path = self.path(folder);
+        private().append(true).create(true).open(&path)?;
+        Ok(path)
+    }
+
+    fn ring(self, folder: &Path) -> io::Result<()> {
+        let file = private().write(true).create(true).truncate(false).open(self.path(folder))?;
+        file.write_at(b"!", 0).map(drop)
+    }
+}
+
+/// The bells to ring once a transaction is on disk.
+#[derive(Debug, Default)]
+pub(super) struct Ringing(HashSet<Bell>);
+
+impl Ringing {
+    pub(super) fn session(&mut self, session: &SessionId) {
+        self.0.insert(Bell::of_session(session.as_str()));
+    }
+
+    pub(super) fn name(&mut self, name: &LockName) {
+        self.0.insert(Bell::of_name(name));
+    }
+
+    /// A bell that cannot be rung costs a waiter time, so it is no error.
+    pub(super) fn ring(&self, folder: &Path) {
+        for bell in &self.0 {
+            let _ = bell.ring(folder);
+        }
+    }
+}

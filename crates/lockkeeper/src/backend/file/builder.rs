@@ -1,0 +1,179 @@
+//! Opening a file store.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+
+use tokio::sync::oneshot;
+
+use super::checks::{self, Check};
+use super::gate::Gate;
+use super::layout::Memory;
+use super::liveness::{Clients, identity};
+use super::reader::{self, Reader};
+use super::wait::Waiters;
+use super::writer::{self, Desk, Job, Writer};
+use super::{FileStore, Shared, database, fault};
+use crate::time::Clock;
+use crate::{Error, ErrorKind, Result};
+
+/// How to open a [`FileStore`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before open()"]
+pub struct FileStoreBuilder {
+    path: PathBuf,
+    create_parents: bool,
+    waived: Vec<Check>,
+    boot_id: Option<String>,
+}
+
+impl FileStoreBuilder {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, create_parents: false, waived: Vec::new(), boot_id: None }
+    }
+
+    /// Makes the folders of the path, for their owner alone, if they are not there.
+    pub fn create_parents(mut self, create: bool) -> Self {
+        self.create_parents = create;
+        self
+    }
+
+    /// Goes on although this check fails.
+    pub fn allow(mut self, check: Check) -> Self {
+        self.waived.push(check);
+        self
+    }
+
+    /// As if the machine had been started anew.
+    #[cfg(test)]
+    pub(super) fn boot_id(mut self, boot_id: &str) -> Self {
+        self.boot_id = Some(boot_id.to_owned());
+        self
+    }
+
+    /// Opens the file, and makes it if it is not there.
+    ///
+    /// Waits while another process is stopped in the middle of a write to it.
+    ///
+    /// # Errors
+    /// - `Unsupported`: a network file system, a hard-linked file, tables of a newer version.
+    /// - `Invalid`: not a database, or that of another program; no such folder.
+    /// - `Denied`: no rights, or others have too many.
+    /// - `Unavailable`: the disk is full or fails.
+    pub async fn open(self) -> Result<FileStore> {
+        let (reply, opened) = oneshot::channel();
+        writer::spawn_thread("lockkeeper-file", move || match self.set_up() {
+            Ok((store, writer, jobs)) => {
+                // If nobody waits for it any more, the store is dropped here, and the writer ends at once.
+                drop(reply.send(Ok(store)));
+                writer.run(&jobs);
+            }
+            Err(e) => drop(reply.send(Err(e))),
+        })?;
+        opened.await.unwrap_or_else(|_| Err(reader::ended()))
+    }
+
+    fn set_up(mut self) -> Result<(FileStore, Writer, Receiver<Job>)> {
+        let path = self.locate()?;
+        let beside = Beside::of(&path)?;
+        let gate = beside.gate()?;
+        let inside = gate.enter().map_err(|e| fault::io(&path, "lock its gate", e))?;
+        database::create(&path).map_err(|e| fault::io(&path, "create it", e))?;
+        checks::database(&path, &self.waived)?;
+        let known = identity(&path).map_err(|e| fault::io(&path, "look at it", e))?;
+        let mut db = database::connect(&path)?;
+        let boot_id = self.boot_id.take().map_or_else(boot_id, Ok)?;
+        database::prepare(&mut db, &path, &boot_id)?;
+        let read = database::connect(&path)?;
+        if identity(&path).ok() != Some(known) {
+            return Err(writer::replaced(&path));
+        }
+        let clients = Clients::new(beside.live);
+        let (own, liveness) = clients.enroll().map_err(|e| fault::io(&path, "make a file beside it", e))?;
+        drop(inside);
+
+        let waiters = Waiters::new(read, path.clone(), beside.bells.clone(), clients.clone(), own.clone());
+        let waiters = waiters.map_err(|e| fault::io(&path, "watch files beside it", e))?;
+        let (reader, readers_desk) = Reader::new(waiters).map_err(|e| fault::io(&path, "watch files beside it", e))?;
+        writer::spawn_thread("lockkeeper-read", move || readers_desk.run())?;
+
+        let desk = Desk {
+            db,
+            clients,
+            own: own.clone(),
+            path: path.clone(),
+            identity: known,
+            bells: beside.bells,
+            clock: Clock::boot(),
+            memory: Memory::default(),
+        };
+        let mut writer = Writer { gate, desk };
+        let (job, mut cleared) = writer::job(|turn| turn.clear_away());
+        writer.turn(vec![job]);
+        cleared.try_recv().unwrap_or_else(|_| Err(reader::ended()))?;
+
+        let (jobs, receiver) = channel();
+        let store = FileStore::from(Shared { path, own, liveness, jobs, reader, process: std::process::id() });
+        Ok((store, writer, receiver))
+    }
+
+    /// The one path of the file, whatever way led there: the files beside it must be the same for all.
+    fn locate(&self) -> Result<PathBuf> {
+        let absolute = std::path::absolute(&self.path).map_err(|e| fault::io(&self.path, "find it", e))?;
+        let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+            return Err(Error::invalid(format!("{:?} is not the path of a file", self.path))
+                .with_remedy("a path such as /var/lib/app/locks.db"));
+        };
+        if self.create_parents {
+            private_folder(parent)?;
+        }
+        let folder = parent.canonicalize().map_err(|e| fault::io(parent, "find the folder", e))?;
+        // A symbolic link leads to the real file, if it leads anywhere.
+        let path = folder.join(name);
+        let path = path.canonicalize().unwrap_or(path);
+        checks::folder(path.parent().unwrap_or(&folder), &self.waived)?;
+        Ok(path)
+    }
+}
+
+/// The files beside the database.
+struct Beside {
+    gate: PathBuf,
+    live: PathBuf,
+    bells: PathBuf,
+}
+
+impl Beside {
+    fn of(path: &Path) -> Result<Self> {
+        let suffixed = |suffix: &str| {
+            let mut name = OsString::from(path.as_os_str());
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        let beside = Self { gate: suffixed(".gate"), live: suffixed(".live"), bells: suffixed(".bells") };
+        private_folder(&beside.live)?;
+        private_folder(&beside.bells)?;
+        Ok(beside)
+    }
+
+    fn gate(&self) -> Result<Gate> {
+        let file = database::private().write(true).create(true).truncate(false).open(&self.gate);
+        file.map(Gate::new).map_err(|e| fault::io(&self.gate, "create it", e))
+    }
+}
+
+fn private_folder(path: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| fault::io(path, "create the folder", e))
+}
+
+/// A new one for every start of the machine.
+fn boot_id() -> Result<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(|e| {
+        Error::new(ErrorKind::Unsupported, format!("the kernel does not tell when it was started: {e}"))
+            .with_remedy("mount /proc, or use another store")
+    })?;
+    Ok(id.trim().to_owned())
+}

@@ -1,0 +1,110 @@
+//! What is looked at before the file is used, and refused with the remedy.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::fault;
+use crate::{Error, ErrorKind, Result};
+
+/// A check that a caller can waive, by the name that the URL has for it (`unsafe=network-fs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Check {
+    /// `network-fs`: the file is on a disk of this machine. Elsewhere locks of files and shared memory do not reach
+    /// the other machines, and each of them would grant the lock.
+    NetworkFs,
+    /// `permissions`: nobody but the owner can write the file and its folder.
+    Permissions,
+}
+
+impl Check {
+    /// The name in a URL and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NetworkFs => "network-fs",
+            Self::Permissions => "permissions",
+        }
+    }
+
+    /// The check of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::NetworkFs, Self::Permissions].into_iter().find(|check| check.name() == name)
+    }
+}
+
+/// File systems that other machines can reach, by the number that `statfs` has for them.
+const NETWORK: &[(u32, &str)] = &[
+    (0x0000_6969, "NFS"),
+    (0x0000_517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x00c3_6400, "Ceph"),
+    (0x0102_1997, "9P"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x0116_1970, "GFS2"),
+    (0x7461_636f, "OCFS2"),
+    (0x7375_7245, "Coda"),
+    (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+    // sshfs, GlusterFS, virtiofs and others: what is behind it cannot be told.
+    (0x6573_5546, "FUSE"),
+];
+
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Refuses a folder where the store would not be safe.
+pub(super) fn folder(folder: &Path, waived: &[Check]) -> Result<()> {
+    if !waived.contains(&Check::NetworkFs) {
+        let found = rustix::fs::statfs(folder).map_err(|e| fault::io(folder, "look at its file system", e.into()))?;
+        // The number is an unsigned 32-bit one, sign-extended on some architectures.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low 32 bits are the number")]
+        if let Some((_, name)) = NETWORK.iter().find(|(magic, _)| *magic == found.f_type as u32) {
+            return Err(network(folder, name));
+        }
+    }
+    let meta = fs::metadata(folder).map_err(|e| fault::io(folder, "look at the folder", e))?;
+    // In a sticky folder (/tmp) nobody can remove or replace what belongs to another.
+    let open = meta.mode() & WRITABLE_BY_OTHERS != 0 && meta.mode() & STICKY == 0;
+    if open && !waived.contains(&Check::Permissions) {
+        return Err(writable(folder));
+    }
+    Ok(())
+}
+
+/// Refuses a database that others could change, or reach by a name beside which we keep no files.
+pub(super) fn database(path: &Path, waived: &[Check]) -> Result<()> {
+    let meta = fs::metadata(path).map_err(|e| fault::io(path, "look at it", e))?;
+    if !meta.is_file() {
+        return Err(Error::new(ErrorKind::Invalid, format!("file:{} is not a file", path.display()))
+            .with_remedy("the path of a file, for example with /locks.db after it"));
+    }
+    if meta.nlink() > 1 {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("file:{} has other names (hard links)", path.display()),
+        )
+        .with_remedy("a file with one name, or a symbolic link to it"));
+    }
+    if meta.mode() & WRITABLE_BY_OTHERS != 0 && !waived.contains(&Check::Permissions) {
+        return Err(writable(path));
+    }
+    Ok(())
+}
+
+fn network(folder: &Path, name: &str) -> Error {
+    let problem = format!(
+        "file:{} is on {name}, a file system that other machines can reach: each would grant the lock",
+        folder.display()
+    );
+    Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy("a path on a disk of this machine, a store for many machines, or unsafe=network-fs")
+}
+
+fn writable(path: &Path) -> Error {
+    Error::new(ErrorKind::Denied, format!("file:{}: others can write there, and could take any lock", path.display()))
+        .with_remedy(format!("chmod go-w {}, or unsafe=permissions", path.display()))
+}

@@ -1,0 +1,143 @@
+//! The database: made, recognised, and set up.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+
+use super::fault;
+use crate::{Error, ErrorKind, Result, random, time};
+
+/// Tells our databases from others: "lkep".
+const APPLICATION_ID: i32 = 0x6c6b_6570;
+/// Of the tables in `schema.sql`.
+const SCHEMA_VERSION: i32 = 1;
+/// How long a program other than lockkeeper may keep the file locked.
+const BUSY: Duration = Duration::from_secs(5);
+const STATEMENTS: usize = 64;
+
+/// A file that only its owner may use.
+pub(super) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+/// Makes an empty file if there is none.
+///
+/// The database is never opened by anything but SQLite, for closing any descriptor of it would drop the locks that
+/// SQLite has on it elsewhere in this process. So it is made under another name.
+pub(super) fn create(path: &Path) -> io::Result<()> {
+    if path.try_exists()? {
+        return Ok(());
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".new-{}", HEXLOWER.encode(&random::bits128())));
+    let fresh = PathBuf::from(name);
+    private().write(true).create_new(true).open(&fresh)?;
+    let linked = fs::hard_link(&fresh, path);
+    fs::remove_file(&fresh)?;
+    match linked {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// A connection to a database of ours.
+pub(super) fn connect(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let set_up = || -> rusqlite::Result<Connection> {
+        let db = Connection::open_with_flags(path, flags)?;
+        db.busy_timeout(BUSY)?;
+        db.set_prepared_statement_cache_capacity(STATEMENTS);
+        Ok(db)
+    };
+    set_up().map_err(|e| fault::undone(path, e))
+}
+
+/// Sets up a new database, and refuses one that is not ours. To be called inside the gate.
+pub(super) fn prepare(db: &mut Connection, path: &Path, boot_id: &str) -> Result<()> {
+    match recognise(db).map_err(|e| fault::undone(path, e))? {
+        Kind::Ours => {}
+        Kind::Empty => make(db, boot_id).map_err(|e| fault::undone(path, e))?,
+        Kind::Newer(version) => return Err(newer(path, version)),
+        Kind::Foreign => return Err(foreign(path)),
+    }
+    go_durable(db, path)?;
+    greet_boot(db, boot_id).map_err(|e| fault::undone(path, e))
+}
+
+enum Kind {
+    Empty,
+    Ours,
+    Newer(i32),
+    Foreign,
+}
+
+fn recognise(db: &Connection) -> rusqlite::Result<Kind> {
+    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i32>(0));
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    let version = number("PRAGMA user_version")?;
+    Ok(match number("PRAGMA application_id")? {
+        APPLICATION_ID if version > SCHEMA_VERSION => Kind::Newer(version),
+        APPLICATION_ID => Kind::Ours,
+        0 if tables == 0 && version == 0 => Kind::Empty,
+        _ => Kind::Foreign,
+    })
+}
+
+fn make(db: &mut Connection, boot_id: &str) -> rusqlite::Result<()> {
+    let making = Transaction::new(db, TransactionBehavior::Immediate)?;
+    making.execute_batch(include_str!("schema.sql"))?;
+    // The tokens of a file that is made anew are above those of the one that was lost.
+    let floor = i64::try_from(time::wall_micros()).unwrap_or(1);
+    making.execute("INSERT INTO lk_meta (one, floor, boot_id) VALUES (1, ?1, ?2)", params![floor, boot_id])?;
+    making.pragma_update(None, "application_id", APPLICATION_ID)?;
+    making.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    making.commit()
+}
+
+/// Commits reach the disk before they are answered: a token that was given out is never given out again.
+fn go_durable(db: &Connection, path: &Path) -> Result<()> {
+    let mode = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+    let mode = mode.map_err(|e| fault::undone(path, e))?;
+    if mode != "wal" {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("file:{}: SQLite cannot keep a write-ahead log there (it offers {mode})", path.display()),
+        )
+        .with_remedy("a path on a local disk"));
+    }
+    db.pragma_update(None, "synchronous", "FULL").map_err(|e| fault::undone(path, e))
+}
+
+/// Times of an earlier boot mean nothing, and nothing that held a lock then is left. The fences stay.
+fn greet_boot(db: &mut Connection, boot_id: &str) -> rusqlite::Result<()> {
+    let greeting = Transaction::new(db, TransactionBehavior::Immediate)?;
+    let known: String = greeting.query_row("SELECT boot_id FROM lk_meta", [], |row| row.get(0))?;
+    if known != boot_id {
+        greeting.execute_batch(
+            "DELETE FROM lk_claim; DELETE FROM lk_session; DELETE FROM lk_gone;
+             UPDATE lk_lock SET revision = revision + 1;",
+        )?;
+        greeting.execute("UPDATE lk_meta SET boot_id = ?1", [boot_id])?;
+    }
+    greeting.commit()
+}
+
+fn newer(path: &Path, version: i32) -> Error {
+    let problem = format!(
+        "file:{} was made by a newer lockkeeper (its tables have version {version}, this one knows {SCHEMA_VERSION})",
+        path.display()
+    );
+    Error::new(ErrorKind::Unsupported, problem).with_remedy("the newer lockkeeper here too, or another path")
+}
+
+fn foreign(path: &Path) -> Error {
+    Error::new(ErrorKind::Invalid, format!("file:{} is the database of another program", path.display()))
+        .with_remedy("another path")
+}

@@ -1,0 +1,84 @@
+//! What SQLite and the file system say, in our words.
+
+use std::io;
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::{Error, ErrorKind};
+
+/// Why an operation ended early.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// An answer: what the operation did until then stands.
+    Refused(Error),
+    /// SQLite failed: what the operation did is undone.
+    Sqlite(rusqlite::Error),
+}
+
+/// What an operation on the layout returns.
+pub(super) type Outcome<T> = std::result::Result<T, Fault>;
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// An error of a request that SQLite has undone.
+pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
+    let (kind, what, remedy) = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => {
+            (ErrorKind::Unavailable, "has no room on its disk", "free some space on that disk")
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            (ErrorKind::Unavailable, "is locked by a program other than lockkeeper", "end that program's transaction")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => (
+            ErrorKind::Unavailable,
+            "is damaged",
+            "stop all programs that use it, move it away with its -wal and -shm files, and start them again",
+        ),
+        Some(ErrorCode::NotADatabase) => {
+            (ErrorKind::Invalid, "is not a SQLite database", "another path, or move that file away")
+        }
+        Some(ErrorCode::ReadOnly) => {
+            (ErrorKind::Denied, "cannot be written", "write permission for the file and its folder")
+        }
+        Some(ErrorCode::PermissionDenied) => (ErrorKind::Denied, "may not be used", "chmod u+rw on it"),
+        Some(ErrorCode::CannotOpen) => {
+            (ErrorKind::Unavailable, "cannot be opened", "look whether the file and its folder are there and writable")
+        }
+        Some(ErrorCode::SystemIoFailure) => {
+            (ErrorKind::Unavailable, "cannot be read or written", "look into the kernel's log for errors of that disk")
+        }
+        _ => (ErrorKind::Internal, "gave an unexpected answer", "report this with the whole message"),
+    };
+    Error::new(kind, format!("file:{} {what} ({error})", file.display())).with_remedy(remedy).with_source(error)
+}
+
+/// An error of a commit. After a failed write the disk may hold the end of the transaction all the same.
+pub(super) fn uncommitted(file: &Path, error: rusqlite::Error) -> Error {
+    let unknown = error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
+    let error = undone(file, error);
+    if unknown { error.with_unknown_effect() } else { error }
+}
+
+/// An error of the file system, about `path`.
+pub(super) fn io(path: &Path, doing: &str, error: io::Error) -> Error {
+    use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    let (kind, remedy) = match error.kind() {
+        NotFound => (ErrorKind::Invalid, "make the folder first, or let the store create it (create_parents)"),
+        PermissionDenied => (ErrorKind::Denied, "chmod u+rwx on the folder, or a path that you own"),
+        ReadOnlyFilesystem => (ErrorKind::Denied, "a path on a file system that can be written"),
+        StorageFull => (ErrorKind::Unavailable, "free some space on that disk"),
+        _ => (ErrorKind::Unavailable, "look whether the file and its folder are there and writable"),
+    };
+    Error::new(kind, format!("file:{}: cannot {doing}: {error}", path.display())).with_remedy(remedy).with_source(error)
+}

@@ -1,0 +1,47 @@
+//! Breaking a claim, and asking holders to let go.
+
+use rusqlite::params;
+
+use super::Turn;
+use super::place::{Place, places};
+use crate::LockName;
+use crate::backend::file::fault::Outcome;
+use crate::store::{Evict, Evicted, Target};
+
+impl Turn<'_> {
+    pub(in crate::backend::file) fn evict(
+        &mut self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Outcome<Evicted> {
+        self.settle(name)?;
+        let claims = self.all(places!("WHERE c.name = ?1"), [name.as_str().as_bytes()], Place::read)?;
+        let meant = |place: &Place| match target {
+            Target::Token(token) => place.granted() && place.token() == *token,
+            Target::Id(hash) => place.id.hash() == *hash,
+        };
+        let Some(place) = claims.into_iter().find(meant) else { return Ok(Evicted::Absent) };
+        match how {
+            Evict::Mark => self.mark(&place, by, reason)?,
+            Evict::Now => self.remove_all(std::iter::once(place))?,
+        }
+        Ok(Evicted::Done)
+    }
+
+    /// Its life stays as it is, whatever becomes of its session.
+    fn mark(&mut self, place: &Place, by: &str, reason: &str) -> Outcome<()> {
+        self.change(
+            "UPDATE lk_claim SET broken_by = ?2, broken_reason = ?3, until_us = ?4 WHERE id = ?1",
+            params![place.id.as_bytes(), by, reason, place.expires()],
+        )?;
+        self.touch(&place.name)
+    }
+
+    /// Holders hear of it as a change of their line.
+    pub(in crate::backend::file) fn request_release(&mut self, name: &LockName) -> Outcome<()> {
+        self.touch(name)
+    }
+}

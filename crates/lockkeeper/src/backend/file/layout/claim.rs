@@ -1,0 +1,243 @@
+//! Claims: joining a line, standing in it, leaving it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::params;
+
+use super::line::Front;
+use super::place::{Place, State};
+use super::{Micros, Turn, span};
+use crate::backend::file::fault::Outcome;
+use crate::random;
+use crate::store::admit::Standing;
+use crate::store::{Amend, Amended, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
+
+/// The most tombstones that one request clears away.
+const CLEAR_MAX: u32 = 64;
+
+impl Turn<'_> {
+    pub(in crate::backend::file) fn claim(&mut self, claim: &Claim) -> Outcome<Verdict> {
+        let key = &claim.key;
+        self.revive(&key.session)?;
+        if self.is_gone(key.id)? {
+            return Ok(Verdict::Gone);
+        }
+        if let Some(place) = self.find(&key.name, key.id)?.filter(|p| !p.granted()) {
+            self.remove_dead_before(&place)?;
+        }
+        let front = self.settle(&key.name)?;
+        if let Some(place) = self.find(&key.name, key.id)? {
+            return self.stand(&place, &front);
+        }
+        if claim.resend {
+            self.tombstone(key.id, claim.ttl.max(TOMBSTONE_MIN))?;
+            return Ok(Verdict::Gone);
+        }
+        if let Some(old) = claim.replaces {
+            return self.replace(claim, old, &front);
+        }
+        self.check(claim, &front)?;
+        self.join(claim, front)
+    }
+
+    pub(in crate::backend::file) fn withdraw(
+        &mut self,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Outcome<Withdrawal> {
+        if let Some(life) = tombstone {
+            self.tombstone(key.id, life)?;
+        }
+        let Some(place) = self.find(&key.name, key.id)? else { return Ok(Withdrawal::Absent) };
+        self.remove_all(std::iter::once(place))?;
+        Ok(Withdrawal::Removed)
+    }
+
+    pub(in crate::backend::file) fn amend(&mut self, key: &ClaimKey, change: &Amend) -> Outcome<Amended> {
+        self.settle(&key.name)?;
+        let Some(place) = self.find(&key.name, key.id)?.filter(|p| p.expires() > self.now) else {
+            return Ok(Amended::NotLive);
+        };
+        match change {
+            Amend::Shared if !place.granted() => return Ok(Amended::NotLive),
+            Amend::Shared => self.change("UPDATE lk_claim SET weight = 1 WHERE id = ?1", [key.id.as_bytes()])?,
+            Amend::Value(value) => {
+                self.change("UPDATE lk_claim SET value = ?2 WHERE id = ?1", params![key.id.as_bytes(), value])?
+            }
+            Amend::Meta(meta) => self.change(
+                "UPDATE lk_claim SET owner = ?2, reason = ?3, value = ?4, epoch = ?5 WHERE id = ?1",
+                params![key.id.as_bytes(), meta.owner, meta.reason, meta.value, meta.epoch],
+            )?,
+        };
+        self.touch(&key.name)?;
+        self.settle(&key.name)?;
+        Ok(Amended::Done)
+    }
+
+    /// How a claim stands that is in the line already. A broken one is not to be held for longer than it is, and this
+    /// answer would be taken for a proof of life: its id is spent.
+    fn stand(&mut self, place: &Place, front: &Front) -> Outcome<Verdict> {
+        if place.broken.is_some() {
+            return Ok(Verdict::Gone);
+        }
+        if place.granted() {
+            self.hold(place)?;
+            return Ok(Verdict::Granted { token: place.token(), place: None });
+        }
+        self.queued(place.ord, front)
+    }
+
+    fn queued(&self, ord: i64, front: &Front) -> Outcome<Verdict> {
+        let name = front.first().map(|place| &place.name);
+        let Some(name) = name else { return Ok(Verdict::Gone) };
+        let waiting = self.waiting(name, ord, u32::MAX)?;
+        let first = front.first_waiting.as_ref().is_none_or(|place| place.ord == ord);
+        Ok(Verdict::Queued {
+            ahead: waiting.saturating_add(u32::try_from(front.holders.len()).unwrap_or(u32::MAX)),
+            seen: self.revision(name)?,
+            look_again: if first { self.next_end(front) } else { unhurried() },
+        })
+    }
+
+    /// When the first in line looks: as soon as one of the holders would have died.
+    fn next_end(&self, front: &Front) -> Duration {
+        let next = front.holders.iter().map(Place::expires).min();
+        next.map_or(Duration::ZERO, |at| until(at, self.now) + Duration::from_millis(1))
+    }
+
+    /// All live claims agree on the capacity, since each was checked at the door; epochs rise along the line.
+    fn check(&self, claim: &Claim, front: &Front) -> Outcome<()> {
+        let Some(first) = front.first() else { return Ok(()) };
+        if first.capacity != claim.capacity {
+            return Err(refusal::capacity(first.capacity, claim.capacity).into());
+        }
+        let sql = "SELECT epoch FROM lk_claim WHERE name = ?1 ORDER BY ord DESC LIMIT 1";
+        let last: Option<u16> = self.first(sql, [claim.key.name.as_str().as_bytes()], |row| row.get(0))?;
+        match last {
+            Some(epoch) if epoch > claim.meta.epoch => Err(refusal::epoch(epoch, claim.meta.epoch).into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn join(&mut self, claim: &Claim, mut front: Front) -> Outcome<Verdict> {
+        let standing = Standing { weight: claim.weight, capacity: claim.capacity, granted: false };
+        if front.first_waiting.is_none() && front.rule.admit(standing) {
+            let token = self.append(claim, State::Held)?;
+            return Ok(Verdict::Granted { token: token.unsigned_abs(), place: None });
+        }
+        if !claim.queue {
+            return self.busy(claim, &front);
+        }
+        self.make_room(claim)?;
+        let ord = self.append(claim, State::Waiting)?;
+        self.queued(ord, &front)
+    }
+
+    fn replace(&mut self, claim: &Claim, old: ClaimId, front: &Front) -> Outcome<Verdict> {
+        let old = self.find(&claim.key.name, old)?.filter(|old| old.broken.is_none());
+        match old {
+            Some(old) if !front.others_than(old.ord) => {
+                self.forget(&old)?;
+                let token = self.append(claim, State::Held)?;
+                Ok(Verdict::Granted { token: token.unsigned_abs(), place: None })
+            }
+            _ => self.busy(claim, front),
+        }
+    }
+
+    fn busy(&self, claim: &Claim, front: &Front) -> Outcome<Verdict> {
+        Ok(Verdict::Busy {
+            holder: front.holders.first().map(|place| Arc::clone(&place.meta.owner)),
+            retry_after: front.holders.iter().map(Place::expires).min().map(|at| until(at, self.now)),
+            seen: self.revision(&claim.key.name)?,
+        })
+    }
+
+    fn make_room(&mut self, claim: &Claim) -> Outcome<()> {
+        let full = |turn: &Self| -> Outcome<bool> {
+            Ok(turn.waiting(&claim.key.name, i64::MAX, claim.max_waiters)? >= claim.max_waiters)
+        };
+        if full(self)? {
+            self.sweep(&claim.key.name)?;
+            if full(self)? {
+                return Err(refusal::queue_full(claim.max_waiters).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a claim at the end of its line, and returns its place there: the next token.
+    fn append(&mut self, claim: &Claim, state: State) -> Outcome<i64> {
+        let name = claim.key.name.as_str().as_bytes();
+        let ord = self.next_token(name)?;
+        let Claim { key, meta, .. } = claim;
+        self.change(
+            "INSERT INTO lk_claim (name, ord, id, session, weight, capacity, state, delay_us, since_us,
+                                   owner, reason, value, epoch)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            params![
+                name,
+                ord,
+                key.id.as_bytes(),
+                key.session.as_str(),
+                claim.weight,
+                claim.capacity,
+                state as u8,
+                span(claim.lock_delay),
+                self.now,
+                meta.owner,
+                meta.reason,
+                meta.value,
+                meta.epoch
+            ],
+        )?;
+        self.ringing.name(&key.name);
+        Ok(ord)
+    }
+
+    /// Raises the fence of a name. A new name starts above the floor, at a revision that no earlier row of it had.
+    fn next_token(&mut self, name: &[u8]) -> Outcome<i64> {
+        let start = i64::try_from(random::below(1 << 60)).unwrap_or(0) + 1;
+        let raised = self.first(
+            "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, (SELECT floor FROM lk_meta) + 1, ?2)
+             ON CONFLICT (name) DO UPDATE SET fence = fence + 1, revision = revision + 1
+             RETURNING fence, revision",
+            params![name, start],
+            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)),
+        )?;
+        let (fence, revision) = raised.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        if revision == start {
+            self.made_a_name()?;
+        }
+        Ok(fence)
+    }
+
+    fn is_gone(&self, id: ClaimId) -> Outcome<bool> {
+        let sql = "SELECT 1 FROM lk_gone WHERE id = ?1 AND until_us > ?2";
+        Ok(self.first(sql, params![id.as_bytes(), self.now], |_| Ok(()))?.is_some())
+    }
+
+    fn tombstone(&mut self, id: ClaimId, life: Duration) -> Outcome<()> {
+        self.change(
+            "DELETE FROM lk_gone WHERE id IN (SELECT id FROM lk_gone WHERE until_us <= ?1 LIMIT ?2)",
+            params![self.now, CLEAR_MAX],
+        )?;
+        self.change(
+            "INSERT INTO lk_gone (id, until_us) VALUES (?1, ?2)
+             ON CONFLICT (id) DO UPDATE SET until_us = max(until_us, excluded.until_us)",
+            params![id.as_bytes(), self.now.saturating_add(span(life))],
+        )?;
+        Ok(())
+    }
+}
+
+/// When the others look: seldom, for the first in line does it for them.
+fn unhurried() -> Duration {
+    random::jittered(Duration::from_secs(10)).max(Duration::from_secs(5))
+}
+
+/// How long it is until `at`.
+pub(super) fn until(at: Micros, now: Micros) -> Duration {
+    Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or(0))
+}

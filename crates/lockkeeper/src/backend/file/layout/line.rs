@@ -1,0 +1,171 @@
+//! One line: who is in it, who holds, who leaves.
+
+use rusqlite::params;
+
+use super::Turn;
+use super::place::{Place, State, places};
+use crate::LockName;
+use crate::backend::file::fault::Outcome;
+use crate::store::admit::Admission;
+use crate::store::{ClaimId, Revision};
+
+/// The front of a line, settled: the holders, and the first that has to wait.
+#[derive(Debug, Default)]
+pub(super) struct Front {
+    pub(super) rule: Admission,
+    pub(super) holders: Vec<Place>,
+    pub(super) first_waiting: Option<Place>,
+}
+
+impl Front {
+    /// Any live claim: all of a line agree on capacity and epoch, so the first tells.
+    pub(super) fn first(&self) -> Option<&Place> {
+        self.holders.first().or(self.first_waiting.as_ref())
+    }
+
+    /// Whether somebody but `ord` stands in the line.
+    pub(super) fn others_than(&self, ord: i64) -> bool {
+        self.holders.iter().chain(&self.first_waiting).any(|place| place.ord != ord)
+    }
+}
+
+impl Turn<'_> {
+    /// Removes the dead from the front, and grants what has become admissible. Stops at the first live claim that has
+    /// to wait, so it costs O(holders).
+    pub(super) fn settle(&mut self, name: &LockName) -> Outcome<Front> {
+        let mut front = Front::default();
+        let (mut dead, mut pushed) = (Vec::new(), Vec::new());
+        let db = self.db;
+        let mut walk = db.prepare_cached(places!("WHERE c.name = ?1 ORDER BY c.ord"))?;
+        let mut rows = walk.query([name.as_str().as_bytes()])?;
+        while let Some(row) = rows.next()? {
+            let mut place = Place::read(row)?;
+            if self.is_over(&mut place)? {
+                dead.push(place);
+            } else if !front.rule.admit(place.standing()) {
+                front.first_waiting = Some(place);
+                break;
+            } else {
+                if !place.granted() {
+                    place.state = State::Pushed;
+                    pushed.push(place.clone());
+                }
+                front.holders.push(place);
+            }
+        }
+        drop(rows);
+        for place in &dead {
+            self.forget(place)?;
+        }
+        for place in &pushed {
+            self.push(place)?;
+        }
+        if !dead.is_empty() || !pushed.is_empty() {
+            self.touch(name)?;
+        }
+        Ok(front)
+    }
+
+    /// Whether the life of a claim has ended, or its process has: then that is put on record.
+    fn is_over(&mut self, place: &mut Place) -> Outcome<bool> {
+        if place.expires() <= self.now {
+            return Ok(true);
+        }
+        let Some(client) = &place.client else { return Ok(false) };
+        if !self.census.is_dead(client) {
+            return Ok(false);
+        }
+        self.declare_dead(client)?;
+        place.orphan(self.now);
+        Ok(place.expires() <= self.now)
+    }
+
+    /// Removes the dead right before a waiting claim. Each claim is told by inotify when the one before it dies, and
+    /// must not be told again and again.
+    pub(super) fn remove_dead_before(&mut self, place: &Place) -> Outcome<()> {
+        let sql = places!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC LIMIT 1");
+        while let Some(mut previous) =
+            self.first(sql, params![place.name.as_str().as_bytes(), place.ord], Place::read)?
+        {
+            if !self.is_over(&mut previous)? {
+                break;
+            }
+            self.forget(&previous)?;
+            self.touch(&place.name)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the dead from the whole line.
+    pub(super) fn sweep(&mut self, name: &LockName) -> Outcome<()> {
+        let places = self.all(places!("WHERE c.name = ?1"), [name.as_str().as_bytes()], Place::read)?;
+        for mut place in places {
+            if self.is_over(&mut place)? {
+                self.forget(&place)?;
+            }
+        }
+        self.touch(name)
+    }
+
+    pub(super) fn find(&self, name: &LockName, id: ClaimId) -> Outcome<Option<Place>> {
+        let sql = places!("WHERE c.id = ?1 AND c.name = ?2");
+        self.first(sql, params![id.as_bytes(), name.as_str().as_bytes()], Place::read)
+    }
+
+    /// A grant by somebody else's request: the claim stays on the life that it has.
+    fn push(&mut self, place: &Place) -> Outcome<()> {
+        self.change(
+            "UPDATE lk_claim SET state = 1, since_us = ?3 WHERE name = ?1 AND ord = ?2",
+            params![place.name.as_str().as_bytes(), place.ord, self.now],
+        )?;
+        self.ringing.session(&place.session);
+        Ok(())
+    }
+
+    /// The grantee's own request: from now on the claim lives on ttl and lock-delay.
+    pub(super) fn hold(&mut self, place: &Place) -> Outcome<()> {
+        if place.state == State::Pushed {
+            self.change(
+                "UPDATE lk_claim SET state = 2 WHERE name = ?1 AND ord = ?2",
+                params![place.name.as_str().as_bytes(), place.ord],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a claim. If it was waiting, somebody may be waiting with it, and is told.
+    pub(super) fn forget(&mut self, place: &Place) -> Outcome<()> {
+        self.change(
+            "DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2",
+            params![place.name.as_str().as_bytes(), place.ord],
+        )?;
+        if place.state == State::Waiting {
+            self.change("UPDATE lk_session SET nudges = nudges + 1 WHERE id = ?1", [place.session.as_str()])?;
+            self.ringing.session(&place.session);
+        }
+        Ok(())
+    }
+
+    /// The line is not what it was.
+    pub(super) fn touch(&mut self, name: &LockName) -> Outcome<()> {
+        self.change("UPDATE lk_lock SET revision = revision + 1 WHERE name = ?1", [name.as_str().as_bytes()])?;
+        self.ringing.name(name);
+        Ok(())
+    }
+
+    pub(super) fn revision(&self, name: &LockName) -> Outcome<Revision> {
+        let sql = "SELECT revision FROM lk_lock WHERE name = ?1";
+        let revision = self.first(sql, [name.as_str().as_bytes()], |row| row.get::<_, i64>(0))?;
+        Ok(Revision(revision.unwrap_or(0).unsigned_abs()))
+    }
+
+    /// How many wait in a line, counted up to `limit`.
+    pub(super) fn waiting(&self, name: &LockName, before: i64, limit: u32) -> Outcome<u32> {
+        let counted = self.first(
+            "SELECT count(*) FROM (SELECT 1 FROM lk_claim WHERE name = ?1 AND state = 0 AND ord < ?2 LIMIT ?3)",
+            params![name.as_str().as_bytes(), before, limit],
+            |row| row.get(0),
+        )?;
+        Ok(counted.unwrap_or(0))
+    }
+}

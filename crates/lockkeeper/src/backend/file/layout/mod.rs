@@ -1,0 +1,141 @@
+//! What the file keeps, and the operations on it: plain functions of the database and the time, each within one
+//! transaction of the writer (a [`Turn`]), or on a snapshot for the reader ([`read`]).
+
+mod admin;
+mod claim;
+mod leftover;
+mod line;
+mod place;
+pub(super) mod read;
+mod reap;
+mod session;
+
+use rusqlite::Connection;
+
+use self::leftover::Leftovers;
+use super::bell::Ringing;
+use super::fault::{Fault, Outcome};
+use super::liveness::{Census, ClientId};
+use crate::time::Instant;
+use crate::{Error, Result};
+
+/// Times in the file: µs of the store's clock. They fit for 292 000 years.
+pub(super) type Micros = i64;
+
+/// A point in time, as the file has it.
+pub(super) fn micros(at: Instant) -> Micros {
+    i64::try_from(at.as_nanos() / 1000).unwrap_or(i64::MAX)
+}
+
+/// A duration, as the file has it.
+pub(super) fn span(d: std::time::Duration) -> Micros {
+    // Rounded up: a life in the file is never shorter than what was asked for.
+    i64::try_from(d.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX / 4)
+}
+
+/// What the writer remembers from one turn to the next. None of it is needed for safety.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    leftovers: Leftovers,
+    /// Names that were made since the reaper ran.
+    new_names: usize,
+}
+
+/// One transaction, and what it has found out and caused.
+pub(super) struct Turn<'a> {
+    db: &'a Connection,
+    now: Micros,
+    census: Census<'a>,
+    memory: &'a mut Memory,
+    ringing: Ringing,
+    dead: Vec<ClientId>,
+    failure: Option<Error>,
+    path: &'a std::path::Path,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(
+        db: &'a Connection,
+        path: &'a std::path::Path,
+        now: Micros,
+        census: Census<'a>,
+        memory: &'a mut Memory,
+    ) -> Self {
+        Self { db, now, census, memory, ringing: Ringing::default(), dead: Vec::new(), failure: None, path }
+    }
+
+    /// Does one request. If SQLite fails in it, its changes are undone, and those of the others stay.
+    pub(super) fn attempt<T>(&mut self, operation: impl FnOnce(&mut Self) -> Outcome<T>) -> Result<T> {
+        let result = self.run("SAVEPOINT request").and_then(|()| operation(self));
+        let end = match &result {
+            Err(Fault::Sqlite(_)) => "ROLLBACK TO request; RELEASE request",
+            _ => "RELEASE request",
+        };
+        let ended = if self.db.is_autocommit() { Ok(()) } else { self.run(end) };
+        match result.and_then(|value| ended.map(|()| value)) {
+            Ok(value) => Ok(value),
+            Err(Fault::Refused(error)) => Err(error),
+            Err(Fault::Sqlite(error)) => Err(self.fail(error)),
+        }
+    }
+
+    /// Some errors, a full disk among them, end the whole transaction.
+    fn fail(&mut self, error: rusqlite::Error) -> Error {
+        let error = super::fault::undone(self.path, error);
+        if self.db.is_autocommit() {
+            self.failure = Some(error.clone());
+        }
+        error
+    }
+
+    /// Why the transaction is over before its commit, if it is.
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.failure.clone()
+    }
+
+    /// What is to be done after it: the failure if there was one, the bells to ring, the clients to bury.
+    pub(super) fn finish(self) -> (Option<Error>, Ringing, Vec<ClientId>) {
+        (self.failure, self.ringing, self.dead)
+    }
+
+    #[cfg(test)]
+    pub(super) fn pragma(&self, sql: &str) -> Outcome<()> {
+        self.run(sql)
+    }
+
+    /// A name that nobody uses.
+    #[cfg(test)]
+    pub(super) fn fill(&self, name: &str, fence: i64) -> Outcome<()> {
+        let sql = "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, ?2, 1)";
+        self.change(sql, rusqlite::params![name.as_bytes(), fence]).map(drop)
+    }
+
+    fn run(&self, sql: &str) -> Outcome<()> {
+        Ok(self.db.execute_batch(sql)?)
+    }
+
+    fn change(&self, sql: &str, params: impl rusqlite::Params) -> Outcome<usize> {
+        Ok(self.db.prepare_cached(sql)?.execute(params)?)
+    }
+
+    /// The first row, if there is one.
+    fn first<T>(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Outcome<Option<T>> {
+        use rusqlite::OptionalExtension;
+        Ok(self.db.prepare_cached(sql)?.query_row(params, read).optional()?)
+    }
+
+    /// All rows.
+    fn all<T>(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Outcome<Vec<T>> {
+        Ok(self.db.prepare_cached(sql)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
+    }
+}

@@ -1,0 +1,127 @@
+//! One claim in a line, as the file has it.
+
+use std::sync::Arc;
+
+use rusqlite::Row;
+use rusqlite::types::Type;
+
+use super::Micros;
+use crate::LockName;
+use crate::backend::file::liveness::ClientId;
+use crate::store::admit::Standing;
+use crate::store::{Broken, ClaimId, Meta, SessionId};
+
+/// How a claim stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It waits, on its session's `wait_ttl`.
+    Waiting = 0,
+    /// Somebody else's request granted it, and it has made none of its own since: still on `wait_ttl`.
+    Pushed = 1,
+    /// It holds, on its session's `ttl` and its own lock-delay.
+    Held = 2,
+}
+
+/// One claim, with the lives of its session.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) name: LockName,
+    pub(super) ord: i64,
+    pub(super) id: ClaimId,
+    pub(super) session: SessionId,
+    pub(super) weight: u32,
+    pub(super) capacity: u32,
+    pub(super) state: State,
+    delay: Micros,
+    pub(super) since: Micros,
+    until: Option<Micros>,
+    pub(super) meta: Meta,
+    pub(super) broken: Option<Broken>,
+    /// Whose death ends it; `None` when time alone does, or the death is on record.
+    pub(super) client: Option<ClientId>,
+    hold_until: Micros,
+    wait_until: Micros,
+}
+
+/// A query for places. A claim whose session is gone counts as expired.
+macro_rules! places {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.name, c.ord, c.id, c.session, c.weight, c.capacity, c.state, c.delay_us, c.since_us, c.until_us, ",
+            "c.owner, c.reason, c.value, c.epoch, c.broken_by, c.broken_reason, ",
+            "CASE WHEN s.dead = 0 AND s.detached = 0 THEN s.client END, ",
+            "coalesce(s.hold_until_us, 0), coalesce(s.wait_until_us, 0) ",
+            "FROM lk_claim c LEFT JOIN lk_session s ON s.id = c.session ",
+            $rest
+        )
+    };
+}
+pub(super) use places;
+
+/// A name in the file is its bytes.
+pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName> {
+    let bytes: Vec<u8> = row.get(column)?;
+    let text = std::str::from_utf8(&bytes)?;
+    LockName::new(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(e)))
+}
+
+impl Place {
+    /// Reads a row of [`places`].
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let broken_by: Option<Arc<str>> = row.get(14)?;
+        let broken_reason: Option<Arc<str>> = row.get(15)?;
+        Ok(Self {
+            name: name_of(row, 0)?,
+            ord: row.get(1)?,
+            id: ClaimId::from_bytes(row.get(2)?),
+            session: SessionId::new(row.get::<_, Arc<str>>(3)?),
+            weight: row.get(4)?,
+            capacity: row.get(5)?,
+            state: match row.get(6)? {
+                0 => State::Waiting,
+                1 => State::Pushed,
+                _ => State::Held,
+            },
+            delay: row.get(7)?,
+            since: row.get(8)?,
+            until: row.get(9)?,
+            meta: Meta { owner: row.get(10)?, reason: row.get(11)?, value: row.get(12)?, epoch: row.get(13)? },
+            broken: broken_by.zip(broken_reason).map(|(by, reason)| Broken { by, reason }),
+            client: row.get(16)?,
+            hold_until: row.get(17)?,
+            wait_until: row.get(18)?,
+        })
+    }
+
+    /// When it ends if nobody renews its session.
+    pub(super) fn expires(&self) -> Micros {
+        let life = match self.state {
+            State::Held => self.hold_until.saturating_add(self.delay),
+            State::Waiting | State::Pushed => self.wait_until,
+        };
+        self.until.map_or(life, |until| until.min(life))
+    }
+
+    pub(super) fn delay(&self) -> Micros {
+        self.delay
+    }
+
+    /// Its process has ended: what a lock-delay keeps, is kept from now on.
+    pub(super) fn orphan(&mut self, now: Micros) {
+        self.hold_until = self.hold_until.min(now);
+        self.wait_until = self.wait_until.min(now);
+        self.client = None;
+    }
+
+    pub(super) fn granted(&self) -> bool {
+        self.state != State::Waiting
+    }
+
+    pub(super) fn token(&self) -> u64 {
+        self.ord.unsigned_abs()
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        Standing { weight: self.weight, capacity: self.capacity, granted: self.granted() }
+    }
+}

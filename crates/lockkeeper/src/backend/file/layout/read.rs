@@ -1,0 +1,160 @@
+//! Looks at the file that change nothing. They need no gate, and each sees one committed state.
+
+use std::collections::HashSet;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::Micros;
+use super::claim::until;
+use super::place::{Place, name_of, places};
+use crate::LockName;
+use crate::backend::file::liveness::{Census, ClientId};
+use crate::store::{ClaimId, ClaimKey, Entry, Line, Revision, SessionId};
+
+/// The line as it stands: live claims only.
+pub(in crate::backend::file) fn line(
+    db: &Connection,
+    name: &LockName,
+    now: Micros,
+    census: &mut Census<'_>,
+) -> rusqlite::Result<Line> {
+    let snapshot = db.unchecked_transaction()?;
+    let Some((fence, revision)) = lock(&snapshot, name)? else { return Ok(Line::default()) };
+    let mut query = snapshot.prepare_cached(places!("WHERE c.name = ?1 ORDER BY c.ord"))?;
+    let places = query.query_map([name.as_str().as_bytes()], Place::read)?;
+    let mut live = Vec::new();
+    for place in places {
+        live.extend(alive(place?, now, census));
+    }
+    Ok(Line {
+        revision,
+        capacity: live.iter().map(|place| place.capacity).min(),
+        last_token: Some(fence),
+        entries: live.into_iter().map(|place| entry(place, now)).collect(),
+    })
+}
+
+/// The names with a live claim that begin with `prefix`, by their bytes.
+pub(in crate::backend::file) fn names(
+    db: &Connection,
+    prefix: &str,
+    limit: usize,
+    now: Micros,
+    census: &mut Census<'_>,
+) -> rusqlite::Result<Vec<LockName>> {
+    // No UTF-8 has the byte FF, so it comes after all that go on from the prefix.
+    let end = [prefix.as_bytes(), &[0xff]].concat();
+    let mut query = db.prepare_cached(places!("WHERE c.name >= ?1 AND c.name < ?2 ORDER BY c.name, c.ord"))?;
+    let mut rows = query.query(params![prefix.as_bytes(), end])?;
+    let mut names: Vec<LockName> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name = name_of(row, 0)?;
+        if names.last() == Some(&name) {
+            continue;
+        }
+        if names.len() == limit {
+            break;
+        }
+        if alive(Place::read(row)?, now, census).is_some() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// The revision of a line.
+pub(in crate::backend::file) fn revision(db: &Connection, name: &LockName) -> rusqlite::Result<Revision> {
+    Ok(lock(db, name)?.map_or_else(Revision::default, |(_, revision)| revision))
+}
+
+/// What a claim that waits sees.
+#[derive(Debug)]
+pub(in crate::backend::file) enum Standing {
+    /// It is not there.
+    Absent,
+    /// It holds the lock, with this token.
+    Granted(u64),
+    /// It waits, and these clients' ends would be news to it: of all holders, if it is the first that waits; of the
+    /// one before it otherwise.
+    Behind(Vec<ClientId>),
+}
+
+pub(in crate::backend::file) fn standing(db: &Connection, key: &ClaimKey) -> rusqlite::Result<Standing> {
+    let snapshot = db.unchecked_transaction()?;
+    let name = key.name.as_str().as_bytes();
+    let mut find = snapshot.prepare_cached("SELECT ord, state FROM lk_claim WHERE id = ?1 AND name = ?2")?;
+    let found = find.query_row(params![key.id.as_bytes(), name], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let (ord, state): (i64, u8) = match found {
+        None => return Ok(Standing::Absent),
+        Some(found) => found,
+    };
+    if state > 0 {
+        return Ok(Standing::Granted(ord.unsigned_abs()));
+    }
+    clients_ahead(&snapshot, name, ord).map(Standing::Behind)
+}
+
+fn clients_ahead(db: &Connection, name: &[u8], ord: i64) -> rusqlite::Result<Vec<ClientId>> {
+    let mut query = db.prepare_cached(places!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC"))?;
+    let mut rows = query.query(params![name, ord])?;
+    let mut clients: Vec<ClientId> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let place = Place::read(row)?;
+        clients.extend(place.client.clone());
+        if !place.granted() {
+            break;
+        }
+    }
+    clients.sort();
+    clients.dedup();
+    Ok(clients)
+}
+
+/// The claims of a session that were granted and have not heard of it.
+pub(in crate::backend::file) fn pushed(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<(ClaimId, u64)>> {
+    let mut query = db.prepare_cached("SELECT id, ord FROM lk_claim WHERE session = ?1 AND state = 1")?;
+    let read = |row: &rusqlite::Row<'_>| Ok((ClaimId::from_bytes(row.get(0)?), row.get::<_, i64>(1)?.unsigned_abs()));
+    query.query_map([session.as_str()], read)?.collect()
+}
+
+/// All claims of a session.
+pub(in crate::backend::file) fn ids(db: &Connection, session: &SessionId) -> rusqlite::Result<HashSet<ClaimId>> {
+    let mut query = db.prepare_cached("SELECT id FROM lk_claim WHERE session = ?1")?;
+    query.query_map([session.as_str()], |row| Ok(ClaimId::from_bytes(row.get(0)?)))?.collect()
+}
+
+/// Changes when a waiting claim of the session was removed; `None` when the session is gone.
+pub(in crate::backend::file) fn nudges(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+    let mut query = db.prepare_cached("SELECT nudges FROM lk_session WHERE id = ?1")?;
+    query.query_row([session.as_str()], |row| row.get(0)).optional()
+}
+
+/// The fence and the revision of a name.
+fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<(u64, Revision)>> {
+    let mut query = db.prepare_cached("SELECT fence, revision FROM lk_lock WHERE name = ?1")?;
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok((row.get::<_, i64>(0)?.unsigned_abs(), Revision(row.get::<_, i64>(1)?.unsigned_abs())))
+    };
+    query.query_row([name.as_str().as_bytes()], read).optional()
+}
+
+/// The claim, unless it is over; its client may have died without anybody having noted it yet.
+fn alive(mut place: Place, now: Micros, census: &mut Census<'_>) -> Option<Place> {
+    if place.client.as_ref().is_some_and(|client| census.is_dead(client)) {
+        place.orphan(now);
+    }
+    (place.expires() > now).then_some(place)
+}
+
+fn entry(place: Place, now: Micros) -> Entry {
+    Entry {
+        id: place.id.hash(),
+        weight: place.weight,
+        granted: place.granted(),
+        token: Some(place.token()),
+        age: Some(until(now, place.since)),
+        expires_in: Some(until(place.expires(), now)),
+        meta: place.meta,
+        broken: place.broken,
+    }
+}

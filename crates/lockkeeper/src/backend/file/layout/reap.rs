@@ -1,0 +1,76 @@
+//! Clearing away: names that nobody uses, sessions that have ended, clients that have died. A little at a time.
+
+use rusqlite::params;
+
+use super::Turn;
+use super::place::name_of;
+use crate::backend::file::fault::Outcome;
+
+/// Names beyond this many are forgotten when nobody uses them.
+const IDLE_NAMES: u32 = 4096;
+/// The reaper looks after this many new names, and takes as many at a time.
+const REAP_MAX: u32 = 1024;
+/// As many dead clients, ended sessions and abandoned lines are cleared away at once.
+const SWEEP_MAX: u32 = 256;
+
+impl Turn<'_> {
+    /// Once for each opened store: what crashed clients have left in lines that nobody visits.
+    pub(in crate::backend::file) fn clear_away(&mut self) -> Outcome<()> {
+        for client in self.census.clients().dead(SWEEP_MAX as usize) {
+            self.declare_dead(&client)?;
+        }
+        let abandoned = self.all(
+            "SELECT DISTINCT c.name FROM lk_claim c LEFT JOIN lk_session s ON s.id = c.session
+             WHERE coalesce(s.hold_until_us, 0) <= ?1 LIMIT ?2",
+            params![self.now, SWEEP_MAX],
+            |row| name_of(row, 0),
+        )?;
+        for name in &abandoned {
+            self.sweep(name)?;
+            self.settle(name)?;
+        }
+        self.reap_sessions()?;
+        self.reap_names()
+    }
+
+    /// Sessions that have ended, once their last claim is gone.
+    pub(super) fn reap_sessions(&mut self) -> Outcome<()> {
+        self.change(
+            "DELETE FROM lk_session WHERE id IN (
+                 SELECT id FROM lk_session s WHERE hold_until_us <= ?1
+                 AND NOT EXISTS (SELECT 1 FROM lk_claim c WHERE c.session = s.id) LIMIT ?2)",
+            params![self.now, SWEEP_MAX],
+        )?;
+        Ok(())
+    }
+
+    pub(super) fn made_a_name(&mut self) -> Outcome<()> {
+        self.memory.new_names += 1;
+        if self.memory.new_names < REAP_MAX as usize {
+            return Ok(());
+        }
+        self.memory.new_names = 0;
+        self.reap_names()
+    }
+
+    /// Forgets names without claims, if there are many. The floor is raised to their fences before, so that their
+    /// tokens go on rising.
+    fn reap_names(&mut self) -> Outcome<()> {
+        let names: Option<u32> = self.first("SELECT count(*) FROM lk_lock", [], |row| row.get(0))?;
+        if names.is_none_or(|names| names <= IDLE_NAMES) {
+            return Ok(());
+        }
+        let idle = self.all(
+            "SELECT name, fence FROM lk_lock l
+             WHERE NOT EXISTS (SELECT 1 FROM lk_claim c WHERE c.name = l.name) LIMIT ?1",
+            [REAP_MAX],
+            |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?)),
+        )?;
+        let highest = idle.iter().map(|(_, fence)| *fence).max().unwrap_or(0);
+        self.change("UPDATE lk_meta SET floor = max(floor, ?1)", [highest])?;
+        for (name, _) in &idle {
+            self.change("DELETE FROM lk_lock WHERE name = ?1", [name])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! Sessions: what claims live and die with. Every claim and every renewal proves that the client is there, and starts
+//! both lives of its session anew; so a life in the file never ends before what the client may believe.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::params;
+
+use super::place::{Place, State, places};
+use super::{Micros, Turn, span};
+use crate::backend::file::fault::Outcome;
+use crate::backend::file::liveness::ClientId;
+use crate::store::{ClaimId, Live, LiveState, Opened, Renewal, SessionId, SessionSpec};
+use crate::{Error, ErrorKind, LockName};
+
+/// Up to this many claims are looked up one by one; more, with one query for all of the session.
+const FEW: usize = 16;
+
+impl Turn<'_> {
+    pub(in crate::backend::file) fn open(&mut self, spec: &SessionSpec, client: &str) -> Outcome<Opened> {
+        let id = SessionId::random();
+        self.change(
+            "INSERT INTO lk_session (id, client, detached, ttl_us, wait_ttl_us, hold_until_us, wait_until_us)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6 + ?4, ?6 + ?5)",
+            params![id.as_str(), client, spec.detached, span(spec.ttl), span(spec.wait_ttl), self.now],
+        )?;
+        self.reap_sessions()?;
+        Ok(Opened { id, ttl: spec.ttl })
+    }
+
+    pub(in crate::backend::file) fn renew(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Renewal>> {
+        let ttl = self.revive(session)?;
+        let renewals = if live.len() <= FEW {
+            live.iter().map(|l| self.renew_one(l, None)).collect::<Outcome<_>>()?
+        } else {
+            let mut known = self.claims_of(session)?;
+            live.iter().map(|l| self.renew_one(l, Some(&mut known))).collect::<Outcome<_>>()?
+        };
+        self.drop_leftovers(session, live, ttl)?;
+        Ok(renewals)
+    }
+
+    fn renew_one(&mut self, live: &Live, known: Option<&mut HashMap<ClaimId, Place>>) -> Outcome<Renewal> {
+        let place = match known {
+            Some(known) => known.remove(&live.key.id),
+            None => self.find(&live.key.name, live.key.id)?,
+        };
+        Ok(match place {
+            None if live.state == LiveState::InFlight => Renewal::Unknown,
+            None => Renewal::Lost(None),
+            Some(Place { broken: Some(broken), .. }) => Renewal::Lost(Some(broken)),
+            Some(place) if place.granted() => {
+                self.hold(&place)?;
+                Renewal::Held { token: place.token() }
+            }
+            Some(_) => Renewal::Queued,
+        })
+    }
+
+    /// Withdraws all that the session has. Its requests that are under way come before, since each client's are done
+    /// in order.
+    pub(in crate::backend::file) fn close(&mut self, session: &SessionId) -> Outcome<()> {
+        let claims = self.claims_of(session)?;
+        self.remove_all(claims.into_values())?;
+        self.change("DELETE FROM lk_session WHERE id = ?1", [session.as_str()])?;
+        self.memory.leftovers.forget(session);
+        Ok(())
+    }
+
+    /// Starts both lives of a session anew, and returns its ttl. What is over is over: waiting claims whose life has
+    /// ended are removed before, and a session that has ended is lost.
+    pub(super) fn revive(&mut self, session: &SessionId) -> Outcome<Micros> {
+        let found = self.first(
+            "SELECT ttl_us, wait_until_us FROM lk_session WHERE id = ?1 AND dead = 0 AND hold_until_us > ?2",
+            params![session.as_str(), self.now],
+            |row| Ok((row.get::<_, Micros>(0)?, row.get::<_, Micros>(1)?)),
+        )?;
+        let Some((ttl, wait_until)) = found else { return Err(session_lost().into()) };
+        if wait_until <= self.now {
+            let mut over = self.claims_of(session)?;
+            over.retain(|_, place| place.state != State::Held);
+            self.remove_all(over.into_values())?;
+        }
+        self.change(
+            "UPDATE lk_session SET hold_until_us = ?2 + ttl_us, wait_until_us = ?2 + wait_ttl_us WHERE id = ?1",
+            params![session.as_str(), self.now],
+        )?;
+        Ok(ttl)
+    }
+
+    pub(super) fn claims_of(&self, session: &SessionId) -> Outcome<HashMap<ClaimId, Place>> {
+        let claims = self.all(places!("WHERE c.session = ?1"), [session.as_str()], Place::read)?;
+        Ok(claims.into_iter().map(|place| (place.id, place)).collect())
+    }
+
+    /// Removes claims of any lines, and grants what becomes admissible by it.
+    pub(super) fn remove_all(&mut self, places: impl Iterator<Item = Place>) -> Outcome<()> {
+        let mut lines: Vec<LockName> = Vec::new();
+        for place in places {
+            self.forget(&place)?;
+            lines.push(place.name);
+        }
+        lines.sort();
+        lines.dedup();
+        for name in &lines {
+            self.touch(name)?;
+            self.settle(name)?;
+        }
+        Ok(())
+    }
+
+    /// Puts on record that a client's process has ended: both lives of its sessions end now.
+    pub(super) fn declare_dead(&mut self, client: &ClientId) -> Outcome<()> {
+        self.change(
+            "UPDATE lk_session SET dead = 1, hold_until_us = min(hold_until_us, ?2),
+             wait_until_us = min(wait_until_us, ?2) WHERE client = ?1 AND dead = 0 AND detached = 0",
+            params![client, self.now],
+        )?;
+        self.dead.push(Arc::clone(client));
+        Ok(())
+    }
+}
+
+fn session_lost() -> Error {
+    Error::new(ErrorKind::SessionLost, "the session has ended: it was not renewed in time, or was closed")
+        .with_remedy("acquire the lock again")
+}

@@ -1,0 +1,108 @@
+//! Whether a client's process lives: it holds an flock on a file of its own until the kernel closes it.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+
+use super::database::private;
+use crate::{random, time};
+
+/// A client: one opened store of one process. The name of its liveness file.
+pub(super) type ClientId = Arc<str>;
+
+/// The kernel tells of a close just before it lets go of the lock; how often, a millisecond apart, to look again.
+const CLOSING_LOOKS: u32 = 20;
+
+/// The folder with the liveness files.
+#[derive(Clone, Debug)]
+pub(super) struct Clients {
+    folder: PathBuf,
+}
+
+impl Clients {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    pub(super) fn path(&self, client: &str) -> PathBuf {
+        self.folder.join(client)
+    }
+
+    /// A new client, alive until every duplicate of the file is closed. To be called inside the gate, so that a sweep
+    /// never meets a file that is not locked yet.
+    pub(super) fn enroll(&self) -> io::Result<(ClientId, File)> {
+        let client: ClientId = HEXLOWER.encode(&random::bits128()).into();
+        let file = private().write(true).create_new(true).open(self.path(&client))?;
+        file.lock()?;
+        Ok((client, file))
+    }
+
+    /// Whether its process is known to have ended.
+    ///
+    /// A missing file proves nothing: only who has recorded the death deletes it, so somebody else did, and the client
+    /// ends by its time. The test takes a shared lock, so that two that test at once do not see each other.
+    pub(super) fn is_dead(&self, client: &str) -> bool {
+        File::open(self.path(client)).is_ok_and(|file| file.try_lock_shared().is_ok())
+    }
+
+    /// The same, for one whose file was just reported as closed.
+    pub(super) fn has_just_died(&self, client: &str) -> bool {
+        for _ in 0..CLOSING_LOOKS {
+            if self.is_dead(client) {
+                return true;
+            }
+            time::pause(Duration::from_millis(1));
+        }
+        false
+    }
+
+    /// Some clients whose processes have ended. To be called inside the gate.
+    pub(super) fn dead(&self, limit: usize) -> Vec<ClientId> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|client| self.is_dead(client)).map(ClientId::from).take(limit).collect()
+    }
+
+    /// Deletes the file of a dead client, once its death is on record.
+    pub(super) fn bury(&self, client: &str) {
+        // The next sweep finds what could not be deleted.
+        let _ = fs::remove_file(self.path(client));
+    }
+}
+
+/// What was found out about clients, for the length of one turn inside the gate.
+#[derive(Debug)]
+pub(super) struct Census<'a> {
+    clients: &'a Clients,
+    own: &'a str,
+    dead: HashMap<ClientId, bool>,
+}
+
+impl<'a> Census<'a> {
+    pub(super) fn new(clients: &'a Clients, own: &'a str) -> Self {
+        Self { clients, own, dead: HashMap::new() }
+    }
+
+    pub(super) fn is_dead(&mut self, client: &ClientId) -> bool {
+        if **client == *self.own {
+            return false;
+        }
+        let clients = self.clients;
+        *self.dead.entry(Arc::clone(client)).or_insert_with(|| clients.is_dead(client))
+    }
+
+    pub(super) fn clients(&self) -> &'a Clients {
+        self.clients
+    }
+}
+
+/// Whether this file is there and the same as ever.
+pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).map(|m| (m.dev(), m.ino()))
+}

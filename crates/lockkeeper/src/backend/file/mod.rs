@@ -1,0 +1,233 @@
+//! The file store: locks for the processes of one machine, in one SQLite file, with nothing to set up.
+//!
+//! Every change is on disk before it is answered, so tokens rise for as long as the file is kept. Claims live as long
+//! as their session, and a session as long as its process: when it ends, in whatever way, its claims are free at once
+//! (but for a lock-delay), and those who wait for them are told by the kernel.
+//!
+//! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) stand `locks.db.gate`, where processes queue for their turn
+//! to write, `locks.db.live/`, with a file for each client that it keeps locked for its life, and `locks.db.bells/`,
+//! through which waiters are woken. Remove them only together, and only when no program uses them.
+//!
+//! A process that is stopped (Ctrl-Z, a debugger) in the middle of a write stops the writes of all others until it
+//! goes on; reads work, and the deadlines of holders fire as ever.
+
+mod bell;
+mod builder;
+mod checks;
+mod database;
+mod fault;
+mod gate;
+mod layout;
+mod liveness;
+mod reader;
+mod wait;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use self::builder::FileStoreBuilder;
+pub use self::checks::Check;
+use self::fault::Outcome;
+use self::layout::{Turn, micros, read};
+use self::liveness::ClientId;
+use self::reader::Reader;
+use self::wait::{Waiters, Watching};
+use self::writer::Job;
+use crate::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Expiry, Interest, Line, Live, Opened,
+    Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+};
+use crate::time::Clock;
+use crate::{Error, ErrorKind, LockName, Result};
+
+/// A store in a file of this machine. Clones share it; every other opening of the file is another client.
+#[derive(Clone)]
+pub struct FileStore(Arc<Shared>);
+
+struct Shared {
+    path: PathBuf,
+    own: ClientId,
+    /// Locked for as long as this client lives. See [`FileStore::liveness`].
+    liveness: File,
+    jobs: Sender<Job>,
+    reader: Reader,
+    process: u32,
+}
+
+impl FileStore {
+    /// A store in the file at `path`, to be opened.
+    #[allow(clippy::new_ret_no_self, reason = "a store is opened by its builder")]
+    pub fn new(path: impl Into<PathBuf>) -> FileStoreBuilder {
+        FileStoreBuilder::new(path.into())
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// A duplicate of the descriptor by which others see that this client lives.
+    ///
+    /// The client counts as dead, and its locks are freed, only when every duplicate is closed. A program that leaves
+    /// the end of its hold to a child (a guard that outlives it, and waits for the last of a process group) gives the
+    /// child one of these, so that "freed at once" never means that two commands run. It is closed on `exec` unless
+    /// the program sees to it that it is not.
+    ///
+    /// # Errors
+    /// Those of `dup`: too many open files.
+    pub fn liveness(&self) -> std::io::Result<File> {
+        self.0.liveness.try_clone()
+    }
+
+    /// Does a request on the writer's thread. It takes its place there when this is polled first, and is done even
+    /// if the future is dropped then.
+    async fn write<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Turn<'_>) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        self.check_process()?;
+        let (job, answer) = writer::job(operation);
+        // If the thread has ended, the job is dropped with its reply, and the answer says so.
+        let _ = self.0.jobs.send(job);
+        answer.await.unwrap_or_else(|_| Err(reader::ended().with_unknown_effect()))
+    }
+
+    /// Threads are not inherited, and SQLite's locks neither.
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.0.process {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Forked, format!("{self} was opened by the process that this one was forked from"))
+            .with_remedy("open a store after the fork"))
+    }
+}
+
+impl From<Shared> for FileStore {
+    fn from(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+}
+
+impl fmt::Display for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "file:{}", self.0.path.display())
+    }
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FileStore").field(&self.0.path).finish()
+    }
+}
+
+#[async_trait]
+impl Store for FileStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { expiry: Expiry::Session { proof_lag: 0, resumable: true }, ..Capabilities::full() }
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        check_range(&self.capabilities(), session)?;
+        let (session, client) = (session.clone(), Arc::clone(&self.0.own));
+        self.write(move |turn| turn.open(&session, &client)).await
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let (session, live) = (session.clone(), live.to_vec());
+        let renewals = self.write(move |turn| turn.renew(&session, &live)).await?;
+        Ok(Renewed { claims: renewals, server_time: None })
+    }
+
+    async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {
+        let session = session.clone();
+        self.write(move |turn| turn.close(&session)).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        let claim = claim.clone();
+        self.write(move |turn| turn.claim(&claim)).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let (key, change) = (key.clone(), change.clone());
+        self.write(move |turn| turn.amend(&key, &change)).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let key = key.clone();
+        self.write(move |turn| turn.withdraw(&key, tombstone)).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        self.check_process()?;
+        let what = match interest {
+            Interest::Claim(key) => Watching::Claim(key.clone()),
+            Interest::Name(name) => Watching::Name(name.clone(), seen),
+        };
+        let (_registered, rung) = self.0.reader.wait(what);
+        match Clock::boot().timeout(within, rung).await {
+            None => Ok(Wake::Elapsed),
+            Some(rung) => rung.unwrap_or_else(|_| Err(reader::ended())),
+        }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.check_process()?;
+        let name = name.clone();
+        let look = move |db: &_, waiters: &Waiters| read::line(db, &name, now(), &mut waiters.census());
+        self.0.reader.look(look).await
+    }
+}
+
+#[async_trait]
+impl Admin for FileStore {
+    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
+        self.check_process()?;
+        let prefix = prefix.to_owned();
+        let look = move |db: &_, waiters: &Waiters| read::names(db, &prefix, limit, now(), &mut waiters.census());
+        self.0.reader.look(look).await
+    }
+
+    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+        let (name, target) = (name.clone(), target.clone());
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        self.write(move |turn| turn.evict(&name, &target, how, &by, &reason)).await
+    }
+
+    async fn request_release(&self, name: &LockName) -> Result<()> {
+        let name = name.clone();
+        self.write(move |turn| turn.request_release(&name)).await
+    }
+}
+
+fn now() -> layout::Micros {
+    micros(Clock::boot().now())
+}
+
+fn check_range(can: &Capabilities, session: &SessionSpec) -> Result<()> {
+    let refuse = |what: &str, asked: Duration, least: Duration, most: Duration| {
+        let problem = format!("a {what} of {asked:?}: a file store takes {least:?} to {most:?}");
+        Err(Error::new(ErrorKind::Unsupported, problem).with_remedy(format!("a {what} in that range")))
+    };
+    if session.ttl < can.ttl_min || session.ttl > can.ttl_max {
+        return refuse("ttl", session.ttl, can.ttl_min, can.ttl_max);
+    }
+    if session.lock_delay > can.lock_delay_max {
+        return refuse("lock-delay", session.lock_delay, Duration::ZERO, can.lock_delay_max);
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! The reader: one thread that looks at the file for those who only read, and tells waiters when there is news.
+//!
+//! It never goes through the gate, so it works while another process is stopped inside. It alone owns the waiters and
+//! the watches, and learns of everything through one queue and one inotify descriptor.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+
+use rusqlite::Connection;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use tokio::sync::oneshot;
+
+use super::fault;
+use super::wait::{Ticket, Waiters, Watching};
+use crate::store::Wake;
+use crate::{Error, ErrorKind, Result};
+
+/// A look at the file.
+type Look = Box<dyn FnOnce(&Waiters) + Send>;
+
+/// What the reader is asked to do.
+enum Task {
+    Look(Look),
+    Wait(Ticket, Watching, oneshot::Sender<Result<Wake>>),
+    Forget(Ticket),
+    End,
+}
+
+/// The way to the reader's thread, which ends when this is dropped.
+pub(super) struct Reader {
+    tasks: Sender<Task>,
+    bell: Arc<OwnedFd>,
+}
+
+/// The thread's end of it.
+pub(super) struct Desk {
+    tasks: Receiver<Task>,
+    bell: Arc<OwnedFd>,
+    waiters: Waiters,
+}
+
+/// A waiter that is forgotten when this is dropped.
+pub(super) struct Registered<'a> {
+    reader: &'a Reader,
+    ticket: Ticket,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reader")
+    }
+}
+
+impl Reader {
+    pub(super) fn new(waiters: Waiters) -> std::io::Result<(Self, Desk)> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (sender, receiver) = channel();
+        let desk = Desk { tasks: receiver, bell: Arc::clone(&bell), waiters };
+        Ok((Self { tasks: sender, bell }, desk))
+    }
+
+    /// Looks at the file.
+    pub(super) async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Connection, &Waiters) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Task::Look(Box::new(move |waiters| {
+            let seen = look(waiters.db(), waiters).map_err(|e| fault::undone(waiters.path(), e));
+            // Nobody listens any more when the future was dropped.
+            drop(reply.send(seen));
+        })));
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Begins to wait. Dropping what is returned ends it.
+    pub(super) fn wait(&self, what: Watching) -> (Registered<'_>, oneshot::Receiver<Result<Wake>>) {
+        let (reply, rung) = oneshot::channel();
+        let ticket = Ticket::next();
+        self.send(Task::Wait(ticket, what, reply));
+        (Registered { reader: self, ticket }, rung)
+    }
+
+    fn send(&self, task: Task) {
+        // If the thread has ended, the task and its reply are dropped, and whoever waits for that hears of it.
+        let _ = self.tasks.send(task);
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.send(Task::End);
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.reader.send(Task::Forget(self.ticket));
+    }
+}
+
+impl Desk {
+    /// Works until the [`Reader`] is dropped.
+    pub(super) fn run(mut self) {
+        loop {
+            self.waiters.listen();
+            match self.work() {
+                Ok(()) => self.sleep(),
+                Err(Ended) => return,
+            }
+        }
+    }
+
+    fn sleep(&self) {
+        let mut news = [
+            PollFd::new(&*self.bell, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.waiters.descriptor(), PollFlags::IN),
+        ];
+        // Interrupted or not: it is looked whether there is anything to do.
+        let _ = poll(&mut news, None);
+        let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+    }
+
+    fn work(&mut self) -> std::result::Result<(), Ended> {
+        loop {
+            match self.tasks.try_recv() {
+                Ok(Task::Look(look)) => look(&self.waiters),
+                Ok(Task::Wait(ticket, what, reply)) => self.waiters.add(ticket, what, reply),
+                Ok(Task::Forget(ticket)) => self.waiters.remove(ticket),
+                Ok(Task::End) | Err(TryRecvError::Disconnected) => return Err(Ended),
+                Err(TryRecvError::Empty) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The store was dropped.
+struct Ended;
+
+pub(super) fn ended() -> Error {
+    Error::new(ErrorKind::Internal, "a thread of the file store has ended").with_remedy("report this")
+}

@@ -1,0 +1,60 @@
+-- Version 1. Times are µs of CLOCK_BOOTTIME, and mean nothing after lk_meta.boot_id has changed.
+
+-- One row: what holds for the whole file.
+CREATE TABLE lk_meta (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    floor   INTEGER NOT NULL,   -- no lk_lock row that is made anew gives a token at or below this one
+    boot_id TEXT    NOT NULL
+) STRICT;
+
+-- A name, and the last token that it gave out. Never deleted by a release.
+CREATE TABLE lk_lock (
+    name     BLOB    PRIMARY KEY,
+    fence    INTEGER NOT NULL,
+    revision INTEGER NOT NULL   -- changes whenever the line does; only compared
+) STRICT, WITHOUT ROWID;
+
+-- What claims live and die with. Waiting claims live until wait_until_us, held ones until hold_until_us + delay_us.
+CREATE TABLE lk_session (
+    id            TEXT    PRIMARY KEY,
+    client        TEXT    NOT NULL,             -- the liveness file of the process that opened it
+    detached      INTEGER NOT NULL,             -- 1: outlives that process
+    ttl_us        INTEGER NOT NULL,
+    wait_ttl_us   INTEGER NOT NULL,
+    hold_until_us INTEGER NOT NULL,
+    wait_until_us INTEGER NOT NULL,
+    dead          INTEGER NOT NULL DEFAULT 0,   -- 1: its process was found dead, and both lives were cut short
+    nudges        INTEGER NOT NULL DEFAULT 0    -- counts the waiting claims of it that somebody removed
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lk_session_client ON lk_session (client);
+
+-- One claim in a line. Its place in the order is its token.
+CREATE TABLE lk_claim (
+    name          BLOB    NOT NULL,
+    ord           INTEGER NOT NULL,
+    id            BLOB    NOT NULL UNIQUE,
+    session       TEXT    NOT NULL,
+    weight        INTEGER NOT NULL,
+    capacity      INTEGER NOT NULL,
+    state         INTEGER NOT NULL,   -- 0 waits; 1 granted, and its client has not heard of it; 2 held
+    delay_us      INTEGER NOT NULL,
+    since_us      INTEGER NOT NULL,
+    until_us      INTEGER,            -- set when it was broken: it ends then at the latest
+    owner         TEXT    NOT NULL,
+    reason        TEXT,
+    value         BLOB,
+    epoch         INTEGER NOT NULL,
+    broken_by     TEXT,
+    broken_reason TEXT,
+    PRIMARY KEY (name, ord)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lk_claim_session ON lk_claim (session);
+CREATE INDEX lk_claim_pushed ON lk_claim (session) WHERE state = 1;
+CREATE INDEX lk_claim_waiting ON lk_claim (name, ord) WHERE state = 0;
+
+-- Tombstones: ids that were withdrawn while a copy of their claim could still arrive.
+CREATE TABLE lk_gone (
+    id       BLOB    PRIMARY KEY,
+    until_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lk_gone_until ON lk_gone (until_us);

@@ -1,0 +1,258 @@
+//! The contract, on one store.
+
+use super::*;
+
+#[tokio::test]
+async fn a_lock_is_granted_queued_for_and_handed_on() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let (first, second) = (client.mutex("a/b"), client.mutex("a/b"));
+    let token = client.granted(&first).await;
+    assert_eq!(client.queued(&second).await.0, 1);
+    assert!(matches!(client.store.claim(&client.r#try("a/b")).await.unwrap(),
+        Verdict::Busy { holder: Some(holder), retry_after: Some(left), .. } if &*holder == "tester" && left <= TTL));
+    assert_eq!(client.withdraw(&first).await, Withdrawal::Removed);
+    assert_eq!(client.withdraw(&first).await, Withdrawal::Absent);
+    let line = client.store.line(&name("a/b")).await.unwrap();
+    assert_eq!((line.entries.len(), line.entries[0].granted, line.capacity), (1, true, Some(MAX)));
+    assert!(client.granted(&second).await > token);
+    assert_eq!(client.store.names("a/", 10).await.unwrap(), [name("a/b")]);
+    assert_eq!(client.store.names("b", 10).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn readers_share_and_a_writer_waits_for_all_of_them() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let (r1, r2, w, r3) = (client.read("n"), client.read("n"), client.mutex("n"), client.read("n"));
+    client.granted(&r1).await;
+    client.granted(&r2).await;
+    assert_eq!(client.queued(&w).await.0, 2);
+    assert_eq!(client.queued(&r3).await.0, 3);
+    client.withdraw(&w).await;
+    assert!(matches!(client.wait(&r3, ms(0)).await, Wake::Granted { .. } | Wake::Elapsed));
+    client.granted(&r3).await;
+}
+
+#[tokio::test]
+async fn a_downgrade_lets_readers_in() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let (w, r) = (client.mutex("n"), client.read("n"));
+    client.granted(&w).await;
+    client.queued(&r).await;
+    assert_eq!(client.store.amend(&r.key, &Amend::Shared).await.unwrap(), Amended::NotLive);
+    assert_eq!(client.store.amend(&w.key, &Amend::Shared).await.unwrap(), Amended::Done);
+    client.granted(&r).await;
+    client.store.amend(&r.key, &Amend::Value(Arc::from(*b"v"))).await.unwrap();
+    let line = client.store.line(&name("n")).await.unwrap();
+    assert_eq!(line.entries[1].meta.value.as_deref(), Some(&b"v"[..]));
+}
+
+#[tokio::test]
+async fn an_upgrade_needs_an_empty_line_and_takes_a_new_token() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let (r1, r2) = (client.read("n"), client.read("n"));
+    let old = client.granted(&r1).await;
+    client.granted(&r2).await;
+    let upgrade = Claim { replaces: Some(r1.key.id), queue: false, ..client.mutex("n") };
+    assert!(matches!(client.store.claim(&upgrade).await.unwrap(), Verdict::Busy { .. }));
+    client.withdraw(&r2).await;
+    assert!(client.granted(&upgrade).await > old);
+    assert_eq!(client.withdraw(&r1).await, Withdrawal::Absent);
+}
+
+#[tokio::test]
+async fn another_capacity_or_a_lower_epoch_is_refused_and_a_line_is_bounded() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let holder = Claim { meta: Meta { epoch: 2, ..Meta::default() }, ..client.mutex("n") };
+    client.granted(&holder).await;
+    let store = &client.store;
+    let kind = |claim: Claim| async move { store.claim(&claim).await.unwrap_err().kind() };
+    assert_eq!(kind(Claim { weight: 1, capacity: 3, ..client.mutex("n") }).await, ErrorKind::Mismatch);
+    assert_eq!(kind(client.mutex("n")).await, ErrorKind::Mismatch);
+    let epoch2 = || Claim { max_waiters: 2, ..Claim { meta: holder.meta.clone(), ..client.mutex("n") } };
+    client.queued(&epoch2()).await;
+    client.queued(&epoch2()).await;
+    assert_eq!(kind(epoch2()).await, ErrorKind::QueueFull);
+}
+
+#[tokio::test]
+async fn a_known_id_gets_its_answer_again_and_a_withdrawn_one_never() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let claim = client.mutex("n");
+    let token = client.granted(&claim).await;
+    let again = Claim { resend: true, ..claim.clone() };
+    assert_eq!(client.granted(&again).await, token);
+    client.store.withdraw(&claim.key, Some(TTL)).await.unwrap();
+    assert_eq!(client.store.claim(&claim).await.unwrap(), Verdict::Gone);
+
+    let lost = Claim { resend: true, ..client.mutex("n") };
+    assert_eq!(client.store.claim(&lost).await.unwrap(), Verdict::Gone);
+    let late = Claim { resend: false, ..lost };
+    assert_eq!(client.store.claim(&late).await.unwrap(), Verdict::Gone, "tombstoned by the resend");
+}
+
+#[tokio::test]
+async fn a_renewal_tells_how_each_claim_stands_and_makes_none() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let (held, queued, absent) = (client.mutex("n"), client.mutex("n"), client.mutex("n"));
+    let token = client.granted(&held).await;
+    client.queued(&queued).await;
+    use LiveState::{Granted, InFlight, Queued};
+    let asked = [(&held, Granted), (&queued, Queued), (&absent, InFlight), (&absent, Queued)];
+    let expected = [Renewal::Held { token }, Renewal::Queued, Renewal::Unknown, Renewal::Lost(None)];
+    assert_eq!(client.renew(&asked).await.unwrap(), expected);
+    let many: Vec<_> = asked.iter().cycle().take(40).copied().collect();
+    let all = client.renew(&many).await.unwrap();
+    assert_eq!(all[..4], expected, "the same with one query for all");
+    assert_eq!(client.store.line(&name("n")).await.unwrap().entries.len(), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_renewed_is_lost_with_all_it_had() {
+    let machine = Machine::new();
+    let (client, other) = (machine.client_with(short()).await, machine.client().await);
+    let claim = client.mutex("n");
+    client.granted(&claim).await;
+    tokio::time::sleep(ms(320)).await;
+    assert_eq!(client.renew(&[]).await.unwrap_err().kind(), ErrorKind::SessionLost);
+    assert_eq!(client.store.claim(&claim).await.unwrap_err().kind(), ErrorKind::SessionLost);
+    other.granted(&other.mutex("n")).await;
+}
+
+#[tokio::test]
+async fn a_waiting_claim_ends_long_before_the_session() {
+    let machine = Machine::new();
+    let holder = machine.client().await;
+    let spec = SessionSpec { wait_ttl: ms(150), ..SessionSpec::new(TTL, Duration::ZERO) };
+    let client = machine.client_with(spec).await;
+    let (held, waiting) = (client.mutex("own"), client.mutex("n"));
+    let token = client.granted(&held).await;
+    holder.granted(&holder.mutex("n")).await;
+    client.queued(&waiting).await;
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(client.renew(&[(&waiting, LiveState::Queued)]).await.unwrap(), [Renewal::Queued]);
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(client.renew(&[(&waiting, LiveState::Queued)]).await.unwrap(), [Renewal::Queued]);
+    tokio::time::sleep(ms(160)).await;
+    let asked = [(&waiting, LiveState::Queued), (&held, LiveState::Granted)];
+    assert_eq!(client.renew(&asked).await.unwrap(), [Renewal::Lost(None), Renewal::Held { token }]);
+}
+
+#[tokio::test]
+async fn a_pushed_grant_has_no_more_time_until_its_own_request() {
+    let machine = Machine::new();
+    let holder = machine.client().await;
+    let spec = SessionSpec { wait_ttl: ms(200), ..SessionSpec::new(TTL, Duration::ZERO) };
+    let client = machine.client_with(spec).await;
+    let (held, pushed) = (holder.mutex("n"), client.mutex("n"));
+    holder.granted(&held).await;
+    client.queued(&pushed).await;
+    holder.withdraw(&held).await;
+    let left = |line: Line| line.entries[0].expires_in.unwrap();
+    assert!(left(client.store.line(&name("n")).await.unwrap()) <= ms(200));
+    client.granted(&pushed).await;
+    assert!(left(client.store.line(&name("n")).await.unwrap()) > ms(1000));
+}
+
+#[tokio::test]
+async fn a_closed_session_leaves_nothing() {
+    let machine = Machine::new();
+    let client = machine.client_with(SessionSpec::new(TTL, TTL)).await;
+    let (held, waiting) = (client.mutex("n"), client.mutex("n"));
+    client.granted(&held).await;
+    client.queued(&waiting).await;
+    client.store.close(&client.session, &[]).await.unwrap();
+    client.store.close(&client.session, &[]).await.unwrap();
+    assert!(client.store.line(&name("n")).await.unwrap().entries.is_empty());
+    assert_eq!(client.store.claim(&waiting).await.unwrap_err().kind(), ErrorKind::SessionLost);
+}
+
+#[tokio::test]
+async fn what_no_renewal_lists_for_a_ttl_is_removed_and_no_sooner() {
+    let machine = Machine::new();
+    let client = machine.client_with(short()).await;
+    let (listed, leftover) = (client.mutex("a"), client.mutex("b"));
+    client.granted(&listed).await;
+    client.granted(&leftover).await;
+    let there = || async { client.store.line(&name("b")).await.unwrap().entries.len() };
+    let start = clock();
+    while since(start) < ms(280) {
+        client.renew(&[(&listed, LiveState::Granted)]).await.unwrap();
+        assert_eq!(there().await, 1);
+        tokio::time::sleep(ms(40)).await;
+    }
+    while since(start) < ms(1500) && there().await == 1 {
+        client.renew(&[(&listed, LiveState::Granted)]).await.unwrap();
+        tokio::time::sleep(ms(40)).await;
+    }
+    assert_eq!(there().await, 0);
+    assert_eq!(client.store.line(&name("a")).await.unwrap().entries.len(), 1);
+}
+
+#[tokio::test]
+async fn a_marked_claim_is_refused_its_renewals_and_ends_by_itself() {
+    let machine = Machine::new();
+    let client = machine.client_with(short()).await;
+    let claim = client.mutex("n");
+    let token = client.granted(&claim).await;
+    let target = Target::Token(token);
+    assert_eq!(client.store.evict(&claim.key.name, &target, Evict::Mark, "ops", "stuck").await.unwrap(), Evicted::Done);
+    let lost = client.renew(&[(&claim, LiveState::Granted)]).await.unwrap();
+    assert!(matches!(&lost[0], Renewal::Lost(Some(broken)) if &*broken.by == "ops" && &*broken.reason == "stuck"));
+    assert_eq!(client.store.claim(&Claim { resend: true, ..claim.clone() }).await.unwrap(), Verdict::Gone);
+    assert_eq!(client.store.line(&claim.key.name).await.unwrap().entries.len(), 1);
+    tokio::time::sleep(ms(200)).await;
+    client.renew(&[]).await.unwrap();
+    tokio::time::sleep(ms(120)).await;
+    assert!(client.store.line(&claim.key.name).await.unwrap().entries.is_empty(), "the session lives on, it does not");
+}
+
+#[tokio::test]
+async fn an_evicted_claim_is_gone_at_once_by_hash_too() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let (held, waiting) = (client.mutex("n"), client.mutex("n"));
+    client.granted(&held).await;
+    client.queued(&waiting).await;
+    let target = Target::Id(held.key.id.hash());
+    assert_eq!(client.store.evict(&name("n"), &target, Evict::Now, "", "").await.unwrap(), Evicted::Done);
+    assert_eq!(client.store.evict(&name("n"), &target, Evict::Now, "", "").await.unwrap(), Evicted::Absent);
+    client.granted(&waiting).await;
+}
+
+#[tokio::test]
+async fn a_ttl_out_of_range_is_unsupported() {
+    let machine = Machine::new();
+    let store = machine.open().await;
+    for spec in [SessionSpec::new(ms(99), Duration::ZERO), SessionSpec::new(TTL, Duration::from_secs(90_000))] {
+        let error = Store::open(&store, &spec).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn requests_take_their_place_when_they_are_polled_first() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let (first, second) = (client.mutex("n"), client.mutex("n"));
+    let (mut one, mut two) = (client.store.claim(&first), client.store.claim(&second));
+    assert!(poll_once(&mut two).is_none());
+    assert!(poll_once(&mut one).is_none());
+    drop(two);
+    assert!(matches!(one.await.unwrap(), Verdict::Queued { .. }), "the dropped one was done all the same");
+    client.granted(&second).await;
+}
+
+pub(super) fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(future).poll(&mut context) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
+}

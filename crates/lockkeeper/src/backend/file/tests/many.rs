@@ -1,0 +1,142 @@
+//! Many at once.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::*;
+
+/// Acquires as the engine does: claims, waits, and claims again.
+async fn acquire(client: &Client, claim: &Claim) -> u64 {
+    loop {
+        match client.store.claim(claim).await.unwrap() {
+            Verdict::Granted { token, .. } => return token,
+            Verdict::Queued { seen, look_again, .. } => {
+                client.store.wait(Interest::Claim(&claim.key), seen, look_again).await.unwrap();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn eight_stores_on_one_name_exclude_each_other_in_order_with_rising_tokens() {
+    const ROUNDS: usize = 40;
+    let machine = Arc::new(Machine::new());
+    let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
+    let grants = Arc::new(Mutex::new(vec![0_usize; 8]));
+    let threads: Vec<_> = (0..8)
+        .map(|i| {
+            let (machine, inside, last) = (Arc::clone(&machine), Arc::clone(&inside), Arc::clone(&last));
+            let grants = Arc::clone(&grants);
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let client = machine.client().await;
+                    for _ in 0..ROUNDS {
+                        let claim = client.mutex("n");
+                        let token = acquire(&client, &claim).await;
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two inside");
+                        assert!(last.swap(token, Ordering::SeqCst) < token, "a token went back, or was given twice");
+                        grants.lock().unwrap()[i] += 1;
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        client.withdraw(&claim).await;
+                    }
+                });
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(grants.lock().unwrap().iter().all(|n| *n == ROUNDS));
+}
+
+#[tokio::test]
+async fn a_full_line_is_swept_before_anybody_is_refused() {
+    let machine = Machine::new();
+    let (holder, dying, b) = (machine.client().await, machine.client().await, machine.client().await);
+    holder.granted(&holder.mutex("n")).await;
+    b.queued(&b.mutex("n")).await;
+    for _ in 0..3 {
+        dying.queued(&dying.mutex("n")).await;
+    }
+    drop(dying);
+    b.queued(&Claim { max_waiters: 4, ..b.mutex("n") }).await;
+    assert_eq!(b.store.line(&name("n")).await.unwrap().entries.len(), 3);
+}
+
+#[tokio::test]
+async fn ten_thousand_claims_are_renewed_at_once() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let claims: Vec<Claim> = (0..10_000).map(|i| client.mutex(&format!("n{i}"))).collect();
+    for chunk in claims.chunks(256) {
+        let mut requests: Vec<_> = chunk.iter().map(|claim| client.store.claim(claim)).collect();
+        for request in &mut requests {
+            assert!(super::basics::poll_once(request).is_none());
+        }
+        for request in requests {
+            assert!(matches!(request.await.unwrap(), Verdict::Granted { .. }));
+        }
+    }
+    let live: Vec<_> = claims.iter().map(|claim| (claim, LiveState::Granted)).collect();
+    let start = clock();
+    let renewed = client.renew(&live).await.unwrap();
+    assert!(renewed.iter().all(|r| matches!(r, Renewal::Held { .. })));
+    println!("10 000 claims renewed in {:?}", since(start));
+    assert!(since(start) < Duration::from_secs(2));
+}
+
+/// Figures for the documentation: `cargo test --release -p lockkeeper file::tests::many::figures -- --ignored --nocapture`.
+#[tokio::test]
+#[ignore = "measures"]
+async fn figures() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    let (start, mut pairs) = (clock(), 0);
+    while since(start) < Duration::from_secs(2) {
+        let claim = a.mutex("n");
+        a.granted(&claim).await;
+        a.withdraw(&claim).await;
+        pairs += 1;
+    }
+    println!("{:.0} uncontended pairs/s", f64::from(pairs) / since(start).as_secs_f64());
+
+    let (start, mut batched) = (clock(), 0);
+    while since(start) < Duration::from_secs(2) {
+        let claims: Vec<Claim> = (0..64).map(|i| a.mutex(&format!("n{i}"))).collect();
+        let mut requests: Vec<_> = claims.iter().map(|claim| a.store.claim(claim)).collect();
+        requests.iter_mut().for_each(|request| drop(super::basics::poll_once(request)));
+        for request in requests {
+            request.await.unwrap();
+        }
+        let mut requests: Vec<_> = claims.iter().map(|claim| a.store.withdraw(&claim.key, None)).collect();
+        requests.iter_mut().for_each(|request| drop(super::basics::poll_once(request)));
+        for request in requests {
+            request.await.unwrap();
+        }
+        batched += 64;
+    }
+    println!("{:.0} pairs/s, 64 names at once", f64::from(batched) / since(start).as_secs_f64());
+
+    let mut hand_offs = Vec::new();
+    for _ in 0..500 {
+        let (held, waiting) = (a.mutex("h"), b.mutex("h"));
+        a.granted(&held).await;
+        b.queued(&waiting).await;
+        let release = async {
+            tokio::time::sleep(ms(2)).await;
+            let start = clock();
+            a.withdraw(&held).await;
+            start
+        };
+        let waiting_for = async {
+            let wake = b.wait(&waiting, TTL).await;
+            assert!(matches!(wake, Wake::Granted { .. }));
+            clock()
+        };
+        let (woken, released) = tokio::join!(waiting_for, release);
+        hand_offs.push(woken.saturating_since(released));
+        b.withdraw(&waiting).await;
+    }
+    hand_offs.sort();
+    println!("hand-off from withdraw to wake: p50 {:?}, p99 {:?}", hand_offs[250], hand_offs[495]);
+}

@@ -1,0 +1,160 @@
+//! What is kept over an opening, and what is refused.
+
+use super::*;
+
+#[tokio::test]
+async fn tokens_go_on_after_reopening_and_in_a_file_that_was_made_anew() {
+    let machine = Machine::new();
+    let mut last = 0;
+    for round in 0..4 {
+        if round == 3 {
+            fs::remove_dir_all(machine.0.path()).unwrap();
+            fs::create_dir(machine.0.path()).unwrap();
+            fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        let client = machine.client().await;
+        let claim = client.mutex("n");
+        let token = client.granted(&claim).await;
+        assert!(token > last && token < 1 << 54, "{token}");
+        last = token;
+        client.withdraw(&claim).await;
+    }
+}
+
+#[tokio::test]
+async fn another_boot_empties_the_lines_but_not_the_fences() {
+    let machine = Machine::new();
+    let spec = SessionSpec { detached: true, ..SessionSpec::new(TTL, TTL) };
+    let old = machine.client_with(spec).await;
+    let held = old.mutex("n");
+    let token = old.granted(&held).await;
+    old.store.withdraw(&old.key("n"), Some(TTL)).await.unwrap();
+    drop(old);
+    let store = FileStore::new(machine.path()).boot_id("another").open().await.unwrap();
+    assert!(store.line(&name("n")).await.unwrap().entries.is_empty());
+    let new = Client::on(store, short()).await;
+    assert_eq!(new.granted(&new.mutex("n")).await, token + 1);
+}
+
+#[tokio::test]
+async fn tokens_rise_after_a_name_was_reaped() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let claim = client.mutex("first");
+    let token = client.granted(&claim).await;
+    client.withdraw(&claim).await;
+    client
+        .store
+        .write(move |turn| {
+            for i in 0..6000 {
+                turn.fill(&format!("x{i}"), i64::try_from(token).unwrap() + 100 + i)?;
+            }
+            turn.clear_away()?;
+            turn.clear_away()?;
+            turn.clear_away()
+        })
+        .await
+        .unwrap();
+    let line = client.store.line(&name("first")).await.unwrap();
+    assert_eq!(line.last_token, None, "reaped");
+    assert!(client.granted(&client.mutex("first")).await > token + 100);
+}
+
+#[tokio::test]
+async fn the_files_are_private_and_dead_clients_are_buried() {
+    let machine = Machine::new();
+    let nested = machine.0.path().join("a/b/locks.db");
+    let error = FileStore::new(&nested).open().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    let store = FileStore::new(&nested).create_parents(true).open().await.unwrap();
+    assert_eq!(store.to_string(), format!("file:{}", nested.canonicalize().unwrap().display()));
+    let mode = |path: &str| fs::metadata(machine.0.path().join(path)).unwrap().permissions().mode() & 0o777;
+    for (path, expected) in [
+        ("a", 0o700),
+        ("a/b", 0o700),
+        ("a/b/locks.db", 0o600),
+        ("a/b/locks.db.gate", 0o600),
+        ("a/b/locks.db-wal", 0o600),
+    ] {
+        assert_eq!(mode(path), expected, "{path}");
+    }
+    let live = || fs::read_dir(machine.0.path().join("a/b/locks.db.live")).unwrap().count();
+    drop(store);
+    let again = FileStore::new(&nested).open().await.unwrap();
+    assert_eq!(live(), 1);
+    drop(again);
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_refused_with_a_remedy() {
+    let refused = |machine: &Machine| {
+        let path = machine.path();
+        async move { FileStore::new(path).open().await.unwrap_err() }
+    };
+    let text = Machine::new();
+    fs::write(text.path(), "this is certainly not a database, however long one looks at it").unwrap();
+    fs::set_permissions(text.path(), fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(refused(&text).await.kind(), ErrorKind::Invalid);
+
+    let foreign = Machine::new();
+    Connection::open(foreign.path()).unwrap().execute_batch("CREATE TABLE songs (title)").unwrap();
+    let error = refused(&foreign).await;
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("another program") && error.remedy().is_some(), "{error}");
+
+    let newer = Machine::new();
+    drop(newer.open().await);
+    Connection::open(newer.path()).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    let error = refused(&newer).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("newer") && error.remedy().is_some(), "{error}");
+
+    let folder = Machine::new();
+    fs::create_dir(folder.path()).unwrap();
+    assert_eq!(refused(&folder).await.kind(), ErrorKind::Invalid);
+
+    let linked = Machine::new();
+    drop(linked.open().await);
+    fs::hard_link(linked.path(), linked.0.path().join("other.db")).unwrap();
+    assert_eq!(refused(&linked).await.kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn a_file_or_folder_that_others_can_write_is_refused_unless_that_is_allowed() {
+    let machine = Machine::new();
+    drop(machine.open().await);
+    for path in [machine.path(), machine.0.path().to_owned()] {
+        let before = fs::metadata(&path).unwrap().permissions();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
+        let error = FileStore::new(machine.path()).open().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied);
+        assert!(error.remedy().unwrap().contains("chmod"), "{error}");
+        FileStore::new(machine.path()).allow(Check::Permissions).open().await.unwrap();
+        fs::set_permissions(&path, before).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_is_refused() {
+    // For root no mode is read-only, but /proc is.
+    let error = FileStore::new("/proc/locks.db").open().await.unwrap_err();
+    assert!(error.remedy().is_some(), "{error}");
+    let machine = Machine::new();
+    fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    if File::create(machine.0.path().join("x")).is_err() {
+        let error = FileStore::new(machine.path()).open().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    }
+    fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[tokio::test]
+async fn a_symbolic_link_leads_to_the_same_lines() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    client.granted(&client.mutex("n")).await;
+    let link = machine.0.path().join("link.db");
+    std::os::unix::fs::symlink(machine.path(), &link).unwrap();
+    let through = Client::on(FileStore::new(link).open().await.unwrap(), short()).await;
+    through.queued(&through.mutex("n")).await;
+}

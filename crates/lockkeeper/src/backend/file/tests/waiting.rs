@@ -1,0 +1,172 @@
+//! Who is woken, by what, and how soon.
+
+use super::*;
+
+#[tokio::test]
+async fn a_hand_off_between_two_stores_takes_moments() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    let (held, waiting) = (a.mutex("n"), b.mutex("n"));
+    let token = a.granted(&held).await;
+    b.queued(&waiting).await;
+    let hand_off = async {
+        tokio::time::sleep(ms(20)).await;
+        a.withdraw(&held).await;
+        clock()
+    };
+    let (wake, released) = tokio::join!(b.wait(&waiting, TTL), hand_off);
+    assert!(matches!(wake, Wake::Granted { token: next } if next > token), "{wake:?}");
+    assert!(since(released) < ms(100), "{:?}", since(released));
+}
+
+#[tokio::test]
+async fn a_wait_ends_when_its_time_is_over_and_one_for_the_past_at_once() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    let (held, waiting) = (a.mutex("n"), b.mutex("n"));
+    assert_eq!(b.wait(&waiting, TTL).await, Wake::Changed, "it is not there");
+    let token = a.granted(&held).await;
+    assert_eq!(a.wait(&held, TTL).await, Wake::Granted { token });
+    b.queued(&waiting).await;
+    let start = clock();
+    assert_eq!(b.wait(&waiting, ms(50)).await, Wake::Elapsed);
+    assert!(since(start) >= ms(50) && since(start) < ms(500), "{:?}", since(start));
+}
+
+#[tokio::test]
+async fn an_observer_hears_of_every_change() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    let n = name("n");
+    let mut seen = Revision::default();
+    let claim = a.mutex("n");
+    for step in 0..3 {
+        let act = async {
+            tokio::time::sleep(ms(10)).await;
+            match step {
+                0 => drop(a.granted(&claim).await),
+                1 => a.store.request_release(&n).await.unwrap(),
+                _ => drop(a.withdraw(&claim).await),
+            }
+        };
+        let (wake, ()) = tokio::join!(b.store.wait(Interest::Name(&n), seen, TTL), act);
+        assert_eq!(wake.unwrap(), Wake::Changed, "{step}");
+        let line = b.store.line(&n).await.unwrap();
+        assert_ne!(line.revision, seen);
+        seen = line.revision;
+    }
+    assert_eq!(b.store.wait(Interest::Name(&n), seen, ms(30)).await.unwrap(), Wake::Elapsed);
+}
+
+#[tokio::test]
+async fn a_waiter_hears_that_its_claim_was_removed() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    let waiting = b.mutex("n");
+    b.queued(&waiting).await;
+    let evict = async {
+        tokio::time::sleep(ms(20)).await;
+        let target = Target::Id(waiting.key.id.hash());
+        a.store.evict(&waiting.key.name, &target, Evict::Now, "", "").await.unwrap()
+    };
+    let (wake, _) = tokio::join!(b.wait(&waiting, TTL), evict);
+    assert_eq!(wake, Wake::Changed);
+}
+
+#[tokio::test]
+async fn the_end_of_a_client_frees_its_locks_and_wakes_the_next() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    let waiting = b.mutex("n");
+    b.queued(&waiting).await;
+    let end = async {
+        tokio::time::sleep(ms(20)).await;
+        drop(a);
+        clock()
+    };
+    let (wake, ended) = tokio::join!(b.wait(&waiting, TTL), end);
+    assert_eq!(wake, Wake::Changed);
+    b.granted(&waiting).await;
+    assert!(since(ended) < ms(500), "{:?}", since(ended));
+}
+
+#[tokio::test]
+async fn a_duplicate_of_the_liveness_file_keeps_the_locks() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    let guard = a.store.liveness().unwrap();
+    drop(a);
+    let waiting = b.mutex("n");
+    b.queued(&waiting).await;
+    assert_eq!(b.wait(&waiting, ms(50)).await, Wake::Elapsed);
+    drop(guard);
+    assert_eq!(b.wait(&waiting, TTL).await, Wake::Changed);
+    b.granted(&waiting).await;
+}
+
+#[tokio::test]
+async fn the_dead_in_the_middle_of_a_line_wake_their_successor_once() {
+    let machine = Machine::new();
+    let (a, b, c) = (machine.client().await, machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    b.queued(&b.mutex("n")).await;
+    let waiting = c.mutex("n");
+    assert_eq!(c.queued(&waiting).await.0, 2);
+    drop(b);
+    assert_eq!(c.wait(&waiting, TTL).await, Wake::Changed);
+    assert_eq!(c.queued(&waiting).await.0, 1);
+    assert_eq!(c.wait(&waiting, ms(50)).await, Wake::Elapsed);
+}
+
+#[tokio::test]
+async fn a_crash_lets_the_lock_delay_run_out_and_a_release_does_not() {
+    let machine = Machine::new();
+    let delay = ms(400);
+    let crashing = machine.client_with(SessionSpec::new(TTL, delay)).await;
+    let (released, b) = (machine.client_with(SessionSpec::new(TTL, delay)).await, machine.client().await);
+    let clean = released.mutex("clean");
+    released.granted(&clean).await;
+    released.withdraw(&clean).await;
+    b.granted(&b.mutex("clean")).await;
+
+    crashing.granted(&crashing.mutex("n")).await;
+    drop(crashing);
+    let (waiting, start) = (b.mutex("n"), clock());
+    let (_, _, look_again) = b.queued(&waiting).await;
+    assert!(look_again <= delay + ms(2), "{look_again:?}");
+    assert_eq!(b.wait(&waiting, look_again).await, Wake::Elapsed, "a death on record is no news");
+    b.granted(&waiting).await;
+    assert!(since(start) >= delay - ms(1), "{:?}", since(start));
+}
+
+#[tokio::test]
+async fn a_detached_session_outlives_its_client() {
+    let machine = Machine::new();
+    let spec = SessionSpec { detached: true, ..SessionSpec::new(ms(500), Duration::ZERO) };
+    let (a, b) = (machine.client_with(spec).await, machine.client().await);
+    let held = a.mutex("n");
+    a.granted(&held).await;
+    drop(a);
+    let waiting = b.mutex("n");
+    let (_, _, look_again) = b.queued(&waiting).await;
+    assert!(look_again > ms(300), "{look_again:?}");
+    assert_eq!(b.withdraw(&held).await, Withdrawal::Removed, "by the id, from another process");
+    b.granted(&waiting).await;
+}
+
+#[tokio::test]
+async fn dropped_waits_leave_no_watch() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    let waiting = b.mutex("n");
+    b.queued(&waiting).await;
+    for _ in 0..3 {
+        assert_eq!(b.wait(&waiting, ms(1)).await, Wake::Elapsed);
+    }
+    let left = b.store.0.reader.look(|_, waiters| Ok(waiters.left())).await.unwrap();
+    assert_eq!(left, (0, 0));
+}

@@ -1,0 +1,154 @@
+//! The writer: one thread that takes its turns inside the gate, and does all requests that are there in one turn.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::bell::Ringing;
+use super::fault::{self, Outcome};
+use super::gate::Gate;
+use super::layout::{Memory, Turn};
+use super::liveness::{Census, ClientId, Clients, identity};
+use crate::time::Clock;
+use crate::{Error, ErrorKind, Result};
+
+/// As many requests share a transaction, and so one wait for the disk.
+const TURN_MAX: usize = 256;
+
+/// A request on its way to the writer. It is given its turn, or the reason why there is none.
+pub(super) type Job = Box<dyn FnOnce(Result<&mut Turn<'_>>) -> Answer + Send>;
+
+/// Its answer, to be given when it is known how the commit went.
+pub(super) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// Starts the only kind of thread that this store has. It ends by itself; nobody waits for it, since a process that
+/// closes must not hang behind a gate that another one keeps shut.
+pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(|e| {
+        Error::new(ErrorKind::Unavailable, format!("no thread could be started: {e}"))
+            .with_remedy("a higher limit of threads (ulimit -u)")
+            .with_source(e)
+    })
+}
+
+/// A request as the writer takes it, and where its answer will arrive.
+pub(super) fn job<T: Send + 'static>(
+    operation: impl FnOnce(&mut Turn<'_>) -> Outcome<T> + Send + 'static,
+) -> (Job, oneshot::Receiver<Result<T>>) {
+    let (reply, answer) = oneshot::channel();
+    let job: Job = Box::new(move |turn| {
+        let result = turn.and_then(|turn| turn.attempt(operation));
+        // Nobody listens any more when the future was dropped. What was done stays done.
+        Box::new(move |committed| drop(reply.send(committed.and(result))))
+    });
+    (job, answer)
+}
+
+/// What the writer's thread owns.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) gate: Gate,
+    pub(super) desk: Desk,
+}
+
+/// What it works with when it is inside.
+pub(super) struct Desk {
+    pub(super) db: Connection,
+    pub(super) clients: Clients,
+    pub(super) own: ClientId,
+    pub(super) path: PathBuf,
+    /// The file that was opened, as device and inode.
+    pub(super) identity: (u64, u64),
+    pub(super) bells: PathBuf,
+    pub(super) clock: Clock,
+    pub(super) memory: Memory,
+}
+
+/// What a turn leaves to be done outside the gate.
+struct Done {
+    answers: Vec<Answer>,
+    committed: Result<()>,
+    ringing: Ringing,
+    dead: Vec<ClientId>,
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// Works until every sender is gone and all that they sent is done.
+    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
+        while let Ok(first) = jobs.recv() {
+            let turn = std::iter::once(first).chain(jobs.try_iter().take(TURN_MAX - 1)).collect();
+            self.turn(turn);
+        }
+    }
+
+    /// One turn. The bells ring and the answers are given after the commit, and when the next one may come in.
+    pub(super) fn turn(&mut self, jobs: Vec<Job>) {
+        let done = match self.gate.enter() {
+            Ok(_inside) => self.desk.transact(jobs),
+            Err(e) => refuse(jobs, fault::io(&self.desk.path, "lock its gate", e)),
+        };
+        if done.committed.is_ok() {
+            done.dead.iter().for_each(|client| self.desk.clients.bury(client));
+            done.ringing.ring(&self.desk.bells);
+        }
+        done.answers.into_iter().for_each(|answer| answer(done.committed.clone()));
+    }
+}
+
+impl Desk {
+    fn transact(&mut self, jobs: Vec<Job>) -> Done {
+        if let Err(e) = self.begin() {
+            return refuse(jobs, e);
+        }
+        let census = Census::new(&self.clients, &self.own);
+        // The clock is read behind the gate: what was sent before it was opened cannot be later than this.
+        let now = super::layout::micros(self.clock.now());
+        let mut turn = Turn::new(&self.db, &self.path, now, census, &mut self.memory);
+        let answers = jobs
+            .into_iter()
+            .map(|job| match turn.failure() {
+                None => job(Ok(&mut turn)),
+                Some(failure) => job(Err(failure)),
+            })
+            .collect();
+        let (failure, ringing, dead) = turn.finish();
+        let committed = failure.map_or_else(|| self.commit(), Err);
+        Done { answers, committed, ringing, dead }
+    }
+
+    fn begin(&self) -> Result<()> {
+        if identity(&self.path).ok() != Some(self.identity) {
+            return Err(replaced(&self.path));
+        }
+        self.db.execute_batch("BEGIN IMMEDIATE").map_err(|e| fault::undone(&self.path, e))
+    }
+
+    fn commit(&self) -> Result<()> {
+        let Err(e) = self.db.execute_batch("COMMIT") else { return Ok(()) };
+        if !self.db.is_autocommit() {
+            // If not even this works, the next BEGIN says so.
+            let _ = self.db.execute_batch("ROLLBACK");
+        }
+        Err(fault::uncommitted(&self.path, e))
+    }
+}
+
+fn refuse(jobs: Vec<Job>, why: Error) -> Done {
+    let answers = jobs.into_iter().map(|job| job(Err(why.clone()))).collect();
+    Done { answers, committed: Err(why), ringing: Ringing::default(), dead: Vec::new() }
+}
+
+/// Whoever opens the path now gets another file, and grants what we hold: nothing in ours counts any more.
+pub(super) fn replaced(path: &std::path::Path) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("file:{}: it was deleted or replaced while in use", path.display()))
+        .with_remedy("restart this program, and keep other programs from removing the file")
+}

@@ -1,0 +1,131 @@
+//! Futures that are dropped: after every poll there is, in good weather and in bad.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::layer::{Fault, Faults, Operation};
+use crate::testing::Party;
+use crate::testing::{Case, Harness, Lives};
+use crate::{Guard, LockName};
+
+/// More polls than any attempt takes.
+const POLLS_MAX: usize = 300;
+
+/// `lock()` dropped after the k-th poll, for every k until it completes: the lock is free afterwards.
+pub async fn a_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    at_every_poll(case, Faults::none(), async |party, name, polls| {
+        let guard = polled(polls, party.mutex(name).lock().into_future()).await;
+        guard.map(|guard| drop(guard.unwrap())).is_some()
+    })
+    .await;
+}
+
+/// The same on a store that loses, doubles, delays and refuses.
+pub async fn a_lock_can_be_dropped_in_a_storm<H: Harness>(case: &Case<H>) {
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let guard = polled(polls, party.mutex(name).lock().into_future()).await;
+        guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
+    })
+    .await;
+}
+
+/// `lock()` dropped while it waits in line behind somebody.
+pub async fn a_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    let blocker = case.keeper().await;
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let held = blocker.mutex(name).unwrap().lock().await.unwrap();
+        let release = async {
+            case.pass(Duration::from_millis(20)).await;
+            held.release().await.unwrap();
+        };
+        let (guard, ()) = tokio::join!(polled(polls, party.mutex(name).lock().into_future()), release);
+        guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
+    })
+    .await;
+}
+
+/// `release()` dropped after the k-th poll: it happens all the same.
+pub async fn a_release_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let Ok(guard) = party.mutex(name).lock().await else { return false };
+        polled(polls, guard.release()).await.is_some()
+    })
+    .await;
+}
+
+/// `try_lock()` dropped after the k-th poll.
+pub async fn a_try_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let guard = polled(polls, party.mutex(name).try_lock().into_future()).await;
+        guard.map(|guard: crate::Result<Option<Guard>>| drop(guard.ok())).is_some()
+    })
+    .await;
+}
+
+/// A scope that is dropped leaves the lock held; a guard moved into a task that is aborted is released.
+pub async fn a_task_can_be_aborted<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let party = case.party(Lives::long()).await;
+    let guard = party.mutex(&name).lock().await.unwrap();
+    drop(Box::pin(guard.scope(std::future::pending::<()>())));
+    guard.check().unwrap();
+    let task = tokio::spawn(async move { guard.scope(std::future::pending::<()>()).await });
+    tokio::task::yield_now().await;
+    task.abort();
+    let _ = task.await;
+    case.is_free(&name).await;
+}
+
+fn storm() -> Faults {
+    Faults::none()
+        .with(Fault::LostReply, 120)
+        .with(Fault::LostRequest, 60)
+        .with(Fault::Refused, 60)
+        .with(Fault::Twice, 60)
+        .with(Fault::LateCopy, 120)
+        .with(Fault::Overdue, 60)
+        .slow(200, Duration::from_millis(20))
+        .late(Duration::from_millis(400))
+        .only(&[Operation::Claim, Operation::Renew, Operation::Withdraw, Operation::Amend])
+}
+
+/// Does `attempt` with 1, 2, 3 … polls until it completes by itself; after each the lock is free and the keeper is
+/// empty.
+async fn at_every_poll<H: Harness>(
+    case: &Case<H>,
+    faults: Faults,
+    attempt: impl AsyncFn(&Party, &LockName, usize) -> bool,
+) {
+    for polls in 1..POLLS_MAX {
+        let name = case.name(&format!("poll/{polls}"));
+        let party = case.party(case.short()).await;
+        party.line.sow(u64::try_from(polls).unwrap_or(0));
+        party.line.set(faults.clone());
+        let completed = attempt(&party, &name, polls).await;
+        party.line.quiet();
+        party.line.settled().await;
+        case.until("the keeper has let go", async || party.keeper.leftovers() == 0).await;
+        case.is_free(&name).await;
+        party.keeper.shutdown(Duration::from_secs(20)).await.unwrap();
+        if completed {
+            return;
+        }
+    }
+    panic!("not complete after {POLLS_MAX} polls");
+}
+
+/// Polls `future` at most so many times, whenever it asks for it, then drops it.
+async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let mut future = pin!(future);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if polls.fetch_add(1, Ordering::Relaxed) + 1 >= times => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}

@@ -1,0 +1,231 @@
+//! How a lock is lost, and that its holder knows before anybody else has it.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::layer::{Fault, Faults, Operation};
+use crate::store::{Evict, Store, Target};
+use crate::testing::{Case, Harness, Lives};
+use crate::{Error, ErrorKind, LostReason, Release, SessionState};
+
+/// Renewals keep a lock for as long as its holder wants it.
+pub async fn a_lock_is_kept_for_many_ttls<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let party = case.party(case.short()).await;
+    let guard = party.mutex(&name).lock().await.unwrap();
+    case.pass(case.short().ttl * 4).await;
+    guard.check().unwrap();
+    assert!(!party.diary.has("renewal failed"));
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+}
+
+/// A holder that cannot renew knows that it has lost before another has the lock, though nobody tells it.
+pub async fn a_silent_store_ends_the_belief_in_time<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let (a, b) = (case.party(case.short()).await, case.party(case.short()).await);
+    let guard = a.mutex(&name).lock().await.unwrap();
+    let next = tokio::spawn(b.mutex(&name).lock().into_future());
+    case.until_waiting(&b.keeper, &name, 1).await;
+    let lost = tokio::spawn({
+        let (lost, clock) = (guard.lost(), case.clock().clone());
+        async move { (lost.await, clock.now()) }
+    });
+    a.cut_off(true);
+    let next = next.await.unwrap().unwrap();
+    let taken = case.now();
+    assert!(guard.check().is_err() && guard.remaining().is_zero());
+    let (reason, known) = lost.await.unwrap();
+    assert!(matches!(reason, LostReason::Expired | LostReason::SessionExpired), "{reason:?}");
+    assert!(known <= taken, "it was told after another had the lock");
+    assert!(next.token() > guard.token());
+    a.cut_off(false);
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    next.check().unwrap();
+    assert!(a.diary.has("jeopardy") && a.diary.has("renewal failed"));
+    assert_eq!(a.diary.entries().iter().filter(|e| e.starts_with("lost")).count(), 1);
+    next.release().await.unwrap();
+}
+
+/// An outage that is shorter than the lease changes nothing but events.
+pub async fn a_short_outage_is_survived<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let lives = Lives { ttl: case.short().ttl * 3, ..case.short() };
+    let party = case.party(lives).await;
+    let guard = party.mutex(&name).lock().await.unwrap();
+    let mut session = party.keeper.session();
+    assert_eq!(session.state(), SessionState::Valid);
+    party.cut_off(true);
+    assert_eq!(session.changed().await, SessionState::Jeopardy);
+    party.cut_off(false);
+    assert_eq!(session.changed().await, SessionState::Valid);
+    case.pass(lives.ttl).await;
+    guard.check().unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    assert!(party.diary.has("jeopardy") && party.diary.has("recovered"));
+}
+
+/// What was lost stays lost: no late answer brings it back, and the keeper goes on with a new session.
+pub async fn a_lost_lock_stays_lost<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let party = case.party(case.short()).await;
+    let guard = party.mutex(&name).lock().await.unwrap();
+    party.cut_off(true);
+    let _ = guard.lost().await;
+    party.cut_off(false);
+    case.pass(case.short().ttl).await;
+    let error = guard.check().unwrap_err();
+    assert_eq!((error.kind(), guard.remaining()), (ErrorKind::Lost, Duration::ZERO));
+    let again = party.mutex(&name).lock().await.unwrap();
+    assert!(again.token() > guard.token());
+    assert!(guard.check().is_err() && again.check().is_ok());
+    // The old guard's end is not the new one's.
+    drop(guard);
+    case.pass(case.short().ttl).await;
+    again.check().unwrap();
+    again.release().await.unwrap();
+    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+}
+
+/// A renewal that is answered after the lease has ended renews nothing.
+pub async fn a_late_answer_revives_nothing<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let party = case.party(case.short()).await;
+    let guard = party.mutex(&name).lock().await.unwrap();
+    let slow = Faults::none().slow(1000, case.short().ttl * 40).only(&[Operation::Renew]);
+    party.line.set(slow);
+    let _ = guard.lost().await;
+    party.line.quiet();
+    party.line.settled().await;
+    case.pass(case.short().ttl * 2).await;
+    assert!(guard.check().is_err());
+}
+
+/// A holder whose lock was broken is told who did it and why, and the lock is free only after its lease.
+pub async fn a_broken_lock_tells_who_and_why<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let (a, b) = (case.party(case.short()).await, case.keeper().await);
+    let guard = a.mutex(&name).lock().await.unwrap();
+    let store = case.harness().client().await;
+    let target = Target::Token(guard.token().raw());
+    let admin = store.admin().unwrap();
+    admin.evict(&name, &target, Evict::Mark, "operator", "stuck").await.unwrap();
+    let reason = guard.lost().await;
+    assert_eq!(reason, LostReason::Broken { by: "operator".into(), reason: "stuck".into() });
+    assert!(b.mutex(&name).unwrap().try_lock().await.unwrap().is_none(), "its lease is not over");
+    let next = b.mutex(&name).unwrap().lock().await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    next.check().unwrap();
+    next.release().await.unwrap();
+}
+
+/// A claim that was removed is found out at the next renewal.
+pub async fn a_removed_claim_is_found_out<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let party = case.party(case.short()).await;
+    let guard = party.mutex(&name).lock().await.unwrap();
+    let store = case.harness().client().await;
+    let target = Target::Token(guard.token().raw());
+    store.admin().unwrap().evict(&name, &target, Evict::Now, "operator", "stuck").await.unwrap();
+    let _ = guard.lost().await;
+    assert!(guard.check().is_err());
+    drop(guard);
+    case.is_free(&name).await;
+}
+
+/// A lock may be held for so long and no longer, however well it is renewed.
+pub async fn max_hold_ends_a_hold<H: Harness>(case: &Case<H>) {
+    let (name, max) = (case.name("m"), case.short().ttl * 2);
+    let party = case.party(case.short()).await;
+    let start = case.now();
+    let guard = party.mutex(&name).lock().max_hold(max).await.unwrap();
+    assert!(guard.remaining() <= max);
+    assert_eq!(guard.lost().await, LostReason::MaxHold);
+    assert!(case.since(start) >= max);
+    drop(guard);
+    case.is_free(&name).await;
+}
+
+/// A fixed lease ends when it said it would, and is not renewed.
+pub async fn a_fixed_lease_is_not_renewed<H: Harness>(case: &Case<H>) {
+    let (name, lease) = (case.name("m"), case.short().ttl * 2);
+    let (a, b) = (case.party(case.short()).await, case.keeper().await);
+    let start = case.now();
+    let guard = a.mutex(&name).lock().lease(lease).await.unwrap();
+    assert!(guard.remaining() > lease / 2 && guard.remaining() <= lease);
+    let next = b.mutex(&name).unwrap().lock().await.unwrap();
+    assert!(case.since(start) >= lease.mul_f64(0.98), "{:?}", case.since(start));
+    assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+    next.release().await.unwrap();
+    drop(guard);
+    case.is_free(&name).await;
+}
+
+/// A fixed lease has its whole length from the grant on, however long it waited in line.
+pub async fn a_fixed_lease_begins_at_the_grant<H: Harness>(case: &Case<H>) {
+    let (name, lease) = (case.name("m"), case.short().ttl * 2);
+    let (a, b) = (case.keeper().await, case.party(case.short()).await);
+    let guard = a.mutex(&name).unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn(b.mutex(&name).lock().lease(lease).into_future());
+    case.until_waiting(&a, &name, 1).await;
+    case.pass(lease).await;
+    guard.release().await.unwrap();
+    let leased = waiting.await.unwrap().unwrap();
+    assert!(leased.remaining() > lease.mul_f64(0.7), "{:?}", leased.remaining());
+    leased.release().await.unwrap();
+    case.is_free(&name).await;
+}
+
+/// What runs inside a scope is dropped when the lock is lost, and its result does not count.
+pub async fn a_scope_ends_with_the_lock<H: Harness>(case: &Case<H>) {
+    struct Dropped(Arc<AtomicBool>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let name = case.name("m");
+    let party = case.party(case.short()).await;
+    let guard = party.mutex(&name).lock().await.unwrap();
+    let dropped = Arc::new(AtomicBool::new(false));
+    let inside = Dropped(Arc::clone(&dropped));
+    party.cut_off(true);
+    let ended = guard.scope(async move {
+        let _inside = inside;
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(ended.await.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(dropped.load(Ordering::SeqCst));
+    assert_eq!(guard.scope(async { 1 }).await.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+/// `with` returns the loss, but the user's own error wins; a release that fails does not matter.
+pub async fn with_returns_the_loss_or_the_users_error<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let party = case.party(case.short()).await;
+    let mutex = party.mutex(&name);
+    assert_eq!(mutex.lock().with(async |_| Ok::<_, Error>(3)).await.unwrap(), 3);
+    let own = mutex.lock().with(async |_| Err::<(), _>(Error::new(ErrorKind::Conflict, "mine"))).await;
+    assert_eq!(own.unwrap_err().kind(), ErrorKind::Conflict);
+    party.line.plan(Operation::Withdraw, Fault::LostReply);
+    assert_eq!(mutex.lock().with(async |_| Ok::<_, Error>(4)).await.unwrap(), 4);
+    let lost = mutex.lock().with(async |_| {
+        party.cut_off(true);
+        std::future::pending::<Result<(), Error>>().await
+    });
+    assert_eq!(lost.await.unwrap_err().kind(), ErrorKind::Lost);
+    party.cut_off(false);
+    case.is_free(&name).await;
+}
+
+/// A lost lock is said to be lost by every clone of the future, also after the guard is gone.
+pub async fn everybody_hears_of_the_loss<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let party = case.party(case.short()).await;
+    let guard = party.mutex(&name).lock().await.unwrap();
+    let (one, two) = (guard.lost(), guard.lost().clone());
+    party.cut_off(true);
+    assert_eq!(one.await, two.await);
+    drop(guard);
+}

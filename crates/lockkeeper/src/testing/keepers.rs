@@ -1,0 +1,150 @@
+//! Keepers for the cases that are about the engine and the public interface on a store.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{Case, Harness, Lives};
+use crate::layer::{Chaos, Faults};
+use crate::{Event, Guard, Keeper, KeeperBuilder, LockName, Mutex as Lock};
+
+/// How long a case waits for what has to happen, but may take its time on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What happened, in short words, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn note(&self, event: &Event<'_>) {
+        let text = match event {
+            Event::Queued { .. } => "queued".to_owned(),
+            Event::Contended { .. } => "contended".to_owned(),
+            Event::Acquired { .. } => "acquired".to_owned(),
+            Event::Renewed { .. } => "renewed".to_owned(),
+            Event::RenewalFailed { .. } => "renewal failed".to_owned(),
+            Event::Jeopardy => "jeopardy".to_owned(),
+            Event::Recovered => "recovered".to_owned(),
+            Event::Lost { reason, .. } => format!("lost: {reason:?}"),
+            Event::Released { .. } => "released".to_owned(),
+            Event::ReleaseFailed { .. } => "release failed".to_owned(),
+            Event::DroppedWithoutRelease { .. } => "dropped".to_owned(),
+        };
+        self.0.lock().unwrap().push(text);
+    }
+
+    /// Everything so far, without the renewals that went well.
+    pub fn entries(&self) -> Vec<String> {
+        self.0.lock().unwrap().iter().filter(|e| *e != "renewed").cloned().collect()
+    }
+
+    /// Whether this was seen.
+    pub fn has(&self, entry: &str) -> bool {
+        self.0.lock().unwrap().iter().any(|e| e == entry)
+    }
+}
+
+/// A keeper, what stands between it and the store, and what happened to it.
+#[derive(Debug)]
+pub struct Party {
+    /// The keeper.
+    pub keeper: Keeper,
+    /// Its connection.
+    pub line: Arc<Chaos>,
+    /// What happened to its locks.
+    pub diary: Diary,
+}
+
+impl Party {
+    /// The mutex of this name.
+    pub fn mutex(&self, name: &LockName) -> Lock {
+        self.keeper.mutex(name).expect("a valid name")
+    }
+
+    /// Cuts it off from the store, or lets it through again.
+    pub fn cut_off(&self, off: bool) {
+        self.line.set(if off { Faults::cut_off() } else { Faults::none() });
+    }
+}
+
+impl<H: Harness> Case<H> {
+    /// A keeper in a process of its own, whose locks outlive the case.
+    pub async fn keeper(&self) -> Keeper {
+        self.party(Lives::long()).await.keeper
+    }
+
+    /// A keeper with these lives on a connection that can be disturbed.
+    pub async fn party(&self, lives: Lives) -> Party {
+        self.party_with(lives, |builder| builder).await
+    }
+
+    /// The same, set up further.
+    pub async fn party_with(&self, lives: Lives, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
+        let line = Arc::new(Chaos::new(self.harness().client().await, self.clock().clone()));
+        let diary = Diary::default();
+        let notes = diary.clone();
+        let builder = Keeper::builder(Arc::clone(&line))
+            .clock(self.clock().clone())
+            .ttl(lives.ttl)
+            .lock_delay(lives.lock_delay)
+            .owner("somebody")
+            .on_event(move |event| notes.note(event));
+        let keeper = set(builder).connect().await.expect("a keeper");
+        Party { keeper, line, diary }
+    }
+
+    /// Waits until `condition` holds, which it does sooner or later.
+    pub async fn until(&self, what: &str, mut condition: impl AsyncFnMut() -> bool) {
+        let start = self.now();
+        while !condition().await {
+            assert!(self.since(start) < PATIENCE, "still not: {what}");
+            self.pass(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until so many wait for this lock.
+    pub async fn until_waiting(&self, keeper: &Keeper, name: &LockName, waiters: usize) {
+        self.until("as many wait as should", async || {
+            keeper.inspect(name).await.expect("the store answers").waiters.len() == waiters
+        })
+        .await;
+    }
+
+    /// The lock is free, and its line is empty: nothing was left behind.
+    pub async fn is_free(&self, name: &LockName) {
+        let keeper = self.keeper().await;
+        let start = self.now();
+        loop {
+            let info = keeper.inspect(name).await.expect("the store answers");
+            if info.holders.is_empty() && info.waiters.is_empty() {
+                break;
+            }
+            assert!(self.since(start) < PATIENCE, "left behind: {info:?}");
+            self.pass(Duration::from_millis(5)).await;
+        }
+        let guard = keeper.mutex(name).expect("a valid name").try_lock().await.expect("the store answers");
+        guard.expect("the lock is free").release().await.expect("the store answers");
+    }
+}
+
+/// What two tasks that do not exclude each other lose: reads a number, lets others in, and writes it back.
+#[derive(Clone, Debug, Default)]
+pub struct Tally(Arc<Mutex<(u64, u64)>>);
+
+impl Tally {
+    /// Adds one, under this guard.
+    ///
+    /// # Panics
+    /// When the token does not rise.
+    pub async fn add(&self, guard: &Guard) {
+        let before = self.0.lock().unwrap().0;
+        tokio::task::yield_now().await;
+        let mut tally = self.0.lock().unwrap();
+        assert!(guard.token().get() > tally.1, "tokens rise: {} after {}", guard.token(), tally.1);
+        *tally = (before + 1, guard.token().get());
+    }
+
+    /// What was counted.
+    pub fn total(&self) -> u64 {
+        self.0.lock().unwrap().0
+    }
+}

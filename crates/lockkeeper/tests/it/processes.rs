@@ -1,0 +1,169 @@
+//! Processes that are stopped, killed and forked, on the file store.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use lockkeeper::{FileStore, Keeper};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::worker::Worker;
+
+struct Store {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+impl Store {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        Self { _folder: folder, path }
+    }
+
+    async fn keeper(&self) -> Keeper {
+        Keeper::builder(FileStore::new(&self.path).open().await.unwrap()).connect().await.unwrap()
+    }
+}
+
+/// A library holder that is stopped for longer than its ttl knows, at its first look, that it has lost; and what it
+/// would do then does not disturb the one who has the lock now.
+#[tokio::test]
+async fn a_stopped_holder_has_lost_at_its_first_look() {
+    let store = Store::new();
+    let mut worker = Worker::start(&store.path);
+    assert!(worker.ask("lock n 500 0").starts_with("locked"));
+    worker.stop();
+    let keeper = store.keeper().await;
+    let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
+    // Told before it goes on, so that looking is the first thing that it does.
+    worker.tell("check");
+    worker.signal(Signal::CONT);
+    assert_eq!(worker.answer(), "lost: Expired");
+    assert_eq!(worker.ask("release"), "AlreadyLost");
+    guard.check().unwrap();
+    assert_eq!(guard.release().await.unwrap(), lockkeeper::Release::Done);
+    assert!(worker.end().success());
+}
+
+/// A waiter that is stopped loses its place, but the lock goes on to the next.
+#[tokio::test]
+async fn a_stopped_waiter_is_passed_by() {
+    let store = Store::new();
+    let keeper = store.keeper().await;
+    let guard = keeper.mutex("n").unwrap().ttl(Duration::from_secs(2)).lock().await.unwrap();
+    let mut worker = Worker::start(&store.path);
+    worker.tell("lock n 500 0");
+    while keeper.inspect("n").await.unwrap().waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    worker.stop();
+    guard.release().await.unwrap();
+    let other = store.keeper().await;
+    let next = other.mutex("n").unwrap().lock().await.unwrap();
+    worker.signal(Signal::CONT);
+    next.release().await.unwrap();
+    assert!(worker.answer().starts_with("locked"));
+    assert_eq!(worker.ask("release"), "Done");
+    assert!(worker.end().success());
+}
+
+/// A process that is stopped inside the gate stops the store, and everybody's deadline fires all the same.
+#[tokio::test]
+async fn deadlines_fire_while_somebody_stands_in_the_gate() {
+    let store = Store::new();
+    let mut worker = Worker::start(&store.path);
+    let keeper = store.keeper().await;
+    let guard = keeper.mutex("mine").unwrap().ttl(Duration::from_millis(500)).lock().await.unwrap();
+    assert!(worker.ask("lock n 500 0").starts_with("locked"));
+    // What a process that is stopped in the middle of a write leaves: the gate is shut.
+    let gate = File::open(gate_of(&store)).unwrap();
+    gate.lock().unwrap();
+    let start = Instant::now();
+    worker.tell("wait-lost");
+    guard.lost().await;
+    assert!(guard.check().is_err());
+    assert!(worker.answer().starts_with("lost"));
+    assert!(start.elapsed() < Duration::from_secs(5));
+    gate.unlock().unwrap();
+    // And it goes on where it was.
+    let again = keeper.mutex("n").unwrap().lock().await.unwrap();
+    again.release().await.unwrap();
+    assert!(worker.end().success());
+}
+
+fn gate_of(store: &Store) -> PathBuf {
+    let folder = store.path.parent().unwrap();
+    let gates = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    gates.into_iter().find(|path| path.to_string_lossy().contains("gate")).expect("the store has a gate")
+}
+
+/// A process that is killed gives its lock up at once.
+#[tokio::test]
+async fn a_killed_holder_is_gone_at_once() {
+    let store = Store::new();
+    let mut worker = Worker::start(&store.path);
+    let token: u64 = worker.ask("lock n 30000 0").strip_prefix("locked ").unwrap().parse().unwrap();
+    let keeper = store.keeper().await;
+    let mutex = keeper.mutex("n").unwrap();
+    let waiting = tokio::spawn(mutex.lock().into_future());
+    while keeper.inspect("n").await.unwrap().waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let killed = Instant::now();
+    worker.kill();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(killed.elapsed() < Duration::from_secs(5), "its ttl is 30 s");
+    assert!(guard.token().get() > token);
+    guard.release().await.unwrap();
+}
+
+/// With a lock-delay it keeps the lock for that long.
+#[tokio::test]
+async fn a_killed_holders_delay_runs_out_first() {
+    let store = Store::new();
+    let mut worker = Worker::start(&store.path);
+    assert!(worker.ask("lock n 30000 700").starts_with("locked"));
+    let keeper = store.keeper().await;
+    let killed = Instant::now();
+    worker.kill();
+    let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
+    let after = killed.elapsed();
+    assert!(after >= Duration::from_millis(690) && after < Duration::from_secs(15), "{after:?}");
+    guard.release().await.unwrap();
+}
+
+/// A forked child's guard is lost, and dropping it sends nothing.
+#[tokio::test]
+async fn a_forked_childs_guard_is_lost_and_sends_nothing() {
+    let store = Store::new();
+    let mut worker = Worker::start(&store.path);
+    assert!(worker.ask("lock n 30000 0").starts_with("locked"));
+    assert_eq!(worker.ask("fork"), "child says lost, parent holds");
+    let keeper = store.keeper().await;
+    assert!(keeper.inspect("n").await.unwrap().is_held());
+    assert!(keeper.mutex("n").unwrap().try_lock().await.unwrap().is_none());
+    worker.kill();
+}
+
+/// Tokens rise over processes that come and go, whatever way they go.
+#[tokio::test]
+async fn tokens_rise_over_restarts() {
+    let store = Store::new();
+    let mut last = 0;
+    for round in 0..6 {
+        let mut worker = Worker::start(&store.path);
+        let token: u64 = worker.ask("lock n 30000 0").strip_prefix("locked ").unwrap().parse().unwrap();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        match round % 3 {
+            0 => worker.kill(),
+            1 => assert!(worker.end().success()),
+            _ => {
+                assert_eq!(worker.ask("release"), "Done");
+                assert!(worker.end().success());
+            }
+        }
+    }
+}
