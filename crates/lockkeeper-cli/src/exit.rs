@@ -89,8 +89,9 @@ impl From<ErrorKind> for Exit {
             ErrorKind::Timeout | ErrorKind::QueueFull => Self::Busy(Self::BUSY),
             ErrorKind::Unavailable | ErrorKind::SessionLost => Self::Unavailable,
             ErrorKind::Denied => Self::Denied,
-            // A NAME is checked before a store is asked, so that what is invalid here came from a setting.
-            ErrorKind::Invalid | ErrorKind::Mismatch | ErrorKind::Unsupported => Self::Config,
+            // A NAME or an option; whoever connects knows that there it is the URL.
+            ErrorKind::Invalid => Self::Usage,
+            ErrorKind::Mismatch | ErrorKind::Unsupported => Self::Config,
             ErrorKind::Lost => Self::Lost,
             _ => Self::Internal,
         }

@@ -18,7 +18,9 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
+use event::Reporter;
 use exit::{Exit, Failure};
+use output::Verbosity;
 use settings::Settings;
 
 fn main() -> ExitCode {
@@ -45,6 +47,10 @@ fn explain(error: &clap::Error) -> Exit {
 fn start(cli: &Cli) -> Exit {
     dispatch(cli).unwrap_or_else(|failure| {
         output::complain(&failure.message);
+        // A run tells of its end even if it never began.
+        if let Command::Run(args) = &cli.command {
+            Reporter::new(&args.name, cli.global.json, Verbosity::Errors).exited(failure.exit);
+        }
         failure.exit
     })
 }

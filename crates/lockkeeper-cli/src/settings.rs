@@ -13,6 +13,8 @@ use crate::exit::Failure;
 use crate::output::{Verbosity, has_password};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest owner that the library takes, in bytes.
+const OWNER_MAX: usize = 255;
 const TTL: Duration = Duration::from_secs(30);
 
 /// The environment, or a test's idea of it. An empty variable counts as one that is not set.
@@ -53,10 +55,7 @@ impl Settings {
         Ok(Self {
             store: Store::resolve(global.store.as_deref(), environment)?,
             prefix: or_variable(global.name_prefix.as_ref(), environment, "LOCKKEEPER_PREFIX")?,
-            owner: match or_variable(global.owner.as_ref(), environment, "LOCKKEEPER_OWNER")? {
-                Some(owner) => owner,
-                None => default_owner(environment),
-            },
+            owner: owner(global.owner.as_ref(), environment)?,
             connect_timeout: global.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             json: global.json,
             verbosity,
@@ -147,6 +146,18 @@ fn named_verbosity(value: &str) -> Verbosity {
         "info" => Verbosity::Info,
         "debug" | "trace" => Verbosity::Debug,
         _ => Verbosity::Warnings,
+    }
+}
+
+fn owner(flag: Option<&String>, environment: Environment<'_>) -> Result<String, Failure> {
+    let Some(owner) = or_variable(flag, environment, "LOCKKEEPER_OWNER")? else {
+        return Ok(default_owner(environment));
+    };
+    let problem = format!("the owner has {} bytes; at most {OWNER_MAX} fit", owner.len());
+    match flag {
+        _ if owner.len() <= OWNER_MAX => Ok(owner),
+        Some(_) => Err(Failure::usage(problem)),
+        None => Err(Failure::config(problem)),
     }
 }
 

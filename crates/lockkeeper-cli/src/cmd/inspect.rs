@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{LockInfo, Mode};
+use lockkeeper::{LockInfo, LockName, Mode};
 use serde::Serialize;
 
 use crate::args::InspectArgs;
@@ -14,6 +14,7 @@ use crate::settings::Settings;
 
 /// Prints the state of one lock; a free one is a "no".
 pub(crate) async fn inspect(args: &InspectArgs, settings: &Settings) -> Result<Exit, Failure> {
+    LockName::new(&args.name)?;
     let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
     let info = keeper.inspect(args.name.as_str()).await?;
     answer(&if settings.json { json(&info)? } else { text(&info) })?;

@@ -33,7 +33,7 @@ use crate::settings::Settings;
 /// Between TERM and KILL when the lock is lost, unless a third of the ttl is less.
 const KILL_AFTER: Duration = Duration::from_secs(5);
 /// How long a store may take to acknowledge the release; the lock ends by its ttl without it.
-const RELEASE: Duration = Duration::from_secs(5);
+const RELEASE: Duration = Duration::from_secs(3);
 /// How long leaving the line may take. Below a second, so that a signal ends a wait within one.
 const LEAVE: Duration = Duration::from_millis(700);
 /// How often a granted lock is looked at until its first renewal is acknowledged.
@@ -108,7 +108,7 @@ impl<'a> Run<'a> {
 
     async fn under_lock(&mut self, keeper: &Keeper) -> Result<Exit, Failure> {
         let began = Instant::now();
-        let mutex = keeper.mutex(self.args.name.as_str()).map_err(usage)?;
+        let mutex = keeper.mutex(self.args.name.as_str())?;
         match self.acquire(keeper, &mutex, began).await? {
             Waited::Interrupted(signal) => Ok(Exit::Signal(signal.as_raw())),
             Waited::Busy => {
@@ -212,11 +212,13 @@ impl<'a> Run<'a> {
         supervise(&mut running, guard, &mut self.signals, kill_after, &reporter).await.map_err(unwaitable)
     }
 
-    /// Whether the store said that the lock had been lost before, which nobody knew (`known` is false).
-    async fn release(&mut self, guard: Guard, known: bool) -> bool {
+    /// Gives the lock back. `settled` says that how the run ends is clear already, so that nobody waits for long or
+    /// hears of it. Whether the lock turns out to have been lost before.
+    async fn release(&mut self, guard: Guard, settled: bool) -> bool {
         let (held, lost) = (self.since.elapsed(), guard.lost());
+        let limit = if settled { LEAVE } else { RELEASE };
         let released = tokio::select! {
-            released = timeout(RELEASE, guard.release()) => released,
+            released = timeout(limit, guard.release()) => released,
             signal = self.signals.next_ending() => {
                 self.report_unreleased(&format!("interrupted by signal {}", signal.as_raw()));
                 return false;
@@ -224,13 +226,13 @@ impl<'a> Run<'a> {
         };
         match released {
             Ok(Ok(Release::Done)) => self.reporter.event(&Event::Released { held_ms: millis(held) }),
-            Ok(Ok(Release::AlreadyLost)) if !known => {
+            Ok(Ok(Release::AlreadyLost)) if !settled => {
                 let reason = timeout(Duration::ZERO, lost).await.unwrap_or(LostReason::Expired);
                 self.reporter.lost(&reason, None);
                 return true;
             }
-            Ok(Err(error)) if !known => self.report_unreleased(&error.to_string()),
-            Err(_) if !known => self.report_unreleased("the store does not answer"),
+            Ok(Err(error)) if !settled => self.report_unreleased(&error.to_string()),
+            Err(_) if !settled => self.report_unreleased("the store does not answer"),
             _ => {}
         }
         false
@@ -274,7 +276,7 @@ fn granted(result: Result<Guard, Error>) -> Result<Waited, Failure> {
     match result {
         Ok(guard) => Ok(Waited::Acquired(guard)),
         Err(error) if error.kind() == ErrorKind::Timeout => Ok(Waited::Busy),
-        Err(error) => Err(usage(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -288,14 +290,6 @@ async fn firm(guard: &Guard, kill_after: Duration) -> bool {
         sleep(FIRM_LOOK).await;
     }
     true
-}
-
-/// What is invalid about an attempt was typed.
-fn usage(error: Error) -> Failure {
-    match error.kind() {
-        ErrorKind::Invalid => Failure::usage(error),
-        _ => error.into(),
-    }
 }
 
 fn unwaitable(error: io::Error) -> Failure {

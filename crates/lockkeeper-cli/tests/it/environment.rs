@@ -77,9 +77,18 @@ fn the_flag_stands_before_the_environment() {
 #[test]
 fn only_the_three_standard_files_are_inherited_from_us() {
     let store = Store::new();
-    let list = ["sh", "-c", "ls /proc/$$/fd | sort -n | tr '\\n' ' '"];
+    let list = ["ls", "/proc/self/fd"];
     let bare = Command::new(list[0]).args(&list[1..]).stdin(std::process::Stdio::null()).output().unwrap();
     let under_lock = store.output(&[&["run", "a", "--"], &list[..]].concat());
+    assert_eq!(stdout(&under_lock), stdout(&bare));
+}
+
+#[test]
+fn signals_are_as_they_would_be_without_us() {
+    let store = Store::new();
+    let ask = ["grep", "-E", "Sig(Blk|Ign|Cgt)", "/proc/self/status"];
+    let bare = Command::new(ask[0]).args(&ask[1..]).output().unwrap();
+    let under_lock = store.output(&[&["run", "a", "--"], &ask[..]].concat());
     assert_eq!(stdout(&under_lock), stdout(&bare));
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Store, event_names, events, stderr};
+use crate::support::{Store, event_names, events, program, stderr, stdout};
 
 fn keys(event: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = event.as_object().unwrap().keys().map(String::as_str).collect();
@@ -40,7 +40,7 @@ fn started_names_the_commands_own_pid() {
     let store = Store::new();
     let output = store.output(&["run", "a", "--json", "--", "sh", "-c", "echo $$"]);
     let pid = events(&stderr(&output))[1]["pid"].to_string();
-    assert_eq!(crate::support::stdout(&output).trim(), pid);
+    assert_eq!(stdout(&output).trim(), pid);
 }
 
 #[test]
@@ -82,6 +82,8 @@ fn exited_tells_causes_apart() {
     assert_eq!(cause(&["sh", "-c", "exit 75"]), (75, "child".into()));
     assert_eq!(cause(&["sh", "-c", "kill -TERM $$"]), (143, "signal".into()));
     assert_eq!(cause(&["no-such-command"]), (127, "error".into()));
+    let output = program().args(["-S", "memory:", "run", "a", "--json", "--", "true"]).output().unwrap();
+    assert_eq!(events(&stderr(&output)).pop().unwrap()["code"], 78);
 }
 
 #[test]

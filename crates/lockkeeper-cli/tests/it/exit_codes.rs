@@ -42,6 +42,7 @@ fn exit_64_is_wrong_usage() {
         &["run", "a", "-t", "forever", "--", "true"],
         &["run", "a", "-E", "256", "--", "true"],
         &["run", "a", "--reason", &"x".repeat(2000), "--", "true"],
+        &["run", "a", "--owner", &"x".repeat(256), "--", "true"],
         &["run", "a", "--shared", "--", "true"],
         &["run", "a", "--events", "fd:3", "--", "true"],
         &["elect", "a", "--", "true"],
@@ -62,7 +63,7 @@ fn exit_64_is_wrong_usage() {
 #[test]
 fn exit_64_names_what_is_allowed() {
     let output = Store::new().output(&["run", "a", "-w", "1x", "--", "true"]);
-    assert!(stderr(&output).contains("500ms 30s 5m 1h30m"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("500ms, 30s, 5m, 1h30m"), "{}", stderr(&output));
 }
 
 #[test]
@@ -110,6 +111,8 @@ fn exit_78_is_a_matter_of_configuration() {
     for url in ["memory:", "prod", "nonsense://x", "file:", "file:/tmp/x?ttll=3"] {
         assert_eq!(code_of(&["-S", url, "list"]), 78, "{url}");
     }
+    let mut command = store.command(&["list"]);
+    assert_eq!(command.env("LOCKKEEPER_OWNER", "x".repeat(256)).output().unwrap().status.code(), Some(78));
     let output = store.output(&["run", "a", "-t", "1ms", "--", "true"]);
     assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
     assert!(stderr(&output).contains("100ms"), "{}", stderr(&output));

@@ -91,8 +91,7 @@ fn r4_signals_go_to_the_commands_group() {
     let inner = "for s in INT TERM HUP QUIT USR1 WINCH; do trap \"echo inner $s\" $s; done; trap 'exit 0' USR2; \
                  echo ready; while :; do sleep 0.02; done";
     let outer = format!(
-        "for s in INT TERM HUP QUIT USR1 WINCH; do trap : $s; done; trap 'wait; exit 5' USR2
-         sh -c '{}' & while :; do wait; done",
+        "for s in INT TERM HUP QUIT USR1 WINCH; do trap : $s; done; trap 'exit 5' USR2; sh -c '{}'; exit 1",
         inner.replace('\'', "'\\''")
     );
     let mut process = store.start(&sh(&["run", "a"], &outer));
@@ -217,7 +216,7 @@ fn a_killed_holder_does_not_keep_the_lock_for_ever() {
     holder.signal(Signal::KILL);
     holder.wait();
     assert_eq!(waiter.finish(), 0, "{}", waiter.rest());
-    // The command read the end of its stdin.
+    holder.close_stdin();
     eventually("the command", || !is_alive(&pid));
 }
 

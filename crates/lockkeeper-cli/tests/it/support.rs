@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockkeeper::FileStore;
+use lockkeeper::store::{Evict, Evicted, Store as _, Target};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -105,6 +107,18 @@ impl Store {
             good(&seen)
         });
         seen
+    }
+
+    /// Breaks the lock of the holder with this token.
+    pub(crate) fn break_lock(&self, name: &str, token: u64, how: Evict) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let evicted = runtime.block_on(async {
+            let store = FileStore::new(self.database()).open().await.unwrap();
+            let admin = store.admin().unwrap();
+            let (name, target) = (name.parse().unwrap(), Target::Token(token));
+            admin.evict(&name, &target, how, "ops", "a test").await.unwrap()
+        });
+        assert_eq!(evicted, Evicted::Done);
     }
 
     /// Keeps the store from answering anybody until the result is dropped: every writer has to pass this gate.

@@ -30,7 +30,8 @@ async fn open_file(url: &StoreUrl) -> Result<Arc<dyn Store>> {
     use file::Check;
     waivable(url, &[Check::NetworkFs.name(), Check::Permissions.name()])?;
     let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
-    let store = checks.fold(file::FileStore::new(&url.path), file::FileStoreBuilder::allow).open().await?;
+    let store =
+        checks.fold(file::FileStore::new(&url.path).create_parents(true), file::FileStoreBuilder::allow).open().await?;
     Ok(Arc::new(store))
 }
 

@@ -23,13 +23,14 @@ const fn limit(time: Time) -> Duration {
 pub struct Case<H> {
     harness: H,
     clock: Clock,
+    prefix: String,
 }
 
 impl<H: Harness> Case<H> {
     async fn start() -> Self {
         let harness = H::start().await;
-        let clock = harness.clock();
-        Self { harness, clock }
+        let (clock, prefix) = (harness.clock(), harness.prefix());
+        Self { harness, clock, prefix }
     }
 
     /// The store under test.
@@ -39,7 +40,12 @@ impl<H: Harness> Case<H> {
 
     /// A name of this case.
     pub fn name(&self, name: &str) -> LockName {
-        LockName::new(&format!("{}{name}", self.harness.prefix())).expect("a valid name")
+        LockName::new(&format!("{}{name}", self.prefix)).expect("a valid name")
+    }
+
+    /// What all names of this case begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// The clock of the case.

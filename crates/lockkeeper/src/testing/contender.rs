@@ -1,88 +1,19 @@
-//! Clients and their claims, as the cases use them: each call says what it expects.
+//! Claims, as the cases use them: each call says what it expects.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::Lives;
+use super::{Client, Lives};
 use crate::store::{
-    Amend, Amended, Claim, ClaimId, ClaimKey, Expiry, IdHash, Interest, Line, Live, LiveState, MAX, Meta, Renewal,
-    Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict, Wake, Withdrawal,
+    Amend, Amended, Claim, ClaimId, Expiry, IdHash, Interest, Line, Live, LiveState, Meta, Renewal, Revision,
+    TOMBSTONE_MIN, Verdict, Wake, Withdrawal,
 };
-use crate::time::{Clock, Instant};
-use crate::{ErrorKind, LockName, Result};
+use crate::time::Instant;
+use crate::{ErrorKind, Result};
 
 /// What is to be heard of at once is heard of within this time. Shorter than a waiter lives, since waiting renews
 /// nothing.
 const SOON: Duration = Duration::from_secs(4);
-
-/// One client with a session.
-#[derive(Clone, Debug)]
-pub struct Client {
-    /// Its connection.
-    pub store: Arc<dyn Store>,
-    /// Its session.
-    pub session: SessionId,
-    clock: Clock,
-    lives: Lives,
-    proofs: Arc<Mutex<Vec<Instant>>>,
-}
-
-impl Client {
-    pub(super) async fn open(store: Arc<dyn Store>, clock: Clock, lives: Lives) -> Self {
-        let sent = clock.now();
-        let Lives { ttl, wait_ttl, lock_delay } = lives;
-        let spec = SessionSpec { ttl, wait_ttl, lock_delay, detached: false };
-        let session = store.open(&spec).await.expect("a session").id;
-        Self { store, session, clock, lives, proofs: Arc::new(Mutex::new(vec![sent])) }
-    }
-
-    /// Another session on the same connection.
-    pub async fn another_session(&self) -> Self {
-        Self::open(Arc::clone(&self.store), self.clock.clone(), self.lives).await
-    }
-
-    /// A mutex, or a writer.
-    pub fn mutex(&self, name: &LockName) -> Contender {
-        self.contender(name, MAX, MAX)
-    }
-
-    /// A reader.
-    pub fn reader(&self, name: &LockName) -> Contender {
-        self.contender(name, 1, MAX)
-    }
-
-    /// So many permits of so many.
-    pub fn permits(&self, name: &LockName, weight: u32, of: u32) -> Contender {
-        self.contender(name, weight, of)
-    }
-
-    /// Renews the session with these claims.
-    pub async fn renew(&self, live: &[Live]) -> Result<Renewed> {
-        let sent = self.clock.now();
-        let renewed = self.store.renew(&self.session, live).await?;
-        self.proofs.lock().unwrap().push(sent);
-        Ok(renewed)
-    }
-
-    fn contender(&self, name: &LockName, weight: u32, capacity: u32) -> Contender {
-        let key = ClaimKey { name: name.clone(), session: self.session.clone(), id: ClaimId::random() };
-        let Lives { ttl, wait_ttl, lock_delay } = self.lives;
-        let claim = Claim {
-            key,
-            ttl,
-            wait_ttl,
-            lock_delay,
-            weight,
-            capacity,
-            queue: true,
-            resend: false,
-            replaces: None,
-            max_waiters: 1000,
-            meta: Meta::default(),
-        };
-        Contender { client: self.clone(), claim, proofs: Arc::default() }
-    }
-}
 
 /// One claim of one client. Clones are the same claim.
 #[derive(Clone, Debug)]
@@ -95,6 +26,10 @@ pub struct Contender {
 }
 
 impl Contender {
+    pub(super) fn new(client: Client, claim: Claim) -> Self {
+        Self { client, claim, proofs: Arc::default() }
+    }
+
     /// The same, but it does not join the line.
     #[must_use]
     pub fn trying(mut self) -> Self {
@@ -128,7 +63,7 @@ impl Contender {
     pub fn anew(&self) -> Self {
         let mut claim = self.claim.clone();
         claim.key.id = ClaimId::random();
-        Self { client: self.client.clone(), claim, proofs: Arc::default() }
+        Self::new(self.client.clone(), claim)
     }
 
     /// What listings call it.
@@ -151,6 +86,11 @@ impl Contender {
                 proofs[proofs.len().saturating_sub(1 + usize::from(proof_lag))]
             }
         }
+    }
+
+    /// Whether any request of it was answered as live.
+    pub(super) fn was_answered(&self) -> bool {
+        !self.proofs.lock().unwrap().is_empty()
     }
 
     /// Sends the claim.
@@ -277,8 +217,11 @@ impl Contender {
         let sent = self.client.clock.now();
         let mut answers = self.client.renew(&[self.live(state)]).await?.claims;
         assert_eq!(answers.len(), 1, "one answer for one claim");
-        self.proofs.lock().unwrap().push(sent);
-        Ok(answers.remove(0))
+        let answer = answers.remove(0);
+        if matches!(answer, Renewal::Held { .. } | Renewal::Queued) {
+            self.proofs.lock().unwrap().push(sent);
+        }
+        Ok(answer)
     }
 
     /// Renews this claim, which holds the lock, and returns its token.

@@ -35,7 +35,7 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// The clock that tells how long something took. On virtual time the store must run on the same one.
     fn clock(&self) -> Clock;
 
-    /// What every name of this case begins with. Empty for a state of its own; else [`unique_prefix`].
+    /// What every name of this case begins with: nothing for a state of its own, else [`unique_prefix`]. Asked once.
     fn prefix(&self) -> String;
 
     /// The lives of claims that are to die within a case: as short as the store bears without dying of a busy machine.

@@ -2,11 +2,16 @@
 //!
 //! Write a [`Harness`] for the store, and let [`suite!`](crate::suite) make a test of every case:
 //!
-//! ```ignore
+//! ```
 //! lockkeeper::suite! {
-//!     mod my_store;
-//!     harness = MyHarness;
-//!     left_out = []
+//!     mod memory_store;
+//!     harness = lockkeeper::testing::MemoryHarness;
+//!     left_out = [
+//!         "session::an_unknown_session_is_lost",
+//!         "session::a_closed_session_is_lost",
+//!         "session::an_expired_session_is_lost",
+//!         "session::leftovers_are_removed",
+//!     ]
 //! }
 //! ```
 //!
@@ -18,15 +23,21 @@
 
 mod case;
 pub mod cases;
+mod client;
 mod contender;
 mod harness;
 mod keepers;
 mod seed;
+mod storm;
 mod suite;
+mod through_chaos;
 pub mod wrong;
 
 pub use case::{Case, check_left_out, run};
-pub use contender::{Client, Contender};
+pub use client::Client;
+pub use contender::Contender;
 pub use harness::{Crash, Harness, Lives, MemoryHarness, Need, Time, unique_prefix};
 pub use keepers::{Diary, Party, Tally};
 pub use seed::Seeded;
+pub use storm::storm;
+pub use through_chaos::ThroughChaos;

@@ -5,11 +5,16 @@
 /// `harness` is a type that implements [`Harness`](crate::testing::Harness). `left_out` names the cases that need what
 /// the store does not have, as its capabilities say; a test of its own asserts that these are exactly those.
 ///
-/// ```ignore
+/// ```
 /// lockkeeper::suite! {
 ///     mod memory_store;
-///     harness = MemoryHarness;
-///     left_out = ["session::an_unknown_session_is_lost"]
+///     harness = lockkeeper::testing::MemoryHarness;
+///     left_out = [
+///         "session::an_unknown_session_is_lost",
+///         "session::a_closed_session_is_lost",
+///         "session::an_expired_session_is_lost",
+///         "session::leftovers_are_removed",
+///     ]
 /// }
 /// ```
 #[macro_export]
@@ -56,6 +61,7 @@ macro_rules! __cases {
             }
             life {
                 a_silent_holder_loses_the_lock [Queue]
+                a_dead_claim_is_not_told_that_it_holds []
                 a_dead_holder_is_in_nobodys_way []
                 the_lock_delay_is_kept [Queue LockDelay]
                 a_release_ends_the_lock_delay [LockDelay]
@@ -142,6 +148,7 @@ macro_rules! __cases {
                 a_release_of_many_permits_lets_many_in [Queue Weighted]
                 the_number_ahead_counts_everybody [Queue Weighted]
                 a_lone_reader_can_be_replaced [ReadWrite]
+                a_replacement_has_the_same_capacity [Weighted]
                 a_reader_in_company_is_not_replaced [ReadWrite]
                 a_reader_before_a_waiter_is_not_replaced [Queue ReadWrite]
             }

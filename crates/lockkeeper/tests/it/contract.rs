@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use lockkeeper::FileStore;
-use lockkeeper::layer::Chaos;
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Crash, Harness, Lives, MemoryHarness, Time};
+use lockkeeper::testing::wrong::Flawed;
+use lockkeeper::testing::{Crash, Harness, Lives, MemoryHarness, ThroughChaos, Time};
 use lockkeeper::time::Clock;
 use tempfile::TempDir;
+
+use crate::by_session::BySession;
 
 lockkeeper::suite! {
     mod memory_store;
@@ -21,13 +23,24 @@ lockkeeper::suite! {
 }
 
 lockkeeper::suite! {
-    mod memory_store_behind_a_layer;
-    harness = Layered<MemoryHarness>;
+    mod memory_store_through_chaos;
+    harness = ThroughChaos<MemoryHarness>;
     left_out = [
         "session::an_unknown_session_is_lost",
         "session::a_closed_session_is_lost",
         "session::an_expired_session_is_lost",
         "session::leftovers_are_removed",
+    ]
+}
+
+lockkeeper::suite! {
+    mod memory_store_by_session;
+    harness = Flawed<MemoryHarness, BySession>;
+    left_out = [
+        "life::a_resent_claim_starts_its_life_anew",
+        "life::a_resent_waiting_claim_starts_its_life_anew",
+        "renew::only_what_is_listed_is_renewed",
+        "withdraw::a_tombstone_stands_for_its_time",
     ]
 }
 
@@ -75,40 +88,5 @@ impl Harness for FileHarness {
 
     fn short(&self) -> Lives {
         Lives::quick()
-    }
-}
-
-/// A store behind a layer that does nothing to it.
-struct Layered<H> {
-    inner: H,
-}
-
-impl<H: Harness> Harness for Layered<H> {
-    const TIME: Time = H::TIME;
-    const ON_CRASH: Crash = H::ON_CRASH;
-    const WAITERS_DIE_FIRST: bool = H::WAITERS_DIE_FIRST;
-
-    async fn start() -> Self {
-        Self { inner: H::start().await }
-    }
-
-    async fn client(&self) -> Arc<dyn Store> {
-        Arc::new(Chaos::new(self.inner.client().await, self.inner.clock()))
-    }
-
-    async fn crash(&self, client: Arc<dyn Store>) {
-        drop(client);
-    }
-
-    fn clock(&self) -> Clock {
-        self.inner.clock()
-    }
-
-    fn prefix(&self) -> String {
-        self.inner.prefix()
-    }
-
-    fn short(&self) -> Lives {
-        self.inner.short()
     }
 }

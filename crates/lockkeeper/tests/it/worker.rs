@@ -156,9 +156,7 @@ fn in_a_forked_child(guard: Guard) -> String {
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(waited, child);
     assert!(libc::WIFEXITED(status), "the child was ended by a signal");
-    let held = guard.check().is_ok();
-    std::mem::forget(guard);
-    match (libc::WEXITSTATUS(status), held) {
+    match (libc::WEXITSTATUS(status), guard.check().is_ok()) {
         (1, true) => "lost, parent holds".to_owned(),
         other => format!("{other:?}"),
     }

@@ -20,8 +20,8 @@ pub(super) struct Bell(u8);
 
 impl Bell {
     /// The one that the waiting claims of a session listen to.
-    pub(super) fn of_session(session: &str) -> Self {
-        Self::of(session.as_bytes())
+    pub(super) fn of_session(session: &SessionId) -> Self {
+        Self::of(session.as_str().as_bytes())
     }
 
     /// The one that the observers of a name listen to.
@@ -57,7 +57,7 @@ pub(super) struct Ringing(HashSet<Bell>);
 
 impl Ringing {
     pub(super) fn session(&mut self, session: &SessionId) {
-        self.0.insert(Bell::of_session(session.as_str()));
+        self.0.insert(Bell::of_session(session));
     }
 
     pub(super) fn name(&mut self, name: &LockName) {

@@ -9,9 +9,10 @@ use std::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 
 use super::checks::{self, Check};
+use super::database::Identity;
 use super::gate::Gate;
 use super::layout::Memory;
-use super::liveness::{Clients, identity};
+use super::liveness::Clients;
 use super::reader::{self, Reader};
 use super::wait::Waiters;
 use super::writer::{self, Desk, Job, Writer};
@@ -77,46 +78,40 @@ impl FileStoreBuilder {
 
     fn set_up(mut self) -> Result<(FileStore, Writer, Receiver<Job>)> {
         let path = self.locate()?;
+        self.recognise(&path)?;
         let beside = Beside::of(&path)?;
         let gate = beside.gate()?;
+        let boot_id = self.boot_id.take().map_or_else(boot_id, Ok)?;
+
         let inside = gate.enter().map_err(|e| fault::io(&path, "lock its gate", e))?;
         database::create(&path).map_err(|e| fault::io(&path, "create it", e))?;
-        checks::database(&path, &self.waived)?;
-        let known = identity(&path).map_err(|e| fault::io(&path, "look at it", e))?;
+        let file = Identity::of(&path).map_err(|e| fault::io(&path, "look at it", e))?;
         let mut db = database::connect(&path)?;
-        let boot_id = self.boot_id.take().map_or_else(boot_id, Ok)?;
         database::prepare(&mut db, &path, &boot_id)?;
-        let read = database::connect(&path)?;
-        if identity(&path).ok() != Some(known) {
-            return Err(writer::replaced(&path));
-        }
+        let for_reading = database::connect(&path)?;
+        file.check()?;
         let clients = Clients::new(beside.live);
         let (own, liveness) = clients.enroll().map_err(|e| fault::io(&path, "make a file beside it", e))?;
         drop(inside);
 
-        let waiters = Waiters::new(read, path.clone(), beside.bells.clone(), clients.clone(), own.clone());
-        let waiters = waiters.map_err(|e| fault::io(&path, "watch files beside it", e))?;
-        let (reader, readers_desk) = Reader::new(waiters).map_err(|e| fault::io(&path, "watch files beside it", e))?;
-        writer::spawn_thread("lockkeeper-read", move || readers_desk.run())?;
-
-        let desk = Desk {
-            db,
-            clients,
-            own: own.clone(),
-            path: path.clone(),
-            identity: known,
-            bells: beside.bells,
-            clock: Clock::boot(),
-            memory: Memory::default(),
-        };
+        let waiters = Waiters::new(for_reading, file.clone(), beside.bells.clone(), clients.clone(), own.clone());
+        let reader = start_reader(waiters)?;
+        let memory = Memory::default();
+        let desk = Desk { db, clients, own: own.clone(), file, bells: beside.bells, clock: Clock::boot(), memory };
         let mut writer = Writer { gate, desk };
-        let (job, mut cleared) = writer::job(|turn| turn.clear_away());
-        writer.turn(vec![job]);
-        cleared.try_recv().unwrap_or_else(|_| Err(reader::ended()))?;
-
+        clear_away(&mut writer)?;
         let (jobs, receiver) = channel();
         let store = FileStore::from(Shared { path, own, liveness, jobs, reader, process: std::process::id() });
         Ok((store, writer, receiver))
+    }
+
+    /// Looks at what is there before anything is put beside it.
+    fn recognise(&self, path: &Path) -> Result<()> {
+        if !path.exists() {
+            return Ok(());
+        }
+        checks::database(path, &self.waived)?;
+        database::recognise(&database::connect(path)?, path).map(drop)
     }
 
     /// The one path of the file, whatever way led there: the files beside it must be the same for all.
@@ -169,8 +164,27 @@ fn private_folder(path: &Path) -> Result<()> {
     made.map_err(|e| fault::io(path, "create the folder", e))
 }
 
+fn start_reader(waiters: Waiters) -> Result<Reader> {
+    let started = Reader::new(waiters).map_err(|e| {
+        Error::new(ErrorKind::Unavailable, format!("no event descriptor could be made: {e}"))
+            .with_remedy("a higher limit of open files (ulimit -n)")
+            .with_source(e)
+    });
+    let (reader, desk) = started?;
+    writer::spawn_thread("lockkeeper-read", move || desk.run())?;
+    Ok(reader)
+}
+
+/// The first turn of a writer.
+fn clear_away(writer: &mut Writer) -> Result<()> {
+    let (job, mut cleared) = writer::job(|turn| turn.clear_away());
+    writer.turn(vec![job]);
+    cleared.try_recv().unwrap_or_else(|_| Err(reader::ended()))
+}
+
 /// A new one for every start of the machine.
 fn boot_id() -> Result<String> {
+    checks::clock()?;
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(|e| {
         Error::new(ErrorKind::Unsupported, format!("the kernel does not tell when it was started: {e}"))
             .with_remedy("mount /proc, or use another store")

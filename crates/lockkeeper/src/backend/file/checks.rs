@@ -61,7 +61,6 @@ pub(super) fn folder(folder: &Path, waived: &[Check]) -> Result<()> {
     if !waived.contains(&Check::NetworkFs) {
         let found = rustix::fs::statfs(folder).map_err(|e| fault::io(folder, "look at its file system", e.into()))?;
         // The number is an unsigned 32-bit one, sign-extended on some architectures.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low 32 bits are the number")]
         if let Some((_, name)) = NETWORK.iter().find(|(magic, _)| *magic == found.f_type as u32) {
             return Err(network(folder, name));
         }
@@ -93,6 +92,19 @@ pub(super) fn database(path: &Path, waived: &[Check]) -> Result<()> {
         return Err(writable(path));
     }
     Ok(())
+}
+
+/// Refuses a process whose clock is set apart from the machine's (a time namespace): it would see the leases of the
+/// others end too early or too late.
+pub(super) fn clock() -> Result<()> {
+    // Kernels without time namespaces have no such file.
+    let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let boot = offsets.lines().find_map(|line| line.strip_prefix("boottime")).unwrap_or_default();
+    if boot.split_whitespace().all(|offset| offset == "0") {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Unsupported, "this process has a clock of its own (a time namespace)")
+        .with_remedy("the machine's time namespace, or another store"))
 }
 
 fn network(folder: &Path, name: &str) -> Error {

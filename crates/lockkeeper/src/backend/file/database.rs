@@ -2,11 +2,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
 use super::fault;
@@ -19,6 +20,35 @@ const SCHEMA_VERSION: i32 = 1;
 /// How long a program other than lockkeeper may keep the file locked.
 const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;
+
+/// Which file is meant by a path: the one that was opened, and not another that was put in its place.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    path: PathBuf,
+    device_and_inode: (u64, u64),
+}
+
+impl Identity {
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        let meta = fs::metadata(path)?;
+        Ok(Self { path: path.to_owned(), device_and_inode: (meta.dev(), meta.ino()) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whoever opens the path after it was replaced gets another file, and grants what we hold. So nothing in ours
+    /// counts any more. A number of an inode is not given out again while we have the file open.
+    pub(super) fn check(&self) -> Result<()> {
+        if Self::of(&self.path).is_ok_and(|now| now.device_and_inode == self.device_and_inode) {
+            return Ok(());
+        }
+        let problem = format!("file:{}: it was deleted or replaced while in use", self.path.display());
+        Err(Error::new(ErrorKind::Unavailable, problem)
+            .with_remedy("restart this program, and keep other programs from removing the file"))
+    }
+}
 
 /// A file that only its owner may use.
 pub(super) fn private() -> OpenOptions {
@@ -53,41 +83,43 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     let set_up = || -> rusqlite::Result<Connection> {
         let db = Connection::open_with_flags(path, flags)?;
         db.busy_timeout(BUSY)?;
+        // Else SQLite plans a statement anew for each new value of its parameters, which took a third of the time.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
         Ok(db)
     };
     set_up().map_err(|e| fault::undone(path, e))
 }
 
-/// Sets up a new database, and refuses one that is not ours. To be called inside the gate.
+/// What a database is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing is in it yet.
+    Empty,
+    /// Lines are in it, as this version keeps them.
+    Ours,
+}
+
+/// Refuses a database that is not ours to use.
+pub(super) fn recognise(db: &Connection, path: &Path) -> Result<Kind> {
+    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(|e| fault::undone(path, e));
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    let version = number("PRAGMA user_version")?;
+    match number("PRAGMA application_id")? {
+        APPLICATION_ID if version > SCHEMA_VERSION => Err(newer(path, version)),
+        APPLICATION_ID => Ok(Kind::Ours),
+        0 if tables == 0 && version == 0 => Ok(Kind::Empty),
+        _ => Err(foreign(path)),
+    }
+}
+
+/// Makes the tables of a new database, and sets the connection up for writing. To be called inside the gate.
 pub(super) fn prepare(db: &mut Connection, path: &Path, boot_id: &str) -> Result<()> {
-    match recognise(db).map_err(|e| fault::undone(path, e))? {
-        Kind::Ours => {}
-        Kind::Empty => make(db, boot_id).map_err(|e| fault::undone(path, e))?,
-        Kind::Newer(version) => return Err(newer(path, version)),
-        Kind::Foreign => return Err(foreign(path)),
+    if recognise(db, path)? == Kind::Empty {
+        make(db, boot_id).map_err(|e| fault::undone(path, e))?;
     }
     go_durable(db, path)?;
     greet_boot(db, boot_id).map_err(|e| fault::undone(path, e))
-}
-
-enum Kind {
-    Empty,
-    Ours,
-    Newer(i32),
-    Foreign,
-}
-
-fn recognise(db: &Connection) -> rusqlite::Result<Kind> {
-    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i32>(0));
-    let tables = number("SELECT count(*) FROM sqlite_schema")?;
-    let version = number("PRAGMA user_version")?;
-    Ok(match number("PRAGMA application_id")? {
-        APPLICATION_ID if version > SCHEMA_VERSION => Kind::Newer(version),
-        APPLICATION_ID => Kind::Ours,
-        0 if tables == 0 && version == 0 => Kind::Empty,
-        _ => Kind::Foreign,
-    })
 }
 
 fn make(db: &mut Connection, boot_id: &str) -> rusqlite::Result<()> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,10 +99,4 @@ impl<'a> Census<'a> {
     pub(super) fn clients(&self) -> &'a Clients {
         self.clients
     }
-}
-
-/// Whether this file is there and the same as ever.
-pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata(path).map(|m| (m.dev(), m.ino()))
 }

@@ -21,6 +21,7 @@ mod layout;
 mod liveness;
 mod reader;
 mod wait;
+mod watch;
 mod writer;
 
 #[cfg(test)]
@@ -41,7 +42,7 @@ use self::fault::Outcome;
 use self::layout::{Turn, micros, read};
 use self::liveness::ClientId;
 use self::reader::Reader;
-use self::wait::{Waiters, Watching};
+use self::wait::Watching;
 use self::writer::Job;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Expiry, Interest, Line, Live, Opened,
@@ -188,8 +189,7 @@ impl Store for FileStore {
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.check_process()?;
         let name = name.clone();
-        let look = move |db: &_, waiters: &Waiters| read::line(db, &name, now(), &mut waiters.census());
-        self.0.reader.look(look).await
+        self.0.reader.look(move |db, census| read::line(db, &name, now(), census)).await
     }
 }
 
@@ -198,8 +198,7 @@ impl Admin for FileStore {
     async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
         self.check_process()?;
         let prefix = prefix.to_owned();
-        let look = move |db: &_, waiters: &Waiters| read::names(db, &prefix, limit, now(), &mut waiters.census());
-        self.0.reader.look(look).await
+        self.0.reader.look(move |db, census| read::names(db, &prefix, limit, now(), census)).await
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {

@@ -9,13 +9,17 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use rusqlite::Connection;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use tokio::sync::oneshot;
 
-use super::fault;
-use super::wait::{Ticket, Waiters, Watching};
+use super::liveness::Census;
+use super::wait::{Waiters, Watching};
+use super::watch::Ticket;
 use crate::store::Wake;
 use crate::{Error, ErrorKind, Result};
+
+/// How often those look who cannot be told.
+const BLIND_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A look at the file.
 type Look = Box<dyn FnOnce(&Waiters) + Send>;
@@ -64,14 +68,19 @@ impl Reader {
     /// Looks at the file.
     pub(super) async fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Connection, &Waiters) -> rusqlite::Result<T> + Send + 'static,
+        look: impl FnOnce(&Connection, &mut Census<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.ask(move |waiters| waiters.look(look)).await
+    }
+
+    /// Asks those who wait.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Waiters) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        self.send(Task::Look(Box::new(move |waiters| {
-            let seen = look(waiters.db(), waiters).map_err(|e| fault::undone(waiters.path(), e));
-            // Nobody listens any more when the future was dropped.
-            drop(reply.send(seen));
-        })));
+        // Nobody listens any more when the future was dropped.
+        self.send(Task::Look(Box::new(move |waiters| drop(reply.send(ask(waiters))))));
         answer.await.unwrap_or_else(|_| Err(ended()))
     }
 
@@ -107,6 +116,7 @@ impl Desk {
     pub(super) fn run(mut self) {
         loop {
             self.waiters.listen();
+            self.waiters.look_for_the_blind();
             match self.work() {
                 Ok(()) => self.sleep(),
                 Err(Ended) => return,
@@ -115,12 +125,11 @@ impl Desk {
     }
 
     fn sleep(&self) {
-        let mut news = [
-            PollFd::new(&*self.bell, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.waiters.descriptor(), PollFlags::IN),
-        ];
+        let bell = PollFd::new(&*self.bell, PollFlags::IN);
+        let news = self.waiters.descriptor().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut sources: Vec<_> = std::iter::once(bell).chain(news).collect();
         // Interrupted or not: it is looked whether there is anything to do.
-        let _ = poll(&mut news, None);
+        let _ = poll(&mut sources, self.waiters.any_blind().then_some(&BLIND_LOOK));
         let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
     }
 

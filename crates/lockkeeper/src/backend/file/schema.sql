@@ -49,7 +49,7 @@ CREATE TABLE lk_claim (
     PRIMARY KEY (name, ord)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lk_claim_session ON lk_claim (session);
-CREATE INDEX lk_claim_pushed ON lk_claim (session) WHERE state = 1;
+CREATE INDEX lk_claim_not_held ON lk_claim (session, state) WHERE state < 2;
 CREATE INDEX lk_claim_waiting ON lk_claim (name, ord) WHERE state = 0;
 
 -- Tombstones: ids that were withdrawn while a copy of their claim could still arrive.

@@ -18,6 +18,7 @@ mod basics;
 mod faults;
 mod many;
 mod opening;
+mod processes;
 mod waiting;
 
 const TTL: Duration = Duration::from_secs(30);

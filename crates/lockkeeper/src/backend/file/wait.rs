@@ -3,33 +3,21 @@
 //! A watch is always set before the look that it is to keep true, so that nothing happens unseen between the two.
 
 use std::collections::{HashMap, HashSet};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use tokio::sync::oneshot;
 
 use super::bell::Bell;
+use super::database::Identity;
 use super::fault;
 use super::layout::read::{self, Standing};
 use super::liveness::{Census, ClientId, Clients};
+use super::watch::{Subject, Ticket, Watches};
 use crate::store::{ClaimId, ClaimKey, Revision, SessionId, Wake};
 use crate::{LockName, Result};
-
-/// A number for one who waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ticket(u64);
-
-impl Ticket {
-    pub(super) fn next() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 /// What somebody waits for.
 #[derive(Clone, Debug)]
@@ -38,28 +26,20 @@ pub(super) enum Watching {
     Name(LockName, Revision),
 }
 
-/// What inotify watches.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Subject {
-    Bell(Bell),
-    Client(ClientId),
-}
-
-/// All who wait, what they wait for, and what is watched for them.
+/// All who wait, and what they wait for.
 #[derive(Debug)]
 pub(super) struct Waiters {
     db: Connection,
-    path: PathBuf,
-    bells: PathBuf,
+    file: Identity,
     clients: Clients,
     own: ClientId,
-    inotify: OwnedFd,
+    watches: Watches,
     waiting: HashMap<Ticket, Waiter>,
+    /// Those whose bell cannot be watched, since the user has no watches left: they look from time to time.
+    blind: HashSet<Ticket>,
     /// The claims that are waited for, by their session, since one query tells what was granted to all of them.
     sessions: HashMap<SessionId, Sleepers>,
     names: HashMap<LockName, HashSet<Ticket>>,
-    watches: HashMap<Subject, Watch>,
-    subjects: HashMap<i32, Subject>,
 }
 
 #[derive(Debug)]
@@ -75,45 +55,26 @@ struct Sleepers {
     claims: HashMap<ClaimId, HashSet<Ticket>>,
 }
 
-#[derive(Debug)]
-struct Watch {
-    descriptor: i32,
-    tickets: HashSet<Ticket>,
-}
-
 impl Waiters {
-    pub(super) fn new(
-        db: Connection,
-        path: PathBuf,
-        bells: PathBuf,
-        clients: Clients,
-        own: ClientId,
-    ) -> std::io::Result<Self> {
-        Ok(Self {
+    pub(super) fn new(db: Connection, file: Identity, bells: PathBuf, clients: Clients, own: ClientId) -> Self {
+        Self {
             db,
-            path,
-            bells,
+            file,
+            watches: Watches::new(bells, clients.clone()),
             clients,
             own,
-            inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
             waiting: HashMap::new(),
+            blind: HashSet::new(),
             sessions: HashMap::new(),
             names: HashMap::new(),
-            watches: HashMap::new(),
-            subjects: HashMap::new(),
-        })
+        }
     }
 
-    pub(super) fn db(&self) -> &Connection {
-        &self.db
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(super) fn census(&self) -> Census<'_> {
-        Census::new(&self.clients, &self.own)
+    /// Looks at the file, if it is still the one at its path.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Connection, &mut Census<'_>) -> rusqlite::Result<T>) -> Result<T> {
+        self.file.check()?;
+        let mut census = Census::new(&self.clients, &self.own);
+        look(&self.db, &mut census).map_err(|e| fault::undone(self.file.path(), e))
     }
 
     /// How many wait, and how many files are watched for them.
@@ -122,26 +83,41 @@ impl Waiters {
         (self.waiting.len(), self.watches.len())
     }
 
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.inotify.as_fd()
+    /// Readable when there is something to [listen](Self::listen) to.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.watches.descriptor()
+    }
+
+    /// Whether somebody has to look again without any news.
+    pub(super) fn any_blind(&self) -> bool {
+        !self.blind.is_empty()
     }
 
     /// Begins to watch, and looks: what one waits for may be there already.
     pub(super) fn add(&mut self, ticket: Ticket, what: Watching, reply: oneshot::Sender<Result<Wake>>) {
         self.waiting.insert(ticket, Waiter { what: what.clone(), reply, subjects: Vec::new() });
-        let looked = match &what {
+        let listed = match &what {
             Watching::Claim(key) => self.add_claim(ticket, key),
-            Watching::Name(name, seen) => self.add_name(ticket, name, *seen),
+            Watching::Name(name, _) => {
+                self.watch(ticket, Subject::Bell(Bell::of_name(name)));
+                self.names.entry(name.clone()).or_default().insert(ticket);
+                Ok(())
+            }
         };
+        let looked = listed.and_then(|()| self.look_for(ticket, &what));
+        self.answer(ticket, looked);
+    }
+
+    fn answer(&mut self, ticket: Ticket, looked: rusqlite::Result<Option<Wake>>) {
         match looked {
             Ok(None) => {}
             Ok(Some(wake)) => self.wake(ticket, Ok(wake)),
-            Err(e) => self.wake(ticket, Err(fault::undone(&self.path, e))),
+            Err(e) => self.wake(ticket, Err(fault::undone(self.file.path(), e))),
         }
     }
 
-    fn add_claim(&mut self, ticket: Ticket, key: &ClaimKey) -> rusqlite::Result<Option<Wake>> {
-        self.watch(ticket, Subject::Bell(Bell::of_session(key.session.as_str())));
+    fn add_claim(&mut self, ticket: Ticket, key: &ClaimKey) -> rusqlite::Result<()> {
+        self.watch(ticket, Subject::Bell(Bell::of_session(&key.session)));
         if !self.sessions.contains_key(&key.session) {
             let sleepers = Sleepers { nudges: read::nudges(&self.db, &key.session)?, claims: HashMap::new() };
             self.sessions.insert(key.session.clone(), sleepers);
@@ -149,27 +125,45 @@ impl Waiters {
         if let Some(sleepers) = self.sessions.get_mut(&key.session) {
             sleepers.claims.entry(key.id).or_default().insert(ticket);
         }
-        let ahead = match read::standing(&self.db, key)? {
-            Standing::Absent => return Ok(Some(Wake::Changed)),
-            Standing::Granted(token) => return Ok(Some(Wake::Granted { token })),
-            Standing::Behind(ahead) => ahead,
+        Ok(())
+    }
+
+    /// Whether what one waits for is there.
+    fn look_for(&mut self, ticket: Ticket, what: &Watching) -> rusqlite::Result<Option<Wake>> {
+        let key = match what {
+            Watching::Claim(key) => key,
+            Watching::Name(name, seen) => {
+                return Ok((read::revision(&self.db, name)? != *seen).then_some(Wake::Changed));
+            }
         };
+        match read::standing(&self.db, key)? {
+            Standing::Absent => Ok(Some(Wake::Changed)),
+            Standing::Granted(token) => Ok(Some(Wake::Granted { token })),
+            Standing::Behind(ahead) => Ok(self.watch_clients(ticket, ahead)),
+        }
+    }
+
+    /// Watches the clients ahead, and tells if one has died already: then it is worth while to claim again.
+    fn watch_clients(&mut self, ticket: Ticket, ahead: Vec<ClientId>) -> Option<Wake> {
         for client in ahead {
             if client == self.own {
                 continue;
             }
             self.watch(ticket, Subject::Client(Arc::clone(&client)));
             if self.clients.is_dead(&client) {
-                return Ok(Some(Wake::Changed));
+                return Some(Wake::Changed);
             }
         }
-        Ok(None)
+        None
     }
 
-    fn add_name(&mut self, ticket: Ticket, name: &LockName, seen: Revision) -> rusqlite::Result<Option<Wake>> {
-        self.watch(ticket, Subject::Bell(Bell::of_name(name)));
-        self.names.entry(name.clone()).or_default().insert(ticket);
-        Ok((read::revision(&self.db, name)? != seen).then_some(Wake::Changed))
+    fn watch(&mut self, ticket: Ticket, subject: Subject) {
+        match (self.watches.add(ticket, &subject), self.waiting.get_mut(&ticket)) {
+            (Ok(()), Some(waiter)) => waiter.subjects.push(subject),
+            (Err(_), Some(_)) if matches!(subject, Subject::Bell(_)) => drop(self.blind.insert(ticket)),
+            // A client that cannot be watched costs time only if it dies: the store has said when to look again.
+            _ => {}
+        }
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) {
@@ -183,21 +177,21 @@ impl Waiters {
         }
     }
 
+    fn wake_all(&mut self, subject: &Subject) {
+        for ticket in self.watches.tickets(subject) {
+            self.wake(ticket, Ok(Wake::Changed));
+        }
+    }
+
     fn take(&mut self, ticket: Ticket) -> Option<Waiter> {
         let waiter = self.waiting.remove(&ticket)?;
+        self.blind.remove(&ticket);
         match &waiter.what {
             Watching::Claim(key) => self.leave_session(ticket, key),
-            Watching::Name(name, _) => {
-                if let Some(tickets) = self.names.get_mut(name) {
-                    tickets.remove(&ticket);
-                    if tickets.is_empty() {
-                        self.names.remove(name);
-                    }
-                }
-            }
+            Watching::Name(name, _) => self.leave_name(ticket, name),
         }
         for subject in &waiter.subjects {
-            self.unwatch(ticket, subject);
+            self.watches.remove(ticket, subject);
         }
         Some(waiter)
     }
@@ -215,63 +209,32 @@ impl Waiters {
         }
     }
 
-    /// A watch that cannot be set (no descriptor left, no file) costs time, for the store has said when to look again.
-    fn watch(&mut self, ticket: Ticket, subject: Subject) {
-        if !self.watches.contains_key(&subject) {
-            let Ok(descriptor) = self.begin_watch(&subject) else { return };
-            self.subjects.insert(descriptor, subject.clone());
-            self.watches.insert(subject.clone(), Watch { descriptor, tickets: HashSet::new() });
-        }
-        if let Some(watch) = self.watches.get_mut(&subject) {
-            watch.tickets.insert(ticket);
-        }
-        if let Some(waiter) = self.waiting.get_mut(&ticket) {
-            waiter.subjects.push(subject);
-        }
-    }
-
-    fn begin_watch(&self, subject: &Subject) -> std::io::Result<i32> {
-        let (path, news) = match subject {
-            Subject::Bell(bell) => (bell.hang(&self.bells)?, WatchFlags::MODIFY),
-            Subject::Client(client) => (self.clients.path(client), WatchFlags::CLOSE_WRITE),
-        };
-        Ok(inotify::add_watch(&self.inotify, &path, news)?)
-    }
-
-    fn unwatch(&mut self, ticket: Ticket, subject: &Subject) {
-        let Some(watch) = self.watches.get_mut(subject) else { return };
-        watch.tickets.remove(&ticket);
-        if watch.tickets.is_empty() {
-            // It fails if the file is gone, and the watch with it.
-            let _ = inotify::remove_watch(&self.inotify, watch.descriptor);
-            self.subjects.remove(&watch.descriptor);
-            self.watches.remove(subject);
+    fn leave_name(&mut self, ticket: Ticket, name: &LockName) {
+        let Some(tickets) = self.names.get_mut(name) else { return };
+        tickets.remove(&ticket);
+        if tickets.is_empty() {
+            self.names.remove(name);
         }
     }
 
     /// Takes in what inotify has to tell.
     pub(super) fn listen(&mut self) {
-        let mut news = HashSet::new();
-        let mut gone = HashSet::new();
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
-        while let Ok(event) = events.next() {
-            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                gone.extend(self.subjects.values().cloned());
-            } else if let Some(subject) = self.subjects.get(&event.wd()) {
-                let ended = event.events().intersects(ReadFlags::IGNORED | ReadFlags::UNMOUNT);
-                if ended {
-                    gone.insert(subject.clone())
-                } else {
-                    news.insert(subject.clone())
-                };
-            }
-        }
-        for subject in &gone {
+        let news = self.watches.news();
+        for subject in &news.unseen {
             self.wake_all(subject);
         }
-        for subject in &news {
+        for subject in &news.of {
             self.hear(subject);
+        }
+    }
+
+    /// Looks for those who hear nothing.
+    pub(super) fn look_for_the_blind(&mut self) {
+        for ticket in self.blind.iter().copied().collect::<Vec<_>>() {
+            if let Some(what) = self.waiting.get(&ticket).map(|waiter| waiter.what.clone()) {
+                let looked = self.look_for(ticket, &what);
+                self.answer(ticket, looked);
+            }
         }
     }
 
@@ -289,7 +252,7 @@ impl Waiters {
     }
 
     fn hear_bell(&mut self, bell: Bell) -> rusqlite::Result<()> {
-        let sessions = self.sessions.keys().filter(|session| Bell::of_session(session.as_str()) == bell);
+        let sessions = self.sessions.keys().filter(|session| Bell::of_session(session) == bell);
         for session in sessions.cloned().collect::<Vec<_>>() {
             self.look_at_session(&session)?;
         }
@@ -302,8 +265,8 @@ impl Waiters {
 
     /// Wakes those whose claims were granted, and, if claims of the session were removed, those whose claims are gone.
     fn look_at_session(&mut self, session: &SessionId) -> rusqlite::Result<()> {
-        let mut wakes: Vec<(ClaimId, Wake)> =
-            read::pushed(&self.db, session)?.into_iter().map(|(id, token)| (id, Wake::Granted { token })).collect();
+        let pushed = read::pushed(&self.db, session)?;
+        let mut wakes: Vec<_> = pushed.into_iter().map(|(id, token)| (id, Wake::Granted { token })).collect();
         let nudges = read::nudges(&self.db, session)?;
         let Some(sleepers) = self.sessions.get_mut(session) else { return Ok(()) };
         if sleepers.nudges != nudges || nudges.is_none() {
@@ -313,7 +276,7 @@ impl Waiters {
             wakes.extend(absent.map(|id| (*id, Wake::Changed)));
         }
         for (id, wake) in wakes {
-            let sleepers = self.sessions.get(session).and_then(|s| s.claims.get(&id));
+            let sleepers = self.sessions.get(session).and_then(|sleepers| sleepers.claims.get(&id));
             for ticket in sleepers.into_iter().flatten().copied().collect::<Vec<_>>() {
                 self.wake(ticket, Ok(wake));
             }
@@ -325,18 +288,11 @@ impl Waiters {
         let revision = read::revision(&self.db, name)?;
         let tickets: Vec<Ticket> = self.names.get(name).into_iter().flatten().copied().collect();
         for ticket in tickets {
-            let seen = self.waiting.get(&ticket).map(|waiter| &waiter.what);
-            if matches!(seen, Some(Watching::Name(_, seen)) if *seen != revision) {
+            let what = self.waiting.get(&ticket).map(|waiter| &waiter.what);
+            if matches!(what, Some(Watching::Name(_, seen)) if *seen != revision) {
                 self.wake(ticket, Ok(Wake::Changed));
             }
         }
         Ok(())
-    }
-
-    fn wake_all(&mut self, subject: &Subject) {
-        let tickets = self.watches.get(subject).map(|watch| watch.tickets.clone());
-        for ticket in tickets.into_iter().flatten() {
-            self.wake(ticket, Ok(Wake::Changed));
-        }
     }
 }

@@ -8,10 +8,11 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::bell::Ringing;
+use super::database::Identity;
 use super::fault::{self, Outcome};
 use super::gate::Gate;
 use super::layout::{Memory, Turn};
-use super::liveness::{Census, ClientId, Clients, identity};
+use super::liveness::{Census, ClientId, Clients};
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
 
@@ -59,9 +60,7 @@ pub(super) struct Desk {
     pub(super) db: Connection,
     pub(super) clients: Clients,
     pub(super) own: ClientId,
-    pub(super) path: PathBuf,
-    /// The file that was opened, as device and inode.
-    pub(super) identity: (u64, u64),
+    pub(super) file: Identity,
     pub(super) bells: PathBuf,
     pub(super) clock: Clock,
     pub(super) memory: Memory,
@@ -77,7 +76,7 @@ struct Done {
 
 impl fmt::Debug for Desk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Desk").field("file", &self.file).finish_non_exhaustive()
     }
 }
 
@@ -94,7 +93,7 @@ impl Writer {
     pub(super) fn turn(&mut self, jobs: Vec<Job>) {
         let done = match self.gate.enter() {
             Ok(_inside) => self.desk.transact(jobs),
-            Err(e) => refuse(jobs, fault::io(&self.desk.path, "lock its gate", e)),
+            Err(e) => refuse(jobs, fault::io(self.desk.file.path(), "lock its gate", e)),
         };
         if done.committed.is_ok() {
             done.dead.iter().for_each(|client| self.desk.clients.bury(client));
@@ -112,7 +111,7 @@ impl Desk {
         let census = Census::new(&self.clients, &self.own);
         // The clock is read behind the gate: what was sent before it was opened cannot be later than this.
         let now = super::layout::micros(self.clock.now());
-        let mut turn = Turn::new(&self.db, &self.path, now, census, &mut self.memory);
+        let mut turn = Turn::new(&self.db, self.file.path(), now, census, &mut self.memory);
         let answers = jobs
             .into_iter()
             .map(|job| match turn.failure() {
@@ -126,10 +125,8 @@ impl Desk {
     }
 
     fn begin(&self) -> Result<()> {
-        if identity(&self.path).ok() != Some(self.identity) {
-            return Err(replaced(&self.path));
-        }
-        self.db.execute_batch("BEGIN IMMEDIATE").map_err(|e| fault::undone(&self.path, e))
+        self.file.check()?;
+        self.db.execute_batch("BEGIN IMMEDIATE").map_err(|e| fault::undone(self.file.path(), e))
     }
 
     fn commit(&self) -> Result<()> {
@@ -138,17 +135,11 @@ impl Desk {
             // If not even this works, the next BEGIN says so.
             let _ = self.db.execute_batch("ROLLBACK");
         }
-        Err(fault::uncommitted(&self.path, e))
+        Err(fault::uncommitted(self.file.path(), e))
     }
 }
 
 fn refuse(jobs: Vec<Job>, why: Error) -> Done {
     let answers = jobs.into_iter().map(|job| job(Err(why.clone()))).collect();
     Done { answers, committed: Err(why), ringing: Ringing::default(), dead: Vec::new() }
-}
-
-/// Whoever opens the path now gets another file, and grants what we hold: nothing in ours counts any more.
-pub(super) fn replaced(path: &std::path::Path) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("file:{}: it was deleted or replaced while in use", path.display()))
-        .with_remedy("restart this program, and keep other programs from removing the file")
 }

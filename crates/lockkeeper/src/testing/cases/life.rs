@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::store::Verdict;
+use crate::store::{Interest, Verdict, Wake};
 use crate::testing::{Case, Crash, Harness, Lives};
 
 /// Nobody is to wait longer than this for a death that is due.
@@ -23,6 +23,19 @@ pub async fn a_silent_holder_loses_the_lock<H: Harness>(case: &Case<H>) {
     assert!(new > old);
     assert!(silent.is_lost().await);
     next.sees(&[&next], 1).await;
+}
+
+/// A wait for a claim that has died does not say that it holds the lock, though nobody has removed it yet.
+pub async fn a_dead_claim_is_not_told_that_it_holds<H: Harness>(case: &Case<H>) {
+    let dead = case.mutex("lock", case.short()).await;
+    dead.granted().await;
+    case.pass(dead.lives().ttl * 2).await;
+    let within = Duration::from_millis(200);
+    let claim = Interest::Claim(&dead.claim.key);
+    match dead.client.store.wait(claim, Default::default(), within).await {
+        Ok(wake) => assert!(!matches!(wake, Wake::Granted { .. }), "{wake:?}"),
+        Err(error) => assert_eq!(error.kind(), crate::ErrorKind::SessionLost),
+    }
 }
 
 /// An attempt that does not wait finds the lock of a dead holder free.

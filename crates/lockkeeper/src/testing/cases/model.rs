@@ -57,9 +57,11 @@ struct Model<'a, H> {
 
 impl<'a, H: Harness> Model<'a, H> {
     async fn new(case: &'a Case<H>, seed: u64, capacity: u32, weights: &'static [u32]) -> Self {
+        // Where nobody is to die, a slow machine must not kill anybody either.
+        let wait_ttl = if H::TIME == Time::Virtual { Lives::long().wait_ttl } else { Lives::long().ttl };
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
-            clients.push(case.client(Lives::long()).await);
+            clients.push(case.client(Lives { wait_ttl, ..Lives::long() }).await);
         }
         let name = case.name(&format!("seed-{seed}"));
         let observer = case.client(Lives::long()).await.permits(&name, 1, capacity);

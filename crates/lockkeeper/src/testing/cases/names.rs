@@ -108,7 +108,7 @@ pub async fn they_are_listed_as_given<H: Harness>(case: &Case<H>) {
     }
     names.sort();
     let admin = client.store.admin().unwrap();
-    let mut listed = admin.names(&case.harness().prefix(), usize::MAX).await.unwrap();
+    let mut listed = admin.names(case.prefix(), usize::MAX).await.unwrap();
     listed.retain(|name| names.contains(name));
     assert_eq!(listed, names);
 }

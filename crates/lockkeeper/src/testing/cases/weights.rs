@@ -1,6 +1,7 @@
 //! Readers, writers and permits: who fits beside whom, and who has to wait although it would fit.
 
-use crate::store::{MAX, Verdict};
+use crate::ErrorKind;
+use crate::store::{LiveState, MAX, Renewal, Verdict};
 use crate::testing::{Case, Contender, Harness};
 
 /// Readers hold together.
@@ -113,8 +114,20 @@ pub async fn a_lone_reader_can_be_replaced<H: Harness>(case: &Case<H>) {
     assert_eq!(writer.granted().await, new, "sent again");
     writer.sees(&[&writer], 1).await;
     assert_eq!(writer.line().await.entries[0].weight, MAX);
-    assert!(reader.is_lost().await);
+    let live = [reader.live(LiveState::Granted), writer.live(LiveState::Granted)];
+    let answers = reader.client.renew(&live).await.unwrap().claims;
+    assert_eq!(answers, [Renewal::Lost(None), Renewal::Held { token: new }]);
     case.reader("lock").await.trying().busy().await;
+}
+
+/// A claim of another capacity does not get in by replacing one.
+pub async fn a_replacement_has_the_same_capacity<H: Harness>(case: &Case<H>) {
+    let [permit] = permits(case, [1]).await;
+    let mut other = permit.anew().replacing(&permit);
+    other.claim.capacity = 5;
+    permit.granted().await;
+    other.refused(ErrorKind::Mismatch).await;
+    permit.sees(&[&permit], 1).await;
 }
 
 /// Beside another reader nothing is replaced: the reader keeps what it has, and nothing is left of the attempt.

@@ -112,7 +112,7 @@ fn clients_ahead(db: &Connection, name: &[u8], ord: i64) -> rusqlite::Result<Vec
 
 /// The claims of a session that were granted and have not heard of it.
 pub(in crate::backend::file) fn pushed(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<(ClaimId, u64)>> {
-    let mut query = db.prepare_cached("SELECT id, ord FROM lk_claim WHERE session = ?1 AND state = 1")?;
+    let mut query = db.prepare_cached("SELECT id, ord FROM lk_claim WHERE session = ?1 AND state = 1 AND state < 2")?;
     let read = |row: &rusqlite::Row<'_>| Ok((ClaimId::from_bytes(row.get(0)?), row.get::<_, i64>(1)?.unsigned_abs()));
     query.query_map([session.as_str()], read)?.collect()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::place::{Place, State, places};
+use super::place::{Place, places};
 use super::{Micros, Turn, span};
 use crate::backend::file::fault::Outcome;
 use crate::backend::file::liveness::ClientId;
@@ -31,26 +31,31 @@ impl Turn<'_> {
     pub(in crate::backend::file) fn renew(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Renewal>> {
         let ttl = self.revive(session)?;
         let renewals = if live.len() <= FEW {
-            live.iter().map(|l| self.renew_one(l, None)).collect::<Outcome<_>>()?
+            self.renew_few(session, live)?
         } else {
-            let mut known = self.claims_of(session)?;
-            live.iter().map(|l| self.renew_one(l, Some(&mut known))).collect::<Outcome<_>>()?
+            let claims = self.claims_of(session)?;
+            live.iter().map(|l| self.renew_one(l, claims.get(&l.key.id))).collect::<Outcome<_>>()?
         };
         self.drop_leftovers(session, live, ttl)?;
         Ok(renewals)
     }
 
-    fn renew_one(&mut self, live: &Live, known: Option<&mut HashMap<ClaimId, Place>>) -> Outcome<Renewal> {
-        let place = match known {
-            Some(known) => known.remove(&live.key.id),
-            None => self.find(&live.key.name, live.key.id)?,
-        };
+    fn renew_few(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Renewal>> {
+        let mut renewals = Vec::with_capacity(live.len());
+        for l in live {
+            let place = self.find(&l.key.name, l.key.id)?.filter(|place| place.session == *session);
+            renewals.push(self.renew_one(l, place.as_ref())?);
+        }
+        Ok(renewals)
+    }
+
+    fn renew_one(&mut self, live: &Live, place: Option<&Place>) -> Outcome<Renewal> {
         Ok(match place {
             None if live.state == LiveState::InFlight => Renewal::Unknown,
             None => Renewal::Lost(None),
-            Some(Place { broken: Some(broken), .. }) => Renewal::Lost(Some(broken)),
+            Some(Place { broken: Some(broken), .. }) => Renewal::Lost(Some(broken.clone())),
             Some(place) if place.granted() => {
-                self.hold(&place)?;
+                self.hold(place)?;
                 Renewal::Held { token: place.token() }
             }
             Some(_) => Renewal::Queued,
@@ -75,11 +80,13 @@ impl Turn<'_> {
             params![session.as_str(), self.now],
             |row| Ok((row.get::<_, Micros>(0)?, row.get::<_, Micros>(1)?)),
         )?;
-        let Some((ttl, wait_until)) = found else { return Err(session_lost().into()) };
+        let Some((ttl, wait_until)) = found else {
+            self.memory.leftovers.forget(session);
+            return Err(session_lost().into());
+        };
         if wait_until <= self.now {
-            let mut over = self.claims_of(session)?;
-            over.retain(|_, place| place.state != State::Held);
-            self.remove_all(over.into_values())?;
+            let over = self.all(places!("WHERE c.session = ?1 AND c.state < 2"), [session.as_str()], Place::read)?;
+            self.remove_all(over.into_iter())?;
         }
         self.change(
             "UPDATE lk_session SET hold_until_us = ?2 + ttl_us, wait_until_us = ?2 + wait_ttl_us WHERE id = ?1",

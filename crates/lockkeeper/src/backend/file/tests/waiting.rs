@@ -158,6 +158,22 @@ async fn a_detached_session_outlives_its_client() {
 }
 
 #[tokio::test]
+async fn a_waiter_that_cannot_watch_its_bell_is_woken_all_the_same() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    let (held, waiting) = (a.mutex("n"), b.mutex("n"));
+    a.granted(&held).await;
+    b.queued(&waiting).await;
+    fs::remove_dir_all(machine.0.path().join("locks.db.bells")).unwrap();
+    let release = async {
+        tokio::time::sleep(ms(20)).await;
+        a.withdraw(&held).await;
+    };
+    let (wake, ()) = tokio::join!(b.wait(&waiting, Duration::from_secs(2)), release);
+    assert!(matches!(wake, Wake::Granted { .. }), "{wake:?}");
+}
+
+#[tokio::test]
 async fn dropped_waits_leave_no_watch() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
@@ -167,6 +183,6 @@ async fn dropped_waits_leave_no_watch() {
     for _ in 0..3 {
         assert_eq!(b.wait(&waiting, ms(1)).await, Wake::Elapsed);
     }
-    let left = b.store.0.reader.look(|_, waiters| Ok(waiters.left())).await.unwrap();
+    let left = b.store.0.reader.ask(|waiters| Ok(waiters.left())).await.unwrap();
     assert_eq!(left, (0, 0));
 }

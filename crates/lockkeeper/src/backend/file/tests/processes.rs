@@ -1,0 +1,122 @@
+//! Several processes: the test binary starts itself, and the copy runs [`child`] in the role that it is given.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::many::acquire;
+use super::*;
+
+const ROLE: &str = "LOCKKEEPER_TEST_ROLE";
+const PATH: &str = "LOCKKEEPER_TEST_PATH";
+const ROUNDS: u64 = 30;
+
+/// A process with a role, killed when the test is over.
+struct Process(Child);
+
+impl Process {
+    fn start(role: &str, path: &Path) -> Self {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "backend::file::tests::processes::child", "--nocapture"])
+            .env(ROLE, role)
+            .env(PATH, path)
+            .stdout(Stdio::piped())
+            .spawn();
+        Self(child.unwrap())
+    }
+
+    /// Until it says that it has got so far.
+    fn wait_for(&mut self, word: &str) {
+        let out = BufReader::new(self.0.stdout.take().unwrap());
+        assert!(out.lines().any(|line| line.unwrap().contains(word)), "it ended without saying {word:?}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Not a test: what the other process does.
+#[tokio::test]
+async fn child() {
+    let (Ok(role), Some(path)) = (std::env::var(ROLE), std::env::var_os(PATH)) else { return };
+    let path = PathBuf::from(path);
+    let store = FileStore::new(&path).open().await.unwrap();
+    match role.as_str() {
+        "count" => count(&Client::on(store, SessionSpec::new(TTL, Duration::ZERO)).await, &path).await,
+        ttl => {
+            let spec = SessionSpec::new(ms(ttl.parse().unwrap()), Duration::ZERO);
+            let client = Client::on(store, spec).await;
+            client.granted(&client.mutex("n")).await;
+            println!("\nholding");
+            tokio::time::sleep(TTL).await;
+        }
+    }
+}
+
+/// Raises a number in a file that nothing but the lock protects.
+async fn count(client: &Client, path: &Path) {
+    let number = path.with_extension("number");
+    for _ in 0..ROUNDS {
+        let claim = client.mutex("n");
+        acquire(client, &claim).await;
+        let old: u64 = fs::read_to_string(&number).unwrap_or_default().parse().unwrap_or(0);
+        tokio::task::yield_now().await;
+        fs::write(&number, (old + 1).to_string()).unwrap();
+        client.withdraw(&claim).await;
+    }
+}
+
+#[tokio::test]
+async fn a_killed_process_frees_its_locks_and_wakes_the_next_at_once() {
+    let machine = Machine::new();
+    let mut holder = Process::start("30000", &machine.path());
+    holder.wait_for("holding");
+    let client = machine.client().await;
+    let waiting = client.mutex("n");
+    client.queued(&waiting).await;
+    let kill = async {
+        tokio::time::sleep(ms(20)).await;
+        holder.signal(Signal::KILL);
+        clock()
+    };
+    let (wake, killed) = tokio::join!(client.wait(&waiting, TTL), kill);
+    assert_eq!(wake, Wake::Changed);
+    client.granted(&waiting).await;
+    assert!(since(killed) < Duration::from_secs(1), "{:?}", since(killed));
+}
+
+#[tokio::test]
+async fn a_stopped_process_keeps_its_lock_for_its_ttl_and_no_longer() {
+    let machine = Machine::new();
+    let mut holder = Process::start("1000", &machine.path());
+    holder.wait_for("holding");
+    holder.signal(Signal::STOP);
+    let (client, start) = (machine.client().await, clock());
+    let waiting = client.mutex("n");
+    let (_, _, look_again) = client.queued(&waiting).await;
+    assert!(look_again > ms(300), "{look_again:?}");
+    assert_eq!(client.wait(&waiting, look_again).await, Wake::Elapsed);
+    client.granted(&waiting).await;
+    assert!(since(start) < ms(1500), "{:?}", since(start));
+}
+
+#[tokio::test]
+async fn four_processes_lose_no_update() {
+    let machine = Machine::new();
+    let mut processes: Vec<_> = (0..4).map(|_| Process::start("count", &machine.path())).collect();
+    for process in &mut processes {
+        assert!(process.0.wait().unwrap().success());
+    }
+    let number = fs::read_to_string(machine.path().with_extension("number")).unwrap();
+    assert_eq!(number, (4 * ROUNDS).to_string());
+}

@@ -1,0 +1,135 @@
+//! What inotify watches, and for whom. A file is watched once, for as long as somebody waits for news of it.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+
+use super::bell::Bell;
+use super::liveness::{ClientId, Clients};
+
+/// A number for one who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ticket(u64);
+
+impl Ticket {
+    pub(super) fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What there can be news of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Subject {
+    /// A bell was rung.
+    Bell(Bell),
+    /// A client's file was closed.
+    Client(ClientId),
+}
+
+/// What inotify had to tell.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    pub(super) of: HashSet<Subject>,
+    /// These cannot be watched any more, or something about them was lost.
+    pub(super) unseen: HashSet<Subject>,
+}
+
+/// All watches.
+#[derive(Debug)]
+pub(super) struct Watches {
+    /// Made when it is first needed: a user has 128 of them by default, and most clients never wait.
+    inotify: Option<OwnedFd>,
+    bells: PathBuf,
+    clients: Clients,
+    watches: HashMap<Subject, Watch>,
+    subjects: HashMap<i32, Subject>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    descriptor: i32,
+    tickets: HashSet<Ticket>,
+}
+
+impl Watches {
+    pub(super) fn new(bells: PathBuf, clients: Clients) -> Self {
+        Self { inotify: None, bells, clients, watches: HashMap::new(), subjects: HashMap::new() }
+    }
+
+    /// Readable when there is news.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inotify.as_ref().map(AsFd::as_fd)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// Begins to watch for somebody.
+    pub(super) fn add(&mut self, ticket: Ticket, subject: &Subject) -> io::Result<()> {
+        if !self.watches.contains_key(subject) {
+            let descriptor = self.begin(subject)?;
+            self.subjects.insert(descriptor, subject.clone());
+            self.watches.insert(subject.clone(), Watch { descriptor, tickets: HashSet::new() });
+        }
+        if let Some(watch) = self.watches.get_mut(subject) {
+            watch.tickets.insert(ticket);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, subject: &Subject) -> io::Result<i32> {
+        let inotify = match self.inotify.take() {
+            Some(inotify) => inotify,
+            None => inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+        };
+        let inotify = self.inotify.insert(inotify);
+        let (path, news) = match subject {
+            Subject::Bell(bell) => (bell.hang(&self.bells)?, WatchFlags::MODIFY),
+            Subject::Client(client) => (self.clients.path(client), WatchFlags::CLOSE_WRITE),
+        };
+        Ok(inotify::add_watch(inotify, &path, news)?)
+    }
+
+    /// Ends it, when nobody else waits for the same.
+    pub(super) fn remove(&mut self, ticket: Ticket, subject: &Subject) {
+        let Some(watch) = self.watches.get_mut(subject) else { return };
+        watch.tickets.remove(&ticket);
+        if watch.tickets.is_empty() {
+            // It fails if the file is gone, and the watch with it.
+            let _ = self.inotify.as_ref().map(|inotify| inotify::remove_watch(inotify, watch.descriptor));
+            self.subjects.remove(&watch.descriptor);
+            self.watches.remove(subject);
+        }
+    }
+
+    /// Who waits for news of it.
+    pub(super) fn tickets(&self, subject: &Subject) -> Vec<Ticket> {
+        self.watches.get(subject).into_iter().flat_map(|watch| &watch.tickets).copied().collect()
+    }
+
+    /// What has happened since the last time.
+    pub(super) fn news(&self) -> News {
+        let mut news = News::default();
+        let Some(inotify) = &self.inotify else { return news };
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(inotify, &mut buffer);
+        while let Ok(event) = events.next() {
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                news.unseen.extend(self.subjects.values().cloned());
+            } else if let Some(subject) = self.subjects.get(&event.wd()) {
+                let ended = event.events().intersects(ReadFlags::IGNORED | ReadFlags::UNMOUNT);
+                let list = if ended { &mut news.unseen } else { &mut news.of };
+                list.insert(subject.clone());
+            }
+        }
+        news
+    }
+}

@@ -1,0 +1,78 @@
+//! Clients, each as if in a process of its own.
+
+use std::sync::{Arc, Mutex};
+
+use super::{Contender, Lives};
+use crate::store::{Claim, ClaimId, ClaimKey, Live, MAX, Meta, Renewed, SessionId, SessionSpec, Store};
+use crate::time::{Clock, Instant};
+use crate::{LockName, Result};
+
+/// One client with a session.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its connection.
+    pub store: Arc<dyn Store>,
+    /// Its session.
+    pub session: SessionId,
+    pub(super) clock: Clock,
+    pub(super) lives: Lives,
+    /// When those requests were sent that the store has acknowledged as a renewal of the session.
+    pub(super) proofs: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Client {
+    pub(super) async fn open(store: Arc<dyn Store>, clock: Clock, lives: Lives) -> Self {
+        let sent = clock.now();
+        let Lives { ttl, wait_ttl, lock_delay } = lives;
+        let spec = SessionSpec { ttl, wait_ttl, lock_delay, detached: false };
+        let session = store.open(&spec).await.expect("a session").id;
+        Self { store, session, clock, lives, proofs: Arc::new(Mutex::new(vec![sent])) }
+    }
+
+    /// Another session on the same connection.
+    pub async fn another_session(&self) -> Self {
+        Self::open(Arc::clone(&self.store), self.clock.clone(), self.lives).await
+    }
+
+    /// A mutex, or a writer.
+    pub fn mutex(&self, name: &LockName) -> Contender {
+        self.contender(name, MAX, MAX)
+    }
+
+    /// A reader.
+    pub fn reader(&self, name: &LockName) -> Contender {
+        self.contender(name, 1, MAX)
+    }
+
+    /// So many permits of so many.
+    pub fn permits(&self, name: &LockName, weight: u32, of: u32) -> Contender {
+        self.contender(name, weight, of)
+    }
+
+    /// Renews the session with these claims.
+    pub async fn renew(&self, live: &[Live]) -> Result<Renewed> {
+        let sent = self.clock.now();
+        let renewed = self.store.renew(&self.session, live).await?;
+        self.proofs.lock().unwrap().push(sent);
+        Ok(renewed)
+    }
+
+    fn contender(&self, name: &LockName, weight: u32, capacity: u32) -> Contender {
+        let key = ClaimKey { name: name.clone(), session: self.session.clone(), id: ClaimId::random() };
+        let Lives { ttl, wait_ttl, lock_delay } = self.lives;
+        let claim = Claim {
+            key,
+            ttl,
+            wait_ttl,
+            lock_delay,
+            weight,
+            capacity,
+            queue: true,
+            resend: false,
+            replaces: None,
+            max_waiters: 1000,
+            meta: Meta::default(),
+        };
+        Contender::new(self.clone(), claim)
+    }
+}

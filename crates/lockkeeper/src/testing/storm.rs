@@ -1,0 +1,175 @@
+//! A bad network around any store: several clients that follow the rules never hold the lock together, and in the end
+//! nothing is left.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{Case, Client, Contender, Harness, Lives, Seeded};
+use crate::layer::{Chaos, Faults};
+use crate::store::{Renewal, Store, Verdict};
+use crate::time::{Clock, Instant, believed};
+use crate::{Effect, ErrorKind};
+
+const CLIENTS: u64 = 4;
+const ROUNDS: usize = 12;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Some clients take one mutex in turn while these faults happen, each as often as it can, by these rules:
+/// - A claim whose outcome is unknown is sent again with its id; `Gone` means a new id.
+/// - A holder believes for as long as its last acknowledged request proves, counted from before it was sent.
+/// - An id whose life may be over is never used again.
+/// - What was ever in doubt is withdrawn with a tombstone, and withdrawn again until there is an answer.
+///
+/// Panics when two hold it at once, when a token goes back, or when anything is left in line at the end. It is for
+/// stores whose claims expire one by one.
+pub async fn storm<H: Harness>(case: &Case<H>, seed: u64, faults: &Faults) {
+    eprintln!("storm {seed}");
+    let log = Arc::new(Log { clock: case.clock().clone(), last: Mutex::default() });
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut networks = Vec::new();
+    for i in 0..CLIENTS {
+        let clock = case.clock().clone();
+        let chaos = Arc::new(Chaos::new(case.harness().client().await, clock.clone()).seed(seed * CLIENTS + i));
+        networks.push(Arc::clone(&chaos));
+        let lives = case.short();
+        let client = Client::open(Arc::clone(&chaos) as Arc<dyn Store>, clock, lives).await;
+        chaos.set(faults.clone());
+        let one = client.mutex(&case.name("lock"));
+        let seed = Seeded::new(seed * CLIENTS + i + 1_000_000);
+        tasks.spawn(take_turns(one, Arc::clone(&log), seed));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    }
+    for chaos in networks {
+        chaos.quiet();
+        chaos.settled().await;
+    }
+    let [after] = case.mutexes("lock").await;
+    after.sees(&[], 0).await;
+    after.trying().granted().await;
+}
+
+/// Who held the lock last, and until when it may have believed so.
+struct Log {
+    clock: Clock,
+    last: Mutex<(u64, Option<Instant>)>,
+}
+
+impl Log {
+    /// Called while the holder believes.
+    fn enter(&self, token: u64, until: Instant) {
+        let mut last = self.last.lock().unwrap();
+        let (before, held_until) = *last;
+        assert!(held_until.is_none_or(|end| end <= self.clock.now()), "{token} holds while {before} still believes");
+        assert!(token > before, "token {token} after {before}");
+        *last = (token, Some(until));
+    }
+
+    fn renew(&self, token: u64, until: Instant) {
+        let mut last = self.last.lock().unwrap();
+        assert_eq!(last.0, token, "somebody else has the lock while {token} believes");
+        last.1 = Some(until);
+    }
+
+    fn leave(&self, token: u64) {
+        let mut last = self.last.lock().unwrap();
+        if last.0 == token {
+            last.1 = None;
+        }
+    }
+}
+
+async fn take_turns(template: Contender, log: Arc<Log>, mut seed: Seeded) {
+    for _ in 0..ROUNDS {
+        let (claim, token, doubtful) = acquire(&template, &log.clock).await;
+        if log.clock.now() < deadline(&claim) {
+            log.enter(token, deadline(&claim));
+            hold(&claim, token, &log, &mut seed).await;
+            log.leave(token);
+        }
+        give_up(&claim, doubtful, &log.clock).await;
+    }
+}
+
+/// Works for a while, and renews once if there is still time for it.
+async fn hold(claim: &Contender, token: u64, log: &Log, seed: &mut Seeded) {
+    for _ in 0..2 {
+        let left = deadline(claim).saturating_since(log.clock.now());
+        let work = Duration::from_millis(seed.below(400)).min(left);
+        log.clock.sleep(work).await;
+        let believing = log.clock.now() < deadline(claim);
+        if !believing {
+            return;
+        }
+        let before = deadline(claim);
+        if let Ok(Renewal::Held { token: same }) = claim.renew().await {
+            assert_eq!(same, token);
+            if log.clock.now() < before {
+                log.renew(token, deadline(claim));
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+fn deadline(claim: &Contender) -> Instant {
+    claim.proven_alive() + believed(claim.lives().ttl)
+}
+
+/// Claims until it is granted. Also returns whether an answer was ever missing.
+async fn acquire(template: &Contender, clock: &Clock) -> (Contender, u64, bool) {
+    let mut claim = template.anew();
+    let mut life = Life::begin(clock, &claim.lives());
+    loop {
+        let sent = clock.now();
+        let answer = if life.sent_before { claim.send_again().await } else { claim.send().await };
+        life.sent_before = true;
+        match answer {
+            _ if clock.now() >= life.ends => {
+                give_up(&claim, true, clock).await;
+                (claim, life) = (template.anew(), Life::begin(clock, &template.lives()));
+            }
+            Ok(Verdict::Granted { token, .. }) => return (claim, token, life.doubtful),
+            Ok(Verdict::Queued { seen, look_again, .. }) => {
+                life.ends = life.ends.max(sent + believed(claim.lives().wait_ttl));
+                let within = look_again.min(claim.lives().wait_ttl / 4);
+                let heard = claim.client.store.wait(crate::store::Interest::Claim(&claim.claim.key), seen, within);
+                if heard.await.is_err() {
+                    clock.sleep(PAUSE).await;
+                }
+            }
+            Ok(Verdict::Gone) => (claim, life) = (template.anew(), Life::begin(clock, &template.lives())),
+            Ok(Verdict::Busy { .. }) => panic!("who queues is not turned away"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+                life.doubtful |= error.effect() == Effect::Unknown;
+                // What was certainly not sent cannot be sent again.
+                life.sent_before = life.doubtful || claim.was_answered();
+                clock.sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// What is known of an id.
+struct Life {
+    sent_before: bool,
+    doubtful: bool,
+    ends: Instant,
+}
+
+impl Life {
+    /// Its first request counts as acknowledged.
+    fn begin(clock: &Clock, lives: &Lives) -> Self {
+        Self { sent_before: false, doubtful: false, ends: clock.now() + believed(lives.wait_ttl) }
+    }
+}
+
+async fn give_up(claim: &Contender, doubtful: bool, clock: &Clock) {
+    let tombstone = doubtful.then_some(crate::store::TOMBSTONE_MIN);
+    while claim.client.store.withdraw(&claim.claim.key, tombstone).await.is_err() {
+        clock.sleep(PAUSE).await;
+    }
+}

@@ -1,1 +1,0 @@
-//! Stores with one flaw each.

@@ -1,0 +1,184 @@
+//! Who is let in, with which token, and who is put out.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Flaw, Seen};
+use crate::store::{Amend, Amended, Claim, ClaimKey, IdHash, Store, Verdict, Withdrawal};
+use crate::time::Clock;
+use crate::{LockName, Result};
+
+/// A release deletes the lock, whoever holds it.
+#[derive(Debug, Default)]
+pub struct ReleaseWithoutOwnerCheck(Seen);
+
+#[async_trait]
+impl Flaw for ReleaseWithoutOwnerCheck {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        self.0.remember(claim);
+        right.claim(claim).await
+    }
+
+    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let line = right.line(&key.name).await?;
+        let holder = line.entries.iter().find(|e| e.granted).and_then(|e| self.0.get(e.id));
+        right.withdraw(holder.as_ref().map_or(key, |claim| &claim.key), tombstone).await
+    }
+}
+
+/// Tokens are the time in seconds: two holders within one second have the same.
+#[derive(Debug, Default)]
+pub struct TokenFromAClock;
+
+#[async_trait]
+impl Flaw for TokenFromAClock {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        Ok(match right.claim(claim).await? {
+            Verdict::Granted { place, .. } => {
+                let token = 1 + Clock::boot().now().as_nanos() / 1_000_000_000;
+                Verdict::Granted { token, place }
+            }
+            other => other,
+        })
+    }
+}
+
+/// A claim is granted when it fits beside the holders, whoever waits before it.
+#[derive(Debug, Default)]
+pub struct AnyThatFits;
+
+#[async_trait]
+impl Flaw for AnyThatFits {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let verdict = right.claim(claim).await?;
+        let line = right.line(&claim.key.name).await?;
+        let held: u64 = line.entries.iter().filter(|e| e.granted).map(|e| u64::from(e.weight)).sum();
+        let fits = held + u64::from(claim.weight) <= u64::from(claim.capacity);
+        Ok(match verdict {
+            Verdict::Queued { .. } | Verdict::Busy { .. } if fits => granted_anyhow(line.last_token),
+            right => right,
+        })
+    }
+}
+
+/// A claim is granted when its own weight fits the capacity.
+#[derive(Debug, Default)]
+pub struct OwnWeightOnly;
+
+#[async_trait]
+impl Flaw for OwnWeightOnly {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let verdict = right.claim(claim).await?;
+        Ok(match verdict {
+            Verdict::Queued { .. } | Verdict::Busy { .. } if claim.weight <= claim.capacity => {
+                granted_anyhow(right.line(&claim.key.name).await?.last_token)
+            }
+            right => right,
+        })
+    }
+}
+
+fn granted_anyhow(last_token: Option<u64>) -> Verdict {
+    Verdict::Granted { token: last_token.unwrap_or(0) + 1, place: None }
+}
+
+/// Who is turned away stands in line all the same.
+#[derive(Debug, Default)]
+pub struct TryThatStays;
+
+#[async_trait]
+impl Flaw for TryThatStays {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let verdict = right.claim(&Claim { queue: true, ..claim.clone() }).await?;
+        Ok(match verdict {
+            Verdict::Queued { seen, .. } if !claim.queue => Verdict::Busy { holder: None, retry_after: None, seen },
+            right => right,
+        })
+    }
+}
+
+/// A holder that asks again while others wait is told to wait.
+#[derive(Debug, Default)]
+pub struct UnstickyGrant(Seen);
+
+#[async_trait]
+impl Flaw for UnstickyGrant {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let first = self.0.remember(claim);
+        let verdict = right.claim(claim).await?;
+        let line = right.line(&claim.key.name).await?;
+        Ok(match verdict {
+            Verdict::Granted { .. } if !first && line.entries.len() > 1 => {
+                Verdict::Queued { ahead: 0, seen: line.revision, look_again: Duration::from_secs(1) }
+            }
+            right => right,
+        })
+    }
+}
+
+/// The capacity that a name was first used with is taken for everybody's, whatever they say.
+#[derive(Debug, Default)]
+pub struct FirstCapacityForAll(Mutex<HashMap<LockName, u32>>);
+
+#[async_trait]
+impl Flaw for FirstCapacityForAll {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let first = *self.0.lock().unwrap().entry(claim.key.name.clone()).or_insert(claim.capacity);
+        right.claim(&Claim { capacity: first, ..claim.clone() }).await
+    }
+}
+
+/// Names are compared as a database compares text: without regard to case.
+#[derive(Debug, Default)]
+pub struct FoldedNames;
+
+#[async_trait]
+impl Flaw for FoldedNames {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let mut claim = claim.clone();
+        claim.key.name = LockName::new(&claim.key.name.as_str().to_lowercase())?;
+        right.claim(&claim).await
+    }
+}
+
+/// To become a writer, a reader leaves and comes back.
+#[derive(Debug, Default)]
+pub struct UpgradeInTwoSteps(Mutex<HashMap<IdHash, ClaimKey>>);
+
+#[async_trait]
+impl Flaw for UpgradeInTwoSteps {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        self.0.lock().unwrap().insert(claim.key.id.hash(), claim.key.clone());
+        if let Some(old) = claim.replaces {
+            let old = self.0.lock().unwrap().get(&old.hash()).cloned();
+            right.withdraw(&old.unwrap_or_else(|| claim.key.clone()), None).await?;
+        }
+        right.claim(&Claim { replaces: None, ..claim.clone() }).await
+    }
+}
+
+/// To become a reader, a writer leaves and comes back.
+#[derive(Debug, Default)]
+pub struct DowngradeByLeaving(Seen);
+
+#[async_trait]
+impl Flaw for DowngradeByLeaving {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        self.0.remember(claim);
+        right.claim(claim).await
+    }
+
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        match (change, self.0.get(key.id.hash())) {
+            (Amend::Shared, Some(claim)) => {
+                right.withdraw(key, None).await?;
+                right.claim(&Claim { weight: 1, ..claim }).await?;
+                Ok(Amended::Done)
+            }
+            _ => right.amend(key, change).await,
+        }
+    }
+}

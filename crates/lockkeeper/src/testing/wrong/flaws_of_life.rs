@@ -1,0 +1,160 @@
+//! Who lives, for how long, and who comes back.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Flaw, Seen, entry_of};
+use crate::Result;
+use crate::store::{
+    Claim, ClaimKey, IdHash, Live, Opened, Renewal, Renewed, SessionId, SessionSpec, Store, Verdict, Withdrawal,
+};
+
+/// A withdrawn id is forgotten at once: a late copy of its claim is a new claim.
+#[derive(Debug, Default)]
+pub struct NoTombstone;
+
+#[async_trait]
+impl Flaw for NoTombstone {
+    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, _tombstone: Option<Duration>) -> Result<Withdrawal> {
+        right.withdraw(key, None).await
+    }
+}
+
+/// A re-send that finds nothing is `Gone`, but the copy that comes after it is a new claim.
+#[derive(Debug, Default)]
+pub struct ForgetfulResend;
+
+#[async_trait]
+impl Flaw for ForgetfulResend {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        if claim.resend && entry_of(right, &claim.key).await?.is_none() {
+            return Ok(Verdict::Gone);
+        }
+        right.claim(claim).await
+    }
+}
+
+/// A holder that asks again is told that it holds, but its life goes on from before.
+#[derive(Debug, Default)]
+pub struct ResendWithoutNewLife;
+
+#[async_trait]
+impl Flaw for ResendWithoutNewLife {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        match entry_of(right, &claim.key).await? {
+            Some(holder) if holder.granted => {
+                Ok(Verdict::Granted { token: holder.token.unwrap_or_default(), place: None })
+            }
+            _ => right.claim(claim).await,
+        }
+    }
+}
+
+/// A renewal that finds nothing puts the claim back.
+#[derive(Debug, Default)]
+pub struct RenewalThatCreates(Seen);
+
+#[async_trait]
+impl Flaw for RenewalThatCreates {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        self.0.remember(claim);
+        right.claim(claim).await
+    }
+
+    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        for live in live {
+            if let Some(claim) = self.0.get(live.key.id.hash()) {
+                right.claim(&claim).await?;
+            }
+        }
+        right.renew(session, live).await
+    }
+}
+
+/// A healthy session is taken for proof of all that was ever granted in it.
+#[derive(Debug, Default)]
+pub struct RenewalOfTheSession(Mutex<HashMap<IdHash, u64>>);
+
+#[async_trait]
+impl Flaw for RenewalOfTheSession {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let verdict = right.claim(claim).await?;
+        if let Verdict::Granted { token, .. } = &verdict {
+            self.0.lock().unwrap().insert(claim.key.id.hash(), *token);
+        }
+        Ok(verdict)
+    }
+
+    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let mut renewed = right.renew(session, live).await?;
+        let granted = self.0.lock().unwrap();
+        for (live, answer) in live.iter().zip(&mut renewed.claims) {
+            if let Some(token) = granted.get(&live.key.id.hash()) {
+                *answer = Renewal::Held { token: *token };
+            }
+        }
+        Ok(renewed)
+    }
+}
+
+/// A renewal says `Held` to whoever is in line.
+#[derive(Debug, Default)]
+pub struct WaiterTakenForAHolder;
+
+#[async_trait]
+impl Flaw for WaiterTakenForAHolder {
+    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let mut renewed = right.renew(session, live).await?;
+        for answer in renewed.claims.iter_mut().filter(|answer| **answer == Renewal::Queued) {
+            *answer = Renewal::Held { token: 1 };
+        }
+        Ok(renewed)
+    }
+}
+
+/// What was not released is given away at the end of the ttl.
+#[derive(Debug, Default)]
+pub struct NoLockDelay;
+
+#[async_trait]
+impl Flaw for NoLockDelay {
+    async fn open(&self, right: &dyn Store, session: &SessionSpec) -> Result<Opened> {
+        right.open(&SessionSpec { lock_delay: Duration::ZERO, ..session.clone() }).await
+    }
+
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        right.claim(&Claim { lock_delay: Duration::ZERO, ..claim.clone() }).await
+    }
+}
+
+/// A waiter lives as long as a holder: a dead one at the head costs a whole ttl.
+#[derive(Debug, Default)]
+pub struct LongLivedWaiter;
+
+#[async_trait]
+impl Flaw for LongLivedWaiter {
+    async fn open(&self, right: &dyn Store, session: &SessionSpec) -> Result<Opened> {
+        right.open(&SessionSpec { wait_ttl: session.ttl, ..session.clone() }).await
+    }
+
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        right.claim(&Claim { wait_ttl: claim.ttl, ..claim.clone() }).await
+    }
+}
+
+/// Closing a session withdraws what its client lists, and forgets what the client has forgotten.
+#[derive(Debug, Default)]
+pub struct CloseByTheList;
+
+#[async_trait]
+impl Flaw for CloseByTheList {
+    async fn close(&self, right: &dyn Store, _session: &SessionId, live: &[Live]) -> Result<()> {
+        for live in live {
+            right.withdraw(&live.key, None).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Who is told, and what it gives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Flaw;
+use crate::Result;
+use crate::store::{ClaimKey, Interest, Live, LiveState, Revision, Store, Wake, Withdrawal};
+use crate::time::Clock;
+
+/// Only a release wakes anybody: who removes a dead holder takes what it can have and tells nobody.
+#[derive(Debug, Default)]
+pub struct SilentPurge {
+    releases: AtomicU64,
+}
+
+#[async_trait]
+impl Flaw for SilentPurge {
+    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        self.releases.fetch_add(1, Ordering::SeqCst);
+        right.withdraw(key, tombstone).await
+    }
+
+    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        let before = self.releases.load(Ordering::SeqCst);
+        let wake = right.wait(what, seen, within).await?;
+        if wake == Wake::Elapsed || self.releases.load(Ordering::SeqCst) != before {
+            return Ok(wake);
+        }
+        sleep_through(within).await
+    }
+}
+
+/// A wait hears only of what happens after it began: what fell between the claim and the wait is missed.
+#[derive(Debug, Default)]
+pub struct DeafUntilItWaits;
+
+#[async_trait]
+impl Flaw for DeafUntilItWaits {
+    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        match right.wait(what, seen, Duration::ZERO).await? {
+            Wake::Elapsed => right.wait(what, seen, within).await,
+            _ => sleep_through(within).await,
+        }
+    }
+}
+
+/// A grant that is pushed gives the grantee a holder's life, though it may have died while it waited.
+#[derive(Debug, Default)]
+pub struct PushThatGivesTime;
+
+#[async_trait]
+impl Flaw for PushThatGivesTime {
+    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        let wake = right.wait(what, seen, within).await?;
+        if let (Interest::Claim(key), Wake::Granted { .. }) = (what, &wake) {
+            let live = Live { key: key.clone(), state: LiveState::Granted };
+            right.renew(&key.session, &[live]).await?;
+        }
+        Ok(wake)
+    }
+}
+
+async fn sleep_through(within: Duration) -> Result<Wake> {
+    Clock::boot().sleep(within).await;
+    Ok(Wake::Elapsed)
+}

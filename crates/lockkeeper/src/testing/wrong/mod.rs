@@ -1,0 +1,189 @@
+//! Deliberately wrong stores: the test of the tests.
+//!
+//! Each is a right store with one [`Flaw`] in front of it, of a kind that real lock libraries have or had. For each
+//! there is a case of the suite that has to fail on it.
+
+mod flaws_of_claims;
+mod flaws_of_life;
+mod flaws_of_waking;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use self::flaws_of_claims::{
+    AnyThatFits, DowngradeByLeaving, FirstCapacityForAll, FoldedNames, OwnWeightOnly, ReleaseWithoutOwnerCheck,
+    TokenFromAClock, TryThatStays, UnstickyGrant, UpgradeInTwoSteps,
+};
+pub use self::flaws_of_life::{
+    CloseByTheList, ForgetfulResend, LongLivedWaiter, NoLockDelay, NoTombstone, RenewalOfTheSession,
+    RenewalThatCreates, ResendWithoutNewLife, WaiterTakenForAHolder,
+};
+pub use self::flaws_of_waking::{DeafUntilItWaits, PushThatGivesTime, SilentPurge};
+use super::{Case, Crash, Harness, Lives, Time, run};
+use crate::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, IdHash, Interest, Line, Live, Opened, Renewed,
+    Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+};
+use crate::time::Clock;
+use crate::{LockName, Result};
+
+/// What one wrong store does differently. All its clients share it. What it leaves out is done right.
+#[async_trait]
+#[allow(missing_docs, reason = "each is the method of this name of the store, in front of the right one")]
+pub trait Flaw: Default + fmt::Debug + Send + Sync + 'static {
+    fn capabilities(&self, right: &dyn Store) -> Capabilities {
+        right.capabilities()
+    }
+
+    async fn open(&self, right: &dyn Store, session: &SessionSpec) -> Result<Opened> {
+        right.open(session).await
+    }
+
+    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        right.renew(session, live).await
+    }
+
+    async fn close(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<()> {
+        right.close(session, live).await
+    }
+
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        right.claim(claim).await
+    }
+
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        right.amend(key, change).await
+    }
+
+    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        right.withdraw(key, tombstone).await
+    }
+
+    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        right.wait(what, seen, within).await
+    }
+}
+
+/// Runs a case on a store with this flaw, and returns what the case says against it; `None` when it finds nothing.
+pub fn complaint<H: Harness, F: Flaw>(name: &str, body: impl AsyncFn(&Case<Flawed<H, F>>)) -> Option<String> {
+    let panic = catch_unwind(AssertUnwindSafe(|| run(name, &[], body))).err()?;
+    let text = panic.downcast_ref::<String>().cloned();
+    Some(text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default())
+}
+
+/// A right store's harness with a flaw put in front of every client.
+#[derive(Debug)]
+pub struct Flawed<H, F> {
+    right: H,
+    flaw: Arc<F>,
+}
+
+impl<H: Harness, F: Flaw> Harness for Flawed<H, F> {
+    const TIME: Time = H::TIME;
+    const ON_CRASH: Crash = H::ON_CRASH;
+    const WAITERS_DIE_FIRST: bool = H::WAITERS_DIE_FIRST;
+
+    async fn start() -> Self {
+        Self { right: H::start().await, flaw: Arc::default() }
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        Arc::new(Wrong { right: self.right.client().await, flaw: Arc::clone(&self.flaw) })
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        self.right.crash(client).await;
+    }
+
+    fn clock(&self) -> Clock {
+        self.right.clock()
+    }
+
+    fn prefix(&self) -> String {
+        self.right.prefix()
+    }
+
+    fn short(&self) -> Lives {
+        self.right.short()
+    }
+}
+
+/// A right store with a flaw in front of it.
+#[derive(Debug)]
+struct Wrong<F> {
+    right: Arc<dyn Store>,
+    flaw: Arc<F>,
+}
+
+impl<F> fmt::Display for Wrong<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.right, f)
+    }
+}
+
+#[async_trait]
+impl<F: Flaw> Store for Wrong<F> {
+    fn capabilities(&self) -> Capabilities {
+        self.flaw.capabilities(&*self.right)
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.right.admin()
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        self.flaw.open(&*self.right, session).await
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        self.flaw.renew(&*self.right, session, live).await
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        self.flaw.close(&*self.right, session, live).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.flaw.claim(&*self.right, claim).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        self.flaw.amend(&*self.right, key, change).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        self.flaw.withdraw(&*self.right, key, tombstone).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        self.flaw.wait(&*self.right, interest, seen, within).await
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.right.line(name).await
+    }
+}
+
+/// The claims that went by, for flaws that have to know them.
+#[derive(Debug, Default)]
+struct Seen(Mutex<HashMap<IdHash, Claim>>);
+
+impl Seen {
+    fn remember(&self, claim: &Claim) -> bool {
+        self.0.lock().unwrap().insert(claim.key.id.hash(), claim.clone()).is_none()
+    }
+
+    fn get(&self, id: IdHash) -> Option<Claim> {
+        self.0.lock().unwrap().get(&id).cloned()
+    }
+}
+
+/// How a claim stands in the line, if it does.
+async fn entry_of(right: &dyn Store, key: &ClaimKey) -> Result<Option<Entry>> {
+    Ok(right.line(&key.name).await?.entries.into_iter().find(|e| e.id == key.id.hash()))
+}

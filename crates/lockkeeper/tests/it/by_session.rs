@@ -1,0 +1,99 @@
+//! A store whose claims live as long as their session, made of the memory store: so that the cases for such stores run
+//! on virtual time too.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockkeeper::store::{
+    Capabilities, Claim, ClaimKey, Expiry, Live, Opened, Renewed, SessionId, SessionSpec, Store, Verdict,
+};
+use lockkeeper::testing::wrong::Flaw;
+use lockkeeper::time::{Clock, Instant};
+use lockkeeper::{Error, ErrorKind, Result};
+
+/// Not a flaw, but another way to live.
+#[derive(Debug)]
+pub(crate) struct BySession {
+    clock: Clock,
+    sessions: Mutex<HashMap<SessionId, Session>>,
+}
+
+#[derive(Debug)]
+struct Session {
+    ttl: Duration,
+    expires: Instant,
+    claims: Vec<ClaimKey>,
+}
+
+impl Default for BySession {
+    fn default() -> Self {
+        Self { clock: Clock::tokio(), sessions: Mutex::default() }
+    }
+}
+
+impl BySession {
+    fn with<T>(&self, session: &SessionId, f: impl FnOnce(&mut Session) -> T) -> Result<T> {
+        let mut sessions = self.sessions.lock().unwrap();
+        match sessions.get_mut(session).filter(|session| session.expires > self.clock.now()) {
+            Some(session) => Ok(f(session)),
+            None => Err(Error::new(ErrorKind::SessionLost, "the session has ended")),
+        }
+    }
+}
+
+#[async_trait]
+impl Flaw for BySession {
+    fn capabilities(&self, right: &dyn Store) -> Capabilities {
+        let mut can = right.capabilities();
+        can.expiry = Expiry::Session { proof_lag: 0, resumable: false };
+        can
+    }
+
+    async fn open(&self, right: &dyn Store, spec: &SessionSpec) -> Result<Opened> {
+        let opened = right.open(spec).await?;
+        let session = Session { ttl: opened.ttl, expires: self.clock.now() + opened.ttl, claims: Vec::new() };
+        self.sessions.lock().unwrap().insert(opened.id.clone(), session);
+        Ok(opened)
+    }
+
+    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let now = self.clock.now();
+        let leftovers = self.with(session, |session| {
+            session.expires = now + session.ttl;
+            let listed = |key: &ClaimKey| live.iter().any(|live| live.key == *key);
+            let (kept, leftovers) = session.claims.drain(..).partition(listed);
+            session.claims = kept;
+            leftovers as Vec<ClaimKey>
+        })?;
+        for key in leftovers {
+            right.withdraw(&key, None).await?;
+        }
+        right.renew(session, live).await
+    }
+
+    async fn close(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<()> {
+        self.sessions.lock().unwrap().remove(session);
+        right.close(session, live).await
+    }
+
+    /// A claim that is there already is answered without a new life.
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        self.with(&claim.key.session, |session| session.claims.push(claim.key.clone()))?;
+        let line = right.line(&claim.key.name).await?;
+        let Some(ahead) = line.entries.iter().position(|entry| entry.id == claim.key.id.hash()) else {
+            return right.claim(claim).await;
+        };
+        let entry = &line.entries[ahead];
+        Ok(match entry.token {
+            _ if entry.broken.is_some() => Verdict::Gone,
+            Some(token) if entry.granted => Verdict::Granted { token, place: None },
+            _ => Verdict::Queued {
+                ahead: u32::try_from(ahead).unwrap(),
+                seen: line.revision,
+                look_again: Duration::from_millis(200),
+            },
+        })
+    }
+}

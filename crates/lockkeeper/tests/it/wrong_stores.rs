@@ -1,0 +1,77 @@
+//! The tests of the tests: each wrong store fails the case that is there to find it.
+
+use lockkeeper::testing::wrong::{self, Flaw, Flawed};
+use lockkeeper::testing::{MemoryHarness, cases, run};
+
+/// A store with no flaw, through the same wrapper.
+#[derive(Debug, Default)]
+struct NoFlaw;
+
+impl Flaw for NoFlaw {}
+
+macro_rules! caught {
+    ($($test:ident: $flaw:ident by $group:ident::$case:ident;)*) => {
+        $(#[test]
+        fn $test() {
+            let name = stringify!($group::$case);
+            run::<Flawed<MemoryHarness, NoFlaw>>(name, &[], async |case| cases::$group::$case(case).await);
+            let complaint = wrong::complaint::<MemoryHarness, wrong::$flaw>(
+                name,
+                async |case| cases::$group::$case(case).await,
+            );
+            assert!(complaint.is_some(), "{name} finds nothing wrong");
+        })*
+    };
+}
+
+caught! {
+    a_release_without_owner_check: ReleaseWithoutOwnerCheck by withdraw::only_the_id_that_is_named_is_removed;
+    a_token_from_a_clock: TokenFromAClock by token::they_rise_over_releases;
+    no_tombstone: NoTombstone by withdraw::a_late_copy_of_a_released_claim_is_gone;
+    no_tombstone_for_a_waiter: NoTombstone by withdraw::a_late_copy_of_a_waiting_claim_is_gone;
+    a_resend_that_leaves_no_tombstone: ForgetfulResend by claim::a_resend_that_finds_nothing_spends_the_id;
+    a_resend_without_a_new_life: ResendWithoutNewLife by life::a_resent_claim_starts_its_life_anew;
+    a_renewal_that_creates: RenewalThatCreates by renew::a_renewal_never_revives_what_was_withdrawn;
+    a_renewal_that_revives: RenewalThatCreates by renew::a_renewal_never_revives_what_expired;
+    a_renewal_of_the_session_only: RenewalOfTheSession by renew::a_healthy_session_proves_nothing;
+    a_waiter_taken_for_a_holder: WaiterTakenForAHolder by renew::a_waiter_is_told_that_it_waits;
+    any_claim_that_fits: AnyThatFits by weights::a_large_claim_holds_up_smaller_ones;
+    any_try_that_fits: AnyThatFits by weights::a_try_does_not_overtake;
+    a_starved_writer: AnyThatFits by weights::a_writer_is_not_starved;
+    a_claim_that_sees_only_itself: OwnWeightOnly by claim::a_held_lock_is_not_granted_again;
+    a_purge_that_wakes_nobody: SilentPurge by life::who_finds_a_dead_holder_wakes_the_others;
+    a_wake_up_lost_before_the_wait: DeafUntilItWaits by wait::a_grant_before_the_wait_is_not_missed;
+    a_push_that_gives_time: PushThatGivesTime by life::a_pushed_grant_gives_no_new_time;
+    a_try_that_stays_in_line: TryThatStays by claim::a_try_leaves_no_trace;
+    a_grant_that_is_taken_back: UnstickyGrant by claim::a_grant_is_sticky;
+    a_capacity_that_is_ignored: FirstCapacityForAll by claim::another_capacity_is_refused;
+    names_without_regard_to_case: FoldedNames by names::near_collisions_are_different_locks;
+    an_upgrade_in_two_steps: UpgradeInTwoSteps by weights::a_reader_in_company_is_not_replaced;
+    a_downgrade_by_leaving: DowngradeByLeaving by amend::a_downgrade_lets_readers_in;
+    no_lock_delay: NoLockDelay by life::the_lock_delay_is_kept;
+    a_waiter_that_lives_too_long: LongLivedWaiter by life::a_silent_waiter_leaves_the_line;
+    a_close_by_the_list: CloseByTheList by session::closing_frees_everything;
+}
+
+/// The random walk against the model finds by itself what the cases are written for.
+macro_rules! found_at_random {
+    ($($test:ident: $flaw:ident by $case:ident;)*) => {
+        $(#[test]
+        fn $test() {
+            let complaint = wrong::complaint::<MemoryHarness, wrong::$flaw>(
+                "model",
+                async |case| cases::model::$case(case).await,
+            );
+            assert!(complaint.is_some(), "the model finds nothing wrong");
+        })*
+    };
+}
+
+found_at_random! {
+    the_model_finds_any_that_fits: AnyThatFits by permits;
+    the_model_finds_a_missing_tombstone: NoTombstone by readers_and_writers;
+    the_model_finds_a_release_without_owner_check: ReleaseWithoutOwnerCheck by readers_and_writers;
+    the_model_finds_a_try_that_stays: TryThatStays by permits;
+    the_model_finds_a_resend_without_a_new_life: ResendWithoutNewLife by readers_and_writers;
+    the_model_finds_an_upgrade_in_two_steps: UpgradeInTwoSteps by readers_and_writers;
+}
