@@ -96,7 +96,7 @@ impl Clock {
 }
 
 /// Blocks the thread for `d`. Only for threads of our own, never on a runtime.
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", target_os = "linux"))]
 pub(crate) fn pause(d: Duration) {
     std::thread::sleep(d);
 }

@@ -1,5 +1,8 @@
 //! The exit codes, each by its number. 126, 127 and 128+n are with the rules, 79 is with the losses.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use crate::support::{Store, program, stderr, stdout};
 
 fn code_of(args: &[&str]) -> i32 {
@@ -103,6 +106,17 @@ fn exit_75_can_be_another_number() {
     assert_eq!(store.code(&["run", "a", "-n", "--conflict-exit-code", "9", "--", "true"]), 9);
     let output = store.output(&["-q", "run", "a", "-n", "--", "true"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(75), ""));
+}
+
+#[test]
+fn exit_77_is_a_lack_of_rights() {
+    let store = Store::new();
+    let private = store.path("private");
+    fs::create_dir(&private).unwrap();
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o000)).unwrap();
+    let url = format!("file:{}/locks.db", private.display());
+    let output = store.as_user(&["-S", &url, "run", "a", "--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(77), "{}", stderr(&output));
 }
 
 #[test]

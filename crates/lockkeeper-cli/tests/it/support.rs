@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -68,6 +70,22 @@ impl Store {
 
     pub(crate) fn output(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
+    }
+
+    /// The program as somebody who is not root, with an environment of almost nothing and no store. Others may look
+    /// into the directory of this store from now on.
+    pub(crate) fn as_user(&self, args: &[&str]) -> Command {
+        let binary = self.path("lockkeeper");
+        if !binary.exists() {
+            std::fs::copy(env!("CARGO_BIN_EXE_lockkeeper"), &binary).unwrap();
+            std::fs::set_permissions(self.dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut command = Command::new(binary);
+        command.args(args).env_clear().env("PATH", "/usr/bin:/bin").current_dir("/").stdin(Stdio::null());
+        if rustix::process::geteuid().is_root() {
+            command.uid(65534).gid(65534);
+        }
+        command
     }
 
     /// The exit code of the program.
@@ -253,7 +271,6 @@ pub(crate) fn event_names(text: &str) -> Vec<String> {
 
 /// A script that can be executed.
 pub(crate) fn script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use rusqlite::ErrorCode;
+use rustix::fs::Access;
 
 use crate::{Error, ErrorKind};
 
@@ -52,6 +53,9 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
             (ErrorKind::Denied, "cannot be written", "write permission for the file and its folder")
         }
         Some(ErrorCode::PermissionDenied) => (ErrorKind::Denied, "may not be used", "chmod u+rw on it"),
+        Some(ErrorCode::CannotOpen) if is_forbidden(file) => {
+            (ErrorKind::Denied, "may not be used by this user", "chmod u+rw on it, or a path that you own")
+        }
         Some(ErrorCode::CannotOpen) => {
             (ErrorKind::Unavailable, "cannot be opened", "look whether the file and its folder are there and writable")
         }
@@ -61,6 +65,12 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
         _ => (ErrorKind::Internal, "gave an unexpected answer", "report this with the whole message"),
     };
     Error::new(kind, format!("file:{} {what} ({error})", file.display())).with_remedy(remedy).with_source(error)
+}
+
+/// SQLite does not say why it cannot open a file.
+fn is_forbidden(file: &Path) -> bool {
+    let allowed = rustix::fs::access(file, Access::READ_OK | Access::WRITE_OK);
+    matches!(allowed, Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM))
 }
 
 /// An error of a commit. After a failed write the disk may hold the end of the transaction all the same.

@@ -1,6 +1,9 @@
 //! Waiting: bells that others ring, and the liveness files of the clients ahead.
 //!
 //! A watch is always set before the look that it is to keep true, so that nothing happens unseen between the two.
+//!
+//! The clients ahead are those of the moment when the wait began. Whoever comes to stand behind others in between (the
+//! one before it has left, a new permit holder is ahead) learns of their death when it looks again by itself.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
@@ -46,7 +49,7 @@ pub(super) struct Waiters {
 struct Waiter {
     what: Watching,
     reply: oneshot::Sender<Result<Wake>>,
-    subjects: Vec<Subject>,
+    subjects: HashSet<Subject>,
 }
 
 #[derive(Debug, Default)]
@@ -95,7 +98,7 @@ impl Waiters {
 
     /// Begins to watch, and looks: what one waits for may be there already.
     pub(super) fn add(&mut self, ticket: Ticket, what: Watching, reply: oneshot::Sender<Result<Wake>>) {
-        self.waiting.insert(ticket, Waiter { what: what.clone(), reply, subjects: Vec::new() });
+        self.waiting.insert(ticket, Waiter { what: what.clone(), reply, subjects: HashSet::new() });
         let listed = match &what {
             Watching::Claim(key) => self.add_claim(ticket, key),
             Watching::Name(name, _) => {
@@ -136,7 +139,7 @@ impl Waiters {
                 return Ok((read::revision(&self.db, name)? != *seen).then_some(Wake::Changed));
             }
         };
-        match read::standing(&self.db, key)? {
+        match read::standing(&self.db, key, super::now())? {
             Standing::Absent => Ok(Some(Wake::Changed)),
             Standing::Granted(token) => Ok(Some(Wake::Granted { token })),
             Standing::Behind(ahead) => Ok(self.watch_clients(ticket, ahead)),
@@ -159,7 +162,7 @@ impl Waiters {
 
     fn watch(&mut self, ticket: Ticket, subject: Subject) {
         match (self.watches.add(ticket, &subject), self.waiting.get_mut(&ticket)) {
-            (Ok(()), Some(waiter)) => waiter.subjects.push(subject),
+            (Ok(()), Some(waiter)) => drop(waiter.subjects.insert(subject)),
             (Err(_), Some(_)) if matches!(subject, Subject::Bell(_)) => drop(self.blind.insert(ticket)),
             // A client that cannot be watched costs time only if it dies: the store has said when to look again.
             _ => {}

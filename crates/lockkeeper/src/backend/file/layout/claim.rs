@@ -9,9 +9,9 @@ use super::line::Front;
 use super::place::{Place, State};
 use super::{Micros, Turn, span};
 use crate::backend::file::fault::Outcome;
-use crate::random;
 use crate::store::admit::Standing;
 use crate::store::{Amend, Amended, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
+use crate::{LockName, random};
 
 /// The most tombstones that one request clears away.
 const CLEAR_MAX: u32 = 64;
@@ -34,11 +34,11 @@ impl Turn<'_> {
             self.tombstone(key.id, claim.ttl.max(TOMBSTONE_MIN))?;
             return Ok(Verdict::Gone);
         }
-        if let Some(old) = claim.replaces {
-            return self.replace(claim, old, &front);
-        }
         self.check(claim, &front)?;
-        self.join(claim, front)
+        match claim.replaces {
+            Some(old) => self.replace(claim, old, &front),
+            None => self.join(claim, front),
+        }
     }
 
     pub(in crate::backend::file) fn withdraw(
@@ -85,12 +85,10 @@ impl Turn<'_> {
             self.hold(place)?;
             return Ok(Verdict::Granted { token: place.token(), place: None });
         }
-        self.queued(place.ord, front)
+        self.queued(&place.name, place.ord, front)
     }
 
-    fn queued(&self, ord: i64, front: &Front) -> Outcome<Verdict> {
-        let name = front.first().map(|place| &place.name);
-        let Some(name) = name else { return Ok(Verdict::Gone) };
+    fn queued(&self, name: &LockName, ord: i64, front: &Front) -> Outcome<Verdict> {
         let waiting = self.waiting(name, ord, u32::MAX)?;
         let first = front.first_waiting.as_ref().is_none_or(|place| place.ord == ord);
         Ok(Verdict::Queued {
@@ -131,7 +129,7 @@ impl Turn<'_> {
         }
         self.make_room(claim)?;
         let ord = self.append(claim, State::Waiting)?;
-        self.queued(ord, &front)
+        self.queued(&claim.key.name, ord, &front)
     }
 
     fn replace(&mut self, claim: &Claim, old: ClaimId, front: &Front) -> Outcome<Verdict> {

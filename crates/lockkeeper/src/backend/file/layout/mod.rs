@@ -66,6 +66,7 @@ impl<'a> Turn<'a> {
 
     /// Does one request. If SQLite fails in it, its changes are undone, and those of the others stay.
     pub(super) fn attempt<T>(&mut self, operation: impl FnOnce(&mut Self) -> Outcome<T>) -> Result<T> {
+        let found_dead = self.dead.len();
         let result = self.run("SAVEPOINT request").and_then(|()| operation(self));
         let end = match &result {
             Err(Fault::Sqlite(_)) => "ROLLBACK TO request; RELEASE request",
@@ -75,7 +76,11 @@ impl<'a> Turn<'a> {
         match result.and_then(|value| ended.map(|()| value)) {
             Ok(value) => Ok(value),
             Err(Fault::Refused(error)) => Err(error),
-            Err(Fault::Sqlite(error)) => Err(self.fail(error)),
+            Err(Fault::Sqlite(error)) => {
+                // Their deaths are not on record after all.
+                self.dead.truncate(found_dead);
+                Err(self.fail(error))
+            }
         }
     }
 

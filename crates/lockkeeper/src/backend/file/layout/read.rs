@@ -79,19 +79,17 @@ pub(in crate::backend::file) enum Standing {
     Behind(Vec<ClientId>),
 }
 
-pub(in crate::backend::file) fn standing(db: &Connection, key: &ClaimKey) -> rusqlite::Result<Standing> {
+pub(in crate::backend::file) fn standing(db: &Connection, key: &ClaimKey, now: Micros) -> rusqlite::Result<Standing> {
     let snapshot = db.unchecked_transaction()?;
     let name = key.name.as_str().as_bytes();
-    let mut find = snapshot.prepare_cached("SELECT ord, state FROM lk_claim WHERE id = ?1 AND name = ?2")?;
-    let found = find.query_row(params![key.id.as_bytes(), name], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let (ord, state): (i64, u8) = match found {
-        None => return Ok(Standing::Absent),
-        Some(found) => found,
-    };
-    if state > 0 {
-        return Ok(Standing::Granted(ord.unsigned_abs()));
+    let mut find = snapshot.prepare_cached(places!("WHERE c.id = ?1 AND c.name = ?2"))?;
+    let found = find.query_row(params![key.id.as_bytes(), name], Place::read).optional()?;
+    match found {
+        Some(place) if place.granted() && place.expires() > now => Ok(Standing::Granted(place.token())),
+        Some(place) if !place.granted() => clients_ahead(&snapshot, name, place.ord).map(Standing::Behind),
+        // One that has died holds nothing, though nobody may have removed it yet.
+        _ => Ok(Standing::Absent),
     }
-    clients_ahead(&snapshot, name, ord).map(Standing::Behind)
 }
 
 fn clients_ahead(db: &Connection, name: &[u8], ord: i64) -> rusqlite::Result<Vec<ClientId>> {

@@ -59,6 +59,17 @@ fn eight_stores_on_one_name_exclude_each_other_in_order_with_rising_tokens() {
 }
 
 #[tokio::test]
+async fn many_can_open_a_new_file_at_once_and_go_away_again() {
+    for _ in 0..8 {
+        let machine = Machine::new();
+        let opening: Vec<_> = (0..10).map(|_| tokio::spawn(FileStore::new(machine.path()).open())).collect();
+        for store in opening {
+            drop(store.await.unwrap().unwrap());
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_full_line_is_swept_before_anybody_is_refused() {
     let machine = Machine::new();
     let (holder, dying, b) = (machine.client().await, machine.client().await, machine.client().await);
