@@ -6,20 +6,16 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::admin::Admin;
 use crate::backend::memory::MemoryStore;
-use crate::engine::{Engine, SessionState, Settings};
-use crate::event::{Event, Events};
+use crate::builder::{KeeperBuilder, Source};
+use crate::engine::{Engine, SessionState};
 use crate::info::{LockInfo, mode};
 use crate::kinds::Mutex;
-use crate::runtime::{Runtime, inside};
-use crate::store::{Capabilities, Fencing, Store};
-use crate::time::Clock;
+use crate::runtime::inside;
+use crate::store::{Capabilities, Store};
 use crate::url::StoreUrl;
 use crate::{Error, ErrorKind, FencingToken, LockName, Result, Sequencer};
-
-const TTL: Duration = Duration::from_secs(30);
-const MAX_WAITERS: u32 = 1000;
-const OWNER_MAX: usize = 255;
 
 /// Connects to the store at `url` with all defaults; [`Keeper::from_url`] has the settings.
 ///
@@ -53,9 +49,7 @@ impl Keeper {
     /// As [`connect`], but for what only connecting can tell.
     pub fn from_url(url: &str) -> Result<KeeperBuilder> {
         let url: StoreUrl = url.parse()?;
-        let mut builder = KeeperBuilder::new(Source::Url(Box::new(url.clone())));
-        builder.set(&url);
-        Ok(builder)
+        Ok(KeeperBuilder::new(Source::Url(Box::new(url))))
     }
 
     /// A keeper on a store in this process's memory, for tests and examples. Two of them are two stores.
@@ -65,8 +59,7 @@ impl Keeper {
     /// # Panics
     /// When the operating system gives no thread for it; [`KeeperBuilder::connect`] returns an error instead.
     pub fn memory() -> Self {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        match KeeperBuilder::new(Source::Store(Arc::clone(&store))).start_on(store) {
+        match KeeperBuilder::new(Source::Store(Arc::new(MemoryStore::new()))).start() {
             Ok(keeper) => keeper,
             #[allow(clippy::panic, reason = "documented: there is no thread to be had")]
             Err(error) => panic!("{error}"),
@@ -149,7 +142,7 @@ impl Keeper {
             let message = format!("{} has no operations for an administrator", self.engine.store);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        Ok(Admin { engine: Arc::clone(&self.engine) })
+        Ok(Admin::new(&self.engine))
     }
 
     /// How much the engine still has in hand: claims, claims that linger, places in local queues, owners. For tests:
@@ -175,6 +168,10 @@ impl Keeper {
             return self.engine.usable();
         }
         inside(&self.engine.runtime, self.engine.shutdown(within)).await
+    }
+
+    pub(crate) fn on(engine: Arc<Engine>) -> Self {
+        Self { engine }
     }
 
     fn full_name<N>(&self, name: N) -> Result<LockName>
@@ -214,213 +211,4 @@ impl SessionWatch {
             Err(_) => std::future::pending().await,
         }
     }
-}
-
-/// The administrator's operations, from [`Keeper::admin`].
-#[derive(Clone, Debug)]
-pub struct Admin {
-    engine: Arc<Engine>,
-}
-
-impl Admin {
-    /// The locks that somebody holds or waits for, whose names begin with the keeper's prefix and `prefix`: sorted by
-    /// name, at most `limit`.
-    ///
-    /// # Errors
-    /// [`Unavailable`](ErrorKind::Unavailable) when the store does not answer.
-    ///
-    /// # Cancel safety
-    /// It only reads, and may be dropped.
-    pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockInfo>> {
-        let Some(admin) = self.engine.store.admin() else { return Ok(Vec::new()) };
-        let prefix = format!("{}{prefix}", self.engine.settings.prefix);
-        let names = inside(&self.engine.runtime, admin.names(&prefix, limit)).await;
-        let mut locks = Vec::new();
-        for name in names.map_err(|e| e.at(&self.engine.store.to_string()))? {
-            let line = inside(&self.engine.runtime, self.engine.store.line(&name)).await;
-            let line = line.map_err(|e| self.engine.describe(e, &name))?;
-            // Between the two looks everybody may have left.
-            if !line.entries.is_empty() {
-                locks.push(LockInfo::new(name, line));
-            }
-        }
-        Ok(locks)
-    }
-}
-
-/// A keeper to be set up.
-#[derive(Debug)]
-#[must_use = "a builder does nothing until it is connected"]
-pub struct KeeperBuilder {
-    source: Source,
-    settings: Settings,
-    require: Option<Fencing>,
-    clock: Clock,
-    events: Events,
-    problem: Option<Error>,
-}
-
-#[derive(Debug)]
-enum Source {
-    Store(Arc<dyn Store>),
-    Url(Box<StoreUrl>),
-}
-
-impl KeeperBuilder {
-    fn new(source: Source) -> Self {
-        let settings = Settings {
-            ttl: TTL,
-            lock_delay: Duration::ZERO,
-            max_hold: None,
-            prefix: String::new(),
-            owner: default_owner().into(),
-            epoch: 0,
-            max_waiters: MAX_WAITERS,
-        };
-        let events = Events::default();
-        Self { source, settings, require: None, clock: Clock::boot(), events, problem: None }
-    }
-
-    fn set(&mut self, url: &StoreUrl) {
-        let common = &url.common;
-        let settings = &mut self.settings;
-        settings.ttl = common.ttl.unwrap_or(settings.ttl);
-        settings.epoch = common.epoch.unwrap_or(settings.epoch);
-        settings.max_waiters = common.max_waiters.unwrap_or(settings.max_waiters);
-        if let Some(prefix) = &common.prefix {
-            settings.prefix.clone_from(prefix);
-        }
-    }
-
-    /// How long a lock stays taken when its holder vanishes, where a handle does not say otherwise; 30 s.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.settings.ttl = ttl;
-        self
-    }
-
-    /// How much longer the store keeps a lock from others when its holder vanished, where a handle does not say
-    /// otherwise; zero.
-    pub fn lock_delay(mut self, delay: Duration) -> Self {
-        self.settings.lock_delay = delay;
-        self
-    }
-
-    /// How long a lock may be held at most, where an attempt does not say otherwise; no limit.
-    pub fn max_hold(mut self, d: Duration) -> Self {
-        if d.is_zero() {
-            self.refuse("max_hold is zero: every lock would be lost at once");
-        }
-        self.settings.max_hold = Some(d);
-        self
-    }
-
-    /// Plain text that is put before every name; none. Name and prefix have at most 255 bytes together.
-    pub fn prefix(mut self, prefix: &str) -> Self {
-        if !prefix.is_empty() && LockName::new(prefix).is_err() {
-            self.refuse("the prefix is longer than 255 bytes or contains control characters");
-        }
-        prefix.clone_into(&mut self.settings.prefix);
-        self
-    }
-
-    /// Who this is, for people who look at a lock, never as proof; `user@host:pid`. At most 255 bytes.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        let owner = owner.into();
-        if owner.len() > OWNER_MAX {
-            self.refuse(&format!("the owner has {} bytes; at most {OWNER_MAX} fit", owner.len()));
-        }
-        self.settings.owner = owner.into();
-        self
-    }
-
-    /// The epoch of all tokens, 0 to 511; 0. An operator raises it, for all clients, after the store was restored
-    /// from a backup or replaced, so that tokens go on rising.
-    pub fn epoch(mut self, epoch: u16) -> Self {
-        if epoch > FencingToken::MAX_EPOCH {
-            self.refuse(&format!("the epoch is {epoch}; the highest is {}", FencingToken::MAX_EPOCH));
-        }
-        self.settings.epoch = epoch;
-        self
-    }
-
-    /// How long a line may become; 1000. Whoever comes later gets [`QueueFull`](ErrorKind::QueueFull).
-    pub fn max_waiters(mut self, waiters: u32) -> Self {
-        self.settings.max_waiters = waiters;
-        self
-    }
-
-    /// Refuses to connect to a store whose tokens are worth less.
-    pub fn require(mut self, fencing: Fencing) -> Self {
-        self.require = Some(fencing);
-        self
-    }
-
-    /// What is called with every [`Event`]: on whatever thread it happens, so it should be short. A panic in it is
-    /// logged and goes no further.
-    pub fn on_event(mut self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        self.events = Events::to(callback);
-        self
-    }
-
-    /// The clock of the engine: the machine's. For tests on virtual time; the store needs the same one.
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Opens the store, where it is not open yet, and starts the engine.
-    ///
-    /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a setting that is impossible, [`Unsupported`](ErrorKind::Unsupported) for
-    /// one that the store cannot do, and what the store refuses when it is opened.
-    ///
-    /// # Cancel safety
-    /// It may be dropped; nothing is left but, perhaps, the files that a store makes when it is opened.
-    pub async fn connect(mut self) -> Result<Keeper> {
-        if let Some(problem) = self.problem.take() {
-            return Err(problem);
-        }
-        let store = match &self.source {
-            Source::Store(store) => Arc::clone(store),
-            Source::Url(url) => crate::backend::open(url).await?,
-        };
-        self.check(&*store)?;
-        self.start_on(store)
-    }
-
-    fn start_on(self, store: Arc<dyn Store>) -> Result<Keeper> {
-        let runtime = Runtime::here_or_own()?;
-        Ok(Keeper { engine: Engine::start(store, self.clock, self.settings, runtime, self.events) })
-    }
-
-    fn check(&self, store: &dyn Store) -> Result<()> {
-        let can = store.capabilities();
-        let Settings { ttl, lock_delay, .. } = self.settings;
-        let problem = if self.require.is_some_and(|required| can.fencing < required) {
-            format!("its fencing is {:?}, {:?} is required", can.fencing, self.require.unwrap_or(Fencing::None))
-        } else if ttl < can.ttl_min || ttl > can.ttl_max {
-            format!("a ttl of {ttl:?} is outside what it can do: {:?} to {:?}", can.ttl_min, can.ttl_max)
-        } else if lock_delay > can.lock_delay_max {
-            format!("a lock-delay of {lock_delay:?} is more than it can do: {:?}", can.lock_delay_max)
-        } else {
-            return Ok(());
-        };
-        Err(Error::new(ErrorKind::Unsupported, format!("{store}: {problem}")))
-    }
-
-    fn refuse(&mut self, problem: &str) {
-        self.problem.get_or_insert_with(|| Error::invalid(problem));
-    }
-}
-
-/// `user@host:pid`, as well as they are known.
-fn default_owner() -> String {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let mut owner = format!("{user}@{host}:{}", std::process::id());
-    owner.retain(|c| !c.is_control());
-    while owner.len() > OWNER_MAX {
-        owner.remove(0);
-    }
-    owner
 }

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod acquire;
+mod admin;
 pub mod backend;
+mod builder;
 pub mod duration;
 mod engine;
 mod error;
@@ -29,15 +31,17 @@ mod token;
 pub mod url;
 
 pub use acquire::{Acquire, Acquiring, Outcome};
+pub use admin::Admin;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use backend::file::FileStore;
 pub use backend::memory::MemoryStore;
+pub use builder::KeeperBuilder;
 pub use engine::SessionState;
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use event::Event;
 pub use guard::{Guard, Lost, LostReason, Release};
 pub use info::{HolderInfo, LockInfo, WaiterInfo};
-pub use keeper::{Admin, Keeper, KeeperBuilder, SessionWatch, connect};
+pub use keeper::{Keeper, SessionWatch, connect};
 pub use kinds::Mutex;
 pub use name::LockName;
 pub use owner::Owner;

@@ -9,24 +9,37 @@ use crate::event::Event;
 use crate::random::jittered;
 use crate::store::{TOMBSTONE_MIN, Withdrawal};
 use crate::time::Instant;
-use crate::{ErrorKind, Result};
+use crate::{Effect, Error, ErrorKind, Result};
 
+/// How often a release is tried while its caller waits.
+const TRIES: u32 = 4;
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
 impl Engine {
-    /// Withdraws a claim once; on failure the rest is [posted](Self::withdraw_later). Must be polled to its end.
+    /// Withdraws a claim, in a few tries; on failure the rest is done in the background. Must be polled to its end.
     pub(crate) async fn withdraw(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {
         self.forget(hold);
-        match self.withdraw_once(hold).await {
-            Ok(withdrawal) => Ok(withdrawal),
-            Err(error) => {
-                let error = self.describe(error, &hold.key.name).with_unknown_effect();
-                self.events.emit(&Event::ReleaseFailed { name: &hold.key.name, error: &error });
-                let (engine, hold) = (Arc::clone(self), Arc::clone(hold));
-                self.runtime.finish(async move { engine.withdraw_until_gone(&hold).await });
-                Err(error)
+        let mut unknown = false;
+        let (mut tries, mut pause) = (0, RETRY_MIN);
+        loop {
+            tries += 1;
+            match self.withdraw_once(hold).await {
+                // What an earlier try of ours may have removed was there.
+                Ok(Withdrawal::Absent) if unknown => return Ok(Withdrawal::Removed),
+                Ok(withdrawal) => return Ok(withdrawal),
+                Err(error) => {
+                    unknown |= error.effect() == Effect::Unknown;
+                    let error = self.release_failed(hold, error);
+                    if tries == TRIES || !error.is_retryable() {
+                        let (engine, hold) = (Arc::clone(self), Arc::clone(hold));
+                        self.runtime.finish(async move { engine.withdraw_until_gone(&hold).await });
+                        return Err(error);
+                    }
+                }
             }
+            self.clock.sleep(jittered(pause)).await;
+            pause = (pause * 2).min(RETRY_MAX);
         }
     }
 
@@ -49,11 +62,16 @@ impl Engine {
             if error.kind() == ErrorKind::SessionLost || self.now() >= until {
                 return;
             }
-            let error = self.describe(error, &hold.key.name).with_unknown_effect();
-            self.events.emit(&Event::ReleaseFailed { name: &hold.key.name, error: &error });
+            self.release_failed(hold, error);
             self.clock.sleep(jittered(pause)).await;
             pause = (pause * 2).min(RETRY_MAX);
         }
+    }
+
+    fn release_failed(&self, hold: &Hold, error: Error) -> Error {
+        let error = self.describe(error, &hold.key.name).with_unknown_effect();
+        self.events.emit(&Event::ReleaseFailed { name: &hold.key.name, error: &error });
+        error
     }
 
     async fn withdraw_once(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {

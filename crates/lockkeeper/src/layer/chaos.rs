@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::{MutexGuard, watch};
 
-use super::faults::{Drawn, Fault, Faults, Operation};
+use super::faults::{Drawn, Fault, Faults, Operation, Streaks};
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId,
     SessionSpec, Store, Verdict, Wake, Withdrawal,
@@ -51,6 +51,7 @@ struct Weather {
     faults: Faults,
     seed: Seeded,
     planned: Vec<(Operation, Fault)>,
+    streaks: Streaks,
 }
 
 type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -58,7 +59,8 @@ type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 impl Chaos {
     /// A client of `inner` for which nothing goes wrong yet. `clock` is the one that the store's users sleep on.
     pub fn new(inner: Arc<dyn Store>, clock: Clock) -> Self {
-        let weather = Weather { faults: Faults::none(), seed: Seeded::new(0), planned: Vec::new() };
+        let weather =
+            Weather { faults: Faults::none(), seed: Seeded::new(0), planned: Vec::new(), streaks: Streaks::default() };
         let under_way = Arc::new(watch::Sender::new(0));
         Self { inner, clock, weather: Mutex::new(weather), turn: tokio::sync::Mutex::default(), under_way }
     }
@@ -105,8 +107,8 @@ impl Chaos {
 
     fn draw(&self, operation: Operation) -> Drawn {
         let mut weather = self.weather();
-        let Weather { faults, seed, planned } = &mut *weather;
-        let mut drawn = faults.draw(operation, seed);
+        let Weather { faults, seed, planned, streaks } = &mut *weather;
+        let mut drawn = streaks.limit(faults, operation, faults.draw(operation, seed));
         if let Some(next) = planned.iter().position(|(planned, _)| *planned == operation) {
             drawn.fault = Some(planned.remove(next).1);
         }

@@ -1,5 +1,6 @@
 //! What can go wrong between a client and a store, and how often.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::testing::Seeded;
@@ -63,12 +64,25 @@ pub struct Faults {
     slow: u16,
     slow_max: Duration,
     late_max: Duration,
+    in_a_row: u32,
 }
 
 impl Faults {
     /// Nothing goes wrong.
     pub fn none() -> Self {
-        Self { rates: Vec::new(), only: None, slow: 0, slow_max: Duration::ZERO, late_max: Duration::from_secs(5) }
+        Self {
+            rates: Vec::new(),
+            only: None,
+            slow: 0,
+            slow_max: Duration::ZERO,
+            late_max: Duration::from_secs(5),
+            in_a_row: u32::MAX,
+        }
+    }
+
+    /// Whether nothing goes wrong.
+    pub fn is_none(&self) -> bool {
+        self.rates.is_empty() && self.slow == 0
     }
 
     /// The store cannot be reached: no request arrives, and no caller can be sure of it.
@@ -96,6 +110,14 @@ impl Faults {
     #[must_use]
     pub fn late(mut self, longest: Duration) -> Self {
         self.late_max = longest.min(crate::store::TOMBSTONE_MIN);
+        self
+    }
+
+    /// No more than this many answers to requests of one kind are missing in a row, so that a client that asks once
+    /// more than that always gets through.
+    #[must_use]
+    pub fn in_a_row(mut self, most: u32) -> Self {
+        self.in_a_row = most;
         self
     }
 
@@ -137,7 +159,28 @@ impl Faults {
     }
 }
 
+/// How many answers are missing in a row, by the kind of request.
+#[derive(Debug, Default)]
+pub(super) struct Streaks(HashMap<Operation, u32>);
+
+impl Streaks {
+    /// What is drawn, if the answers to these requests have not been missing for too long.
+    pub(super) fn limit(&mut self, faults: &Faults, operation: Operation, mut drawn: Drawn) -> Drawn {
+        let streak = self.0.entry(operation).or_default();
+        let missing = drawn.fault.is_some_and(Fault::answers_nothing);
+        if missing && *streak >= faults.in_a_row {
+            drawn.fault = None;
+        }
+        *streak = if drawn.fault.is_some_and(Fault::answers_nothing) { *streak + 1 } else { 0 };
+        drawn
+    }
+}
+
 impl Fault {
+    fn answers_nothing(self) -> bool {
+        !matches!(self, Self::Twice | Self::LostWake | Self::FalseWake)
+    }
+
     fn can_happen_to(self, operation: Operation) -> bool {
         match self {
             Self::LostWake | Self::FalseWake => operation == Operation::Wait,

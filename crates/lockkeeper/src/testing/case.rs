@@ -1,6 +1,7 @@
 //! One case on one store: its names, its clients, its time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -24,13 +25,14 @@ pub struct Case<H> {
     harness: H,
     clock: Clock,
     prefix: String,
+    seeds: AtomicU64,
 }
 
 impl<H: Harness> Case<H> {
     async fn start() -> Self {
         let harness = H::start().await;
         let (clock, prefix) = (harness.clock(), harness.prefix());
-        Self { harness, clock, prefix }
+        Self { harness, clock, prefix, seeds: AtomicU64::new(1) }
     }
 
     /// The store under test.
@@ -46,6 +48,11 @@ impl<H: Harness> Case<H> {
     /// What all names of this case begin with.
     pub fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// A seed for the next connection.
+    pub(super) fn next_seed(&self) -> u64 {
+        self.seeds.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The clock of the case.

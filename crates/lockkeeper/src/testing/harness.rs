@@ -7,6 +7,7 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 
 use crate::MemoryStore;
+use crate::layer::{Fault, Faults, Operation};
 use crate::random;
 use crate::store::{Admission, Capabilities, Expiry, Store};
 use crate::time::Clock;
@@ -37,6 +38,10 @@ pub trait Harness: Sized + Send + Sync + 'static {
 
     /// What every name of this case begins with: nothing for a state of its own, else [`unique_prefix`]. Asked once.
     fn prefix(&self) -> String;
+
+    /// What the connections of keepers are like: [`Faults::none`] for a good one. A storm must let one request in four
+    /// through ([`Faults::in_a_row`]).
+    fn weather(&self) -> Faults;
 
     /// The lives of claims that are to die within a case: as short as the store bears without dying of a busy machine.
     fn short(&self) -> Lives;
@@ -111,6 +116,7 @@ pub enum Need {
     ReadWrite,
     SessionExpiry,
     VirtualTime,
+    GoodWeather,
     WaitersDieFirst,
     Weighted,
 }
@@ -127,6 +133,7 @@ impl Need {
             Self::ReadWrite => can.admission >= Admission::ReadWrite,
             Self::SessionExpiry => matches!(can.expiry, Expiry::Session { .. }),
             Self::VirtualTime => H::TIME == Time::Virtual,
+            Self::GoodWeather => harness.weather().is_none(),
             Self::WaitersDieFirst => H::WAITERS_DIE_FIRST,
             Self::Weighted => can.admission >= Admission::Weighted,
         }
@@ -144,6 +151,7 @@ impl fmt::Display for Need {
             Self::ReadWrite => "readers and writers",
             Self::SessionExpiry => "claims that live as long as their session",
             Self::VirtualTime => "virtual time",
+            Self::GoodWeather => "a good connection",
             Self::WaitersDieFirst => "a shorter life for those who wait",
             Self::Weighted => "weights",
         })
@@ -185,5 +193,66 @@ impl Harness for MemoryHarness {
 
     fn short(&self) -> Lives {
         Lives::quick()
+    }
+
+    fn weather(&self) -> Faults {
+        Faults::none()
+    }
+}
+
+/// A store whose keepers have bad connections: answers get lost, requests come twice, and late. For
+/// [`keeper_suite!`](crate::keeper_suite).
+#[derive(Debug)]
+pub struct InAStorm<H>(H);
+
+impl<H: Harness> Harness for InAStorm<H> {
+    const TIME: Time = H::TIME;
+    const ON_CRASH: Crash = H::ON_CRASH;
+    const WAITERS_DIE_FIRST: bool = H::WAITERS_DIE_FIRST;
+
+    async fn start() -> Self {
+        Self(H::start().await)
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        self.0.client().await
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        self.0.crash(client).await;
+    }
+
+    fn clock(&self) -> Clock {
+        self.0.clock()
+    }
+
+    fn prefix(&self) -> String {
+        self.0.prefix()
+    }
+
+    fn short(&self) -> Lives {
+        self.0.short()
+    }
+
+    fn weather(&self) -> Faults {
+        Faults::none()
+            .with(Fault::LostReply, 40)
+            .with(Fault::LostRequest, 20)
+            .with(Fault::Refused, 20)
+            .with(Fault::Twice, 80)
+            .with(Fault::LateCopy, 40)
+            .with(Fault::Overdue, 20)
+            .with(Fault::FalseWake, 80)
+            .slow(100, Duration::from_millis(10))
+            .late(Duration::from_millis(500))
+            .only(&[
+                Operation::Open,
+                Operation::Renew,
+                Operation::Claim,
+                Operation::Amend,
+                Operation::Withdraw,
+                Operation::Wait,
+            ])
+            .in_a_row(3)
     }
 }

@@ -60,7 +60,7 @@ impl Party {
         self.keeper.mutex(name).expect("a valid name")
     }
 
-    /// Cuts it off from the store, or lets it through again.
+    /// Cuts it off from the store, or lets it through again, whatever the weather.
     pub fn cut_off(&self, off: bool) {
         self.line.set(if off { Faults::cut_off() } else { Faults::none() });
     }
@@ -79,7 +79,8 @@ impl<H: Harness> Case<H> {
 
     /// The same, set up further.
     pub async fn party_with(&self, lives: Lives, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
-        let line = Arc::new(Chaos::new(self.harness().client().await, self.clock().clone()));
+        let line = Arc::new(Chaos::new(self.harness().client().await, self.clock().clone()).seed(self.next_seed()));
+        line.set(self.harness().weather());
         let diary = Diary::default();
         let notes = diary.clone();
         let builder = Keeper::builder(Arc::clone(&line))

@@ -36,7 +36,7 @@ pub mod wrong;
 pub use case::{Case, check_left_out, run};
 pub use client::Client;
 pub use contender::Contender;
-pub use harness::{Crash, Harness, Lives, MemoryHarness, Need, Time, unique_prefix};
+pub use harness::{Crash, Harness, InAStorm, Lives, MemoryHarness, Need, Time, unique_prefix};
 pub use keepers::{Diary, Party, Tally};
 pub use seed::Seeded;
 pub use storm::storm;

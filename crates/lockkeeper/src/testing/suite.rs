@@ -24,12 +24,21 @@ macro_rules! suite {
     };
 }
 
+/// The same with the cases of the public interface only: for a store on which they are to hold under other conditions,
+/// such as [`InAStorm`](crate::testing::InAStorm).
+#[macro_export]
+macro_rules! keeper_suite {
+    (mod $module:ident; harness = $harness:ty; left_out = [$($left_out:literal),* $(,)?]) => {
+        $crate::__keeper_cases! { $module $harness, [$($left_out),*], }
+    };
+}
+
 /// Every case, with what it needs of a store. A store has a case by the case's being here.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __cases {
     ($module:ident $harness:ty, $left_out:tt) => {
-        $crate::__tests! {
+        $crate::__keeper_cases! {
             $module $harness, $left_out,
             claim {
                 a_free_lock_is_granted []
@@ -178,13 +187,29 @@ macro_rules! __cases {
                 a_listing_never_shows_an_id [Queue]
                 asking_for_the_lock_breaks_nothing [Admin]
             }
+            model {
+                readers_and_writers [Queue Weighted Amend]
+                permits [Queue Weighted Amend]
+            }
+        }
+    };
+}
+
+/// Every case of the public interface, after the cases that are given.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __keeper_cases {
+    ($module:ident $harness:ty, $left_out:tt, $($of_the_store:tt)*) => {
+        $crate::__tests! {
+            $module $harness, $left_out,
+            $($of_the_store)*
             mutex {
                 a_second_holder_waits_for_the_first [Queue]
                 a_try_on_a_busy_lock_is_none [Queue]
                 a_wait_ends_with_its_time [Queue]
                 to_wait_for_no_time_is_to_try [Queue]
-                no_increment_is_lost [Queue]
-                a_dropped_guard_is_released [Queue]
+                no_increment_is_lost [Queue GoodWeather]
+                a_dropped_guard_is_released [Queue GoodWeather]
                 a_holder_is_seen_as_it_says [Queue]
                 a_sequencer_is_valid_while_its_grant_is [Queue]
                 waiting_for_oneself_is_refused [Queue]
@@ -196,50 +221,46 @@ macro_rules! __cases {
             }
             tasks {
                 one_of_them_stands_in_line [Queue]
-                a_place_in_line_is_inherited [Queue Amend]
+                a_place_in_line_is_inherited [Queue Amend GoodWeather]
                 nobody_is_left_when_all_give_up [Queue]
                 a_timeout_in_the_queue_holds_up_nobody [Queue]
                 a_process_does_not_keep_the_lock_to_itself [Queue]
             }
             loss {
-                a_lock_is_kept_for_many_ttls [Queue]
-                a_silent_store_ends_the_belief_in_time [Queue]
-                a_short_outage_is_survived [Queue]
-                a_lost_lock_stays_lost [Queue]
-                a_late_answer_revives_nothing [Queue]
-                a_broken_lock_tells_who_and_why [Queue Admin]
-                a_removed_claim_is_found_out [Queue Admin]
-                max_hold_ends_a_hold [Queue]
-                a_fixed_lease_is_not_renewed [Queue]
-                a_fixed_lease_begins_at_the_grant [Queue]
-                a_scope_ends_with_the_lock [Queue]
-                with_returns_the_loss_or_the_users_error [Queue]
-                everybody_hears_of_the_loss [Queue]
+                a_lock_is_kept_for_many_ttls [Queue GoodWeather]
+                a_silent_store_ends_the_belief_in_time [Queue GoodWeather]
+                a_short_outage_is_survived [Queue GoodWeather]
+                a_lost_lock_stays_lost [Queue GoodWeather]
+                a_late_answer_revives_nothing [Queue GoodWeather]
+                a_broken_lock_tells_who_and_why [Queue Admin GoodWeather]
+                a_removed_claim_is_found_out [Queue Admin GoodWeather]
+                max_hold_ends_a_hold [Queue GoodWeather]
+                a_fixed_lease_is_not_renewed [Queue GoodWeather]
+                a_fixed_lease_begins_at_the_grant [Queue GoodWeather]
+                a_scope_ends_with_the_lock [Queue GoodWeather]
+                with_returns_the_loss_or_the_users_error [Queue GoodWeather]
+                everybody_hears_of_the_loss [Queue GoodWeather]
             }
             delay {
-                a_release_in_time_is_immediate [Queue LockDelay]
-                a_drop_in_time_is_immediate [Queue LockDelay]
-                a_panic_lets_the_delay_run_out [Queue LockDelay]
-                a_late_release_lets_the_delay_run_out [Queue LockDelay]
-                a_crash_lets_the_delay_run_out [Queue LockDelay]
-                a_pushed_grant_has_its_delay [Queue LockDelay]
+                a_release_in_time_is_immediate [Queue LockDelay GoodWeather]
+                a_drop_in_time_is_immediate [Queue LockDelay GoodWeather]
+                a_panic_lets_the_delay_run_out [Queue LockDelay GoodWeather]
+                a_late_release_lets_the_delay_run_out [Queue LockDelay GoodWeather]
+                a_crash_lets_the_delay_run_out [Queue LockDelay GoodWeather]
+                a_pushed_grant_has_its_delay [Queue LockDelay GoodWeather]
             }
             cancel {
-                a_lock_can_be_dropped_at_any_poll [Queue]
-                a_lock_can_be_dropped_in_a_storm [Queue]
-                a_wait_can_be_dropped_at_any_poll [Queue]
-                a_release_can_be_dropped_at_any_poll [Queue]
-                a_try_can_be_dropped_at_any_poll [Queue]
-                a_task_can_be_aborted [Queue]
+                a_lock_can_be_dropped_at_any_poll [Queue GoodWeather]
+                a_lock_can_be_dropped_in_a_storm [Queue GoodWeather]
+                a_wait_can_be_dropped_at_any_poll [Queue GoodWeather]
+                a_release_can_be_dropped_at_any_poll [Queue GoodWeather]
+                a_try_can_be_dropped_at_any_poll [Queue GoodWeather]
+                a_task_can_be_aborted [Queue GoodWeather]
             }
             storm {
-                nobody_believes_beside_another [Queue]
-                an_outage_breaks_nothing [Queue]
-                everybody_gets_it_in_the_end [Queue]
-            }
-            model {
-                readers_and_writers [Queue Weighted Amend]
-                permits [Queue Weighted Amend]
+                nobody_believes_beside_another [Queue GoodWeather]
+                an_outage_breaks_nothing [Queue GoodWeather]
+                everybody_gets_it_in_the_end [Queue GoodWeather]
             }
         }
     };

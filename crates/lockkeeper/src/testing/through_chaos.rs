@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Crash, Harness, Lives, Time};
-use crate::layer::Chaos;
+use crate::layer::{Chaos, Faults};
 use crate::store::Store;
 use crate::time::Clock;
 
@@ -39,5 +39,9 @@ impl<H: Harness> Harness for ThroughChaos<H> {
 
     fn short(&self) -> Lives {
         self.0.short()
+    }
+
+    fn weather(&self) -> Faults {
+        self.0.weather()
     }
 }

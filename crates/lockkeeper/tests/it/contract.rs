@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use lockkeeper::FileStore;
+use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
 use lockkeeper::testing::wrong::Flawed;
-use lockkeeper::testing::{Crash, Harness, Lives, MemoryHarness, ThroughChaos, Time};
+use lockkeeper::testing::{Crash, Harness, InAStorm, Lives, MemoryHarness, ThroughChaos, Time};
 use lockkeeper::time::Clock;
 use tempfile::TempDir;
 
@@ -55,6 +56,82 @@ lockkeeper::suite! {
     ]
 }
 
+lockkeeper::keeper_suite! {
+    mod memory_store_in_a_storm;
+    harness = InAStorm<MemoryHarness>;
+    left_out = [
+        "mutex::no_increment_is_lost",
+        "mutex::a_dropped_guard_is_released",
+        "tasks::a_place_in_line_is_inherited",
+        "loss::a_lock_is_kept_for_many_ttls",
+        "loss::a_silent_store_ends_the_belief_in_time",
+        "loss::a_short_outage_is_survived",
+        "loss::a_lost_lock_stays_lost",
+        "loss::a_late_answer_revives_nothing",
+        "loss::a_broken_lock_tells_who_and_why",
+        "loss::a_removed_claim_is_found_out",
+        "loss::max_hold_ends_a_hold",
+        "loss::a_fixed_lease_is_not_renewed",
+        "loss::a_fixed_lease_begins_at_the_grant",
+        "loss::a_scope_ends_with_the_lock",
+        "loss::with_returns_the_loss_or_the_users_error",
+        "loss::everybody_hears_of_the_loss",
+        "delay::a_release_in_time_is_immediate",
+        "delay::a_drop_in_time_is_immediate",
+        "delay::a_panic_lets_the_delay_run_out",
+        "delay::a_late_release_lets_the_delay_run_out",
+        "delay::a_crash_lets_the_delay_run_out",
+        "delay::a_pushed_grant_has_its_delay",
+        "cancel::a_lock_can_be_dropped_at_any_poll",
+        "cancel::a_lock_can_be_dropped_in_a_storm",
+        "cancel::a_wait_can_be_dropped_at_any_poll",
+        "cancel::a_release_can_be_dropped_at_any_poll",
+        "cancel::a_try_can_be_dropped_at_any_poll",
+        "cancel::a_task_can_be_aborted",
+        "storm::nobody_believes_beside_another",
+        "storm::an_outage_breaks_nothing",
+        "storm::everybody_gets_it_in_the_end",
+    ]
+}
+
+lockkeeper::keeper_suite! {
+    mod file_store_in_a_storm;
+    harness = InAStorm<FileHarness>;
+    left_out = [
+        "mutex::no_increment_is_lost",
+        "mutex::a_dropped_guard_is_released",
+        "tasks::a_place_in_line_is_inherited",
+        "loss::a_lock_is_kept_for_many_ttls",
+        "loss::a_silent_store_ends_the_belief_in_time",
+        "loss::a_short_outage_is_survived",
+        "loss::a_lost_lock_stays_lost",
+        "loss::a_late_answer_revives_nothing",
+        "loss::a_broken_lock_tells_who_and_why",
+        "loss::a_removed_claim_is_found_out",
+        "loss::max_hold_ends_a_hold",
+        "loss::a_fixed_lease_is_not_renewed",
+        "loss::a_fixed_lease_begins_at_the_grant",
+        "loss::a_scope_ends_with_the_lock",
+        "loss::with_returns_the_loss_or_the_users_error",
+        "loss::everybody_hears_of_the_loss",
+        "delay::a_release_in_time_is_immediate",
+        "delay::a_drop_in_time_is_immediate",
+        "delay::a_panic_lets_the_delay_run_out",
+        "delay::a_late_release_lets_the_delay_run_out",
+        "delay::a_crash_lets_the_delay_run_out",
+        "delay::a_pushed_grant_has_its_delay",
+        "cancel::a_lock_can_be_dropped_at_any_poll",
+        "cancel::a_lock_can_be_dropped_in_a_storm",
+        "cancel::a_wait_can_be_dropped_at_any_poll",
+        "cancel::a_release_can_be_dropped_at_any_poll",
+        "cancel::a_try_can_be_dropped_at_any_poll",
+        "cancel::a_task_can_be_aborted",
+        "storm::nobody_believes_beside_another",
+        "storm::an_outage_breaks_nothing",
+        "storm::everybody_gets_it_in_the_end",
+    ]
+}
+
 /// The file store in a folder of its own. A client that is dropped ends as a process that is killed does: its
 /// liveness file is unlocked, and nothing was said.
 struct FileHarness {
@@ -88,5 +165,9 @@ impl Harness for FileHarness {
 
     fn short(&self) -> Lives {
         Lives::quick()
+    }
+
+    fn weather(&self) -> Faults {
+        Faults::none()
     }
 }

@@ -25,6 +25,7 @@ pub use self::flaws_of_life::{
 };
 pub use self::flaws_of_waking::{DeafUntilItWaits, PushThatGivesTime, SilentPurge};
 use super::{Case, Crash, Harness, Lives, Time, run};
+use crate::layer::Faults;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, IdHash, Interest, Line, Live, Opened, Renewed,
     Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
@@ -106,6 +107,10 @@ impl<H: Harness, F: Flaw> Harness for Flawed<H, F> {
 
     fn prefix(&self) -> String {
         self.right.prefix()
+    }
+
+    fn weather(&self) -> Faults {
+        self.right.weather()
     }
 
     fn short(&self) -> Lives {

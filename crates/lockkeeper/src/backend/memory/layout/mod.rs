@@ -1,0 +1,233 @@
+//! The lines, and every operation on them as a plain function of the state and the time.
+
+mod queue;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use self::queue::{Place, Queue};
+use crate::store::{
+    Amend, Amended, Broken, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Line, Live, LiveState, Renewal, Revision,
+    SessionId, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal,
+};
+use crate::time::Instant;
+use crate::{LockName, Result, random};
+
+/// Empty lines beyond this many are forgotten.
+const IDLE_LINES: usize = 4096;
+
+/// The whole state of the store.
+#[derive(Debug, Default)]
+pub(in crate::backend::memory) struct Lines {
+    lines: HashMap<LockName, Queue>,
+    gone: HashMap<ClaimId, Instant>,
+    /// No line that is made anew gives a token at or below this one.
+    floor: u64,
+}
+
+/// What a waiter sees.
+pub(in crate::backend::memory) enum Look {
+    Wake(Wake),
+    Wait(Arc<Notify>),
+}
+
+impl Lines {
+    pub(in crate::backend::memory) fn claim(&mut self, claim: &Claim, now: Instant) -> Result<Verdict> {
+        let id = claim.key.id;
+        self.gone.retain(|_, until| *until > now);
+        if self.gone.contains_key(&id) {
+            return Ok(Verdict::Gone);
+        }
+        let line = Self::line_of(&mut self.lines, self.floor, &claim.key.name);
+        line.settle(now);
+        if let Some(token) = line.find(id, now) {
+            return Ok(line.again(token, now));
+        }
+        if claim.resend {
+            self.bury(id, now + claim.ttl.max(TOMBSTONE_MIN));
+            return Ok(Verdict::Gone);
+        }
+        line.check(claim, now)?;
+        match claim.replaces {
+            Some(old) => Ok(line.replace(claim, old, now)),
+            None => line.join(claim, now),
+        }
+    }
+
+    /// A tombstone only ever stands longer: a second withdrawal must not shorten the first one's.
+    fn bury(&mut self, id: ClaimId, until: Instant) {
+        let stands = self.gone.entry(id).or_insert(until);
+        *stands = until.max(*stands);
+    }
+
+    pub(in crate::backend::memory) fn renew(&mut self, live: &Live, now: Instant) -> Renewal {
+        let absent = if live.state == LiveState::InFlight { Renewal::Unknown } else { Renewal::Lost(None) };
+        let Some(line) = self.lines.get_mut(&live.key.name) else { return absent };
+        line.settle(now);
+        let Some(token) = line.find(live.key.id, now) else { return absent };
+        let Some(place) = line.places.get(&token) else { return absent };
+        if let Some(broken) = &place.broken {
+            return Renewal::Lost(Some(broken.clone()));
+        }
+        line.live(token, now);
+        match line.places.get(&token) {
+            Some(place) if place.granted => Renewal::Held { token },
+            _ => Renewal::Queued,
+        }
+    }
+
+    pub(in crate::backend::memory) fn close(&mut self, session: &SessionId, now: Instant) {
+        for line in self.lines.values_mut() {
+            let theirs: Vec<u64> =
+                line.places.iter().filter(|(_, p)| p.key.session == *session).map(|(token, _)| *token).collect();
+            for token in theirs {
+                line.remove(token);
+            }
+            line.settle(now);
+        }
+    }
+
+    pub(in crate::backend::memory) fn withdraw(
+        &mut self,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+        now: Instant,
+    ) -> Withdrawal {
+        if let Some(life) = tombstone {
+            self.bury(key.id, now + life);
+        }
+        let Some(line) = self.lines.get_mut(&key.name) else { return Withdrawal::Absent };
+        let found = line.find(key.id, now);
+        if let Some(token) = found {
+            line.remove(token);
+        }
+        line.settle(now);
+        self.forget_idle_lines();
+        if found.is_some() { Withdrawal::Removed } else { Withdrawal::Absent }
+    }
+
+    pub(in crate::backend::memory) fn amend(&mut self, key: &ClaimKey, change: &Amend, now: Instant) -> Amended {
+        let Some(line) = self.lines.get_mut(&key.name) else { return Amended::NotLive };
+        line.settle(now);
+        let Some(place) = line.find(key.id, now).and_then(|t| line.places.get_mut(&t)) else {
+            return Amended::NotLive;
+        };
+        match change {
+            Amend::Shared if !place.granted => return Amended::NotLive,
+            Amend::Shared => place.weight = 1,
+            Amend::Value(value) => place.meta.value = Some(Arc::clone(value)),
+            Amend::Meta(meta) => place.meta = meta.clone(),
+        }
+        line.touch();
+        line.settle(now);
+        Amended::Done
+    }
+
+    pub(in crate::backend::memory) fn line(&mut self, name: &LockName, now: Instant) -> Line {
+        let Some(line) = self.lines.get_mut(name) else { return Line::default() };
+        line.settle(now);
+        let entries: Vec<Entry> =
+            line.places.iter().filter(|(_, p)| p.expires > now).map(|(t, p)| p.entry(*t, now)).collect();
+        Line {
+            revision: Revision(line.revision),
+            capacity: line.places.values().map(|p| p.capacity).min(),
+            last_token: (line.last_token > 0).then_some(line.last_token),
+            entries,
+        }
+    }
+
+    pub(in crate::backend::memory) fn names(&mut self, prefix: &str, limit: usize, now: Instant) -> Vec<LockName> {
+        let live = |line: &Queue| line.places.values().any(|p| p.expires > now);
+        let mut names: Vec<_> = self
+            .lines
+            .iter()
+            .filter(|(name, line)| name.as_str().starts_with(prefix) && live(line))
+            .map(|(name, _)| name.clone())
+            .collect();
+        names.sort();
+        names.truncate(limit);
+        names
+    }
+
+    pub(in crate::backend::memory) fn evict(
+        &mut self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+        now: Instant,
+    ) -> Evicted {
+        let Some(line) = self.lines.get_mut(name) else { return Evicted::Absent };
+        line.settle(now);
+        let matches = |token: u64, place: &Place| match target {
+            _ if place.expires <= now => false,
+            Target::Token(wanted) => place.granted && token == *wanted,
+            Target::Id(hash) => place.key.id.hash() == *hash,
+        };
+        let Some((token, place)) = line.places.iter_mut().map(|(t, p)| (*t, p)).find(|(t, p)| matches(*t, p)) else {
+            return Evicted::Absent;
+        };
+        match how {
+            Evict::Mark => place.broken = Some(Broken { by: by.into(), reason: reason.into() }),
+            Evict::Now => line.remove(token),
+        }
+        line.touch();
+        line.settle(now);
+        Evicted::Done
+    }
+
+    pub(in crate::backend::memory) fn touch(&mut self, name: &LockName) {
+        if let Some(line) = self.lines.get_mut(name) {
+            line.touch();
+        }
+    }
+
+    pub(in crate::backend::memory) fn look_at_claim(&mut self, key: &ClaimKey, now: Instant) -> Look {
+        let found = self.lines.get(&key.name).and_then(|line| {
+            let token = *line.by_id.get(&key.id)?;
+            line.places.get(&token).filter(|place| place.expires > now).map(|place| (token, place))
+        });
+        match found {
+            None => Look::Wake(Wake::Changed),
+            Some((token, place)) if place.granted => Look::Wake(Wake::Granted { token }),
+            Some((_, place)) => Look::Wait(Arc::clone(&place.bell)),
+        }
+    }
+
+    /// A name that nobody used yet is at revision 0, as [`Lines::line`] shows it.
+    pub(in crate::backend::memory) fn look_at_name(&mut self, name: &LockName, seen: Revision) -> Look {
+        if !self.lines.contains_key(name) && seen == Revision::default() {
+            self.lines.insert(name.clone(), Queue { last_token: self.floor, ..Queue::default() });
+        }
+        match self.lines.get(name) {
+            Some(line) if Revision(line.revision) == seen => Look::Wait(Arc::clone(&line.changed)),
+            _ => Look::Wake(Wake::Changed),
+        }
+    }
+
+    fn line_of<'a>(lines: &'a mut HashMap<LockName, Queue>, floor: u64, name: &LockName) -> &'a mut Queue {
+        if !lines.contains_key(name) {
+            lines.insert(
+                name.clone(),
+                Queue { last_token: floor, revision: random::below(1 << 60), ..Queue::default() },
+            );
+        }
+        // It was put there just now if it was not.
+        #[allow(clippy::expect_used, reason = "inserted above")]
+        lines.get_mut(name).expect("the line was just inserted")
+    }
+
+    fn forget_idle_lines(&mut self) {
+        if self.lines.len() <= IDLE_LINES {
+            return;
+        }
+        let idle = |line: &Queue| line.places.is_empty() && Arc::strong_count(&line.changed) == 1;
+        let highest = self.lines.values().filter(|l| idle(l)).map(|l| l.last_token).max().unwrap_or(0);
+        self.floor = self.floor.max(highest);
+        self.lines.retain(|_, line| !idle(line));
+    }
+}

@@ -1,0 +1,253 @@
+//! One line: its places, and the rule applied to them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::store::admit::{Admission, Standing};
+use crate::store::{Broken, Claim, ClaimId, ClaimKey, Entry, Meta, Revision, Verdict, refusal};
+use crate::time::Instant;
+use crate::{Result, random};
+
+/// One line. The order of the map is the order of the line, and its keys are the tokens.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) places: BTreeMap<u64, Place>,
+    pub(super) by_id: HashMap<ClaimId, u64>,
+    pub(super) last_token: u64,
+    pub(super) revision: u64,
+    pub(super) changed: Arc<Notify>,
+}
+
+/// One claim in a line.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) key: ClaimKey,
+    pub(super) weight: u32,
+    pub(super) capacity: u32,
+    pub(super) ttl: Duration,
+    pub(super) wait_ttl: Duration,
+    pub(super) lock_delay: Duration,
+    pub(super) meta: Meta,
+    pub(super) granted: bool,
+    pub(super) since: Instant,
+    pub(super) expires: Instant,
+    pub(super) broken: Option<Broken>,
+    pub(super) bell: Arc<Notify>,
+}
+
+impl Queue {
+    /// Removes the dead from the front and grants what has become admissible: after every change, and before every
+    /// look. Stops at the first claim that has to wait, so it costs O(holders).
+    pub(super) fn settle(&mut self, now: Instant) {
+        let mut rule = Admission::new();
+        let mut dead = Vec::new();
+        let mut granted = false;
+        for (token, place) in &mut self.places {
+            if place.expires <= now {
+                dead.push(*token);
+            } else if !rule.admit(place.standing()) {
+                break;
+            } else if !place.granted {
+                place.grant(now);
+                granted = true;
+            }
+        }
+        for token in &dead {
+            self.forget(*token);
+        }
+        if granted || !dead.is_empty() {
+            self.touch();
+        }
+    }
+
+    /// All live claims agree on the capacity, since each was checked at the door; epochs may rise along the line.
+    pub(super) fn check(&self, claim: &Claim, now: Instant) -> Result<()> {
+        let live = || self.places.values().filter(|p| p.expires > now);
+        if let Some(first) = live().next().filter(|p| p.capacity != claim.capacity) {
+            return Err(refusal::capacity(first.capacity, claim.capacity));
+        }
+        match live().next_back().map(|p| p.meta.epoch) {
+            Some(epoch) if epoch > claim.meta.epoch => Err(refusal::epoch(epoch, claim.meta.epoch)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn join(&mut self, claim: &Claim, now: Instant) -> Result<Verdict> {
+        let mut rule = Admission::new();
+        let open = self.places.values().all(|p| rule.admit(p.standing()));
+        let standing = Standing { weight: claim.weight, capacity: claim.capacity, granted: false };
+        let granted = open && rule.admit(standing);
+        if !granted && !claim.queue {
+            return Ok(self.busy(now));
+        }
+        if !granted {
+            self.make_room(claim.max_waiters, now)?;
+        }
+        let token = self.append(claim, granted, now);
+        Ok(self.verdict(token, now))
+    }
+
+    pub(super) fn replace(&mut self, claim: &Claim, old: ClaimId, now: Instant) -> Verdict {
+        let old_token = self.by_id.get(&old).copied();
+        let others = self.places.iter().any(|(t, p)| p.expires > now && Some(*t) != old_token);
+        match old_token {
+            Some(old_token) if !others => {
+                self.forget(old_token);
+                let token = self.append(claim, true, now);
+                self.verdict(token, now)
+            }
+            _ => self.busy(now),
+        }
+    }
+
+    pub(super) fn make_room(&mut self, max_waiters: u32, now: Instant) -> Result<()> {
+        if self.waiting() < max_waiters as usize {
+            return Ok(());
+        }
+        let dead: Vec<u64> = self.places.iter().filter(|(_, p)| p.expires <= now).map(|(t, _)| *t).collect();
+        for token in dead {
+            self.forget(token);
+        }
+        if self.waiting() < max_waiters as usize {
+            return Ok(());
+        }
+        Err(refusal::queue_full(max_waiters))
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.places.len() - self.places.values().take_while(|p| p.granted).count()
+    }
+
+    pub(super) fn append(&mut self, claim: &Claim, granted: bool, now: Instant) -> u64 {
+        self.last_token += 1;
+        let life = if granted { claim.ttl + claim.lock_delay } else { claim.wait_ttl };
+        let place = Place {
+            key: claim.key.clone(),
+            weight: claim.weight,
+            capacity: claim.capacity,
+            ttl: claim.ttl,
+            wait_ttl: claim.wait_ttl,
+            lock_delay: claim.lock_delay,
+            meta: claim.meta.clone(),
+            granted,
+            since: now,
+            expires: now + life,
+            broken: None,
+            bell: Arc::default(),
+        };
+        self.places.insert(self.last_token, place);
+        self.by_id.insert(claim.key.id, self.last_token);
+        self.touch();
+        self.last_token
+    }
+
+    /// Starts the life of a claim anew, for its own request.
+    pub(super) fn live(&mut self, token: u64, now: Instant) {
+        if let Some(place) = self.places.get_mut(&token).filter(|p| p.broken.is_none()) {
+            place.expires = now + if place.granted { place.ttl + place.lock_delay } else { place.wait_ttl };
+        }
+    }
+
+    pub(super) fn verdict(&self, token: u64, now: Instant) -> Verdict {
+        match self.places.get(&token) {
+            Some(place) if place.granted => Verdict::Granted { token, place: None },
+            Some(_) => Verdict::Queued {
+                ahead: u32::try_from(self.places.range(..token).filter(|(_, p)| p.expires > now).count())
+                    .unwrap_or(u32::MAX),
+                seen: Revision(self.revision),
+                look_again: self.look_again(token, now),
+            },
+            None => Verdict::Gone,
+        }
+    }
+
+    /// The first in line looks when the next of the holders would die; the others leave it to the first.
+    pub(super) fn look_again(&self, token: u64, now: Instant) -> Duration {
+        let first_waiting = self.places.iter().find(|(_, p)| !p.granted).map(|(t, _)| *t);
+        if first_waiting == Some(token) {
+            let holders = self.places.range(..token).map(|(_, p)| p.expires).min();
+            holders.map_or(Duration::ZERO, |at| at.saturating_since(now) + Duration::from_millis(1))
+        } else {
+            random::jittered(Duration::from_secs(10)).max(Duration::from_secs(5))
+        }
+    }
+
+    pub(super) fn busy(&self, now: Instant) -> Verdict {
+        let mut holders = self.places.values().filter(|p| p.granted);
+        let first = holders.next();
+        Verdict::Busy {
+            holder: first.map(|p| Arc::clone(&p.meta.owner)),
+            retry_after: first.into_iter().chain(holders).map(|p| p.expires.saturating_since(now)).min(),
+            seen: Revision(self.revision),
+        }
+    }
+
+    /// The place of a live claim. One that died where `settle` does not come by, behind a waiter, goes now: nothing
+    /// that its owner sends may bring it back.
+    pub(super) fn find(&mut self, id: ClaimId, now: Instant) -> Option<u64> {
+        let token = *self.by_id.get(&id)?;
+        if self.places.get(&token).is_some_and(|place| place.expires > now) {
+            return Some(token);
+        }
+        self.remove(token);
+        None
+    }
+
+    /// The answer to a claim that is in the line already.
+    pub(super) fn again(&mut self, token: u64, now: Instant) -> Verdict {
+        match self.places.get(&token) {
+            // Its life is not to start anew, so no answer may say that it holds.
+            Some(place) if place.broken.is_some() => Verdict::Gone,
+            _ => {
+                self.live(token, now);
+                self.verdict(token, now)
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, token: u64) {
+        self.forget(token);
+        self.touch();
+    }
+
+    pub(super) fn forget(&mut self, token: u64) {
+        if let Some(place) = self.places.remove(&token) {
+            self.by_id.remove(&place.key.id);
+            place.bell.notify_waiters();
+        }
+    }
+
+    pub(super) fn touch(&mut self) {
+        self.revision += 1;
+        self.changed.notify_waiters();
+    }
+}
+
+impl Place {
+    pub(super) fn standing(&self) -> Standing {
+        Standing { weight: self.weight, capacity: self.capacity, granted: self.granted }
+    }
+
+    /// A push: the claim stays on the life that it has.
+    pub(super) fn grant(&mut self, now: Instant) {
+        self.granted = true;
+        self.since = now;
+        self.bell.notify_waiters();
+    }
+
+    pub(super) fn entry(&self, token: u64, now: Instant) -> Entry {
+        Entry {
+            id: self.key.id.hash(),
+            weight: self.weight,
+            granted: self.granted,
+            token: Some(token),
+            meta: self.meta.clone(),
+            age: Some(now.saturating_since(self.since)),
+            expires_in: Some(self.expires.saturating_since(now)),
+            broken: self.broken.clone(),
+        }
+    }
+}

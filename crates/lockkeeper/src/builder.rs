@@ -1,0 +1,206 @@
+//! Setting up a keeper.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::{Engine, Settings};
+use crate::event::{Event, Events};
+use crate::runtime::Runtime;
+use crate::store::{Fencing, Store};
+use crate::time::Clock;
+use crate::url::{CommonParams, StoreUrl};
+use crate::{Error, ErrorKind, FencingToken, Keeper, LockName, Result};
+
+const TTL: Duration = Duration::from_secs(30);
+const MAX_WAITERS: u32 = 1000;
+const OWNER_MAX: usize = 255;
+
+/// A keeper to be set up.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is connected"]
+pub struct KeeperBuilder {
+    source: Source,
+    settings: Settings,
+    require: Option<Fencing>,
+    clock: Clock,
+    events: Events,
+    problem: Option<Error>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Source {
+    Store(Arc<dyn Store>),
+    Url(Box<StoreUrl>),
+}
+
+impl KeeperBuilder {
+    pub(crate) fn new(source: Source) -> Self {
+        let mut settings = Settings {
+            ttl: TTL,
+            lock_delay: Duration::ZERO,
+            max_hold: None,
+            prefix: String::new(),
+            owner: default_owner().into(),
+            epoch: 0,
+            max_waiters: MAX_WAITERS,
+        };
+        if let Source::Url(url) = &source {
+            set(&mut settings, &url.common);
+        }
+        let events = Events::default();
+        Self { source, settings, require: None, clock: Clock::boot(), events, problem: None }
+    }
+
+    /// How long a lock stays taken when its holder vanishes, where a handle does not say otherwise; 30 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.settings.ttl = ttl;
+        self
+    }
+
+    /// How much longer the store keeps a lock from others when its holder vanished, where a handle does not say
+    /// otherwise; zero.
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.settings.lock_delay = delay;
+        self
+    }
+
+    /// How long a lock may be held at most, where an attempt does not say otherwise; no limit.
+    pub fn max_hold(mut self, d: Duration) -> Self {
+        if d.is_zero() {
+            self.refuse("max_hold is zero: every lock would be lost at once");
+        }
+        self.settings.max_hold = Some(d);
+        self
+    }
+
+    /// Plain text that is put before every name; none. Name and prefix have at most 255 bytes together.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        if !prefix.is_empty() && LockName::new(prefix).is_err() {
+            self.refuse("the prefix is longer than 255 bytes or contains control characters");
+        }
+        prefix.clone_into(&mut self.settings.prefix);
+        self
+    }
+
+    /// Who this is, for people who look at a lock, never as proof; `user@host:pid`. At most 255 bytes.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        let owner = owner.into();
+        if owner.len() > OWNER_MAX {
+            self.refuse(&format!("the owner has {} bytes; at most {OWNER_MAX} fit", owner.len()));
+        }
+        self.settings.owner = owner.into();
+        self
+    }
+
+    /// The epoch of all tokens, 0 to 511; 0. An operator raises it, for all clients, after the store was restored
+    /// from a backup or replaced, so that tokens go on rising.
+    pub fn epoch(mut self, epoch: u16) -> Self {
+        if epoch > FencingToken::MAX_EPOCH {
+            self.refuse(&format!("the epoch is {epoch}; the highest is {}", FencingToken::MAX_EPOCH));
+        }
+        self.settings.epoch = epoch;
+        self
+    }
+
+    /// How long a line may become; 1000. Whoever comes later gets [`QueueFull`](ErrorKind::QueueFull).
+    pub fn max_waiters(mut self, waiters: u32) -> Self {
+        self.settings.max_waiters = waiters;
+        self
+    }
+
+    /// Refuses to connect to a store whose tokens are worth less.
+    pub fn require(mut self, fencing: Fencing) -> Self {
+        self.require = Some(fencing);
+        self
+    }
+
+    /// What is called with every [`Event`]: on whatever thread it happens, so it should be short. A panic in it is
+    /// logged and goes no further.
+    pub fn on_event(mut self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.events = Events::to(callback);
+        self
+    }
+
+    /// The clock of the engine: the machine's. For tests on virtual time; the store needs the same one.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Opens the store, where it is not open yet, and starts the engine.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a setting that is impossible, [`Unsupported`](ErrorKind::Unsupported) for
+    /// one that the store cannot do, and what the store refuses when it is opened.
+    ///
+    /// # Cancel safety
+    /// It may be dropped; nothing is left but, perhaps, the files that a store makes when it is opened.
+    pub async fn connect(mut self) -> Result<Keeper> {
+        if let Some(problem) = self.problem.take() {
+            return Err(problem);
+        }
+        let store = match &self.source {
+            Source::Store(store) => Arc::clone(store),
+            Source::Url(url) => crate::backend::open(url).await?,
+        };
+        self.check(&*store)?;
+        self.start_on(store)
+    }
+
+    /// Without what only connecting can do.
+    pub(crate) fn start(self) -> Result<Keeper> {
+        match &self.source {
+            Source::Store(store) => {
+                let store = Arc::clone(store);
+                self.start_on(store)
+            }
+            Source::Url(url) => Err(Error::new(ErrorKind::Internal, format!("{url} was not opened"))),
+        }
+    }
+
+    fn start_on(self, store: Arc<dyn Store>) -> Result<Keeper> {
+        let runtime = Runtime::here_or_own()?;
+        Ok(Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events)))
+    }
+
+    fn check(&self, store: &dyn Store) -> Result<()> {
+        let can = store.capabilities();
+        let Settings { ttl, lock_delay, .. } = self.settings;
+        let problem = if self.require.is_some_and(|required| can.fencing < required) {
+            format!("its fencing is {:?}, {:?} is required", can.fencing, self.require.unwrap_or(Fencing::None))
+        } else if ttl < can.ttl_min || ttl > can.ttl_max {
+            format!("a ttl of {ttl:?} is outside what it can do: {:?} to {:?}", can.ttl_min, can.ttl_max)
+        } else if lock_delay > can.lock_delay_max {
+            format!("a lock-delay of {lock_delay:?} is more than it can do: {:?}", can.lock_delay_max)
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Unsupported, format!("{store}: {problem}")))
+    }
+
+    fn refuse(&mut self, problem: &str) {
+        self.problem.get_or_insert_with(|| Error::invalid(problem));
+    }
+}
+
+/// What a URL sets can be replaced by the builder.
+fn set(settings: &mut Settings, url: &CommonParams) {
+    settings.ttl = url.ttl.unwrap_or(settings.ttl);
+    settings.epoch = url.epoch.unwrap_or(settings.epoch);
+    settings.max_waiters = url.max_waiters.unwrap_or(settings.max_waiters);
+    if let Some(prefix) = &url.prefix {
+        settings.prefix.clone_from(prefix);
+    }
+}
+
+/// `user@host:pid`, as well as they are known.
+fn default_owner() -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut owner = format!("{user}@{host}:{}", std::process::id());
+    owner.retain(|c| !c.is_control());
+    while owner.len() > OWNER_MAX {
+        owner.remove(0);
+    }
+    owner
+}
