@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::info::LockInfo;
 use crate::runtime::inside;
 
-/// The administrator's operations, from [`Keeper::admin`].
+/// The administrator's operations, from [`Keeper::admin`](crate::Keeper::admin).
 #[derive(Clone, Debug)]
 pub struct Admin {
     engine: Arc<Engine>,
@@ -22,7 +22,7 @@ impl Admin {
     /// name, at most `limit`.
     ///
     /// # Errors
-    /// [`Unavailable`](ErrorKind::Unavailable) when the store does not answer.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer.
     ///
     /// # Cancel safety
     /// It only reads, and may be dropped.

@@ -1,4 +1,55 @@
 //! Distributed locks with fencing tokens.
+//!
+//! ```
+//! # async fn f() -> lockkeeper::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let url = format!("file:{}", folder.path().join("locks.db").display());
+//! let keeper = lockkeeper::connect(&url).await?;
+//!
+//! let guard = keeper.mutex("stock/42")?.lock().await?;
+//! println!("fencing token {}", guard.token());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+//! ```
+//!
+//! # What is promised, and what is not
+//!
+//! A lock between processes is a lease: its holder can be stopped for longer than the lease lasts, and then somebody
+//! else gets the lock.
+//!
+//! > While the store keeps its state, and clocks run at rates that differ by less than the drift allowance (0.5 % each),
+//! > no [`check`](Guard::check), [`remaining`](Guard::remaining) or poll inside [`with`](Acquire::with) or
+//! > [`scope`](Guard::scope) that *starts* after the store may have given the lock away reports it as held.
+//!
+//! What a holder *has already sent* when it is stopped can only be refused at the resource: send the
+//! [fencing token](FencingToken) with every access, reads too, and let the resource check it ([`fence`]).
+//!
+//! # Finding the way
+//!
+//! | to do | look at |
+//! |---|---|
+//! | connect to a store | [`connect`], [`Keeper::builder`], [`Keeper::from_url`] |
+//! | take a lock | [`Mutex::lock`], [`Mutex::try_lock`], and what can be set: [`Acquire`] |
+//! | hold it | [`Guard`] |
+//! | run something under it | [`Acquire::with`], [`Guard::scope`] |
+//! | check a token where the data lives | [`fence`] |
+//! | see who holds what | [`Keeper::inspect`], [`Admin::list`] |
+//! | hear of what happens | [`Event`], [`KeeperBuilder::on_event`] |
+//! | write a store | [`store`], and the suite in `testing` (feature `testing`) |
+//!
+//! # Stores
+//!
+//! | store | URL | feature | for |
+//! |---|---|---|---|
+//! | [`MemoryStore`] | `memory:` | always | one process: tests |
+//! | `FileStore` | `file:PATH` | `file` (default) | the processes of one host; Linux |
+//!
+//! # Runtime
+//!
+//! The engine runs on the tokio runtime in which a keeper is connected, with timers and I/O enabled, or on a thread of
+//! its own where there is none.
 #![forbid(unsafe_code)]
 
 mod acquire;
