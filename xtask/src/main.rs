@@ -1,5 +1,6 @@
 //! The tasks of the repository: `cargo xtask TASK`.
 
+mod secrets;
 mod test;
 mod tidy;
 

@@ -5,6 +5,8 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context, Result, bail};
 
+use crate::secrets;
+
 /// A server that the tests start.
 struct Server {
     /// The program that must be there.
@@ -27,9 +29,23 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
         install(&packages)?;
     }
     let mut test = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    test.current_dir(root).args(["test", "--workspace", "--all-features", "--locked"]).args(args);
-    let status = say_and_run(&mut test)?;
+    test.current_dir(root).args(["test", "--workspace", "--all-features", "--locked"]).args(with_output(args));
+    say(&test);
+    let (status, secrets) = secrets::watch(&mut test)?;
+    if secrets > 0 {
+        bail!("{secrets} lines of the output show a password: see \"a secret was printed\" above");
+    }
     Ok(exit_code(status))
+}
+
+/// Shows what passing tests print too, so that it can be looked through.
+fn with_output(args: &[String]) -> Vec<String> {
+    let mut args = args.to_vec();
+    if !args.iter().any(|arg| arg == "--") {
+        args.push("--".to_owned());
+    }
+    args.push("--show-output".to_owned());
+    args
 }
 
 /// The packages of the servers that are not there, each once.
@@ -80,11 +96,16 @@ fn is_root() -> Result<bool> {
 }
 
 fn say_and_run(command: &mut Command) -> Result<ExitStatus> {
+    let line = say(command);
+    command.status().with_context(|| format!("cannot run {line}"))
+}
+
+fn say(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let line: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     let line = line.join(" ");
     eprintln!("xtask: {line}");
-    command.status().with_context(|| format!("cannot run {line}"))
+    line
 }
 
 /// The code of the command; 1 when a signal ended it.
@@ -114,6 +135,13 @@ mod tests {
     fn sudo_is_used_only_when_not_root_and_never_asks() {
         assert_eq!(words(&apt_get(true)), ["apt-get"]);
         assert_eq!(words(&apt_get(false))[..2], ["sudo", "--non-interactive"]);
+    }
+
+    #[test]
+    fn the_output_of_passing_tests_is_asked_for() {
+        let args = |args: &[&str]| with_output(&args.iter().map(ToString::to_string).collect::<Vec<_>>()).join(" ");
+        assert_eq!(args(&[]), "-- --show-output");
+        assert_eq!(args(&["--lib", "--", "x"]), "--lib -- x --show-output");
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! Passes the output of the tests on, and looks for secrets in all of it, also in what the passing tests printed.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+
+/// The passwords that the tests use. None of them may ever be printed.
+const SECRETS: [&str; 2] = ["hunter2", "hush@"];
+
+/// Runs a command that runs tests with `--show-output`, and returns how it ended and how many lines showed a secret.
+pub(crate) fn watch(command: &mut Command) -> Result<(ExitStatus, usize)> {
+    let mut child: Child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot be started")?;
+    let (out, err) = (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
+    let found = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| pass_on(out, std::io::stdout(), &found));
+        scope.spawn(|| pass_on(err, std::io::stderr(), &found));
+    });
+    Ok((child.wait()?, found.into_inner()))
+}
+
+fn pass_on(from: impl Read, mut to: impl Write, found: &AtomicUsize) {
+    let mut section = Section::default();
+    for line in BufReader::new(from).split(b'\n') {
+        let Ok(line) = line else { return };
+        let line = String::from_utf8_lossy(&line);
+        let secret = SECRETS.iter().find(|secret| line.contains(**secret));
+        if let Some(secret) = secret {
+            found.fetch_add(1, Ordering::Relaxed);
+            let shown = line.replace(secret, "[SECRET]");
+            let _ = writeln!(to, "xtask: a secret was printed: {shown}");
+        } else if section.is_to_be_shown(&line) {
+            let _ = writeln!(to, "{line}");
+        }
+    }
+}
+
+/// Where in the output of a test binary a line stands.
+#[derive(Default)]
+struct Section {
+    of_successes: bool,
+}
+
+impl Section {
+    /// What passing tests printed is looked at, but not shown.
+    fn is_to_be_shown(&mut self, line: &str) -> bool {
+        match line {
+            "successes:" => self.of_successes = true,
+            "failures:" => self.of_successes = false,
+            line if line.starts_with("test result:") => self.of_successes = false,
+            _ => {}
+        }
+        !self.of_successes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed_on(text: &str) -> (String, usize) {
+        let (mut shown, found) = (Vec::new(), AtomicUsize::new(0));
+        pass_on(text.as_bytes(), &mut shown, &found);
+        (String::from_utf8(shown).unwrap(), found.into_inner())
+    }
+
+    #[test]
+    fn what_passing_tests_printed_is_not_shown() {
+        let output =
+            "test a ... ok\n\nsuccesses:\n\n---- a stdout ----\nhello\n\nfailures:\n\n---- b ----\n\ntest result: x\n";
+        let (shown, found) = passed_on(output);
+        assert!(!shown.contains("hello") && shown.contains("---- b ----") && shown.contains("test result: x"));
+        assert_eq!(found, 0);
+    }
+
+    #[test]
+    fn a_secret_is_found_wherever_it_is_printed() {
+        let secret = SECRETS[0];
+        let (shown, found) = passed_on(&format!("successes:\n---- a stdout ----\nredis://u:{secret}@h\n"));
+        assert_eq!(found, 1);
+        assert!(shown.contains("a secret was printed") && !shown.contains(secret), "{shown}");
+    }
+}
