@@ -1,9 +1,11 @@
 //! The integration tests, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
+mod bounds;
 mod by_session;
 mod chaos;
 mod contract;
+mod outside;
 mod processes;
 mod worker;
 mod wrong_stores;

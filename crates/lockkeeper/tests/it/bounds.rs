@@ -1,0 +1,68 @@
+//! What users rely on when they move guards and futures between tasks.
+
+use std::future::IntoFuture;
+
+use lockkeeper::fence::FenceGate;
+use lockkeeper::{
+    Acquire, Acquiring, Admin, Error, FencingToken, Guard, Keeper, KeeperBuilder, LockName, Lost, Mutex, Owner, Result,
+    Secret, Sequencer, SessionWatch,
+};
+
+fn send_sync_static<T: Send + Sync + 'static>() {}
+fn send_static<T: Send + 'static>(_: &T) {}
+fn send<T: Send>(_: &T) {}
+fn unpin_clone<T: Unpin + Clone>() {}
+
+#[test]
+fn types_can_be_shared_and_moved_between_threads() {
+    send_sync_static::<Keeper>();
+    send_sync_static::<Mutex>();
+    send_sync_static::<Guard>();
+    send_sync_static::<Lost>();
+    send_sync_static::<Admin>();
+    send_sync_static::<SessionWatch>();
+    send_sync_static::<Error>();
+    send_sync_static::<LockName>();
+    send_sync_static::<FencingToken>();
+    send_sync_static::<Sequencer>();
+    send_sync_static::<FenceGate>();
+    send_sync_static::<Owner>();
+    send_sync_static::<Secret>();
+    unpin_clone::<Lost>();
+}
+
+#[tokio::test]
+async fn futures_can_be_spawned() {
+    fn acquiring(future: Acquiring<Guard>) -> Acquiring<Guard> {
+        send_static(&future);
+        future
+    }
+    let keeper = Keeper::memory();
+    let mutex = keeper.mutex("n").unwrap();
+    let lock: Acquire<Guard> = mutex.lock();
+    send_static(&lock);
+    let guard = acquiring(lock.into_future()).await.unwrap();
+    let scope = guard.scope(async {});
+    send(&scope);
+    drop(scope);
+    let connect = KeeperBuilder::connect(Keeper::builder(lockkeeper::MemoryStore::new()));
+    send_static(&connect);
+    send(&keeper.inspect("n"));
+    send_static(&keeper.clone().shutdown(std::time::Duration::ZERO));
+    let release = guard.release();
+    send_static(&release);
+    release.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_scope_of_a_guard_can_be_spawned_with_the_guard_in_it() {
+    let keeper = Keeper::memory();
+    let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
+    let task = tokio::spawn(async move {
+        let done = guard.scope(async { 1 }).await;
+        guard.release().await?;
+        done
+    });
+    let result: Result<i32> = task.await.unwrap();
+    assert_eq!(result.unwrap(), 1);
+}
