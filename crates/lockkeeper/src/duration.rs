@@ -1,4 +1,4 @@
-//! Durations as people write them: `500ms`, `30s`, `5m`, `1h30m`; a bare number is seconds.
+//! Durations as people write them: `500ms`, `30s`, `5m`, `1h30m`; a bare number is seconds, `0.5` too.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{Error, Result};
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
 /// Reads a duration: whole numbers with the units `h`, `m`, `s` and `ms`, longest unit first, each at most once. A
-/// bare number is seconds, as in flock(1).
+/// bare number is seconds, as in flock(1), with up to three decimals.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,15 +23,22 @@ const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), (
 /// [`Invalid`](crate::ErrorKind::Invalid) for anything else, and for more than `u64::MAX` milliseconds. There is no
 /// `forever` here: whoever allows it looks for that word first.
 pub fn parse_duration(text: &str) -> Result<Duration> {
-    let millis = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        text.parse().ok().and_then(|seconds: u64| seconds.checked_mul(1000))
-    } else {
-        with_units(text)
-    };
+    let millis = if text.bytes().any(|b| b.is_ascii_alphabetic()) { with_units(text) } else { seconds(text) };
     millis.map(Duration::from_millis).ok_or_else(|| {
         let shown: String = text.chars().take(40).collect();
-        Error::invalid(format!("{shown:?} is not a duration")).with_remedy("500ms, 30s, 5m, 1h30m or whole seconds")
+        Error::invalid(format!("{shown:?} is not a duration")).with_remedy("500ms, 30s, 5m, 1h30m or seconds")
     })
+}
+
+/// A bare number of seconds, in milliseconds.
+fn seconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 3 {
+        return None;
+    }
+    let millis: u64 = format!("{fraction:0<3}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(millis)
 }
 
 /// The sum in milliseconds, or `None` when a part is malformed, out of order, or too large.
@@ -85,6 +92,9 @@ mod tests {
             ("30s", 30_000),
             ("30", 30_000),
             ("0", 0),
+            ("0.5", 500),
+            ("1.25", 1250),
+            ("2.001", 2001),
             ("5m", 300_000),
             ("1h30m", 5_400_000),
             ("1h2m3s4ms", 3_723_004),
@@ -96,11 +106,11 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused_with_the_forms_that_are_read() {
-        let refused = ["", " ", "forever", "-1s", "1.5s", "s", "1 s", "30m1h", "1h1h", "1h30", "1d", "1S", "1ms1s"];
+        let refused = ["", " ", "forever", "-1s", "1.5s", "s", "1 s", "30m1h", "1h1h", "1h30", "1d", "1S", "1ms1s", ".5", "1.", "1.0001", "1..2", "."];
         for text in refused.into_iter().chain(["18446744073709551616", "18446744073709551615", "99999999999999999h"]) {
             let error = parse_duration(text).unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::Invalid, "{text:?}");
-            assert!(error.to_string().ends_with("Try: 500ms, 30s, 5m, 1h30m or whole seconds"), "{error}");
+            assert!(error.to_string().ends_with("Try: 500ms, 30s, 5m, 1h30m or seconds"), "{error}");
         }
     }
 
