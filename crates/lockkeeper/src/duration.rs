@@ -106,7 +106,10 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused_with_the_forms_that_are_read() {
-        let refused = ["", " ", "forever", "-1s", "1.5s", "s", "1 s", "30m1h", "1h1h", "1h30", "1d", "1S", "1ms1s", ".5", "1.", "1.0001", "1..2", "."];
+        let refused = [
+            "", " ", "forever", "-1s", "1.5s", "s", "1 s", "30m1h", "1h1h", "1h30", "1d", "1S", "1ms1s", ".5", "1.",
+            "1.0001", "1..2", ".",
+        ];
         for text in refused.into_iter().chain(["18446744073709551616", "18446744073709551615", "99999999999999999h"]) {
             let error = parse_duration(text).unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::Invalid, "{text:?}");

@@ -195,6 +195,7 @@ impl Guard {
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
         let withdrawal = Finish::new(&self.engine, async move { engine.withdraw(&hold).await }).await?;
         if withdrawal == Withdrawal::Absent {
+            self.engine.found_absent(&self.hold);
             return Ok(Release::AlreadyLost);
         }
         self.engine.events.emit(&Event::Released { name: self.name(), token: self.token, held: self.held() });

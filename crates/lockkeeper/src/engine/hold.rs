@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::session::Session;
 use crate::store::{ClaimKey, LiveState};
-use crate::time::{Clock, Instant, believed};
+use crate::time::{Clock, Instant};
 use crate::{Error, LostReason};
 
 const NEVER: u64 = u64::MAX;
@@ -52,7 +52,7 @@ impl Hold {
     /// life has passed since without an answer.
     pub(crate) fn new(key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
         let first_send = clock.now();
-        let deadline = first_send + believed(session.spec.wait_ttl);
+        let deadline = session.waits_until(first_send);
         Self {
             key,
             session,
@@ -93,7 +93,7 @@ impl Hold {
 
     /// A reply to a request sent at `sent` found the claim waiting.
     pub(crate) fn queued(&self, sent: Instant) -> bool {
-        let alive = self.raise(sent + believed(self.session.spec.wait_ttl));
+        let alive = self.raise(self.session.waits_until(sent));
         // A reply that was overtaken by a grant does not take the grant back.
         let (from, to) = (Stage::InFlight as u8, Stage::Queued as u8);
         let _ = self.stage.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
@@ -230,6 +230,11 @@ impl Hold {
 
     pub(crate) fn renews(&self) -> bool {
         self.renews.load(Ordering::Acquire)
+    }
+
+    /// Whether it is to be renewed as it stands now.
+    pub(crate) fn is_renewed(&self) -> bool {
+        self.renews() || self.stage() != Stage::Granted
     }
 
     pub(crate) fn set_due(&self, at: Option<Instant>) {

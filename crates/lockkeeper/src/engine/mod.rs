@@ -37,6 +37,9 @@ use crate::store::{Capabilities, Expiry, SessionSpec, Store};
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Owner, Result};
 
+/// What a shutdown waits before it closes a session again.
+const CLOSE_PAUSE: Duration = Duration::from_millis(100);
+
 /// What the operator set once for all locks of a keeper.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -151,9 +154,12 @@ impl Engine {
         loop {
             let opening = Arc::clone(lock(&self.shared).entry(spec.clone()).or_default());
             let session = opening.get_or_try_init(|| self.open_session(spec)).await?;
-            if !session.is_over() {
+            let now = self.now();
+            if !session.is_over() && session.proven_until(now) > now {
                 return Ok(Arc::clone(session));
             }
+            // Nothing proves any more that the store still has it.
+            self.expire_session(session);
             let mut shared = lock(&self.shared);
             if shared.get(spec).is_some_and(|current| Arc::ptr_eq(current, &opening)) {
                 shared.remove(spec);
@@ -180,6 +186,8 @@ impl Engine {
     pub(crate) fn close_session(self: &Arc<Self>, session: &Arc<Session>) {
         session.end();
         self.forget_session(session);
+        // The danger that it was in is over.
+        self.publish_state();
         let (engine, session) = (Arc::clone(self), Arc::clone(session));
         self.runtime.post(async move {
             // The store lets it end by itself if it did not hear this.
@@ -227,26 +235,50 @@ impl Engine {
     /// Ends the belief in a claim. A holder's claim is not given away before its lease and its delay are over.
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         hold.lose(reason);
-        let now = self.clock.now();
-        if !hold.session.remove(hold, now) {
+        let held = hold.loss().filter(|_| hold.stage() == hold::Stage::Granted);
+        let lingers = held.is_some_and(|reason| self.lingers(hold, reason)).then(|| Self::end_of_delay(hold));
+        if !hold.session.take(hold, self.now(), lingers) {
             return;
         }
-        let Some(reason) = hold.loss().filter(|_| hold.stage() == hold::Stage::Granted) else { return };
-        let (name, reason) = (&hold.key.name, reason.clone());
-        if (hold.session.owns_life() || reason != LostReason::Expired) && !hold.session.is_over() {
-            self.abandon(hold);
+        if let Some(until) = lingers {
+            self.deadlines.expect(until);
         }
+        if let Some(reason) = held {
+            self.tell_loss(hold, reason);
+        }
+    }
+
+    /// Whether the store may still have what was lost, and is to keep it for its delay. A session with such a claim is
+    /// not closed, which would free it.
+    fn lingers(&self, hold: &Hold, reason: &LostReason) -> bool {
+        let ended_by_itself = *reason == LostReason::Expired && !hold.session.owns_life();
+        let delayed = !hold.session.spec.lock_delay.is_zero();
+        (delayed || !ended_by_itself) && !hold.session.is_over()
+    }
+
+    fn end_of_delay(hold: &Hold) -> Instant {
+        let delay = hold.session.spec.lock_delay;
+        hold.lease_deadline() + delay + delay / 100
+    }
+
+    fn tell_loss(&self, hold: &Hold, reason: &LostReason) {
         if let Ok(token) = self.token(hold.token()) {
-            self.events.emit(&Event::Lost { name, token, reason: &reason });
+            self.events.emit(&Event::Lost { name: &hold.key.name, token, reason });
+        }
+    }
+
+    /// The store did not have any more what was to be released: it had been lost, and nobody had noticed.
+    pub(crate) fn found_absent(&self, hold: &Hold) {
+        hold.lose(if hold.session.is_over() { LostReason::SessionExpired } else { LostReason::Expired });
+        if let Some(reason) = hold.loss() {
+            self.tell_loss(hold, reason);
         }
     }
 
     /// The holder is gone in a way that leaves open what it did: the lease and the delay run out.
     pub(crate) fn abandon(self: &Arc<Self>, hold: &Arc<Hold>) {
-        let delay = hold.session.spec.lock_delay;
-        let until = hold.lease_deadline() + delay + delay / 100;
-        hold.session.remove(hold, self.now());
-        hold.session.linger(hold, until);
+        let until = Self::end_of_delay(hold);
+        hold.session.take(hold, self.now(), Some(until));
         self.deadlines.expect(until);
     }
 
@@ -274,22 +306,21 @@ impl Engine {
         self.closed.store(true, Ordering::Release);
         self.closing.notify_waiters();
         let deadline = self.clock.now() + within;
-        let mut drained = self.runtime.drain(&self.clock, within).await;
+        let mut heard = self.runtime.drain(&self.clock, within).await;
+        let unheard = Arc::new(AtomicBool::new(false));
         for session in self.open_sessions() {
-            let held = session.holds();
-            for hold in &held {
-                self.lose(hold, LostReason::Shutdown);
-            }
+            self.lose_all(&session);
+            session.end();
+            // Somebody may have joined in between; now nobody can.
+            self.lose_all(&session);
+            self.forget_session(&session);
             // What somebody may still be working under keeps its delay, and ends by time.
             if session.spec.lock_delay.is_zero() || session.lingering().is_empty() {
-                self.close_session(&session);
-            } else {
-                session.end();
-                self.forget_session(&session);
+                self.close_by(&session, deadline, &unheard);
             }
         }
-        drained &= self.runtime.drain(&self.clock, deadline.saturating_since(self.clock.now())).await;
-        if drained {
+        heard &= self.runtime.drain(&self.clock, deadline.saturating_since(self.clock.now())).await;
+        if heard && !unheard.load(Ordering::Acquire) {
             return Ok(());
         }
         Err(Error::new(
@@ -300,6 +331,28 @@ impl Engine {
             ),
         )
         .with_unknown_effect())
+    }
+
+    fn lose_all(self: &Arc<Self>, session: &Session) {
+        for hold in session.holds() {
+            self.lose(&hold, LostReason::Shutdown);
+        }
+    }
+
+    /// Closes a session, again and again until the store hears it or `deadline` has come.
+    fn close_by(self: &Arc<Self>, session: &Arc<Session>, deadline: Instant, unheard: &Arc<AtomicBool>) {
+        let (engine, session, unheard) = (Arc::clone(self), Arc::clone(session), Arc::clone(unheard));
+        self.runtime.post(async move {
+            while let Err(error) = engine.store.close(&session.id, &[]).await {
+                if error.kind() == ErrorKind::SessionLost {
+                    return;
+                }
+                if engine.now() + CLOSE_PAUSE >= deadline {
+                    return unheard.store(true, Ordering::Release);
+                }
+                engine.clock.sleep(CLOSE_PAUSE).await;
+            }
+        });
     }
 
     /// Completes when the keeper is shut down.

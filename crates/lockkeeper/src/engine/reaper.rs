@@ -51,7 +51,7 @@ impl Engine {
     }
 
     /// A claim that nobody renews any more; a session of its own ends with it.
-    fn forget(&self, hold: &Hold) {
+    fn forget(&self, hold: &Arc<Hold>) {
         hold.session.forget(hold, self.now());
     }
 
@@ -59,10 +59,12 @@ impl Engine {
         let until = self.ended_by_itself(hold);
         let mut pause = RETRY_MIN;
         while let Err(error) = self.withdraw_once(hold).await {
-            if error.kind() == ErrorKind::SessionLost || self.now() >= until {
+            if self.now() >= until {
                 return;
             }
             self.release_failed(hold, error);
+            // The first poll may be in place, in a drop after the end of the runtime: no timer is made in it.
+            tokio::task::yield_now().await;
             self.clock.sleep(jittered(pause)).await;
             pause = (pause * 2).min(RETRY_MAX);
         }
@@ -76,7 +78,13 @@ impl Engine {
 
     async fn withdraw_once(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {
         let tombstone = hold.is_unsettled().then(|| hold.session.ttl.max(TOMBSTONE_MIN));
-        let withdrawal = self.store.withdraw(&hold.key, tombstone).await?;
+        let withdrawal = match self.store.withdraw(&hold.key, tombstone).await {
+            Err(error) if error.kind() == ErrorKind::SessionLost => {
+                self.expire_session(&hold.session);
+                Withdrawal::Absent
+            }
+            answer => answer?,
+        };
         if !hold.renews() {
             self.close_session(&hold.session);
         }

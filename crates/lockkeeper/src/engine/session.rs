@@ -30,6 +30,8 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     /// The ttl as granted.
     pub(crate) ttl: Duration,
+    /// How long a waiter lives without a renewal: never longer than a holder.
+    pub(crate) wait_ttl: Duration,
     /// How many acknowledged renewals back the proof of life lies, on stores where life belongs to the session.
     proof_lag: Option<u8>,
     /// Of a fixed lease: one claim, renewed while it waits and once at the grant.
@@ -53,6 +55,7 @@ impl Session {
     pub(crate) fn new(spec: SessionSpec, id: SessionId, ttl: Duration, proof_lag: Option<u8>, sent: Instant) -> Self {
         let lag = usize::from(proof_lag.unwrap_or(0));
         Self {
+            wait_ttl: spec.wait_ttl.min(ttl),
             spec,
             id,
             ttl,
@@ -90,6 +93,12 @@ impl Session {
         proof + believed(self.ttl)
     }
 
+    /// Until when a claim may be believed in that was found waiting by a request sent at `sent`, or whose first
+    /// request was sent then: a waiter's life, and where life belongs to the session no longer than that.
+    pub(crate) fn waits_until(&self, sent: Instant) -> Instant {
+        self.proven_until(sent).min(sent + believed(self.wait_ttl))
+    }
+
     /// A renewal sent at `sent` was acknowledged.
     pub(crate) fn prove(&self, sent: Instant) {
         let keep = usize::from(self.proof_lag.unwrap_or(0)) + 1;
@@ -114,22 +123,38 @@ impl Session {
     }
 
     /// Whether it was still there.
-    pub(crate) fn remove(&self, hold: &Hold, now: Instant) -> bool {
+    pub(crate) fn remove(&self, hold: &Arc<Hold>, now: Instant) -> bool {
+        self.take(hold, now, None)
+    }
+
+    /// Removes a claim, or lets it linger until an instant. Whether it was still there.
+    pub(crate) fn take(&self, hold: &Arc<Hold>, now: Instant, lingers: Option<Instant>) -> bool {
         self.used.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        lock(&self.holds).remove(&hold.key.id).is_some()
+        let mut holds = lock(&self.holds);
+        let found = holds.remove(&hold.key.id).is_some();
+        if let Some(until) = lingers.filter(|_| found) {
+            // Under the lock of the others: no list of the claims finds it in neither place.
+            lock(&self.lingering).push((Arc::clone(hold), until));
+        }
+        found
+    }
+
+    /// Lists all its claims, lingering ones too. None joins and none leaves while the result lives.
+    pub(crate) fn list(&self, all: &mut Vec<Arc<Hold>>) -> impl Drop + '_ {
+        let holds = lock(&self.holds);
+        all.clear();
+        all.extend(holds.values().map(Arc::clone));
+        all.extend(self.lingering());
+        holds
     }
 
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
         lock(&self.holds).values().map(Arc::clone).collect()
     }
 
-    pub(crate) fn forget(&self, hold: &Hold, now: Instant) {
+    pub(crate) fn forget(&self, hold: &Arc<Hold>, now: Instant) {
         self.remove(hold, now);
         lock(&self.lingering).retain(|(lingering, _)| lingering.key.id != hold.key.id);
-    }
-
-    pub(crate) fn linger(&self, hold: &Arc<Hold>, until: Instant) {
-        lock(&self.lingering).push((Arc::clone(hold), until));
     }
 
     /// Takes those whose time is over.

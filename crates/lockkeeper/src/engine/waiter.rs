@@ -73,6 +73,7 @@ pub(crate) struct Patience {
     given_up: AtomicBool,
     bell: Notify,
     answered: AtomicBool,
+    in_line: AtomicBool,
     last_error: Mutex<Option<Error>>,
 }
 
@@ -99,6 +100,12 @@ impl Patience {
     /// Whether the store has said that others hold the lock. Until then a wait is not what takes the time.
     pub(crate) fn has_answer(&self) -> bool {
         self.answered.load(Ordering::Acquire)
+    }
+
+    /// Whether it has stood in the store's line: such an attempt outlasts an outage. Waiting behind a task of the same
+    /// process says nothing about the store.
+    fn was_in_line(&self) -> bool {
+        self.in_line.load(Ordering::Acquire)
     }
 
     pub(crate) fn last_error(&self) -> Option<Error> {
@@ -141,6 +148,9 @@ impl Attempt {
         let mut turn = self.turn().await?;
         let mut ids = 0;
         loop {
+            if self.is_stopped() {
+                return Err(self.gave_up());
+            }
             let left = turn.as_mut().and_then(Turn::take_place);
             let adopted = left.is_some();
             let mut standing = match left {
@@ -163,13 +173,20 @@ impl Attempt {
                 Outcome::GivenUp => return Err(self.leave(turn, &standing.hold)),
                 Outcome::Failed(error) => return Err(self.fail(&standing, error)),
             }
-            if ids >= IDS && !self.patience.has_answer() {
-                return Err(self.engine.describe(
-                    Error::new(ErrorKind::Internal, format!("{IDS} claims in a row were refused as spent")),
-                    &self.request.name,
-                ));
+            if ids >= IDS {
+                self.slow_down().await?;
             }
         }
+    }
+
+    /// Many ids were spent. One that stood in line may lose its place again and again, but not in a hurry.
+    async fn slow_down(&self) -> Result<()> {
+        if self.patience.was_in_line() {
+            self.pause(jittered(RETRY_MAX)).await;
+            return Ok(());
+        }
+        let error = Error::new(ErrorKind::Internal, format!("{IDS} claims in a row were refused as spent"));
+        Err(self.engine.describe(error, &self.request.name))
     }
 
     fn refuse_deadlock(&self) -> Result<()> {
@@ -270,7 +287,7 @@ impl Attempt {
         Claim {
             key: hold.key.clone(),
             ttl: hold.session.ttl,
-            wait_ttl: spec.wait_ttl,
+            wait_ttl: hold.session.wait_ttl,
             lock_delay: spec.lock_delay,
             weight: *weight,
             capacity: *capacity,
@@ -306,7 +323,8 @@ impl Attempt {
                     return Some(Outcome::Spent);
                 }
                 self.patience.answered.store(true, Ordering::Release);
-                self.engine.plan(hold, sent, hold.session.spec.wait_ttl / 3);
+                self.patience.in_line.store(true, Ordering::Release);
+                self.engine.plan(hold, sent, hold.session.wait_ttl / 3);
                 if first {
                     self.engine.events.emit(&Event::Queued { name: &hold.key.name, ahead });
                 }
@@ -378,6 +396,8 @@ impl Attempt {
         standing.tries += 1;
         match self.pause_or_fail(error, standing.tries).await {
             Ok(()) => None,
+            // Its place, if it has one, is the next task's.
+            Err(_) if self.is_stopped() => Some(Outcome::GivenUp),
             Err(error) => Some(Outcome::Failed(error)),
         }
     }
@@ -386,7 +406,7 @@ impl Attempt {
     /// long as it may wait.
     async fn pause_or_fail(&self, error: Error, tries: u32) -> Result<()> {
         let temporary = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost);
-        if !temporary || (tries >= TRIES && !self.patience.has_answer()) {
+        if !temporary || (tries >= TRIES && !self.patience.was_in_line()) {
             return Err(if temporary { self.unreachable(&error, tries) } else { error });
         }
         *lock(&self.patience.last_error) = Some(error);
@@ -439,7 +459,7 @@ impl Attempt {
         Ok(Some(Granted { engine, hold, token, taken: false }))
     }
 
-    fn busy(&self, hold: &Hold) -> Result<Option<Granted>> {
+    fn busy(&self, hold: &Arc<Hold>) -> Result<Option<Granted>> {
         hold.session.forget(hold, self.engine.now());
         if self.request.fixed {
             self.engine.close_session(&hold.session);

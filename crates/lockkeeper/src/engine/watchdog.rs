@@ -1,7 +1,9 @@
 //! Renewing: when, what, and what the answers mean. One watchdog per session.
 
+use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::hold::Stage;
@@ -48,24 +50,26 @@ impl Engine {
     async fn renew_what_is_due(self: &Arc<Self>, session: &Arc<Session>) {
         let now = self.now();
         // What is due soon travels along, so that many claims make few requests.
-        let soon = now + session.spec.wait_ttl / 12;
+        let soon = now + session.wait_ttl / 12;
         let mut due: Vec<_> = session.holds().into_iter().filter(|h| h.due() <= soon).collect();
         due.sort_by_key(|hold| hold.deadline());
         if session.owns_life() {
             let own = !session.is_fixed() && session.due() <= soon;
             if own || !due.is_empty() {
-                self.renew_and_move_on(session, due).await;
+                self.renew_and_move_on(session, due, now + session.wait_ttl / 6).await;
             }
         } else {
+            // All batches together have the patience of one: many that hang do not hold up the last.
+            let until = now + session.wait_ttl / 6;
             for batch in due.chunks(BATCH) {
-                self.renew_and_move_on(session, batch.to_vec()).await;
+                self.renew_and_move_on(session, batch.to_vec(), until).await;
             }
         }
     }
 
     /// A renewal that hangs does not hold up the next one: it goes on by itself, and its answer still counts.
-    async fn renew_and_move_on(self: &Arc<Self>, session: &Arc<Session>, holds: Vec<Arc<Hold>>) {
-        let patience = session.spec.wait_ttl / 6;
+    async fn renew_and_move_on(self: &Arc<Self>, session: &Arc<Session>, holds: Vec<Arc<Hold>>, until: Instant) {
+        let patience = session.wait_ttl / 6;
         for hold in &holds {
             hold.set_due(Some(self.now() + jittered(patience)));
         }
@@ -79,23 +83,42 @@ impl Engine {
             let _ = engine.renew(&session, &holds).await;
             let _ = done.send(());
         });
-        self.clock.timeout(patience, finished).await;
+        self.clock.timeout(until.saturating_since(self.now()), finished).await;
     }
 
     /// Renews these claims of a session; all of its claims where life belongs to the session. Must be polled to its
     /// end.
     pub(super) async fn renew(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>]) -> Result<()> {
-        let mut all = Vec::new();
-        if session.owns_life() {
-            all = session.holds();
-            all.extend(session.lingering());
+        let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+        let (mut all, mut live) = (holds.to_vec(), Vec::new());
+        let (sent, mut call, first);
+        {
+            // A store whose claims belong to a session may remove what a renewal does not list. So no claim may join
+            // between the making of the list and the first poll, with which the request takes its place in the order.
+            let _list = session.owns_life().then(|| session.list(&mut all));
+            live.extend(all.iter().map(|h| Live { key: h.key.clone(), state: h.live_state() }));
+            sent = self.now();
+            call = self.store.renew(&session.id, &live);
+            first = call.as_mut().poll(&mut Context::from_waker(&waker));
         }
-        let holds = if session.owns_life() { &all[..] } else { holds };
-        let live: Vec<Live> = holds.iter().map(|h| Live { key: h.key.clone(), state: h.live_state() }).collect();
-        let sent = self.now();
-        match self.store.renew(&session.id, &live).await {
+        let answer = match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => call.await,
+        };
+        self.hear(session, &all, &live, answer, sent)
+    }
+
+    fn hear(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        holds: &[Arc<Hold>],
+        live: &[Live],
+        answer: Result<Renewed>,
+        sent: Instant,
+    ) -> Result<()> {
+        match answer {
             Ok(renewed) => {
-                self.renewed(session, holds, &live, renewed, sent);
+                self.renewed(session, holds, live, renewed, sent);
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::SessionLost => {
@@ -137,10 +160,10 @@ impl Engine {
 
     fn not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
         let now = self.now();
-        let retry = now + jittered(session.spec.wait_ttl / 10).max(Duration::from_millis(5));
+        let retry = now + jittered(session.wait_ttl / 10).max(Duration::from_millis(5));
         session.set_due(session.due().min(retry));
         for hold in holds {
-            hold.set_due(hold.renews().then_some(retry));
+            hold.set_due(hold.is_renewed().then_some(retry));
             if hold.stage() == Stage::Granted && !hold.is_dead() {
                 let error = self.describe(error.clone(), &hold.key.name);
                 let (name, remaining) = (&hold.key.name, hold.remaining());
@@ -157,7 +180,7 @@ impl Engine {
             Renewal::Queued if asked == LiveState::Granted => self.lose(hold, LostReason::Expired),
             Renewal::Queued => {
                 hold.queued(sent);
-                self.plan(hold, sent, hold.session.spec.wait_ttl / 3);
+                self.plan(hold, sent, hold.session.wait_ttl / 3);
             }
             Renewal::Lost(None) => self.lose(hold, LostReason::Expired),
             Renewal::Lost(Some(broken)) => {
@@ -183,7 +206,7 @@ impl Engine {
     /// When this claim is to be renewed next.
     pub(super) fn plan(&self, hold: &Hold, sent: Instant, every: Duration) {
         let due = sent + hold.spread(every);
-        let again = hold.renews() || hold.stage() != Stage::Granted;
+        let again = hold.is_renewed();
         hold.set_due(again.then_some(due));
         if again {
             hold.session.nudge(due);

@@ -80,8 +80,11 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// - The answer describes the claim *as it was when the request was processed*. A healthy session proves nothing
     ///   about a claim.
     ///
-    /// Claims of the session that are not in `live` are leftovers of lost replies; a store whose claims live as long
-    /// as the session MUST remove them when it knows that no request of them is under way.
+    /// Where life belongs to the session, the engine lists all claims of it that it believes in, at least once in every
+    /// third of the ttl; elsewhere it lists those that are due. Claims that no renewal has listed for a whole life
+    /// (ttl + lock_delay) are leftovers of lost replies, and a store whose claims live as long as the session MUST
+    /// remove them. It MUST NOT remove them sooner: one list may be old (a late copy), or miss a claim that was made
+    /// while it was on its way.
     ///
     /// # Errors
     /// `SessionLost` when the session is gone, and all its claims with it. Any other error proves nothing.

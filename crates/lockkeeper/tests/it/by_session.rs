@@ -24,7 +24,8 @@ pub(crate) struct BySession {
 struct Session {
     ttl: Duration,
     expires: Instant,
-    claims: Vec<ClaimKey>,
+    /// And since when no renewal has listed them.
+    claims: HashMap<ClaimKey, Option<Instant>>,
 }
 
 impl Default for BySession {
@@ -53,7 +54,7 @@ impl Flaw for BySession {
 
     async fn open(&self, right: &dyn Store, spec: &SessionSpec) -> Result<Opened> {
         let opened = right.open(spec).await?;
-        let session = Session { ttl: opened.ttl, expires: self.clock.now() + opened.ttl, claims: Vec::new() };
+        let session = Session { ttl: opened.ttl, expires: self.clock.now() + opened.ttl, claims: HashMap::new() };
         self.sessions.lock().unwrap().insert(opened.id.clone(), session);
         Ok(opened)
     }
@@ -62,10 +63,16 @@ impl Flaw for BySession {
         let now = self.clock.now();
         let leftovers = self.with(session, |session| {
             session.expires = now + session.ttl;
-            let listed = |key: &ClaimKey| live.iter().any(|live| live.key == *key);
-            let (kept, leftovers) = session.claims.drain(..).partition(listed);
-            session.claims = kept;
-            leftovers as Vec<ClaimKey>
+            // A late copy of a renewal lists less than there is: what is missing for a ttl is believed by nobody.
+            let mut leftovers = Vec::new();
+            session.claims.retain(|key, missing| {
+                let listed = live.iter().any(|live| live.key == *key);
+                *missing = if listed { None } else { Some(missing.unwrap_or(now)) };
+                let over = missing.is_some_and(|since| now > since + session.ttl);
+                leftovers.extend(over.then(|| key.clone()));
+                !over
+            });
+            leftovers
         })?;
         for key in leftovers {
             right.withdraw(&key, None).await?;
@@ -80,7 +87,7 @@ impl Flaw for BySession {
 
     /// A claim that is there already is answered without a new life.
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
-        self.with(&claim.key.session, |session| session.claims.push(claim.key.clone()))?;
+        self.with(&claim.key.session, |session| session.claims.insert(claim.key.clone(), None))?;
         let line = right.line(&claim.key.name).await?;
         let Some(ahead) = line.entries.iter().position(|entry| entry.id == claim.key.id.hash()) else {
             return right.claim(claim).await;

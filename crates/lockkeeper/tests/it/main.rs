@@ -5,6 +5,7 @@ mod bounds;
 mod by_session;
 mod chaos;
 mod contract;
+mod engine;
 mod outside;
 mod processes;
 mod worker;

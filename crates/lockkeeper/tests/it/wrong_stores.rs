@@ -50,6 +50,7 @@ caught! {
     a_downgrade_by_leaving: DowngradeByLeaving by amend::a_downgrade_lets_readers_in;
     no_lock_delay: NoLockDelay by life::the_lock_delay_is_kept;
     a_waiter_that_lives_too_long: LongLivedWaiter by life::a_silent_waiter_leaves_the_line;
+    leftovers_that_go_at_once: HastyLeftovers by session::leftovers_are_removed;
     a_close_by_the_list: CloseByTheList by session::closing_frees_everything;
 }
 

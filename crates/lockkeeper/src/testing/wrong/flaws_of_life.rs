@@ -158,3 +158,24 @@ impl Flaw for CloseByTheList {
         Ok(())
     }
 }
+
+/// A renewal removes at once what it does not list, though the list may be older than the claim.
+#[derive(Debug, Default)]
+pub struct HastyLeftovers(Mutex<Vec<ClaimKey>>);
+
+#[async_trait]
+impl Flaw for HastyLeftovers {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        self.0.lock().unwrap().push(claim.key.clone());
+        right.claim(claim).await
+    }
+
+    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let unlisted = |key: &ClaimKey| key.session == *session && live.iter().all(|l| l.key != *key);
+        let leftovers: Vec<ClaimKey> = self.0.lock().unwrap().iter().filter(|key| unlisted(key)).cloned().collect();
+        for key in leftovers {
+            right.withdraw(&key, None).await?;
+        }
+        right.renew(session, live).await
+    }
+}

@@ -20,7 +20,7 @@ pub use self::flaws_of_claims::{
     TokenFromAClock, TryThatStays, UnstickyGrant, UpgradeInTwoSteps,
 };
 pub use self::flaws_of_life::{
-    CloseByTheList, ForgetfulResend, LongLivedWaiter, NoLockDelay, NoTombstone, RenewalOfTheSession,
+    CloseByTheList, ForgetfulResend, HastyLeftovers, LongLivedWaiter, NoLockDelay, NoTombstone, RenewalOfTheSession,
     RenewalThatCreates, ResendWithoutNewLife, WaiterTakenForAHolder,
 };
 pub use self::flaws_of_waking::{DeafUntilItWaits, PushThatGivesTime, SilentPurge};

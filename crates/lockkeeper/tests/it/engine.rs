@@ -1,0 +1,8 @@
+//! What the engine protects, one protection at a time: on virtual time, and on a store that does as it is told.
+
+mod deadlines;
+mod ending;
+mod renewals;
+mod sessions;
+mod spy;
+mod waiting;

@@ -1,0 +1,205 @@
+//! From which instant a belief is counted, and that it ends.
+
+use std::future::IntoFuture;
+
+use lockkeeper::layer::Operation;
+use lockkeeper::store::Capabilities;
+use lockkeeper::time::believed;
+use lockkeeper::{ErrorKind, Guard, LostReason};
+use tokio::time::sleep;
+
+use super::spy::{Do, Party, World, millis, secs};
+
+/// The holder does not believe beyond `end`.
+fn believes_until_at_most(world: &World, guard: &Guard, end: lockkeeper::time::Instant) {
+    let until = world.now() + guard.remaining();
+    assert!(until <= end, "{:?} too long", until.saturating_since(end));
+}
+
+/// Somebody holds "n", and a party that stands in line for it. The party's renewals fail from here on.
+async fn in_line_without_renewals(world: &World, party: &Party) -> (Guard, tokio::task::JoinHandle<Guard>) {
+    let holder = world.party(secs(60)).await;
+    let guard = holder.mutex("n").lock().await.unwrap();
+    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let lock = party.mutex("n").lock().into_future();
+    let waiting = tokio::spawn(async move { lock.await.unwrap() });
+    sleep(millis(1)).await;
+    (guard, waiting)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grants_deadline_counts_from_the_sending_of_its_claim() {
+    let world = World::new();
+    let party = world.party(secs(10)).await;
+    party.spy.once(Operation::Claim, Do::Late(secs(3)));
+    let guard = party.mutex("n").lock().await.unwrap();
+    believes_until_at_most(&world, &guard, party.spy.last(Operation::Claim).at + believed(secs(10)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewals_deadline_counts_from_its_sending() {
+    let world = World::new();
+    for party in [world.party(secs(10)).await, world.party_by_session(secs(10), 0).await] {
+        party.spy.once(Operation::Renew, Do::Late(millis(600)));
+        let guard = party.mutex("n").lock().await.unwrap();
+        while party.spy.asked(Operation::Renew).is_empty() {
+            sleep(millis(100)).await;
+        }
+        let sent = party.spy.last(Operation::Renew).at;
+        party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+        sleep(secs(1)).await;
+        believes_until_at_most(&world, &guard, sent + believed(secs(10)));
+        assert!(guard.remaining() > secs(8), "it was renewed");
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pushed_grant_has_what_the_waiting_claim_had() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.once(Operation::Claim, Do::Late(secs(2)));
+    let (guard, waiting) = in_line_without_renewals(&world, &party).await;
+    sleep(secs(3)).await;
+    guard.release().await.unwrap();
+    let pushed = waiting.await.unwrap();
+    // A waiter's life, from the sending of its claim: neither the whole ttl, nor from the reply, nor from the push.
+    believes_until_at_most(&world, &pushed, party.spy.last(Operation::Claim).at + believed(secs(5)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pushed_grant_is_renewed_at_once() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(millis(100)).await;
+    guard.release().await.unwrap();
+    let pushed = waiting.await.unwrap().unwrap();
+    sleep(millis(1)).await;
+    assert!(pushed.remaining() > secs(20), "{:?}", pushed.remaining());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pushed_grant_with_a_delay_is_not_handed_out_before_it_is_renewed() {
+    let world = World::new();
+    let party = world.party_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
+    let (guard, waiting) = in_line_without_renewals(&world, &party).await;
+    guard.release().await.unwrap();
+    sleep(secs(1)).await;
+    assert!(!waiting.is_finished(), "the store has not acknowledged the delay");
+    party.spy.no_rules();
+    assert!(waiting.await.unwrap().remaining() > secs(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pushed_fixed_lease_is_not_handed_out_before_it_is_renewed() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().lease(secs(40)).into_future());
+    sleep(secs(7)).await;
+    guard.release().await.unwrap();
+    let leased = waiting.await.unwrap().unwrap();
+    assert!(leased.remaining() > secs(38), "{:?}", leased.remaining());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_after_the_deadline_revives_nothing() {
+    let world = World::new();
+    let party = world.party(secs(3)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    // Processed in time, and answered when the belief is over.
+    party.spy.always(Operation::Renew, Do::Late(secs(4)));
+    sleep(millis(3100)).await;
+    assert!(guard.remaining().is_zero());
+    sleep(secs(2)).await;
+    assert!(guard.remaining().is_zero());
+    assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_after_its_deadline_is_not_handed_out() {
+    let world = World::new();
+    let party = world.party(secs(3)).await;
+    party.spy.once(Operation::Claim, Do::Late(secs(4)));
+    let guard = party.mutex("n").lock().await.unwrap();
+    let claims = party.spy.asked(Operation::Claim);
+    assert_eq!(claims.len(), 2);
+    assert_ne!(claims[0].ids, claims[1].ids, "dead is dead");
+    guard.check().unwrap();
+    assert_eq!(party.spy.last(Operation::Withdraw).ids, claims[0].ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_late_in_the_life_of_its_session_is_not_believed_beyond_it() {
+    let world = World::new();
+    let party = world.party_by_session(secs(3), 0).await;
+    party.mutex("first").lock().await.unwrap().release().await.unwrap();
+    let opened = party.spy.last(Operation::Open).at;
+    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    sleep(millis(2500)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    believes_until_at_most(&world, &guard, opened + believed(secs(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_late_in_the_life_of_its_session_is_not_believed_beyond_it() {
+    let world = World::new();
+    let party = world.party_by_session(secs(3), 1).await;
+    party.mutex("first").lock().await.unwrap().release().await.unwrap();
+    let opened = party.spy.last(Operation::Open).at;
+    sleep(millis(2500)).await;
+    // Renewed once: with a lag of 1 that proves nothing new but the opening.
+    assert!(!party.spy.asked(Operation::Renew).is_empty());
+    let proof = party.spy.asked(Operation::Renew).iter().rev().nth(1).map_or(opened, |asked| asked.at);
+    let (guard, waiting) = in_line_without_renewals(&world, &party).await;
+    guard.release().await.unwrap();
+    believes_until_at_most(&world, &waiting.await.unwrap(), proof + believed(secs(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_nothing_proves_any_more_takes_no_claim() {
+    let world = World::new();
+    let party = world.party_by_session(secs(3), 0).await;
+    party.mutex("first").lock().await.unwrap().release().await.unwrap();
+    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    sleep(millis(2990)).await;
+    party.spy.no_rules();
+    let guard = party.mutex("n").lock().await.unwrap();
+    assert_eq!(party.spy.asked(Operation::Open).len(), 2);
+    assert_eq!(party.spy.asked(Operation::Claim).len(), 2, "nothing was tried in the old one");
+    assert!(guard.remaining() > secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_grants_a_shorter_ttl_is_not_believed_for_longer() {
+    let world = World::new();
+    let party = world.party_on(Capabilities::full(), Some(secs(1)), |b| b.ttl(secs(30))).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    believes_until_at_most(&world, &guard, party.spy.last(Operation::Claim).at + believed(secs(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timer_rings_at_a_limit_that_is_set_after_it() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let long = party.mutex("long").lock().await.unwrap();
+    let start = world.now();
+    let short = party.mutex("short").lock().max_hold(secs(1)).await.unwrap();
+    assert_eq!(short.lost().await, LostReason::MaxHold);
+    assert_eq!(world.now().saturating_since(start).as_secs(), 1);
+    assert_eq!(party.count("lost"), 1);
+    long.check().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_polls_nothing_once_the_lock_is_lost() {
+    let world = World::new();
+    let party = world.party(secs(3)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    party.spy.always(Operation::Renew, Do::Hang);
+    sleep(secs(4)).await;
+    let lost = guard.scope(async { panic!("polled after the loss") }).await;
+    assert_eq!(lost.unwrap_err().kind(), ErrorKind::Lost);
+}

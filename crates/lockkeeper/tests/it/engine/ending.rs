@@ -1,0 +1,131 @@
+//! Releases, drops and shutdowns.
+
+use std::future::{Future, IntoFuture, poll_fn};
+use std::task::Poll;
+
+use lockkeeper::layer::Operation;
+use lockkeeper::{ErrorKind, Keeper, LostReason};
+use tokio::time::{sleep, timeout};
+
+use super::spy::{Do, World, millis, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_dropped_is_finished_by_the_engine() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    party.spy.once(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    let mut release = Box::pin(guard.release());
+    poll_fn(|cx| Poll::Ready(release.as_mut().poll(cx).is_pending())).await;
+    drop(release);
+    sleep(secs(1)).await;
+    assert_eq!(world.line("n").await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_failed_is_tried_again_until_the_store_hears_it() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let [one, two] = [party.mutex("one").lock().await.unwrap(), party.mutex("two").lock().await.unwrap()];
+    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    assert_eq!(one.release().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    drop(two);
+    sleep(secs(5)).await;
+    party.spy.no_rules();
+    sleep(secs(3)).await;
+    assert_eq!((world.line("one").await.len(), world.line("two").await.len()), (0, 0));
+}
+
+/// Its first request is sent in place: nothing that the same task asks for later can overtake it.
+#[tokio::test(start_paused = true)]
+async fn the_release_of_a_dropped_guard_is_sent_before_the_drop_returns() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    drop(guard);
+    assert_eq!(party.spy.asked(Operation::Withdraw).len(), 1);
+}
+
+#[test]
+fn a_guard_that_outlives_its_runtime_can_be_dropped() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (guard, party) = runtime.block_on(async {
+        let party = World::real().party(secs(30)).await;
+        (party.mutex("n").lock().await.unwrap(), party)
+    });
+    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    drop(runtime);
+    guard.check().unwrap();
+    drop(guard);
+    drop(party);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_wakes_those_who_wait_and_loses_what_is_held_before_the_store_frees_it() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let _taken = holder.mutex("taken").lock().await.unwrap();
+    let guard = party.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("taken").lock().into_future());
+    sleep(millis(100)).await;
+    let lost = tokio::spawn({
+        let (lost, world) = (guard.lost(), world.clone());
+        async move { (lost.await, world.line("n").await.len()) }
+    });
+    party.spy.once(Operation::Close, Do::Fail(ErrorKind::Unavailable));
+    party.keeper.clone().shutdown(secs(10)).await.unwrap();
+    assert_eq!(timeout(secs(1), waiting).await.unwrap().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(lost.await.unwrap(), (LostReason::Shutdown, 1));
+    assert_eq!(party.count("lost"), 1);
+    assert_eq!(world.line("n").await.len(), 0, "what got lost was sent again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_says_that_the_store_did_not_hear_it() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let _guard = party.mutex("n").lock().await.unwrap();
+    party.spy.always(Operation::Close, Do::Fail(ErrorKind::Unavailable));
+    let error = party.keeper.shutdown(secs(3)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_shutdowns_at_once_both_end() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.once(Operation::Withdraw, Do::Late(secs(5)));
+    drop(party.mutex("n").lock().await.unwrap());
+    let patient = tokio::spawn(party.keeper.clone().shutdown(secs(60)));
+    let start = world.now();
+    assert!(party.keeper.shutdown(secs(1)).await.is_err());
+    patient.await.unwrap().unwrap();
+    assert!(world.now().saturating_since(start) < secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_was_shut_down_opens_no_session() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.once(Operation::Claim, Do::Late(secs(2)));
+    let attempt = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(secs(1)).await;
+    party.keeper.clone().shutdown(secs(10)).await.unwrap();
+    assert_eq!(attempt.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    sleep(secs(5)).await;
+    assert_eq!(party.spy.asked(Operation::Open).len(), 1);
+    assert_eq!(world.line("n").await.len(), 0);
+}
+
+/// The engine's thread goes on while the caller's is blocked.
+#[test]
+fn an_engine_with_a_thread_of_its_own_renews_while_nobody_polls() {
+    let keeper = Keeper::memory();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let guard = runtime.block_on(keeper.mutex("n").unwrap().ttl(millis(300)).lock().into_future()).unwrap();
+    std::thread::sleep(millis(900));
+    guard.check().unwrap();
+    drop(guard);
+    let next = runtime.block_on(keeper.mutex("n").unwrap().try_lock().into_future()).unwrap();
+    assert!(next.is_some());
+}

@@ -1,0 +1,198 @@
+//! When what is renewed, and what the answers mean.
+
+use std::future::IntoFuture;
+use std::sync::{Arc, OnceLock};
+
+use lockkeeper::layer::Operation;
+use lockkeeper::store::{Broken, LiveState, Renewal, Store};
+use lockkeeper::{ErrorKind, LostReason, SessionState};
+use tokio::time::sleep;
+
+use super::spy::{Do, World, millis, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_renewal_is_repeated_within_the_lease() {
+    let world = World::new();
+    let party = world.party(secs(9)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    for _ in 0..3 {
+        party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    }
+    sleep(millis(5500)).await;
+    assert!(guard.remaining() > secs(4), "{:?}", guard.remaining());
+    assert!(party.spy.asked(Operation::Renew).len() >= 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_is_repeated_and_holds_up_nobody() {
+    let world = World::new();
+    let party = world.party(secs(9)).await;
+    let hung = party.mutex("hung").lock().await.unwrap();
+    party.spy.once(Operation::Renew, Do::Hang);
+    sleep(secs(2)).await;
+    let other = party.mutex("other").lock().await.unwrap();
+    sleep(secs(12)).await;
+    hung.check().unwrap();
+    other.check().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_that_hang_do_not_hold_up_the_last_one() {
+    let world = World::new();
+    let party = world.party(secs(6)).await;
+    let mut others = Vec::new();
+    for i in 0..2000 {
+        others.push(party.mutex(&format!("n/{i}")).lock().await.unwrap());
+    }
+    let answered = party.mutex("answered").lock().await.unwrap();
+    let wanted = "answered".parse().unwrap();
+    party
+        .spy
+        .rule(move |asked| (asked.operation == Operation::Renew && !asked.names.contains(&wanted)).then_some(Do::Hang));
+    sleep(secs(12)).await;
+    assert!(others.iter().filter(|guard| guard.check().is_err()).count() > 1000, "most were in batches that hang");
+    answered.check().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_in_line_survives_a_failed_renewal() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(60)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().lease(secs(30)).into_future());
+    sleep(millis(100)).await;
+    let line = world.line("n").await;
+    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    sleep(secs(10)).await;
+    assert_eq!(world.line("n").await, line, "it has lost its place");
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_is_never_renewed_after_the_grant() {
+    let world = World::new();
+    let party = world.party(secs(60)).await;
+    let guard = party.mutex("n").lock().lease(secs(9)).await.unwrap();
+    sleep(secs(20)).await;
+    assert_eq!(party.spy.asked(Operation::Renew).len(), 0);
+    assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_missing_neither_renews_nor_kills() {
+    let world = World::new();
+    let party = world.party(secs(9)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    let until = world.now() + guard.remaining();
+    party.spy.always(Operation::Renew, Do::Tell(Vec::new()));
+    sleep(secs(5)).await;
+    guard.check().unwrap();
+    assert_eq!(world.now() + guard.remaining(), until);
+    sleep(secs(5)).await;
+    assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+}
+
+/// What a holder is told at its next renewal, and what it makes of it.
+async fn told(renewal: Renewal) -> LostReason {
+    let world = World::new();
+    let party = world.party(secs(9)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    let start = world.now();
+    party.spy.always(Operation::Renew, Do::Tell(vec![renewal]));
+    let reason = guard.lost().await;
+    assert!(world.now().saturating_since(start) < secs(4), "it was told at the first renewal");
+    assert_eq!(party.count("lost"), 1);
+    reason
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_said_to_wait_has_lost() {
+    assert_eq!(told(Renewal::Queued).await, LostReason::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_with_another_token_has_lost() {
+    assert_eq!(told(Renewal::Held { token: 4711 }).await, LostReason::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_was_broken_has_lost() {
+    let broken = Broken { by: "me".into(), reason: "stuck".into() };
+    assert!(matches!(told(Renewal::Lost(Some(broken))).await, LostReason::Broken { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_of_a_session_lists_all_its_claims() {
+    let world = World::new();
+    let holder = world.party(secs(60)).await;
+    let party = world.party_by_session(secs(30), 0).await;
+    let taken = holder.mutex("taken").lock().await.unwrap();
+    let _held = party.mutex("held").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("taken").lock().into_future());
+    sleep(secs(4)).await;
+    // What waits is due every few seconds, what is held is not: it is listed all the same, or it would be a leftover.
+    assert!(!party.spy.asked(Operation::Renew).is_empty());
+    for asked in party.spy.asked(Operation::Renew) {
+        assert_eq!(asked.ids.len(), 2);
+        assert!(asked.states.contains(&LiveState::Granted) && asked.states.contains(&LiveState::Queued));
+    }
+    taken.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A store may remove what a renewal does not list: so nothing may come between the making of the list and its sending.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_claim_is_in_the_list_of_every_renewal_sent_after_it() {
+    let world = World::real();
+    let party = world.party_by_session(secs(3), 0).await;
+    let first = party.mutex("first").lock().await.unwrap();
+    let (mutex, runtime) = (party.mutex("second"), tokio::runtime::Handle::current());
+    let overtaken = Arc::new(OnceLock::new());
+    let seen = Arc::clone(&overtaken);
+    let meanwhile = move || {
+        // The list is made, and not yet sent: somebody has half a second to get a claim in between.
+        let (done, answered) = std::sync::mpsc::channel();
+        let lock = mutex.lock().into_future();
+        runtime.spawn(async move {
+            let guard = lock.await;
+            let _ = done.send(());
+            guard
+        });
+        let _ = seen.set(answered.recv_timeout(millis(500)).is_ok());
+    };
+    party.spy.once(Operation::Renew, Do::First(Arc::new(meanwhile)));
+    while overtaken.get().is_none() {
+        sleep(millis(20)).await;
+    }
+    assert_eq!(overtaken.get(), Some(&false), "a claim was answered before a renewal that does not list it");
+    first.check().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_clock_that_runs_away_is_a_danger_until_the_next_renewal() {
+    let world = World::new();
+    let party = world.party(secs(9)).await;
+    let _guard = party.mutex("n").lock().await.unwrap();
+    let mut session = party.keeper.session();
+    for server in [1000, 1001, 1060] {
+        party.spy.once(Operation::Renew, Do::Time(secs(server)));
+    }
+    assert_eq!(session.changed().await, SessionState::Jeopardy);
+    assert_eq!(party.spy.asked(Operation::Renew).len(), 3);
+    assert_eq!(session.changed().await, SessionState::Valid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_panics_takes_no_renewal_with_it() {
+    let world = World::new();
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let keeper = lockkeeper::Keeper::builder(world.store.clone()).clock(world.clock.clone()).ttl(secs(3));
+    let keeper = keeper.on_event(|_| panic!("in a callback")).connect().await.unwrap();
+    let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
+    sleep(secs(10)).await;
+    std::panic::set_hook(hook);
+    guard.check().unwrap();
+    assert_eq!(world.store.line(guard.name()).await.unwrap().entries.len(), 1);
+}

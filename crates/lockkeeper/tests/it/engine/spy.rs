@@ -1,0 +1,303 @@
+//! A store that writes down what it is asked, and answers otherwise where a rule says so.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockkeeper::layer::Operation;
+use lockkeeper::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live, LiveState, Opened,
+    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+};
+use lockkeeper::time::{Clock, Instant};
+use lockkeeper::{Error, ErrorKind, Event, Keeper, KeeperBuilder, LockName, MemoryStore, Result};
+
+/// What the store was asked.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) operation: Operation,
+    pub(super) at: Instant,
+    /// The claims that it was about.
+    pub(super) ids: Vec<ClaimId>,
+    pub(super) names: Vec<LockName>,
+    pub(super) states: Vec<LiveState>,
+    pub(super) resend: bool,
+    pub(super) tombstone: Option<Duration>,
+}
+
+/// What a rule does to a request.
+#[derive(Clone)]
+pub(super) enum Do {
+    /// This is done before it is processed.
+    First(Arc<dyn Fn() + Send + Sync>),
+    /// It is processed, and the answer takes this long.
+    Late(Duration),
+    /// Nobody ever hears of it.
+    Hang,
+    /// It is not processed.
+    Fail(ErrorKind),
+    /// It is processed, and the answer gets lost.
+    LoseReply,
+    /// A claim is answered like this, and not processed.
+    Say(Verdict),
+    /// A renewal of claims is processed, and answered like this.
+    Tell(Vec<Renewal>),
+    /// A renewal shows the server's clock.
+    Time(Duration),
+}
+
+type Rule = Box<dyn FnMut(&Asked) -> Option<Do> + Send>;
+
+pub(super) struct Spy {
+    right: MemoryStore,
+    clock: Clock,
+    asked: Mutex<Vec<Asked>>,
+    rules: Mutex<Vec<Rule>>,
+    can: Mutex<Capabilities>,
+    /// A ttl that is granted whatever was asked for.
+    ttl: Mutex<Option<Duration>>,
+}
+
+impl Spy {
+    pub(super) fn rule(&self, rule: impl FnMut(&Asked) -> Option<Do> + Send + 'static) {
+        self.rules.lock().unwrap().push(Box::new(rule));
+    }
+
+    /// To every request of this kind from now on.
+    pub(super) fn always(&self, operation: Operation, what: Do) {
+        self.rule(move |asked| (asked.operation == operation).then(|| what.clone()));
+    }
+
+    /// To the next request of this kind.
+    pub(super) fn once(&self, operation: Operation, what: Do) {
+        let mut left = Some(what);
+        self.rule(move |asked| if asked.operation == operation { left.take() } else { None });
+    }
+
+    pub(super) fn no_rules(&self) {
+        self.rules.lock().unwrap().clear();
+    }
+
+    pub(super) fn asked(&self, operation: Operation) -> Vec<Asked> {
+        self.asked.lock().unwrap().iter().filter(|asked| asked.operation == operation).cloned().collect()
+    }
+
+    pub(super) fn last(&self, operation: Operation) -> Asked {
+        self.asked(operation).pop().expect("it was asked")
+    }
+
+    fn note(&self, operation: Operation, keys: &[&ClaimKey], more: impl FnOnce(&mut Asked)) -> Option<Do> {
+        let mut asked = Asked {
+            operation,
+            at: self.clock.now(),
+            ids: keys.iter().map(|key| key.id).collect(),
+            names: keys.iter().map(|key| key.name.clone()).collect(),
+            states: Vec::new(),
+            resend: false,
+            tombstone: None,
+        };
+        more(&mut asked);
+        let found = self.rules.lock().unwrap().iter_mut().find_map(|rule| rule(&asked));
+        self.asked.lock().unwrap().push(asked);
+        found
+    }
+
+    async fn send<T>(&self, what: Option<Do>, call: impl Future<Output = Result<T>>) -> Result<T> {
+        match what {
+            Some(Do::Fail(kind)) => Err(Error::new(kind, "the spy refuses")),
+            Some(Do::Hang) => std::future::pending().await,
+            Some(Do::First(first)) => {
+                first();
+                call.await
+            }
+            Some(Do::Late(by)) => {
+                let answer = call.await;
+                self.clock.sleep(by).await;
+                answer
+            }
+            Some(Do::LoseReply) => {
+                let _ = call.await;
+                Err(Error::new(ErrorKind::Unavailable, "the spy keeps the answer").with_unknown_effect())
+            }
+            _ => call.await,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Spy {
+    fn capabilities(&self) -> Capabilities {
+        self.can.lock().unwrap().clone()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.right.admin()
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        let what = self.note(Operation::Open, &[], |_| ());
+        let mut opened = self.send(what, self.right.open(session)).await?;
+        opened.ttl = self.ttl.lock().unwrap().unwrap_or(opened.ttl);
+        Ok(opened)
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let keys: Vec<&ClaimKey> = live.iter().map(|live| &live.key).collect();
+        let states = live.iter().map(|live| live.state).collect();
+        let what = self.note(Operation::Renew, &keys, |asked| asked.states = states);
+        let mut renewed = self.send(what.clone(), self.right.renew(session, live)).await?;
+        match what {
+            Some(Do::Tell(claims)) => renewed.claims = claims,
+            Some(Do::Time(time)) => renewed.server_time = Some(time),
+            _ => {}
+        }
+        Ok(renewed)
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        let what = self.note(Operation::Close, &[], |_| ());
+        self.send(what, self.right.close(session, live)).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        match self.note(Operation::Claim, &[&claim.key], |asked| asked.resend = claim.resend) {
+            Some(Do::Say(verdict)) => Ok(verdict),
+            what => self.send(what, self.right.claim(claim)).await,
+        }
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let what = self.note(Operation::Amend, &[key], |_| ());
+        self.send(what, self.right.amend(key, change)).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let what = self.note(Operation::Withdraw, &[key], |asked| asked.tombstone = tombstone);
+        self.send(what, self.right.withdraw(key, tombstone)).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        let what = self.note(Operation::Wait, &[], |_| ());
+        self.send(what, self.right.wait(interest, seen, within)).await
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.right.line(name).await
+    }
+}
+
+impl fmt::Display for Spy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("spy:")
+    }
+}
+
+impl fmt::Debug for Spy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spy")
+    }
+}
+
+/// A store that processes of one test share, and its clock.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) store: MemoryStore,
+    pub(super) clock: Clock,
+}
+
+/// A keeper in a process of its own, its spy, and what happened to it.
+pub(super) struct Party {
+    pub(super) keeper: Keeper,
+    pub(super) spy: Arc<Spy>,
+    events: Arc<Mutex<Vec<String>>>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let clock = Clock::tokio();
+        Self { store: MemoryStore::with_clock(clock.clone()), clock }
+    }
+
+    /// On real time, for tests with threads.
+    pub(super) fn real() -> Self {
+        Self { store: MemoryStore::new(), clock: Clock::boot() }
+    }
+
+    pub(super) async fn party(&self, ttl: Duration) -> Party {
+        self.party_with(|builder| builder.ttl(ttl)).await
+    }
+
+    pub(super) async fn party_with(&self, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
+        self.party_on(Capabilities::full(), None, set).await
+    }
+
+    /// Where life belongs to the session; the proof of it is the renewal before the last `lag` ones.
+    pub(super) async fn party_by_session(&self, ttl: Duration, lag: u8) -> Party {
+        let mut can = Capabilities::full();
+        can.expiry = Expiry::Session { proof_lag: lag, resumable: false };
+        self.party_on(can, None, |builder| builder.ttl(ttl)).await
+    }
+
+    pub(super) async fn party_on(
+        &self,
+        can: Capabilities,
+        granted: Option<Duration>,
+        set: impl FnOnce(KeeperBuilder) -> KeeperBuilder,
+    ) -> Party {
+        let spy = Arc::new(Spy {
+            right: self.store.clone(),
+            clock: self.clock.clone(),
+            asked: Mutex::default(),
+            rules: Mutex::default(),
+            can: Mutex::new(can),
+            ttl: Mutex::new(granted),
+        });
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&events);
+        let builder = Keeper::builder(Arc::clone(&spy)).clock(self.clock.clone());
+        let builder = builder.on_event(move |event| notes.lock().unwrap().push(in_short(event)));
+        Party { keeper: set(builder).connect().await.unwrap(), spy, events }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// The ids of those who wait for this lock, as others see them.
+    pub(super) async fn line(&self, name: &str) -> Vec<String> {
+        let line = self.store.line(&name.parse().unwrap()).await.unwrap();
+        line.entries.iter().map(|entry| entry.id.to_string()).collect()
+    }
+}
+
+impl Party {
+    pub(super) fn mutex(&self, name: &str) -> lockkeeper::Mutex {
+        self.keeper.mutex(name).unwrap()
+    }
+
+    /// How often this happened.
+    pub(super) fn count(&self, event: &str) -> usize {
+        self.events.lock().unwrap().iter().filter(|e| e.starts_with(event)).count()
+    }
+}
+
+fn in_short(event: &Event<'_>) -> String {
+    match event {
+        Event::Lost { reason, .. } => format!("lost: {reason:?}"),
+        Event::Acquired { .. } => "acquired".to_owned(),
+        Event::Released { .. } => "released".to_owned(),
+        Event::Jeopardy => "jeopardy".to_owned(),
+        Event::Queued { .. } => "queued".to_owned(),
+        Event::Contended { .. } => "contended".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+pub(super) fn secs(s: u64) -> Duration {
+    Duration::from_secs(s)
+}
+
+pub(super) fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}

@@ -1,0 +1,174 @@
+//! Attempts: which id they use, what they do when the store fails, and who inherits their place.
+
+use std::future::IntoFuture;
+
+use lockkeeper::ErrorKind;
+use lockkeeper::layer::Operation;
+use lockkeeper::store::{Revision, Verdict};
+use tokio::time::{sleep, timeout};
+
+use super::spy::{Do, World, millis, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_unknown_outcome_is_sent_again_as_such_and_withdrawn_with_a_tombstone() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.once(Operation::Claim, Do::LoseReply);
+    party.mutex("n").lock().await.unwrap().release().await.unwrap();
+    let claims = party.spy.asked(Operation::Claim);
+    assert_eq!(claims.iter().map(|asked| asked.resend).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(claims[0].ids, claims[1].ids);
+    assert_eq!(party.spy.last(Operation::Withdraw).tombstone, Some(secs(60)));
+    // One whose outcome was always known needs none.
+    party.mutex("n").lock().await.unwrap().release().await.unwrap();
+    assert_eq!(party.spy.last(Operation::Withdraw).tombstone, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spent_id_is_withdrawn_and_never_used_again() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.once(Operation::Claim, Do::Say(Verdict::Gone));
+    party.mutex("n").lock().await.unwrap().release().await.unwrap();
+    let claims = party.spy.asked(Operation::Claim);
+    assert_eq!(claims.len(), 2);
+    assert_ne!(claims[0].ids, claims[1].ids);
+    assert_eq!(party.spy.asked(Operation::Withdraw)[0].ids, claims[0].ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_died_comes_back_under_another_id() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(60)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(millis(100)).await;
+    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    sleep(secs(6)).await;
+    let claims = party.spy.asked(Operation::Claim);
+    assert_eq!(claims.len(), 2);
+    assert_ne!(claims[0].ids, claims[1].ids);
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_spends_every_id_is_an_error() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.always(Operation::Claim, Do::Say(Verdict::Gone));
+    assert_eq!(party.mutex("n").lock().await.unwrap_err().kind(), ErrorKind::Internal);
+    assert!(party.spy.asked(Operation::Claim).len() <= 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_spends_every_id_of_a_waiter_is_not_asked_without_a_pause() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let queued = Verdict::Queued { ahead: 1, seen: Revision(1), look_again: millis(10) };
+    party.spy.once(Operation::Claim, Do::Say(queued));
+    let mut claims = 0;
+    party.spy.rule(move |asked| {
+        claims += usize::from(asked.operation == Operation::Claim);
+        assert!(claims < 1000, "it is asked without a pause");
+        (asked.operation == Operation::Claim).then_some(Do::Say(Verdict::Gone))
+    });
+    let error = party.mutex("n").lock().wait(secs(20)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(party.spy.asked(Operation::Claim).len() < 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_behind_another_hear_too_that_the_store_is_down() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.always(Operation::Claim, Do::Fail(ErrorKind::Unavailable));
+    let tasks = [0; 3].map(|_| tokio::spawn(party.mutex("n").lock().into_future()));
+    for task in tasks {
+        let error = timeout(secs(60), task).await.expect("it waits for ever").unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_stands_in_line_outlasts_an_outage() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(60)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(millis(100)).await;
+    for operation in [Operation::Claim, Operation::Renew, Operation::Open] {
+        party.spy.always(operation, Do::Fail(ErrorKind::Unavailable));
+    }
+    sleep(secs(40)).await;
+    assert!(!waiting.is_finished());
+    party.spy.no_rules();
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_between_two_tries_leaves_its_place_to_the_next() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(60)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    // Whoever waits looks again and again, and finds the store out of reach.
+    party.spy.always(Operation::Wait, Do::Fail(ErrorKind::Unavailable));
+    let first = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(millis(10)).await;
+    let heir = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(millis(10)).await;
+    let line = world.line("n").await;
+    party.spy.always(Operation::Claim, Do::Fail(ErrorKind::Unavailable));
+    sleep(secs(1)).await;
+    first.abort();
+    sleep(millis(1)).await;
+    party.spy.no_rules();
+    sleep(secs(2)).await;
+    assert_eq!(world.line("n").await, line, "the place was given up");
+    guard.release().await.unwrap();
+    heir.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(world.line("n").await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_two_leave_one_after_the_other_is_withdrawn_by_the_last() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(60)).await);
+    let _guard = holder.mutex("n").lock().await.unwrap();
+    let tasks = [0; 2].map(|_| tokio::spawn(party.mutex("n").lock().into_future()));
+    sleep(millis(100)).await;
+    assert_eq!(world.line("n").await.len(), 2);
+    // The heir gives up before it gets to look at what it inherits.
+    for task in &tasks {
+        task.abort();
+    }
+    sleep(millis(100)).await;
+    assert_eq!(world.line("n").await.len(), 1);
+    assert_eq!(party.keeper.leftovers(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_after_its_attempt_was_dropped_is_withdrawn() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.once(Operation::Claim, Do::Late(secs(1)));
+    let attempt = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(millis(500)).await;
+    attempt.abort();
+    sleep(secs(1)).await;
+    assert_eq!(party.spy.last(Operation::Withdraw).ids, party.spy.last(Operation::Claim).ids);
+    assert_eq!((world.line("n").await.len(), party.keeper.leftovers()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_slow_to_answer_at_all_is_given_three_seconds() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.once(Operation::Claim, Do::Late(secs(2)));
+    let guard = party.mutex("n").lock().wait(millis(100)).await.unwrap();
+    guard.release().await.unwrap();
+    party.spy.once(Operation::Claim, Do::Late(secs(5)));
+    let error = party.mutex("n").lock().wait(millis(100)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "busy is never unavailable, nor the other way round");
+}
