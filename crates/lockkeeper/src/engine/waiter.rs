@@ -433,7 +433,7 @@ impl Attempt {
 
     /// Makes a guard of it, unless its time was over before it got here.
     async fn hand_out(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
-        if self.request.fixed && self.engine.now() + hold.session.ttl / 10 > hold.lease_deadline() {
+        if self.request.fixed && self.engine.now() + hold.session.ttl / 10 * 9 > hold.lease_deadline() {
             // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
             if let Outcome::Spent = self.confirm(&hold).await {
                 self.engine.withdraw_later(&hold);

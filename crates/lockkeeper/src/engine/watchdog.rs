@@ -77,13 +77,18 @@ impl Engine {
             session.set_due(self.now() + jittered(patience));
         }
         let (done, finished) = tokio::sync::oneshot::channel();
-        let (engine, session) = (Arc::clone(self), Arc::clone(session));
+        let renewing = (Arc::clone(self), Arc::clone(session), holds.clone());
         self.runtime.finish(async move {
+            let (engine, session, holds) = renewing;
             // Failures are booked where they are found.
             let _ = engine.renew(&session, &holds).await;
             let _ = done.send(());
         });
-        self.clock.timeout(until.saturating_since(self.now()), finished).await;
+        if self.clock.timeout(until.saturating_since(self.now()), finished).await.is_none() {
+            let error = Error::new(ErrorKind::Unavailable, format!("no answer to a renewal within {patience:?}"));
+            let endangered = if session.owns_life() { session.holds() } else { holds };
+            self.tell_not_renewed(session, &endangered, &error.with_unknown_effect());
+        }
     }
 
     /// Renews these claims of a session; all of its claims where life belongs to the session. Must be polled to its
@@ -164,6 +169,13 @@ impl Engine {
         session.set_due(session.due().min(retry));
         for hold in holds {
             hold.set_due(hold.is_renewed().then_some(retry));
+        }
+        self.tell_not_renewed(session, holds, error);
+        session.nudge(retry);
+    }
+
+    fn tell_not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
+        for hold in holds {
             if hold.stage() == Stage::Granted && !hold.is_dead() {
                 let error = self.describe(error.clone(), &hold.key.name);
                 let (name, remaining) = (&hold.key.name, hold.remaining());
@@ -171,7 +183,6 @@ impl Engine {
             }
         }
         self.book(session, true);
-        session.nudge(retry);
     }
 
     fn apply(self: &Arc<Self>, hold: &Arc<Hold>, asked: LiveState, renewal: Renewal, sent: Instant, until: Instant) {

@@ -230,6 +230,7 @@ macro_rules! __keeper_cases {
                 a_lock_is_kept_for_many_ttls [Queue GoodWeather]
                 a_silent_store_ends_the_belief_in_time [Queue GoodWeather]
                 a_short_outage_is_survived [Queue GoodWeather]
+                a_renewal_that_hangs_is_told [Queue GoodWeather]
                 a_lost_lock_stays_lost [Queue GoodWeather]
                 a_late_answer_revives_nothing [Queue GoodWeather]
                 a_broken_lock_tells_who_and_why [Queue Admin GoodWeather]

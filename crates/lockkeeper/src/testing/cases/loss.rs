@@ -66,6 +66,20 @@ pub async fn a_short_outage_is_survived<H: Harness>(case: &Case<H>) {
     assert!(party.diary.has("jeopardy") && party.diary.has("recovered"));
 }
 
+/// A store that does not answer at all puts the holder in danger before it costs it the lock, and it is told.
+pub async fn a_renewal_that_hangs_is_told<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let lives = Lives { ttl: case.short().ttl * 3, ..case.short() };
+    let party = case.party(lives).await;
+    let guard = party.mutex(&name).lock().await.unwrap();
+    let mut session = party.keeper.session();
+    party.line.set(Faults::none().slow(1000, lives.ttl * 40).only(&[Operation::Renew]));
+    assert_eq!(session.changed().await, SessionState::Jeopardy);
+    guard.check().expect("there is time left");
+    assert!(party.diary.has("renewal failed"));
+    let _ = guard.lost().await;
+}
+
 /// What was lost stays lost: no late answer brings it back, and the keeper goes on with a new session.
 pub async fn a_lost_lock_stays_lost<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
