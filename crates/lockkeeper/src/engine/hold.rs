@@ -278,6 +278,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn nothing_revives_it_though_nobody_has_looked_since_the_deadline() {
+        let clock = Clock::tokio();
+        let (answered, pushed) = (hold(&clock), hold(&clock));
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert!(!answered.granted(7, clock.now() + Duration::from_secs(60)));
+        assert!(!pushed.pushed(7));
+        assert_eq!((answered.remaining(), answered.stage()), (Duration::ZERO, Stage::InFlight));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_lost_has_no_time_left_whatever_its_deadline() {
+        let clock = Clock::tokio();
+        let hold = hold(&clock);
+        hold.granted(7, clock.now() + Duration::from_secs(9));
+        hold.lose(LostReason::Shutdown);
+        assert_eq!(hold.remaining(), Duration::ZERO);
+        assert!(hold.check().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_deadline_only_rises() {
         let clock = Clock::tokio();
         let hold = hold(&clock);

@@ -309,10 +309,11 @@ impl Engine {
         let mut heard = self.runtime.drain(&self.clock, within).await;
         let unheard = Arc::new(AtomicBool::new(false));
         for session in self.open_sessions() {
-            self.lose_all(&session);
+            for hold in session.holds() {
+                self.lose(&hold, LostReason::Shutdown);
+            }
+            // Who joins after this sends nothing: a claim is sent by nobody who finds the keeper closed.
             session.end();
-            // Somebody may have joined in between; now nobody can.
-            self.lose_all(&session);
             self.forget_session(&session);
             // What somebody may still be working under keeps its delay, and ends by time.
             if session.spec.lock_delay.is_zero() || session.lingering().is_empty() {
@@ -331,12 +332,6 @@ impl Engine {
             ),
         )
         .with_unknown_effect())
-    }
-
-    fn lose_all(self: &Arc<Self>, session: &Session) {
-        for hold in session.holds() {
-            self.lose(&hold, LostReason::Shutdown);
-        }
     }
 
     /// Closes a session, again and again until the store hears it or `deadline` has come.

@@ -98,7 +98,10 @@ async fn a_pushed_fixed_lease_is_not_handed_out_before_it_is_renewed() {
     let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(party.mutex("n").lock().lease(secs(40)).into_future());
-    sleep(secs(7)).await;
+    while party.spy.asked(Operation::Renew).is_empty() {
+        sleep(millis(10)).await;
+    }
+    // It has nearly all of a waiter's life, and nothing of its own yet.
     guard.release().await.unwrap();
     let leased = waiting.await.unwrap().unwrap();
     assert!(leased.remaining() > secs(38), "{:?}", leased.remaining());
