@@ -255,6 +255,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::ClaimKey;
     use crate::time::Clock;
 
     fn session(proof_lag: Option<u8>, sent: Instant) -> Session {
@@ -272,6 +273,20 @@ mod tests {
         assert_eq!(owned.proven_until(later), t0 + life);
         owned.prove(later);
         assert_eq!(owned.proven_until(later), later + life);
+    }
+
+    #[test]
+    fn no_claim_joins_a_session_that_is_over() {
+        let clock = Clock::boot();
+        let session = Arc::new(session(None, clock.now()));
+        let hold = || {
+            let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
+            Arc::new(Hold::new(key, Arc::clone(&session), clock.clone()))
+        };
+        assert!(session.add(&hold(), clock.now()));
+        assert!(session.end());
+        assert!(!session.add(&hold(), clock.now()));
+        assert_eq!(session.holds().len(), 1);
     }
 
     #[test]

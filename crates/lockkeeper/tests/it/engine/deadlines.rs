@@ -102,7 +102,11 @@ async fn a_pushed_fixed_lease_is_not_handed_out_before_it_is_renewed() {
         sleep(millis(10)).await;
     }
     // It has nearly all of a waiter's life, and nothing of its own yet.
+    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.release().await.unwrap();
+    sleep(secs(1)).await;
+    assert!(!waiting.is_finished(), "its own life has not begun");
+    party.spy.no_rules();
     let leased = waiting.await.unwrap().unwrap();
     assert!(leased.remaining() > secs(38), "{:?}", leased.remaining());
 }

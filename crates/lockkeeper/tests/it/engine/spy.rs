@@ -31,6 +31,8 @@ pub(super) struct Asked {
 pub(super) enum Do {
     /// This is done before it is processed.
     First(Arc<dyn Fn() + Send + Sync>),
+    /// It takes this long until it is processed.
+    Slow(Duration),
     /// It is processed, and the answer takes this long.
     Late(Duration),
     /// Nobody ever hears of it.
@@ -109,6 +111,10 @@ impl Spy {
             Some(Do::Hang) => std::future::pending().await,
             Some(Do::First(first)) => {
                 first();
+                call.await
+            }
+            Some(Do::Slow(by)) => {
+                self.clock.sleep(by).await;
                 call.await
             }
             Some(Do::Late(by)) => {
