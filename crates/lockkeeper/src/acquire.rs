@@ -1,26 +1,15 @@
 //! One attempt to acquire, as its caller sees it.
 
 use std::fmt;
-use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tracing::Instrument;
-
-use crate::engine::{Attempt, Engine, Granted, Patience, Request};
-use crate::event::Event;
-use crate::runtime::{Task, poll_inside};
-use crate::time::Instant;
+use crate::engine::{Engine, Request};
 use crate::{Error, ErrorKind, Guard, LostReason, Mode, Owner, Release, Result};
 
 /// The longest reason, in bytes.
 const REASON_MAX: usize = 1024;
-/// How long an attempt may take, whatever its wait, before the store has answered at all.
-const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
 /// An attempt to acquire: set what belongs to it, then await it. The result is `G`.
 ///
@@ -52,11 +41,11 @@ const FIRST_ANSWER: Duration = Duration::from_secs(3);
 /// up by the caller.
 #[must_use = "an attempt does nothing until it is awaited"]
 pub struct Acquire<G> {
-    engine: Arc<Engine>,
-    request: Request,
-    mode: Mode,
-    waits: bool,
-    wait: Option<Duration>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) request: Request,
+    pub(crate) mode: Mode,
+    pub(crate) waits: bool,
+    pub(crate) wait: Option<Duration>,
     problem: Option<Error>,
     result: PhantomData<fn() -> G>,
 }
@@ -64,7 +53,7 @@ pub struct Acquire<G> {
 /// What an attempt can result in: a guard, or perhaps a guard.
 pub trait Outcome: sealed::Sealed + Sized {}
 
-mod sealed {
+pub(crate) mod sealed {
     use super::{Error, Guard, Result};
 
     pub trait Sealed: Sized {
@@ -155,7 +144,7 @@ impl<G: Outcome> Acquire<G> {
     }
 
     /// What the store cannot do is refused before anything is sent.
-    fn problem(&mut self) -> Option<Error> {
+    pub(crate) fn problem(&mut self) -> Option<Error> {
         let can = &self.engine.capabilities;
         let spec = &self.request.spec;
         let refused = if spec.ttl < can.ttl_min || spec.ttl > can.ttl_max {
@@ -211,20 +200,6 @@ impl Acquire<Guard> {
     }
 }
 
-impl<G: Outcome> IntoFuture for Acquire<G> {
-    type Output = Result<G>;
-    type IntoFuture = Acquiring<G>;
-
-    fn into_future(mut self) -> Acquiring<G> {
-        let state = match self.problem() {
-            Some(error) => State::Failed(Some(error)),
-            None => State::New,
-        };
-        self.request.queue = self.waits;
-        Acquiring { acquire: self, state }
-    }
-}
-
 impl<G> fmt::Debug for Acquire<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
@@ -233,187 +208,4 @@ impl<G> fmt::Debug for Acquire<G> {
             .field("wait", &self.wait)
             .finish_non_exhaustive()
     }
-}
-
-/// The future of an [`Acquire`].
-#[must_use = "futures do nothing unless polled"]
-pub struct Acquiring<G> {
-    acquire: Acquire<G>,
-    state: State,
-}
-
-enum State {
-    Failed(Option<Error>),
-    New,
-    Running(Running),
-    Over,
-}
-
-struct Running {
-    /// `None` once it has come to its end.
-    task: Option<Task<Result<Option<Granted>>>>,
-    patience: Arc<Patience>,
-    began: Instant,
-    limit: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-impl<G: Outcome> Future for Acquiring<G> {
-    type Output = Result<G>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<G>> {
-        let this = &mut *self;
-        if matches!(this.state, State::New) {
-            this.state = State::Running(this.acquire.start());
-        }
-        let polled = match &mut this.state {
-            State::Failed(error) => match error.take() {
-                Some(error) => Poll::Ready(Err(error)),
-                None => Poll::Pending,
-            },
-            State::Running(running) => this.acquire.advance(running, cx),
-            State::New | State::Over => Poll::Pending,
-        };
-        if polled.is_ready() {
-            this.hand_over();
-        }
-        polled
-    }
-}
-
-impl<G: Outcome> Acquire<G> {
-    fn start(&self) -> Running {
-        let engine = &self.engine;
-        let patience = Arc::new(Patience::default());
-        let began = engine.now();
-        let attempt = Attempt {
-            engine: Arc::clone(engine),
-            request: self.request.clone(),
-            patience: Arc::clone(&patience),
-            began,
-        };
-        let span = tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
-        let mut task: Task<Result<Option<Granted>>> = Box::pin(attempt.run().instrument(span));
-        if engine.runtime.is_own() && engine.usable_here() {
-            task = elsewhere(engine, task);
-        }
-        let limit = self.wait.filter(|_| self.waits).map(|wait| sleep(engine, wait));
-        Running { task: Some(task), patience, began, limit }
-    }
-
-    fn advance(&self, running: &mut Running, cx: &mut Context<'_>) -> Poll<Result<G>> {
-        let engine = &self.engine;
-        if let Poll::Ready(result) = running.poll(engine, cx) {
-            return Poll::Ready(self.conclude(result, running.began));
-        }
-        let Some(limit) = &mut running.limit else { return Poll::Pending };
-        if poll_inside(&engine.runtime, limit, cx).is_pending() {
-            return Poll::Pending;
-        }
-        let took = engine.now().saturating_since(running.began);
-        if !running.patience.has_answer() && took < FIRST_ANSWER {
-            let mut more = sleep(engine, FIRST_ANSWER - took);
-            let polled = poll_inside(&engine.runtime, &mut more, cx);
-            debug_assert!(polled.is_pending(), "a sleep of some time is not over at once");
-            running.limit = Some(more);
-            return Poll::Pending;
-        }
-        running.patience.give_up();
-        // Whoever only waits gives up in place; whoever is in the middle of a store call is finished by the engine.
-        match running.poll(engine, cx) {
-            Poll::Ready(result) => Poll::Ready(self.conclude(result, running.began)),
-            Poll::Pending => Poll::Ready(self.out_of_time(&running.patience, took)),
-        }
-    }
-
-    fn conclude(&self, result: Result<Option<Granted>>, began: Instant) -> Result<G> {
-        match result {
-            Ok(Some(granted)) => {
-                let waited = self.engine.now().saturating_since(began);
-                let guard = Guard::new(granted, self.mode, self.request.owner.clone());
-                let (name, token) = (guard.name(), guard.token());
-                self.engine.events.emit(&Event::Acquired { name, token, waited });
-                Ok(G::held(guard))
-            }
-            Ok(None) => G::busy(self.timeout()),
-            Err(error) if error.kind() == ErrorKind::Timeout => G::busy(error),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn out_of_time(&self, patience: &Patience, took: Duration) -> Result<G> {
-        if patience.has_answer() {
-            return G::busy(self.timeout());
-        }
-        let why = patience.last_error().map_or_else(String::new, |e| format!(": {}", e.message()));
-        let error = Error::new(
-            ErrorKind::Unavailable,
-            format!("{} did not answer within {:.1} s{why}", self.engine.store, took.as_secs_f32()),
-        );
-        Err(error.with_unknown_effect().about(self.request.name.clone()))
-    }
-
-    fn timeout(&self) -> Error {
-        let message =
-            if self.waits { "others held it for as long as the attempt was to wait" } else { "others hold it" };
-        Error::new(ErrorKind::Timeout, message)
-            .with_remedy("a longer wait, or inspect it to see who holds it")
-            .about(self.request.name.clone())
-    }
-}
-
-impl Running {
-    fn poll(&mut self, engine: &Engine, cx: &mut Context<'_>) -> Poll<Result<Option<Granted>>> {
-        let Some(task) = &mut self.task else { return Poll::Pending };
-        let polled = poll_inside(&engine.runtime, task, cx);
-        if polled.is_ready() {
-            self.task = None;
-        }
-        polled
-    }
-}
-
-impl<G> Acquiring<G> {
-    /// What has begun comes to its end, with or without its caller.
-    fn hand_over(&mut self) {
-        let State::Running(running) = std::mem::replace(&mut self.state, State::Over) else { return };
-        let Some(task) = running.task else { return };
-        running.patience.give_up();
-        let engine = &self.acquire.engine;
-        if engine.usable_here() {
-            engine.runtime.finish(async move { drop(task.await) });
-        } else {
-            // In a forked child nothing may be sent, and dropping the attempt would do just that.
-            std::mem::forget(task);
-        }
-    }
-}
-
-impl<G> Drop for Acquiring<G> {
-    fn drop(&mut self) {
-        self.hand_over();
-    }
-}
-
-impl<G> fmt::Debug for Acquiring<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Acquiring").field(&self.acquire).finish()
-    }
-}
-
-fn sleep(engine: &Engine, d: Duration) -> Task<()> {
-    let clock = engine.clock.clone();
-    Box::pin(async move { clock.sleep(d).await })
-}
-
-/// The engine has a thread of its own, which goes on when the caller's is blocked: the attempt runs there.
-fn elsewhere(engine: &Engine, task: Task<Result<Option<Granted>>>) -> Task<Result<Option<Granted>>> {
-    let (done, result) = oneshot::channel();
-    engine.runtime.finish(async move {
-        // Nobody listens any more: the grant is dropped, and so withdrawn.
-        let _ = done.send(task.await);
-    });
-    Box::pin(async move {
-        let gone = || Error::new(ErrorKind::Closed, "the engine's thread has ended");
-        result.await.unwrap_or_else(|_| Err(gone()))
-    })
 }

@@ -53,6 +53,7 @@
 #![forbid(unsafe_code)]
 
 mod acquire;
+mod acquiring;
 mod admin;
 pub mod backend;
 mod builder;
@@ -81,7 +82,8 @@ pub mod time;
 mod token;
 pub mod url;
 
-pub use acquire::{Acquire, Acquiring, Outcome};
+pub use acquire::{Acquire, Outcome};
+pub use acquiring::Acquiring;
 pub use admin::Admin;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use backend::file::FileStore;

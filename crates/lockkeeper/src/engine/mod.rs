@@ -3,7 +3,9 @@
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | `waiter` | one attempt: claim, wait, claim again, until it holds, gives up or is given up |
+//! | `attempt` | one attempt, from the request to the grant, and all that can become of it |
+//! | `waiter` | one id in line: claim, wait, claim again |
+//! | `patience` | whether the caller still wants it |
 //! | `hold` | one claim as its client believes in it |
 //! | `session` | what the claims of one ttl live and die with |
 //! | `watchdog` | when to renew what, and what the answers mean |
@@ -11,9 +13,11 @@
 //! | `local_queue` | which task of this process stands in the store's line |
 //! | `reaper` | withdrawing what nobody wants any more, until it is known to be gone |
 
+mod attempt;
 mod deadline;
 mod hold;
 mod local_queue;
+mod patience;
 mod reaper;
 mod session;
 mod waiter;
@@ -26,11 +30,12 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OnceCell, watch};
 
+pub(crate) use self::attempt::{Attempt, Granted, Request};
 pub(crate) use self::hold::Hold;
 use self::local_queue::LocalQueues;
+pub(crate) use self::patience::Patience;
 pub use self::session::SessionState;
 pub(crate) use self::session::{Session, lock};
-pub(crate) use self::waiter::{Attempt, Granted, Patience, Request};
 use crate::event::{Event, Events};
 use crate::runtime::Runtime;
 use crate::store::{Capabilities, Expiry, SessionSpec, Store};

@@ -1,0 +1,70 @@
+//! What an attempt and its caller tell each other.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+use super::session::lock;
+use crate::Error;
+
+/// Whether the caller still wants it, and what the store has said so far.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    given_up: AtomicBool,
+    bell: Notify,
+    answered: AtomicBool,
+    in_line: AtomicBool,
+    last_error: Mutex<Option<Error>>,
+}
+
+impl Patience {
+    /// The caller does not want it any more.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+        self.bell.notify_waiters();
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    pub(super) async fn over(&self) {
+        let bell = self.bell.notified();
+        tokio::pin!(bell);
+        bell.as_mut().enable();
+        if !self.is_over() {
+            bell.await;
+        }
+    }
+
+    /// Whether the store has said that others hold the lock. Until then a wait is not what takes the time.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.answered.load(Ordering::Acquire)
+    }
+
+    /// Others are known to want the lock, here or at the store.
+    pub(super) fn hear(&self) {
+        self.answered.store(true, Ordering::Release);
+    }
+
+    /// The store has given it a place in line.
+    pub(super) fn join_line(&self) {
+        self.hear();
+        self.in_line.store(true, Ordering::Release);
+    }
+
+    pub(super) fn fail(&self, error: Error) {
+        *lock(&self.last_error) = Some(error);
+    }
+
+    /// Whether it has stood in the store's line: such an attempt outlasts an outage. Waiting behind a task of the same
+    /// process says nothing about the store.
+    pub(super) fn was_in_line(&self) -> bool {
+        self.in_line.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn last_error(&self) -> Option<Error> {
+        lock(&self.last_error).clone()
+    }
+}
