@@ -27,6 +27,7 @@ impl Admin {
     /// # Cancel safety
     /// It only reads, and may be dropped.
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockInfo>> {
+        self.engine.usable()?;
         let Some(admin) = self.engine.store.admin() else { return Ok(Vec::new()) };
         let prefix = format!("{}{prefix}", self.engine.settings.prefix);
         let names = inside(&self.engine.runtime, admin.names(&prefix, limit)).await;

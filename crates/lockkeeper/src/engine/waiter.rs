@@ -123,13 +123,18 @@ impl Attempt {
     /// Renews until the store has acknowledged that the claim has its whole life.
     pub(super) async fn confirm(&self, hold: &Arc<Hold>) -> Outcome {
         hold.set_due(None);
-        while self.engine.renew(&hold.session, std::slice::from_ref(hold)).await.is_err() {
+        loop {
+            let sent = self.engine.now();
+            let renewed = self.engine.renew(&hold.session, std::slice::from_ref(hold)).await;
             if hold.is_dead() {
                 return Outcome::Spent;
             }
+            // A store that answers "unknown" has acknowledged nothing.
+            if renewed.is_ok() && hold.lease_deadline() >= hold.session.proven_until(sent) {
+                return Outcome::Granted;
+            }
             self.engine.clock.sleep(jittered(RETRY_MIN)).await;
         }
-        if hold.is_dead() { Outcome::Spent } else { Outcome::Granted }
     }
 
     /// `None`: send it again.

@@ -1,6 +1,5 @@
 //! Opening a file store.
 
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -78,19 +77,24 @@ impl FileStoreBuilder {
 
     fn set_up(mut self) -> Result<(FileStore, Writer, Receiver<Job>)> {
         let path = self.locate()?;
+        let beside = Beside::of(&path);
+        beside.check(&path, &self.waived)?;
         self.recognise(&path)?;
-        let beside = Beside::of(&path)?;
+        beside.make()?;
         let gate = beside.gate()?;
+        // Again: somebody may have been faster.
+        beside.check(&path, &self.waived)?;
         let boot_id = self.boot_id.take().map_or_else(boot_id, Ok)?;
 
         let inside = gate.enter().map_err(|e| fault::io(&path, "lock its gate", e))?;
         database::create(&path).map_err(|e| fault::io(&path, "create it", e))?;
         let file = Identity::of(&path).map_err(|e| fault::io(&path, "look at it", e))?;
         let mut db = database::connect(&path)?;
-        database::prepare(&mut db, &path, &boot_id)?;
-        let for_reading = database::connect(&path)?;
-        file.check()?;
         let clients = Clients::new(beside.live);
+        database::prepare(&mut db, &path, &boot_id, &clients)?;
+        let for_reading = database::connect(&path)?;
+        let file = file.and_of_its_log().map_err(|e| fault::io(&path, "look at its log", e))?;
+        file.check()?;
         let (own, liveness) = clients.enroll().map_err(|e| fault::io(&path, "make a file beside it", e))?;
         drop(inside);
 
@@ -141,16 +145,20 @@ struct Beside {
 }
 
 impl Beside {
-    fn of(path: &Path) -> Result<Self> {
-        let suffixed = |suffix: &str| {
-            let mut name = OsString::from(path.as_os_str());
-            name.push(suffix);
-            PathBuf::from(name)
-        };
-        let beside = Self { gate: suffixed(".gate"), live: suffixed(".live"), bells: suffixed(".bells") };
-        private_folder(&beside.live)?;
-        private_folder(&beside.bells)?;
-        Ok(beside)
+    fn of(path: &Path) -> Self {
+        let [gate, live, bells] = [".gate", ".live", ".bells"].map(|suffix| database::suffixed(path, suffix));
+        Self { gate, live, bells }
+    }
+
+    /// Refuses those that are there and are not ours, SQLite's own among them.
+    fn check(&self, path: &Path, waived: &[Check]) -> Result<()> {
+        let [log, index] = ["-wal", "-shm"].map(|suffix| database::suffixed(path, suffix));
+        checks::owners(&[path, &log, &index, &self.gate, &self.live, &self.bells], waived)
+    }
+
+    fn make(&self) -> Result<()> {
+        private_folder(&self.live)?;
+        private_folder(&self.bells)
     }
 
     fn gate(&self) -> Result<Gate> {

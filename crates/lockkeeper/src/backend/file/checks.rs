@@ -1,8 +1,11 @@
 //! What is looked at before the file is used, and refused with the remedy.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use super::fault;
 use crate::{Error, ErrorKind, Result};
@@ -61,9 +64,7 @@ pub(super) fn folder(folder: &Path, waived: &[Check]) -> Result<()> {
     if !waived.contains(&Check::NetworkFs) {
         let found = rustix::fs::statfs(folder).map_err(|e| fault::io(folder, "look at its file system", e.into()))?;
         // The number is an unsigned 32-bit one, sign-extended on some architectures.
-        if let Some((_, name)) = NETWORK.iter().find(|(magic, _)| *magic == found.f_type as u32) {
-            return Err(network(folder, name));
-        }
+        local(folder, found.f_type as u32)?;
     }
     let meta = fs::metadata(folder).map_err(|e| fault::io(folder, "look at the folder", e))?;
     // In a sticky folder (/tmp) nobody can remove or replace what belongs to another.
@@ -88,8 +89,45 @@ pub(super) fn database(path: &Path, waived: &[Check]) -> Result<()> {
         )
         .with_remedy("a file with one name, or a symbolic link to it"));
     }
+    if is_mounted(path) {
+        let problem = format!("file:{} was mounted there by itself, away from the files beside it", path.display());
+        return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("to mount the folder that it is in"));
+    }
     if meta.mode() & WRITABLE_BY_OTHERS != 0 && !waived.contains(&Check::Permissions) {
         return Err(writable(path));
+    }
+    Ok(())
+}
+
+/// Whether a single file was mounted over this path (`docker run -v locks.db:/locks.db`). It then has two folders, with
+/// a log and a gate in each, and who opens it here does not see what those do who open it there.
+fn is_mounted(path: &Path) -> bool {
+    // Kernels before 5.8 do not tell.
+    statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// Refuses what others have put, or could put, where the store's own files are to be. In a folder where all may write
+/// (/tmp) anybody can make them first, and with them let go of what others hold.
+pub(super) fn owners(files: &[&Path], waived: &[Check]) -> Result<()> {
+    if waived.contains(&Check::Permissions) {
+        return Ok(());
+    }
+    for file in files {
+        let look = |e| fault::io(file, "look at it", e);
+        let found = match fs::symlink_metadata(file) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            found => found.map_err(look)?,
+        };
+        // Who owns the folder can do everything in it anyway.
+        let folder = fs::metadata(file.parent().unwrap_or(file)).map_err(look)?;
+        if ![rustix::process::geteuid().as_raw(), folder.uid(), 0].contains(&found.uid()) {
+            return Err(Error::new(ErrorKind::Denied, format!("file:{} belongs to another user", file.display()))
+                .with_remedy("a path in a folder of your own, or unsafe=permissions"));
+        }
+        if found.mode() & WRITABLE_BY_OTHERS != 0 && !found.is_symlink() {
+            return Err(writable(file));
+        }
     }
     Ok(())
 }
@@ -107,6 +145,14 @@ pub(super) fn clock() -> Result<()> {
         .with_remedy("the machine's time namespace, or another store"))
 }
 
+/// Refuses a file system that other machines can reach.
+fn local(folder: &Path, magic: u32) -> Result<()> {
+    match NETWORK.iter().find(|(known, _)| *known == magic) {
+        Some((_, name)) => Err(network(folder, name)),
+        None => Ok(()),
+    }
+}
+
 fn network(folder: &Path, name: &str) -> Error {
     let problem = format!(
         "file:{} is on {name}, a file system that other machines can reach: each would grant the lock",
@@ -119,4 +165,26 @@ fn network(folder: &Path, name: &str) -> Error {
 fn writable(path: &Path) -> Error {
     Error::new(ErrorKind::Denied, format!("file:{}: others can write there, and could take any lock", path.display()))
         .with_remedy(format!("chmod go-w {}, or unsafe=permissions", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_others_can_reach_is_refused() {
+        let path = Path::new("/srv");
+        let error = local(path, 0x6969).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("NFS"), "{error}");
+        assert!(error.remedy().unwrap().contains("unsafe=network-fs"), "{error}");
+        let ext4 = 0xef53;
+        local(path, ext4).unwrap();
+    }
+
+    #[test]
+    fn the_file_system_of_a_folder_is_what_is_looked_at() {
+        let magic = rustix::fs::statfs("/proc").unwrap().f_type as u32;
+        assert_eq!(magic, 0x9fa0, "the number in its low 32 bits");
+    }
 }

@@ -9,8 +9,11 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::fault;
+use super::liveness::Clients;
 use crate::{Error, ErrorKind, Result, random, time};
 
 /// Tells our databases from others: "lkep".
@@ -25,13 +28,30 @@ const STATEMENTS: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     path: PathBuf,
-    device_and_inode: (u64, u64),
+    files: Vec<(PathBuf, Inode)>,
+}
+
+/// A file, whatever its name is: its device and its number there.
+type Inode = (u64, u64);
+
+fn inode(path: &Path) -> io::Result<Inode> {
+    let meta = fs::metadata(path)?;
+    Ok((meta.dev(), meta.ino()))
 }
 
 impl Identity {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
-        let meta = fs::metadata(path)?;
-        Ok(Self { path: path.to_owned(), device_and_inode: (meta.dev(), meta.ino()) })
+        Ok(Self { path: path.to_owned(), files: vec![(path.to_owned(), inode(path)?)] })
+    }
+
+    /// With SQLite's log and its index, which stay the same for as long as anybody has the database open. Whoever opens
+    /// it when one of them is gone begins another, and sees nothing of what is in ours.
+    pub(super) fn and_of_its_log(mut self) -> io::Result<Self> {
+        for path in [suffixed(&self.path, "-wal"), suffixed(&self.path, "-shm")] {
+            let found = inode(&path)?;
+            self.files.push((path, found));
+        }
+        Ok(self)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -41,13 +61,20 @@ impl Identity {
     /// Whoever opens the path after it was replaced gets another file, and grants what we hold. So nothing in ours
     /// counts any more. A number of an inode is not given out again while we have the file open.
     pub(super) fn check(&self) -> Result<()> {
-        if Self::of(&self.path).is_ok_and(|now| now.device_and_inode == self.device_and_inode) {
+        let Some((lost, _)) = self.files.iter().find(|(path, was)| !inode(path).is_ok_and(|now| now == *was)) else {
             return Ok(());
-        }
-        let problem = format!("file:{}: it was deleted or replaced while in use", self.path.display());
+        };
+        let problem = format!("file:{}: it was deleted or replaced while in use", lost.display());
         Err(Error::new(ErrorKind::Unavailable, problem)
             .with_remedy("restart this program, and keep other programs from removing the file"))
     }
+}
+
+/// The path of a file beside the database.
+pub(super) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// A file that only its owner may use.
@@ -65,15 +92,22 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
     if path.try_exists()? {
         return Ok(());
     }
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".new-{}", HEXLOWER.encode(&random::bits128())));
-    let fresh = PathBuf::from(name);
+    let fresh = suffixed(path, &format!(".new-{}", HEXLOWER.encode(&random::bits128())));
     private().write(true).create_new(true).open(&fresh)?;
-    let linked = fs::hard_link(&fresh, path);
-    fs::remove_file(&fresh)?;
-    match linked {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
-        _ => Ok(()),
+    let placed = place(&fresh, path);
+    if placed.is_err() {
+        fs::remove_file(&fresh)?;
+    }
+    placed.or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })
+}
+
+/// Gives a file its name, if nothing has that name yet. In one step: whoever opened a file that has two names for a
+/// moment would refuse it for its hard links.
+fn place(fresh: &Path, path: &Path) -> io::Result<()> {
+    match renameat_with(CWD, fresh, CWD, path, RenameFlags::NOREPLACE) {
+        // Not all file systems can do that.
+        Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(fresh, path).and_then(|()| fs::remove_file(fresh)),
+        moved => Ok(moved?),
     }
 }
 
@@ -114,11 +148,18 @@ pub(super) fn recognise(db: &Connection, path: &Path) -> Result<Kind> {
 }
 
 /// Makes the tables of a new database, and sets the connection up for writing. To be called inside the gate.
-pub(super) fn prepare(db: &mut Connection, path: &Path, boot_id: &str) -> Result<()> {
+pub(super) fn prepare(db: &mut Connection, path: &Path, boot_id: &str, clients: &Clients) -> Result<()> {
     if recognise(db, path)? == Kind::Empty {
         make(db, boot_id).map_err(|e| fault::undone(path, e))?;
     }
     go_durable(db, path)?;
+    let known = db.query_row("SELECT boot_id FROM lk_meta", [], |row| row.get::<_, String>(0));
+    if known.map_err(|e| fault::undone(path, e))? == boot_id {
+        return Ok(());
+    }
+    if clients.anybody_lives() {
+        return Err(two_boots(path));
+    }
     greet_boot(db, boot_id).map_err(|e| fault::undone(path, e))
 }
 
@@ -150,15 +191,20 @@ fn go_durable(db: &Connection, path: &Path) -> Result<()> {
 /// Times of an earlier boot mean nothing, and nothing that held a lock then is left. The fences stay.
 fn greet_boot(db: &mut Connection, boot_id: &str) -> rusqlite::Result<()> {
     let greeting = Transaction::new(db, TransactionBehavior::Immediate)?;
-    let known: String = greeting.query_row("SELECT boot_id FROM lk_meta", [], |row| row.get(0))?;
-    if known != boot_id {
-        greeting.execute_batch(
-            "DELETE FROM lk_claim; DELETE FROM lk_session; DELETE FROM lk_gone;
-             UPDATE lk_lock SET revision = revision + 1;",
-        )?;
-        greeting.execute("UPDATE lk_meta SET boot_id = ?1", [boot_id])?;
-    }
+    greeting.execute_batch(
+        "DELETE FROM lk_claim; DELETE FROM lk_session; DELETE FROM lk_gone;
+         UPDATE lk_lock SET revision = revision + 1;",
+    )?;
+    greeting.execute("UPDATE lk_meta SET boot_id = ?1", [boot_id])?;
     greeting.commit()
+}
+
+/// No client outlives its boot, so where one lives the machine was not started anew: some containers (systemd-nspawn)
+/// are told a boot id of their own. Each opening there would free what the others hold.
+fn two_boots(path: &Path) -> Error {
+    let problem = format!("file:{} is in use by programs that know another boot id", path.display());
+    Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy("the host's /proc/sys/kernel/random/boot_id in all containers, or a store for many machines")
 }
 
 fn newer(path: &Path, version: i32) -> Error {

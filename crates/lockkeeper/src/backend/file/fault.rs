@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rusqlite::ErrorCode;
 use rustix::fs::Access;
+use rustix::io::Errno;
 
 use crate::{Error, ErrorKind};
 
@@ -38,7 +39,7 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::DiskFull) => {
             (ErrorKind::Unavailable, "has no room on its disk", "free some space on that disk")
         }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             (ErrorKind::Unavailable, "is locked by a program other than lockkeeper", "end that program's transaction")
         }
         Some(ErrorCode::DatabaseCorrupt) => (
@@ -80,10 +81,15 @@ pub(super) fn uncommitted(file: &Path, error: rusqlite::Error) -> Error {
     if unknown { error.with_unknown_effect() } else { error }
 }
 
+fn is_short_of_files(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 /// An error of the file system, about `path`.
 pub(super) fn io(path: &Path, doing: &str, error: io::Error) -> Error {
     use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     let (kind, remedy) = match error.kind() {
+        _ if is_short_of_files(&error) => (ErrorKind::Unavailable, "a higher limit of open files (ulimit -n)"),
         NotFound => (ErrorKind::Invalid, "make the folder first, or let the store create it (create_parents)"),
         PermissionDenied => (ErrorKind::Denied, "chmod u+rwx on the folder, or a path that you own"),
         ReadOnlyFilesystem => (ErrorKind::Denied, "a path on a file system that can be written"),
@@ -91,4 +97,46 @@ pub(super) fn io(path: &Path, doing: &str, error: io::Error) -> Error {
         _ => (ErrorKind::Unavailable, "look whether the file and its folder are there and writable"),
     };
     Error::new(kind, format!("file:{}: cannot {doing}: {error}", path.display())).with_remedy(remedy).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Effect;
+
+    fn sqlite(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn only_a_commit_that_the_disk_failed_may_have_happened() {
+        let path = Path::new("/locks.db");
+        use rusqlite::ffi::{SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR_FSYNC, SQLITE_IOERR_WRITE};
+        for code in [SQLITE_IOERR_FSYNC, SQLITE_IOERR_WRITE] {
+            assert_eq!(uncommitted(path, sqlite(code)).effect(), Effect::Unknown);
+            assert_eq!(undone(path, sqlite(code)).effect(), Effect::None);
+        }
+        for code in [SQLITE_FULL, SQLITE_BUSY] {
+            assert_eq!(uncommitted(path, sqlite(code)).effect(), Effect::None);
+        }
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_unavailable() {
+        use rusqlite::ffi::{SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL};
+        for code in [SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL] {
+            let error = undone(Path::new("/locks.db"), sqlite(code));
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(error.remedy().is_some(), "{error}");
+        }
+    }
+
+    #[test]
+    fn too_many_open_files_are_called_that() {
+        for errno in [Errno::MFILE, Errno::NFILE] {
+            let error = io(Path::new("/locks.db.gate"), "create it", errno.into());
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(error.remedy().unwrap().contains("ulimit -n"), "{error}");
+        }
+    }
 }

@@ -61,6 +61,15 @@ impl Clients {
         false
     }
 
+    /// Whether a process of any client lives. To be called inside the gate.
+    pub(super) fn anybody_lives(&self) -> bool {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries
+            .into_iter()
+            .filter_map(|entry| File::open(entry.path()).ok())
+            .any(|file| file.try_lock_shared().is_err())
+    }
+
     /// Some clients whose processes have ended. To be called inside the gate.
     pub(super) fn dead(&self, limit: usize) -> Vec<ClientId> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };

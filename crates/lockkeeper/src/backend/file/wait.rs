@@ -2,8 +2,8 @@
 //!
 //! A watch is always set before the look that it is to keep true, so that nothing happens unseen between the two.
 //!
-//! The clients ahead are those of the moment when the wait began. Whoever comes to stand behind others in between (the
-//! one before it has left, a new permit holder is ahead) learns of their death when it looks again by itself.
+//! The clients ahead are those of the last look. Whoever comes to stand behind others, since the one before it has left
+//! or was granted beside other holders, is nudged, and looks anew.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
@@ -38,7 +38,8 @@ pub(super) struct Waiters {
     own: ClientId,
     watches: Watches,
     waiting: HashMap<Ticket, Waiter>,
-    /// Those whose bell cannot be watched, since the user has no watches left: they look from time to time.
+    /// Those who look from time to time: their bell cannot be watched, since the user has no watches left, or a client
+    /// before them is just ending.
     blind: HashSet<Ticket>,
     /// The claims that are waited for, by their session, since one query tells what was granted to all of them.
     sessions: HashMap<SessionId, Sleepers>,
@@ -234,17 +235,22 @@ impl Waiters {
     /// Looks for those who hear nothing.
     pub(super) fn look_for_the_blind(&mut self) {
         for ticket in self.blind.iter().copied().collect::<Vec<_>>() {
-            if let Some(what) = self.waiting.get(&ticket).map(|waiter| waiter.what.clone()) {
-                let looked = self.look_for(ticket, &what);
-                self.answer(ticket, looked);
-            }
+            self.look_again(ticket);
+        }
+    }
+
+    fn look_again(&mut self, ticket: Ticket) {
+        if let Some(what) = self.waiting.get(&ticket).map(|waiter| waiter.what.clone()) {
+            let looked = self.look_for(ticket, &what);
+            self.answer(ticket, looked);
         }
     }
 
     fn hear(&mut self, subject: &Subject) {
         match subject {
             Subject::Client(client) if self.clients.has_just_died(client) => self.wake_all(subject),
-            Subject::Client(_) => {}
+            // Not yet: on a busy machine the lock may be let go of much later than the file was closed.
+            Subject::Client(_) => self.blind.extend(self.watches.tickets(subject)),
             Subject::Bell(bell) => {
                 if self.hear_bell(*bell).is_err() {
                     // Those who wait look for themselves, and get to know the error.
@@ -277,6 +283,7 @@ impl Waiters {
             let present = read::ids(&self.db, session)?;
             let absent = sleepers.claims.keys().filter(|id| !present.contains(*id));
             wakes.extend(absent.map(|id| (*id, Wake::Changed)));
+            self.look_anew(session);
         }
         for (id, wake) in wakes {
             let sleepers = self.sessions.get(session).and_then(|sleepers| sleepers.claims.get(&id));
@@ -285,6 +292,14 @@ impl Waiters {
             }
         }
         Ok(())
+    }
+
+    /// Others may stand before the claims of a session than at the last look.
+    fn look_anew(&mut self, session: &SessionId) {
+        let tickets = self.sessions.get(session).into_iter().flat_map(|sleepers| sleepers.claims.values().flatten());
+        for ticket in tickets.copied().collect::<Vec<_>>() {
+            self.look_again(ticket);
+        }
     }
 
     fn look_at_name(&mut self, name: &LockName) -> rusqlite::Result<()> {

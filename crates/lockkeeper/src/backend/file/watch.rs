@@ -133,3 +133,43 @@ impl Watches {
         news
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Two bells that are watched, and their files.
+    fn watched(folder: &std::path::Path) -> (Watches, [Subject; 2], [PathBuf; 2]) {
+        let mut watches = Watches::new(folder.to_owned(), Clients::new(folder.to_owned()));
+        let first = Bell::of_name(&"a".parse().unwrap());
+        let second = ["b", "c"].map(|name| Bell::of_name(&name.parse().unwrap())).into_iter().find(|b| *b != first);
+        let bells = [first, second.unwrap()];
+        for bell in bells {
+            watches.add(Ticket::next(), &Subject::Bell(bell)).unwrap();
+        }
+        (watches, bells.map(Subject::Bell), bells.map(|bell| bell.path(folder)))
+    }
+
+    #[test]
+    fn when_news_was_lost_everybody_looks() {
+        let folder = tempfile::tempdir().unwrap();
+        let (watches, subjects, paths) = watched(folder.path());
+        let most: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+        // One after the other, since the kernel makes one of two that are the same.
+        for i in 0..=most {
+            fs::write(&paths[i % 2], "!").unwrap();
+        }
+        assert_eq!(watches.news().unseen, subjects.into());
+    }
+
+    #[test]
+    fn who_watches_a_file_that_was_removed_looks() {
+        let folder = tempfile::tempdir().unwrap();
+        let (watches, [first, _], paths) = watched(folder.path());
+        fs::remove_file(&paths[0]).unwrap();
+        let news = watches.news();
+        assert_eq!((news.of, news.unseen), ([].into(), [first].into()));
+    }
+}

@@ -4,6 +4,7 @@ use std::future::IntoFuture;
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::Capabilities;
+use lockkeeper::store::Renewal;
 use lockkeeper::time::believed;
 use lockkeeper::{ErrorKind, Guard, LostReason};
 use tokio::time::sleep;
@@ -85,6 +86,20 @@ async fn a_pushed_grant_with_a_delay_is_not_handed_out_before_it_is_renewed() {
     let world = World::new();
     let party = world.party_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
     let (guard, waiting) = in_line_without_renewals(&world, &party).await;
+    guard.release().await.unwrap();
+    sleep(secs(1)).await;
+    assert!(!waiting.is_finished(), "the store has not acknowledged the delay");
+    party.spy.no_rules();
+    assert!(waiting.await.unwrap().remaining() > secs(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_know_has_acknowledged_no_delay() {
+    let world = World::new();
+    let party = world.party_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
+    let (guard, waiting) = in_line_without_renewals(&world, &party).await;
+    party.spy.no_rules();
+    party.spy.always(Operation::Renew, Do::Tell(vec![Renewal::Unknown]));
     guard.release().await.unwrap();
     sleep(secs(1)).await;
     assert!(!waiting.is_finished(), "the store has not acknowledged the delay");
@@ -192,6 +207,8 @@ async fn the_timer_rings_at_a_limit_that_is_set_after_it() {
     let world = World::new();
     let party = world.party(secs(30)).await;
     let long = party.mutex("long").lock().await.unwrap();
+    // The timer is set to the end of this one now.
+    sleep(millis(100)).await;
     let start = world.now();
     let short = party.mutex("short").lock().max_hold(secs(1)).await.unwrap();
     assert_eq!(short.lost().await, LostReason::MaxHold);

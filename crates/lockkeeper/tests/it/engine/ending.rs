@@ -81,6 +81,19 @@ async fn a_shutdown_wakes_those_who_wait_and_loses_what_is_held_before_the_store
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_waiting_before_all_releases_are_heard() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let _taken = holder.mutex("taken").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("taken").lock().into_future());
+    party.spy.once(Operation::Withdraw, Do::Late(secs(5)));
+    drop(party.mutex("slow").lock().await.unwrap());
+    let shutdown = tokio::spawn(party.keeper.clone().shutdown(secs(60)));
+    assert_eq!(timeout(secs(1), waiting).await.unwrap().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    shutdown.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_says_that_the_store_did_not_hear_it() {
     let world = World::new();
     let party = world.party(secs(30)).await;

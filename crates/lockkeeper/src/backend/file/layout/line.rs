@@ -1,5 +1,7 @@
 //! One line: who is in it, who holds, who leaves.
 
+use std::sync::Arc;
+
 use rusqlite::params;
 
 use super::Turn;
@@ -7,7 +9,7 @@ use super::place::{Place, State, places};
 use crate::LockName;
 use crate::backend::file::fault::Outcome;
 use crate::store::admit::Admission;
-use crate::store::{ClaimId, Revision};
+use crate::store::{ClaimId, Revision, SessionId};
 
 /// The front of a line, settled: the holders, and the first that has to wait.
 #[derive(Debug, Default)]
@@ -62,6 +64,10 @@ impl Turn<'_> {
         }
         if !dead.is_empty() || !pushed.is_empty() {
             self.touch(name)?;
+        }
+        // It has watched only the one before it, and that one is now a holder beside others.
+        if let Some(first) = front.first_waiting.as_ref().filter(|_| !pushed.is_empty() && front.holders.len() > 1) {
+            self.nudge(&first.session)?;
         }
         Ok(front)
     }
@@ -133,17 +139,35 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Deletes a claim. If it was waiting, somebody may be waiting with it, and is told.
+    /// Deletes a claim. If it was waiting, somebody may be waiting with it, and is told; and so is the next in line, for
+    /// whom others are ahead now.
     pub(super) fn forget(&mut self, place: &Place) -> Outcome<()> {
         self.change(
             "DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2",
             params![place.name.as_str().as_bytes(), place.ord],
         )?;
         if place.state == State::Waiting {
-            self.change("UPDATE lk_session SET nudges = nudges + 1 WHERE id = ?1", [place.session.as_str()])?;
-            self.ringing.session(&place.session);
+            self.nudge(&place.session)?;
+            let next = self.next_waiting(place)?;
+            next.map_or(Ok(()), |next| self.nudge(&next))?;
         }
         Ok(())
+    }
+
+    /// Makes those who wait with the claims of a session look whether these are there, and who is before them.
+    fn nudge(&mut self, session: &SessionId) -> Outcome<()> {
+        self.change("UPDATE lk_session SET nudges = nudges + 1 WHERE id = ?1", [session.as_str()])?;
+        self.ringing.session(session);
+        Ok(())
+    }
+
+    /// Whose claim comes next in the line.
+    fn next_waiting(&self, place: &Place) -> Outcome<Option<SessionId>> {
+        self.first(
+            "SELECT session FROM lk_claim WHERE name = ?1 AND state = 0 AND ord > ?2 ORDER BY ord LIMIT 1",
+            params![place.name.as_str().as_bytes(), place.ord],
+            |row| row.get::<_, Arc<str>>(0).map(SessionId::new),
+        )
     }
 
     /// The line is not what it was.

@@ -73,7 +73,11 @@ impl<'a> Turn<'a> {
             _ => "RELEASE request",
         };
         let ended = if self.db.is_autocommit() { Ok(()) } else { self.run(end) };
-        match result.and_then(|value| ended.map(|()| value)) {
+        if ended.is_err() {
+            // How much of it stands is not known, so nothing of the whole transaction may.
+            let _ = self.run("ROLLBACK");
+        }
+        match ended.and(result) {
             Ok(value) => Ok(value),
             Err(Fault::Refused(error)) => Err(error),
             Err(Fault::Sqlite(error)) => {
@@ -106,6 +110,11 @@ impl<'a> Turn<'a> {
     #[cfg(test)]
     pub(super) fn pragma(&self, sql: &str) -> Outcome<()> {
         self.run(sql)
+    }
+
+    #[cfg(test)]
+    pub(super) fn number(&self, sql: &str) -> Outcome<i64> {
+        Ok(self.db.query_row(sql, [], |row| row.get(0))?)
     }
 
     /// A name that nobody uses.

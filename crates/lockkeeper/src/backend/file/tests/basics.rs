@@ -252,3 +252,27 @@ async fn requests_take_their_place_when_they_are_polled_first() {
     assert!(matches!(one.await.unwrap(), Verdict::Queued { .. }), "the dropped one was done all the same");
     client.granted(&second).await;
 }
+
+#[tokio::test]
+async fn a_session_cannot_renew_the_claim_of_another() {
+    let machine = Machine::new();
+    let (client, other) = (machine.client().await, machine.client().await);
+    let claim = client.mutex("n");
+    client.granted(&claim).await;
+    assert_eq!(other.renew(&[(&claim, LiveState::Granted)]).await.unwrap(), [Renewal::Lost(None)]);
+    let many = [(&claim, LiveState::Granted); 40];
+    assert!(other.renew(&many).await.unwrap().iter().all(|renewal| *renewal == Renewal::Lost(None)));
+}
+
+#[tokio::test]
+async fn the_requests_of_one_turn_are_done_in_their_order() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let claims = [(); 3].map(|()| client.mutex("n"));
+    let busy = faults::occupy(&client).await;
+    let [first, second, third] = claims.each_ref().map(|claim| client.store.claim(claim));
+    let (first, second, third, ()) = tokio::join!(first, second, third, async { drop(busy) });
+    assert!(matches!(first.unwrap(), Verdict::Granted { .. }));
+    assert!(matches!(second.unwrap(), Verdict::Queued { ahead: 1, .. }));
+    assert!(matches!(third.unwrap(), Verdict::Queued { ahead: 2, .. }));
+}

@@ -115,3 +115,185 @@ async fn one_failing_request_leaves_those_beside_it_alone() {
     assert!(matches!((a.unwrap(), b.unwrap()), (Verdict::Granted { .. }, Verdict::Granted { .. })));
     assert_eq!(client.store.line(&name("half done")).await.unwrap().last_token, None);
 }
+
+#[tokio::test]
+async fn a_request_that_cannot_be_ended_undoes_the_whole_turn() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let claim = client.mutex("beside");
+    let busy = occupy(&client).await;
+    let (beside, failed, ()) = tokio::join!(
+        client.store.claim(&claim),
+        client.store.write(|turn| {
+            turn.fill("half done", 1)?;
+            turn.pragma("RELEASE request")
+        }),
+        async { drop(busy) },
+    );
+    for error in [beside.unwrap_err(), failed.unwrap_err()] {
+        assert_eq!(error.effect(), Effect::None, "{error}");
+    }
+    for left in ["half done", "beside"] {
+        assert_eq!(client.store.line(&name(left)).await.unwrap().last_token, None, "{left}");
+    }
+    client.granted(&client.mutex("after")).await;
+}
+
+#[tokio::test]
+async fn a_log_that_was_deleted_or_replaced_is_not_used_any_more() {
+    for suffix in ["-wal", "-shm"] {
+        for replace in [false, true] {
+            let machine = Machine::new();
+            let client = machine.client().await;
+            let held = client.mutex("n");
+            client.granted(&held).await;
+            let path = database::suffixed(&machine.path(), suffix);
+            fs::remove_file(&path).unwrap();
+            if replace {
+                File::create(&path).unwrap();
+            }
+            let error = client.renew(&[(&held, LiveState::Granted)]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.to_string().contains(suffix), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_replaced_database_leaves_the_new_one_alone() {
+    let machine = Machine::new();
+    let old = machine.client().await;
+    old.granted(&old.mutex("n")).await;
+    for suffix in ["", "-wal", "-shm"] {
+        fs::remove_file(database::suffixed(&machine.path(), suffix)).unwrap();
+    }
+    let new = machine.client().await;
+    let held = new.mutex("n");
+    let token = new.granted(&held).await;
+    drop(old);
+    let third = machine.client().await;
+    third.queued(&third.mutex("n")).await;
+    assert_eq!(new.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
+}
+
+#[tokio::test]
+async fn without_one_gate_for_all_sqlite_keeps_writers_apart() {
+    let machine = Arc::new(Machine::new());
+    let a = machine.client().await;
+    fs::remove_file(database::suffixed(&machine.path(), ".gate")).unwrap();
+    let b = machine.client().await;
+    let busy = |client: Client| async move {
+        for _ in 0..100 {
+            let claim = client.mutex("n");
+            many::acquire(&client, &claim).await;
+            assert_eq!(client.withdraw(&claim).await, Withdrawal::Removed);
+        }
+    };
+    let (a, b) = (tokio::spawn(busy(a)), tokio::spawn(busy(b)));
+    a.await.unwrap();
+    b.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_life_begins_when_the_gate_is_passed() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let held = client.mutex("n");
+    client.granted(&held).await;
+    let gate = File::open(database::suffixed(&machine.path(), ".gate")).unwrap();
+    gate.lock().unwrap();
+    let asked = [(&held, LiveState::Granted)];
+    let mut renewal = std::pin::pin!(client.renew(&asked));
+    assert!(tokio::time::timeout(ms(50), &mut renewal).await.is_err(), "nobody gets through the gate");
+    let opened = clock();
+    gate.unlock().unwrap();
+    renewal.await.unwrap();
+    let left = client.store.line(&name("n")).await.unwrap().entries[0].expires_in.unwrap();
+    // The file has whole microseconds.
+    assert!(clock() + left + Duration::from_micros(2) >= opened + TTL, "{left:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_fails_lets_nobody_be_buried() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let dying = machine.client().await;
+    dying.granted(&dying.mutex("n")).await;
+    let file = liveness_file(&machine, &dying);
+    drop(dying);
+    let failed = client.store.write(|turn| {
+        turn.clear_away()?;
+        turn.pragma("SELECT * FROM no_such_table")
+    });
+    failed.await.unwrap_err();
+    assert!(file.exists(), "its death is not on record");
+    client.granted(&client.mutex("n")).await;
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn what_cannot_be_committed_is_undone_and_every_answer_says_so() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let dying = machine.client().await;
+    dying.granted(&dying.mutex("n")).await;
+    let file = liveness_file(&machine, &dying);
+    drop(dying);
+    let busy = occupy(&client).await;
+    let (freeing, joining) = (client.mutex("n"), client.mutex("m"));
+    let (one, unkept, two, ()) = tokio::join!(
+        client.store.claim(&freeing),
+        // A constraint that is looked at only at the commit.
+        client.store.write(|turn| turn.pragma(
+            "CREATE TABLE unkept (i INTEGER PRIMARY KEY, j REFERENCES unkept DEFERRABLE INITIALLY DEFERRED);
+             INSERT INTO unkept VALUES (1, 2)",
+        )),
+        client.store.claim(&joining),
+        async { drop(busy) },
+    );
+    unkept.unwrap_err();
+    for answer in [one, two] {
+        assert_eq!(answer.unwrap_err().effect(), Effect::None);
+    }
+    assert!(file.exists(), "its death is not on record");
+    assert!(client.store.line(&name("m")).await.unwrap().entries.is_empty());
+    client.granted(&client.mutex("n")).await;
+    assert!(!file.exists());
+}
+
+fn liveness_file(machine: &Machine, client: &Client) -> PathBuf {
+    machine.0.path().join("locks.db.live").join(&*client.store.0.own)
+}
+
+/// Keeps the writer busy until what is returned is dropped. What is asked meanwhile is done in one turn.
+pub(super) async fn occupy(client: &Client) -> std::sync::mpsc::Sender<()> {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (inside, is_inside) = tokio::sync::oneshot::channel();
+    let store = client.store.clone();
+    tokio::spawn(async move {
+        let wait = move |_: &mut Turn<'_>| {
+            inside.send(()).unwrap();
+            released.recv().unwrap_err();
+            Ok(())
+        };
+        store.write(wait).await.unwrap();
+    });
+    is_inside.await.unwrap();
+    release
+}
+
+#[tokio::test]
+async fn a_store_does_nothing_in_a_forked_child() {
+    let machine = Machine::new();
+    let mut store = machine.open().await;
+    // What a child sees: all is as it was, but the process is another.
+    Arc::get_mut(&mut store.0).unwrap().process += 1;
+    let n = name("n");
+    let refused = [
+        Store::open(&store, &short()).await.map(drop),
+        store.line(&n).await.map(drop),
+        store.names("", 1).await.map(drop),
+        store.wait(Interest::Name(&n), Revision(0), ms(1)).await.map(drop),
+    ];
+    assert!(refused.into_iter().all(|result| result.unwrap_err().kind() == ErrorKind::Forked));
+}

@@ -158,3 +158,97 @@ async fn a_symbolic_link_leads_to_the_same_lines() {
     let through = Client::on(FileStore::new(link).open().await.unwrap(), short()).await;
     through.queued(&through.mutex("n")).await;
 }
+
+#[tokio::test]
+async fn another_boot_is_not_believed_while_a_client_of_this_one_lives() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let held = client.mutex("n");
+    let token = client.granted(&held).await;
+    let error = FileStore::new(machine.path()).boot_id("a container's own").open().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.remedy().unwrap().contains("boot_id"), "{error}");
+    assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
+}
+
+#[test]
+fn a_new_file_never_has_two_names() {
+    use std::os::unix::fs::MetadataExt;
+
+    let machine = Machine::new();
+    let path = machine.path();
+    let make = || {
+        for _ in 0..2000 {
+            database::create(&path).unwrap();
+            database::create(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        let making = scope.spawn(make);
+        while !making.is_finished() {
+            assert!(fs::metadata(&path).map_or(0, |meta| meta.nlink()) < 2);
+        }
+    });
+    assert_eq!(fs::read_dir(machine.0.path()).unwrap().count(), 0, "nothing is left of the making");
+}
+
+/// Whoever may write the folder may make the store's files before the store does.
+#[tokio::test]
+async fn what_another_user_has_put_where_all_may_write_is_refused() {
+    for suffix in ["", "-wal", "-shm", ".gate", ".live", ".bells"] {
+        let machine = Machine::new();
+        fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let planted = database::suffixed(&machine.path(), suffix);
+        if [".live", ".bells"].contains(&suffix) { fs::create_dir(&planted) } else { fs::write(&planted, "") }.unwrap();
+        if std::os::unix::fs::chown(&planted, Some(12_345), None).is_err() {
+            return; // Only root can play another user.
+        }
+        let error = FileStore::new(machine.path()).open().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{suffix}: {error}");
+        assert!(error.to_string().contains(&format!("locks.db{suffix} ")) && error.remedy().is_some(), "{error}");
+        FileStore::new(machine.path()).allow(Check::Permissions).open().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn files_beside_it_that_others_can_write_are_refused() {
+    for suffix in [".gate", ".live", ".bells"] {
+        let machine = Machine::new();
+        drop(machine.open().await);
+        let path = database::suffixed(&machine.path(), suffix);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = FileStore::new(machine.path()).open().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{suffix}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_sticky_folder_is_taken() {
+    let machine = Machine::new();
+    fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    drop(machine.open().await);
+    drop(machine.open().await);
+}
+
+#[tokio::test]
+async fn every_commit_reaches_the_disk() {
+    let machine = Machine::new();
+    let store = machine.open().await;
+    let full = store.write(|turn| turn.number("PRAGMA synchronous")).await.unwrap();
+    assert_eq!(full, 2, "FULL");
+    let mode: String =
+        Connection::open(machine.path()).unwrap().query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+}
+
+#[tokio::test]
+async fn an_id_that_a_resend_spends_is_spent_for_a_minute_at_least() {
+    let machine = Machine::new();
+    let client = machine.client_with(short()).await;
+    let start = clock();
+    let lost = Claim { resend: true, ..client.mutex("n") };
+    assert_eq!(client.store.claim(&lost).await.unwrap(), Verdict::Gone);
+    let until = client.store.write(|turn| turn.number("SELECT until_us FROM lk_gone")).await.unwrap();
+    assert!(until >= micros(start + Duration::from_secs(60)), "{until}");
+}

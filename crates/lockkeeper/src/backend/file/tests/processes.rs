@@ -50,6 +50,9 @@ impl Drop for Process {
 async fn child() {
     let (Ok(role), Some(path)) = (std::env::var(ROLE), std::env::var_os(PATH)) else { return };
     let path = PathBuf::from(path);
+    if role == "refused" {
+        return println!("\nrefused: {}", FileStore::new(&path).open().await.unwrap_err());
+    }
     let store = FileStore::new(&path).open().await.unwrap();
     match role.as_str() {
         "count" => count(&Client::on(store, SessionSpec::new(TTL, Duration::ZERO)).await, &path).await,
@@ -119,4 +122,25 @@ async fn four_processes_lose_no_update() {
     }
     let number = fs::read_to_string(machine.path().with_extension("number")).unwrap();
     assert_eq!(number, (4 * ROUNDS).to_string());
+}
+
+/// As `docker run -v locks.db:/locks.db` does it.
+#[tokio::test]
+async fn a_database_that_is_mounted_by_itself_is_refused() {
+    let machine = Machine::new();
+    let _open = machine.open().await;
+    let (elsewhere, mounted) = (machine.0.path().join("elsewhere"), machine.0.path().join("elsewhere/locks.db"));
+    fs::create_dir(elsewhere).unwrap();
+    File::create(&mounted).unwrap();
+    let script = "mount --bind \"$0\" \"$1\" || { echo not allowed; exit; }
+                  exec \"$2\" --exact backend::file::tests::processes::child --nocapture";
+    let unshared = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script])
+        .args([machine.path(), mounted.clone(), std::env::current_exe().unwrap()])
+        .env(ROLE, "refused")
+        .env(PATH, &mounted)
+        .output();
+    let said = unshared.map(|output| String::from_utf8(output.stdout).unwrap()).unwrap_or_default();
+    // Not everywhere may one mount.
+    assert!(said.is_empty() || said.contains("not allowed") || said.contains("mounted there by itself"), "{said}");
 }

@@ -186,3 +186,102 @@ async fn dropped_waits_leave_no_watch() {
     let left = b.store.0.reader.ask(|waiters| Ok(waiters.left())).await.unwrap();
     assert_eq!(left, (0, 0));
 }
+
+#[tokio::test]
+async fn who_comes_to_stand_behind_a_holder_hears_of_its_end() {
+    let machine = Machine::new();
+    let (a, b, c) = (machine.client().await, machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    let (leaving, waiting) = (b.mutex("n"), c.mutex("n"));
+    b.queued(&leaving).await;
+    c.queued(&waiting).await;
+    let mut waits = std::pin::pin!(c.wait(&waiting, TTL));
+    assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
+    b.withdraw(&leaving).await;
+    assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err(), "that alone is no news");
+    drop(a);
+    assert_eq!(tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap(), Wake::Changed);
+    c.granted(&waiting).await;
+}
+
+#[tokio::test]
+async fn who_comes_to_be_the_first_that_waits_hears_of_the_end_of_any_holder() {
+    let machine = Machine::new();
+    let (a, b, c, d) = (machine.client().await, machine.client().await, machine.client().await, machine.client().await);
+    let permit = |client: &Client| Claim { weight: 1, capacity: 2, ..client.mutex("n") };
+    let (first, second, third, fourth) = (permit(&a), permit(&b), permit(&c), permit(&d));
+    a.granted(&first).await;
+    b.granted(&second).await;
+    c.queued(&third).await;
+    d.queued(&fourth).await;
+    let mut waits = std::pin::pin!(d.wait(&fourth, TTL));
+    assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
+    // The one before it is granted: now it waits for two.
+    b.withdraw(&second).await;
+    c.granted(&third).await;
+    assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err(), "that alone is no news");
+    drop(a);
+    assert_eq!(tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap(), Wake::Changed);
+    d.granted(&fourth).await;
+}
+
+/// The kernel tells of a close before it lets go of the lock, and on a busy machine long before.
+#[tokio::test]
+async fn a_lock_that_is_let_go_of_long_after_its_file_was_closed_is_noticed() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    let path = machine.0.path().join("locks.db.live").join(&*a.store.0.own);
+    // A file in its place, whose lock is held by another descriptor than the one whose close is told.
+    fs::rename(&path, machine.0.path().join("aside")).unwrap();
+    let written = File::create(&path).unwrap();
+    let locked = File::open(&path).unwrap();
+    locked.lock().unwrap();
+    let waiting = b.mutex("n");
+    b.queued(&waiting).await;
+    let mut waits = std::pin::pin!(b.wait(&waiting, TTL));
+    assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
+    drop(written);
+    assert!(tokio::time::timeout(ms(100), &mut waits).await.is_err(), "it is still locked");
+    drop(locked);
+    assert_eq!(tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap(), Wake::Changed);
+    b.granted(&waiting).await;
+}
+
+#[tokio::test]
+async fn two_who_test_a_dead_client_at_once_both_see_that_it_is_dead() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    let file = File::open(machine.0.path().join("locks.db.live").join(&*a.store.0.own)).unwrap();
+    drop(a);
+    file.lock_shared().unwrap();
+    b.granted(&b.mutex("n")).await;
+}
+
+/// Watching is made to take long: to open a FIFO waits for somebody to read from it. And it cannot be rung.
+#[tokio::test]
+async fn what_happens_while_the_watch_is_being_set_is_seen() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    let (held, waiting) = (a.mutex("n"), b.mutex("n"));
+    a.granted(&held).await;
+    b.queued(&waiting).await;
+    let bell = bell::Bell::of_session(&b.session).path(&machine.0.path().join("locks.db.bells"));
+    let _ = fs::remove_file(&bell);
+    mknodat(CWD, &bell, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut waits = std::pin::pin!(b.wait(&waiting, TTL));
+    assert!(tokio::time::timeout(ms(50), &mut waits).await.is_err());
+    let release = a.withdraw(&held);
+    let read = async {
+        while a.store.line(&name("n")).await.unwrap().entries.len() > 1 {
+            tokio::task::yield_now().await;
+        }
+        fs::OpenOptions::new().read(true).write(true).open(&bell).unwrap()
+    };
+    let (_, _reading) = tokio::join!(release, read);
+    let wake = tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap();
+    assert!(matches!(wake, Wake::Granted { .. }), "{wake:?}");
+}
