@@ -41,7 +41,7 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Where the locks are kept, as a URL such as file:/var/lib/app/locks.db [env: LOCKKEEPER_STORE] [default: a file
-    /// of this host]
+    /// of this user on this host]
     ///
     /// A password does not belong here, since every user of the machine can see it: set LOCKKEEPER_PASSWORD,
     /// LOCKKEEPER_PASSWORD_FILE or LOCKKEEPER_STORE. With LOCKKEEPER_REQUIRE_STORE=1 there is no default.

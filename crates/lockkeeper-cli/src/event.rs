@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lockkeeper::{ErrorKind, Event as LibraryEvent, LostReason};
+use lockkeeper::{Error, ErrorKind, Event as LibraryEvent, LostReason};
 use serde::Serialize;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::duration::{human, millis};
 use crate::exit::Exit;
 use crate::output::{Verbosity, complain, printable};
+
+/// Who waited for less than this has tried, not waited.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// An event with the fields that the manual gives it.
 #[derive(Clone, Debug, Serialize)]
@@ -106,7 +109,7 @@ impl Reporter {
             LibraryEvent::Queued { ahead, .. } => drop(place.send(*ahead)),
             LibraryEvent::Acquired { .. } => self.holds.store(true, Ordering::Relaxed),
             LibraryEvent::Jeopardy if !self.holds.load(Ordering::Relaxed) => self.waits_without_store(),
-            LibraryEvent::RenewalFailed { error, remaining, .. } => self.renewal_failed(error.kind(), *remaining),
+            LibraryEvent::RenewalFailed { error, remaining, .. } => self.renewal_failed(error, *remaining),
             LibraryEvent::Recovered => self.recovered(),
             _ => {}
         }
@@ -125,19 +128,24 @@ impl Reporter {
 
     pub(crate) fn busy(&self, waited: Duration, holder: Option<&str>) {
         self.tell(&Event::Busy { waited_ms: millis(waited), holder }, || {
-            format!("not acquired within {}{}", human(waited), held_by(holder))
+            let within = if waited < MOMENT {
+                "not acquired".to_owned()
+            } else {
+                format!("not acquired within {}", human(waited))
+            };
+            format!("{within}{}", held_by(holder))
         });
     }
 
     /// People hear of an outage once, machines of every try.
-    fn renewal_failed(&self, error: ErrorKind, remaining: Duration) {
+    fn renewal_failed(&self, error: &Error, remaining: Duration) {
         let again = self.in_jeopardy.swap(true, Ordering::Relaxed);
-        let (error, left) = (kind_word(error), human(remaining));
-        let event = Event::RenewalFailed { error, remaining_ms: millis(remaining) };
+        let (why, left) = (error.message(), human(remaining));
+        let event = Event::RenewalFailed { error: kind_word(error.kind()), remaining_ms: millis(remaining) };
         if again {
             return self.event(&event);
         }
-        self.tell(&event, || format!("a renewal failed ({error}); without another one it is lost in {left}"));
+        self.tell(&event, || format!("a renewal failed ({why}); without another one it is lost in {left}"));
     }
 
     fn recovered(&self) {

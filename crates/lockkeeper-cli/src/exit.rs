@@ -87,7 +87,7 @@ impl From<ErrorKind> for Exit {
     fn from(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::Timeout | ErrorKind::QueueFull => Self::Busy(Self::BUSY),
-            ErrorKind::Unavailable | ErrorKind::SessionLost => Self::Unavailable,
+            ErrorKind::Unavailable | ErrorKind::SessionLost | ErrorKind::Closed => Self::Unavailable,
             ErrorKind::Denied => Self::Denied,
             // A NAME or an option; whoever connects knows that there it is the URL.
             ErrorKind::Invalid => Self::Usage,

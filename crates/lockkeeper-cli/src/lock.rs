@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper::url::StoreUrl;
 use lockkeeper::{Error, ErrorKind, Event, Guard, Keeper, KeeperBuilder, LostReason};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -29,7 +30,11 @@ pub(crate) async fn connect(
     on_event: impl Fn(&Event<'_>) + Clone + Send + Sync + 'static,
 ) -> Result<Keeper, Failure> {
     let limit = settings.connect_timeout;
-    let silent = || Failure::new(Exit::Unavailable, format!("the store did not answer within {}", human(limit)));
+    let silent = || {
+        let (store, limit) = (shown(&settings.store.url), human(limit));
+        let remedy = "Try: a longer --connect-timeout, or look whether the store is overloaded";
+        Failure::new(Exit::Unavailable, format!("{store} did not answer within {limit}. {remedy}"))
+    };
     let until = Instant::now() + limit;
     loop {
         let builder = builder(settings, terms)?.on_event(on_event.clone());
@@ -41,6 +46,11 @@ pub(crate) async fn connect(
             Ok(Err(error)) => return Err(configured(error)),
         }
     }
+}
+
+/// The store's URL without its secrets.
+fn shown(url: &str) -> String {
+    url.parse::<StoreUrl>().map_or_else(|_| "the store".to_owned(), |url| url.to_string())
 }
 
 fn builder(settings: &Settings, terms: Terms) -> Result<KeeperBuilder, Failure> {

@@ -93,7 +93,8 @@ impl KeeperBuilder {
     }
 
     /// The epoch of all tokens, 0 to 511; 0. An operator raises it, for all clients, after the store was restored
-    /// from a backup or replaced, so that tokens go on rising.
+    /// from a backup or replaced, so that tokens go on rising. A client with a
+    /// lower epoch is refused while one with a higher is in line; on a free lock it is not, and gets lower tokens.
     pub fn epoch(mut self, epoch: u16) -> Self {
         if epoch > FencingToken::MAX_EPOCH {
             self.refuse(&format!("the epoch is {epoch}; the highest is {}", FencingToken::MAX_EPOCH));

@@ -36,7 +36,7 @@ pub enum ErrorKind {
     Conflict,
     /// The keeper belongs to the process that this one was forked from.
     Forked,
-    /// The keeper was shut down.
+    /// The keeper was shut down, or the store that it was connected to is gone for good: connect again.
     Closed,
     /// A bug in lockkeeper, or in the store.
     Internal,

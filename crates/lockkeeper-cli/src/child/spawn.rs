@@ -112,8 +112,12 @@ impl Running {
     }
 
     /// Sends a signal to the whole group. That it may be gone already is no news.
+    /// A group that is stopped, as by reading a terminal from the background, goes on in order to end.
     pub(crate) fn signal_group(&self, signal: Signal) {
         let _ = kill_process_group(self.leader, signal);
+        if matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
+            let _ = kill_process_group(self.leader, Signal::CONT);
+        }
     }
 
     /// Makes orphans of the group our children, so that they are reaped here however lazy PID 1 is. Not before it is

@@ -107,32 +107,39 @@ impl Attempt {
             if adopted {
                 self.relabel(&standing.hold).await;
             }
-            match self.stand(&mut standing).await {
+            let died = match self.stand(&mut standing).await {
                 Outcome::Granted => match self.hand_out(standing.hold).await? {
                     Some(granted) => return Ok(Some(granted)),
-                    None => ids += 1,
+                    None => true,
                 },
                 Outcome::Busy => return self.busy(&standing.hold),
                 Outcome::Spent => {
+                    let died = standing.hold.is_dead();
                     self.engine.withdraw_later(&standing.hold);
-                    ids += 1;
+                    died
                 }
                 Outcome::GivenUp => return Err(self.leave(turn, &standing.hold)),
                 Outcome::Failed(error) => return Err(self.fail(&standing, error)),
-            }
+            };
+            ids += 1;
             if ids >= IDS {
-                self.slow_down().await?;
+                self.slow_down(died).await?;
             }
         }
     }
 
     /// Many ids were spent. One that stood in line may lose its place again and again, but not in a hurry.
-    async fn slow_down(&self) -> Result<()> {
+    async fn slow_down(&self, died: bool) -> Result<()> {
         if self.patience.was_in_line() {
             self.pause(jittered(RETRY_MAX)).await;
             return Ok(());
         }
-        let error = Error::new(ErrorKind::Internal, format!("{IDS} claims in a row were refused as spent"));
+        let error = if died {
+            Error::new(ErrorKind::Unavailable, format!("{IDS} claims in a row died before they were answered"))
+                .with_remedy("a longer ttl: the store takes longer to answer than a claim lives")
+        } else {
+            Error::new(ErrorKind::Internal, format!("{IDS} claims in a row were refused as spent"))
+        };
         Err(self.engine.describe(error, &self.request.name))
     }
 

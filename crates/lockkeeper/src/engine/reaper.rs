@@ -59,7 +59,8 @@ impl Engine {
         let until = self.ended_by_itself(hold);
         let mut pause = RETRY_MIN;
         while let Err(error) = self.withdraw_once(hold).await {
-            if self.now() >= until {
+            // A store that is gone for good takes the claim with it.
+            if error.kind() == ErrorKind::Closed || self.now() >= until {
                 return;
             }
             self.release_failed(hold, error);

@@ -52,8 +52,8 @@ impl Mutex {
         Acquire::new(&self.engine, self.request(false), Mode::Exclusive)
     }
 
-    /// How long the lock stays taken when its holder vanishes; the keeper's ttl (30 s) unless this is set. It is
-    /// renewed every third of it.
+    /// How long the lock stays taken, at most, when its holder vanishes; the keeper's ttl (30 s) unless this is set. It
+    /// is renewed every third of it. A store that sees a process end, as the file store does, frees its locks at once.
     ///
     /// A ttl that the store cannot do is returned as `Unsupported` by the first attempt.
     #[must_use]

@@ -65,7 +65,8 @@ impl Identity {
             return Ok(());
         };
         let problem = format!("file:{}: it was deleted or replaced while in use", lost.display());
-        Err(Error::new(ErrorKind::Unavailable, problem)
+        // Not Unavailable: it does not pass, so nobody is to wait for it with the old file open.
+        Err(Error::new(ErrorKind::Closed, problem)
             .with_remedy("restart this program, and keep other programs from removing the file"))
     }
 }

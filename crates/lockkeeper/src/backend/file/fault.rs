@@ -61,7 +61,9 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
             (ErrorKind::Unavailable, "cannot be opened", "look whether the file and its folder are there and writable")
         }
         Some(ErrorCode::SystemIoFailure) => {
-            (ErrorKind::Unavailable, "cannot be read or written", "look into the kernel's log for errors of that disk")
+            // Also what a new file gets for as long as a program uses the log of the deleted one.
+            let remedy = "if the file was deleted, end the programs that used it; else look into the kernel's log";
+            (ErrorKind::Unavailable, "cannot be read or written", remedy)
         }
         _ => (ErrorKind::Internal, "gave an unexpected answer", "report this with the whole message"),
     };

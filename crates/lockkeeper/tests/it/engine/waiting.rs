@@ -62,6 +62,16 @@ async fn a_store_that_spends_every_id_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_is_slower_than_a_claim_lives_is_unavailable() {
+    let world = World::new();
+    let party = world.party(secs(2)).await;
+    party.spy.always(Operation::Claim, Do::Late(secs(5)));
+    let error = party.mutex("n").lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("a longer ttl"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_spends_every_id_of_a_waiter_is_not_asked_without_a_pause() {
     let world = World::new();
     let party = world.party(secs(30)).await;

@@ -44,7 +44,7 @@ async fn a_file_that_was_deleted_or_replaced_is_not_used_any_more() {
         }
         let other = if replace { Some(machine.client().await) } else { None };
         let error = client.renew(&[(&held, LiveState::Granted)]).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.kind(), ErrorKind::Closed);
         assert!(error.to_string().contains("deleted or replaced"), "{error}");
         assert!(client.store.claim(&client.mutex("m")).await.is_err());
         if let Some(other) = other {
@@ -153,7 +153,7 @@ async fn a_log_that_was_deleted_or_replaced_is_not_used_any_more() {
                 File::create(&path).unwrap();
             }
             let error = client.renew(&[(&held, LiveState::Granted)]).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert_eq!(error.kind(), ErrorKind::Closed);
             assert!(error.to_string().contains(suffix), "{error}");
         }
     }
