@@ -79,7 +79,7 @@ impl FileStoreBuilder {
         let path = self.locate()?;
         let beside = Beside::of(&path);
         beside.check(&path, &self.waived)?;
-        self.recognise(&path)?;
+        Self::recognise(&path)?;
         beside.make()?;
         let gate = beside.gate()?;
         // Again: somebody may have been faster.
@@ -110,11 +110,11 @@ impl FileStoreBuilder {
     }
 
     /// Looks at what is there before anything is put beside it.
-    fn recognise(&self, path: &Path) -> Result<()> {
+    fn recognise(path: &Path) -> Result<()> {
         if !path.exists() {
             return Ok(());
         }
-        checks::database(path, &self.waived)?;
+        checks::database(path)?;
         database::recognise(&database::connect(path)?, path).map(drop)
     }
 

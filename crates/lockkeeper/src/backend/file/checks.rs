@@ -75,8 +75,8 @@ pub(super) fn folder(folder: &Path, waived: &[Check]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a database that others could change, or reach by a name beside which we keep no files.
-pub(super) fn database(path: &Path, waived: &[Check]) -> Result<()> {
+/// Refuses a database that others could reach by a name beside which we keep no files.
+pub(super) fn database(path: &Path) -> Result<()> {
     let meta = fs::metadata(path).map_err(|e| fault::io(path, "look at it", e))?;
     if !meta.is_file() {
         return Err(Error::new(ErrorKind::Invalid, format!("file:{} is not a file", path.display()))
@@ -92,9 +92,6 @@ pub(super) fn database(path: &Path, waived: &[Check]) -> Result<()> {
     if is_mounted(path) {
         let problem = format!("file:{} was mounted there by itself, away from the files beside it", path.display());
         return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("to mount the folder that it is in"));
-    }
-    if meta.mode() & WRITABLE_BY_OTHERS != 0 && !waived.contains(&Check::Permissions) {
-        return Err(writable(path));
     }
     Ok(())
 }

@@ -140,8 +140,8 @@ async fn a_request_that_cannot_be_ended_undoes_the_whole_turn() {
 }
 
 #[tokio::test]
-async fn a_log_that_was_deleted_or_replaced_is_not_used_any_more() {
-    for suffix in ["-wal", "-shm"] {
+async fn a_file_or_a_log_that_alone_was_deleted_or_replaced_is_not_used_any_more() {
+    for suffix in ["", "-wal", "-shm"] {
         for replace in [false, true] {
             let machine = Machine::new();
             let client = machine.client().await;
@@ -154,7 +154,7 @@ async fn a_log_that_was_deleted_or_replaced_is_not_used_any_more() {
             }
             let error = client.renew(&[(&held, LiveState::Granted)]).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Closed);
-            assert!(error.to_string().contains(suffix), "{error}");
+            assert!(error.to_string().contains(&format!("locks.db{suffix}: it was deleted")), "{error}");
         }
     }
 }

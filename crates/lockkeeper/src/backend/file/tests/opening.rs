@@ -121,16 +121,15 @@ async fn what_is_not_ours_is_refused_with_a_remedy() {
 
 #[tokio::test]
 async fn a_file_or_folder_that_others_can_write_is_refused_unless_that_is_allowed() {
-    let machine = Machine::new();
-    drop(machine.open().await);
-    for path in [machine.path(), machine.0.path().to_owned()] {
-        let before = fs::metadata(&path).unwrap().permissions();
+    for writable in ["locks.db", ""] {
+        let machine = Machine::new();
+        drop(machine.open().await);
+        let path = machine.0.path().join(writable);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
         let error = FileStore::new(machine.path()).open().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied);
         assert!(error.remedy().unwrap().contains("chmod"), "{error}");
         FileStore::new(machine.path()).allow(Check::Permissions).open().await.unwrap();
-        fs::set_permissions(&path, before).unwrap();
     }
 }
 

@@ -241,6 +241,8 @@ async fn a_lock_that_is_let_go_of_long_after_its_file_was_closed_is_noticed() {
     b.queued(&waiting).await;
     let mut waits = std::pin::pin!(b.wait(&waiting, TTL));
     assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
+    // Requests are done in their order, so now it is being waited.
+    b.store.0.reader.ask(|_| Ok(())).await.unwrap();
     drop(written);
     assert!(tokio::time::timeout(ms(100), &mut waits).await.is_err(), "it is still locked");
     drop(locked);
@@ -284,4 +286,19 @@ async fn what_happens_while_the_watch_is_being_set_is_seen() {
     let (_, _reading) = tokio::join!(release, read);
     let wake = tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap();
     assert!(matches!(wake, Wake::Granted { .. }), "{wake:?}");
+}
+
+#[tokio::test]
+async fn the_dead_behind_a_waiter_wake_their_successor_once() {
+    let machine = Machine::new();
+    let (a, b, c) = (machine.client().await, machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    a.queued(&a.mutex("n")).await;
+    b.queued(&b.mutex("n")).await;
+    let waiting = c.mutex("n");
+    assert_eq!(c.queued(&waiting).await.0, 3);
+    drop(b);
+    assert_eq!(c.wait(&waiting, TTL).await, Wake::Changed);
+    assert_eq!(c.queued(&waiting).await.0, 2);
+    assert_eq!(c.wait(&waiting, ms(50)).await, Wake::Elapsed);
 }
