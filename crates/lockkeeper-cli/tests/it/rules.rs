@@ -117,6 +117,19 @@ fn r4_signals_go_to_the_commands_group() {
 }
 
 #[test]
+fn r4_a_command_that_is_stopped_hears_what_ends_it() {
+    let store = Store::new();
+    let mut process = store.start(&sh(&["run", "a"], "echo $$; kill -STOP $$; sleep 60"));
+    let stat = format!("/proc/{}/stat", process.line());
+    eventually("the command is stopped", || {
+        fs::read_to_string(&stat).is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
+    });
+    process.signal(Signal::TERM);
+    assert_eq!(process.finish(), 128 + 15);
+    assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
+}
+
+#[test]
 fn r4_the_exit_code_follows_the_command() {
     let store = Store::new();
     assert_eq!(store.code(&sh(&["run", "a"], "exit 0")), 0);
