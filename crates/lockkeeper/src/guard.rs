@@ -18,8 +18,8 @@ use crate::{Error, FencingToken, LockName, Mode, Owner, Result, Sequencer};
 
 /// A held lock. Dropping it releases the lock in the background.
 ///
-/// While the store keeps its state, and clocks run at rates that differ by less than 1 %, no [`check`](Self::check),
-/// no [`remaining`](Self::remaining) and no poll inside [`scope`](Self::scope) or
+/// While the store keeps its state, and clocks run at rates that differ by less than the drift allowance (0.5 % for
+/// each), no [`check`](Self::check), no [`remaining`](Self::remaining) and no poll inside [`scope`](Self::scope) or
 /// [`Acquire::with`](crate::Acquire::with) that *starts* after the store may have given the lock away says that it
 /// is held. What was sent before can only be stopped at the resource: send the [token](Self::token) with every access
 /// there ([`fence`](crate::fence)).
@@ -177,7 +177,8 @@ impl Guard {
     /// error says only that the lock may stay taken until its lease ends.
     ///
     /// # Errors
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge it. The keeper goes on
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge it in four tries, and
+    /// [`Closed`](crate::ErrorKind::Closed) when the store is gone for good. The keeper goes on
     /// trying in the background until the lease has ended.
     ///
     /// # Cancel safety

@@ -19,7 +19,7 @@
 //! A lock between processes is a lease: its holder can be stopped for longer than the lease lasts, and then somebody
 //! else gets the lock.
 //!
-//! > While the store keeps its state, and clocks run at rates that differ by less than the drift allowance (0.5 % each),
+//! > While the store keeps its state, and clocks run at rates that differ by less than the drift allowance (0.5 % for each),
 //! > no [`check`](Guard::check), [`remaining`](Guard::remaining) or poll inside [`with`](Acquire::with) or
 //! > [`scope`](Guard::scope) that *starts* after the store may have given the lock away reports it as held.
 //!
