@@ -1,12 +1,16 @@
 //! The command line as it was typed. Nothing is looked up here; `settings` resolves.
 
-use std::ffi::OsString;
+mod look;
+mod run;
+
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::duration::{self, Limit};
-use crate::exit::Exit;
+use crate::duration;
+
+pub(crate) use look::{InspectArgs, ListArgs};
+pub(crate) use run::RunArgs;
 
 const MANUAL: &str = "\
 Durations: 500ms, 30s, 5m, 1h30m; a bare number is seconds; `forever` where a wait may last for ever.
@@ -78,71 +82,6 @@ pub(crate) enum Command {
     Run(RunArgs),
     Inspect(InspectArgs),
     List(ListArgs),
-}
-
-/// Runs a command while holding a lock
-///
-/// The command gets LOCKKEEPER_FENCING_TOKEN, a number that rises with every grant of this lock: hand it on with
-/// every access to what the lock protects. It is ended when the lock is lost (exit code 79).
-#[derive(Args, Debug)]
-#[command(after_long_help = MANUAL)]
-pub(crate) struct RunArgs {
-    /// The lock: 1 to 255 bytes, prefix included, without control characters
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-
-    /// Wait at most this long for the lock, a duration or `forever` [default: forever]
-    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse_limit)]
-    pub(crate) wait: Option<Limit>,
-
-    /// Do not wait at all: the same as --wait 0
-    #[arg(short = 'n', long = "try", visible_alias = "nonblock", conflicts_with = "wait")]
-    pub(crate) nonblocking: bool,
-
-    /// The exit code when the lock was not acquired, 0 to 255
-    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::BUSY)]
-    pub(crate) conflict_exit_code: u8,
-
-    /// How long the lock outlives a holder that is gone; it is renewed every third of it [default: 30s]
-    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) ttl: Option<Duration>,
-
-    /// How long the store keeps the lock of a holder that vanished in addition to the ttl, for what such a holder has
-    /// already sent; a release is immediate [default: 0]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) lock_delay: Option<Duration>,
-
-    /// Why it is held, for people who look
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
-
-    /// Leave the store's credentials in the command's environment
-    #[arg(long)]
-    pub(crate) pass_credentials: bool,
-
-    /// The command and its arguments, after `--`; no shell is involved
-    #[arg(value_name = "CMD", last = true, required = true, num_args = 1..)]
-    pub(crate) command: Vec<OsString>,
-}
-
-/// Shows who holds a lock and who waits for it; exit code 1 when it is free
-#[derive(Args, Debug)]
-pub(crate) struct InspectArgs {
-    /// The lock
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-}
-
-/// Lists the locks that are held or waited for
-#[derive(Args, Debug)]
-pub(crate) struct ListArgs {
-    /// Only names that begin with this
-    #[arg(value_name = "PREFIX", default_value = "", hide_default_value = true)]
-    pub(crate) starting_with: String,
-
-    /// List at most this many
-    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) limit: u32,
 }
 
 #[cfg(test)]
