@@ -1,9 +1,11 @@
 //! Reaching the store: the one place that turns settings into a keeper, and the library's errors into exit codes.
 
+use std::fs::File;
+use std::io;
 use std::time::Duration;
 
 use lockkeeper::url::StoreUrl;
-use lockkeeper::{Error, ErrorKind, Event, Guard, Keeper, KeeperBuilder, LostReason};
+use lockkeeper::{Error, ErrorKind, Event, FileStore, Guard, Keeper, KeeperBuilder, LostReason};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::child::supervise::Lease;
@@ -23,12 +25,35 @@ pub(crate) struct Terms {
     pub(crate) lock_delay: Option<Duration>,
 }
 
+/// A keeper, and what shows its store that this process lives, where there is such a thing.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) keeper: Keeper,
+    file: Option<FileStore>,
+}
+
+impl Connection {
+    /// Whoever has this keeps what this process holds from being free at its death.
+    pub(crate) fn liveness(&self) -> io::Result<Option<File>> {
+        self.file.as_ref().map(FileStore::liveness).transpose()
+    }
+}
+
 /// Connects to the store, for at most the connect timeout.
 pub(crate) async fn connect(
     settings: &Settings,
     terms: Terms,
     on_event: impl Fn(&Event<'_>) + Clone + Send + Sync + 'static,
 ) -> Result<Keeper, Failure> {
+    open(settings, terms, on_event).await.map(|connection| connection.keeper)
+}
+
+/// The same, for who outlives this process.
+pub(crate) async fn open(
+    settings: &Settings,
+    terms: Terms,
+    on_event: impl Fn(&Event<'_>) + Clone + Send + Sync + 'static,
+) -> Result<Connection, Failure> {
     let limit = settings.connect_timeout;
     let silent = || {
         let (store, limit) = (shown(&settings.store.url), human(limit));
@@ -39,13 +64,22 @@ pub(crate) async fn connect(
     loop {
         let builder = builder(settings, terms)?.on_event(on_event.clone());
         let left = until.saturating_duration_since(Instant::now());
-        match timeout(left, builder.connect()).await {
+        match timeout(left, connection(settings, builder)).await {
             Err(_) => return Err(silent()),
-            Ok(Ok(keeper)) => return Ok(keeper),
+            Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && left > RETRY => sleep(RETRY).await,
             Ok(Err(error)) => return Err(configured(error)),
         }
     }
+}
+
+async fn connection(settings: &Settings, builder: KeeperBuilder) -> Result<Connection, Error> {
+    let url: StoreUrl = settings.store.url.parse()?;
+    if url.scheme != "file" {
+        return Ok(Connection { keeper: builder.connect().await?, file: None });
+    }
+    let file = FileStore::from_url(&url)?.open().await?;
+    Ok(Connection { keeper: builder.store(file.clone()).connect().await?, file: Some(file) })
 }
 
 /// The store's URL without its secrets.

@@ -18,12 +18,16 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
+use child::guard;
 use event::Reporter;
 use exit::{Exit, Failure};
 use output::Verbosity;
 use settings::Settings;
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|role| role == guard::ROLE) {
+        return guard::keep();
+    }
     let exit = match Cli::try_parse() {
         Ok(cli) => start(&cli),
         Err(error) => explain(&error),

@@ -51,6 +51,13 @@ impl KeeperBuilder {
         Self { source, settings, require: None, clock: Clock::boot(), events, problem: None }
     }
 
+    /// Uses this store, which is open already, instead of opening the one that the URL names. What else the URL says
+    /// holds.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.source = Source::Store(Arc::new(store));
+        self
+    }
+
     /// How long a lock stays taken when its holder vanishes, where a handle does not say otherwise; 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.ttl = ttl;

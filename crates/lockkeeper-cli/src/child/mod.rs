@@ -1,6 +1,11 @@
 //! The command that runs under the lock: how it is started, signalled, and ended when the lock is lost.
 
+mod doomed;
 pub(crate) mod environment;
+pub(crate) mod guard;
+mod processes;
+pub(crate) mod running;
 pub(crate) mod signals;
 pub(crate) mod spawn;
 pub(crate) mod supervise;
+mod terminal;

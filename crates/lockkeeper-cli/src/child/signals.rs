@@ -5,14 +5,26 @@ use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
-use rustix::process::Signal;
+use nix::sys::signal::{SigSet, SigmaskHow};
+use rustix::process::{Signal, getpgrp, getpid, kill_process};
 use tokio::signal::unix::{self, SignalKind};
 
-/// What is handed on to the command.
-const FORWARDED: [Signal; 7] =
-    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH];
+use super::processes;
 
-/// Catches the forwarded signals from its making on, so that none is lost before the command runs.
+/// What is caught: for the command to hear of it, or, the last two, because a pause concerns both of us.
+const CAUGHT: [Signal; 9] = [
+    Signal::INT,
+    Signal::TERM,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::WINCH,
+    Signal::TSTP,
+    Signal::CONT,
+];
+
+/// Catches signals from its making on, so that none is lost before the command runs.
 pub(crate) struct Signals {
     caught: Vec<(Signal, unix::Signal)>,
 }
@@ -28,8 +40,8 @@ impl Signals {
     /// would give the command their default action.
     pub(crate) fn catch() -> io::Result<Self> {
         let ignored = ignored();
-        let mut caught = Vec::with_capacity(FORWARDED.len());
-        for signal in FORWARDED {
+        let mut caught = Vec::with_capacity(CAUGHT.len());
+        for signal in CAUGHT {
             if ignored & mask(signal) == 0 {
                 caught.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
@@ -50,15 +62,44 @@ impl Signals {
         .await
     }
 
-    /// The next signal that ends who has nothing better to do: a change of the window's size does not. Cancel safe.
+    /// The next signal that ends who has nothing better to do: a change of the window's size does not, and a pause is
+    /// only that. Cancel safe.
     pub(crate) async fn next_ending(&mut self) -> Signal {
         loop {
-            let signal = self.next().await;
-            if signal != Signal::WINCH {
-                return signal;
+            match self.next().await {
+                Signal::WINCH | Signal::CONT => {}
+                Signal::TSTP => drop(pause()),
+                signal => return signal,
             }
         }
     }
+}
+
+/// Stops this process, as the signal that we caught would have done, until it is continued. Not if nobody could do
+/// that, as the kernel does not either; whether it happened.
+pub(super) fn pause() -> bool {
+    let can = !processes::is_orphaned(getpgrp());
+    if can {
+        let _ = kill_process(getpid(), Signal::STOP);
+    }
+    can
+}
+
+/// Does something with all signals blocked: for what is started by it they stay so.
+pub(super) fn with_all_blocked<T>(f: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let result = f();
+    before.thread_set_mask()?;
+    result
+}
+
+/// Whether writing to a terminal from the background stops this process, where the terminal is set so. Not for what
+/// is started meanwhile.
+pub(super) fn stop_at_output(stop: bool) {
+    let mut output = SigSet::empty();
+    output.add(nix::sys::signal::Signal::SIGTTOU);
+    // Only an impossible set is refused.
+    let _ = if stop { output.thread_unblock() } else { output.thread_block() };
 }
 
 /// Its name without SIG.

@@ -1,16 +1,21 @@
-//! Finding the command, starting it as the leader of a process group, and waiting for its end.
+//! Finding the command, and starting it as the leader of a process group.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
+use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid, waitpid};
+use rustix::process::Pid;
 use tokio::signal::unix::{self, SignalKind};
 
+use super::guard::{Guardian, SEQUENCER};
+use super::running::Running;
+use super::terminal::Terminal;
 use crate::exit::{Exit, Failure};
 
 /// Where shells look when PATH is not set.
@@ -69,83 +74,51 @@ fn cannot_start(name: &OsStr, error: &io::Error) -> Failure {
     Failure::new(exit, format!("{}: cannot execute: {error}", name.display()))
 }
 
-/// The command while it runs: a process, and the group that it leads.
+/// What a command starts with.
 #[derive(Debug)]
-pub(crate) struct Running {
-    leader: Pid,
-    status: Option<ExitStatus>,
-    ends: unix::Signal,
+pub(crate) struct Launch<'a> {
+    /// Variables for its environment.
+    pub(crate) set: &'a [(&'a str, String)],
+    /// Variables that it must not see.
+    pub(crate) stripped: &'a [&'a str],
+    /// How long it may live if nothing more is heard of us.
+    pub(crate) life: Duration,
+    /// What shows the store that this client lives: it does as long as the command does.
+    pub(crate) liveness: Option<File>,
 }
 
 impl Program {
-    /// Starts it in a process group of its own. It inherits stdin, stdout and stderr as they are.
-    pub(crate) fn start(&self, set: &[(&str, String)], stripped: &[&str]) -> Result<Running, Failure> {
+    /// Starts it in a process group of its own, which gets the foreground of the terminal if we have it. It inherits
+    /// stdin, stdout and stderr as they are.
+    pub(crate) fn start(&self, launch: Launch<'_>) -> Result<Running, Failure> {
         let name = &self.argv[0];
         let internal = |error: io::Error| Failure::new(Exit::Internal, format!("{}: {error}", name.display()));
         // Before the start, so that no end is missed.
         let ends = unix::signal(SignalKind::child()).map_err(internal)?;
+        let guard = Guardian::start(launch.sequencer(), launch.liveness)
+            .map_err(|error| Failure::new(Exit::Internal, format!("no guard process: {error}")))?;
+        guard.extend(launch.life);
         let mut command = Command::new(&self.path);
         command.arg0(name).args(&self.argv[1..]).process_group(0);
-        for variable in stripped {
+        for variable in launch.stripped {
             command.env_remove(variable);
         }
-        command.envs(set.iter().map(|(key, value)| (key, value)));
-        let child = command.spawn().map_err(|error| cannot_start(name, &error))?;
-        Ok(Running { leader: Pid::from_child(&child), status: None, ends })
+        command.envs(launch.set.iter().map(|(key, value)| (key, value)));
+        let terminal = Terminal::of_this_process();
+        match command.spawn() {
+            Ok(child) => Ok(Running::new(Pid::from_child(&child), ends, guard, terminal)),
+            Err(error) => {
+                guard.dismiss();
+                Err(cannot_start(name, &error))
+            }
+        }
     }
 }
 
-impl Running {
-    pub(crate) fn pid(&self) -> u32 {
-        self.leader.as_raw_nonzero().get().unsigned_abs()
-    }
-
-    /// Waits for the end of the command itself and reaps it. Cancel safe; later calls give the same answer.
-    pub(crate) async fn ended(&mut self) -> io::Result<ExitStatus> {
-        loop {
-            self.reap()?;
-            if let Some(status) = self.status {
-                return Ok(status);
-            }
-            self.ends.recv().await;
-        }
-    }
-
-    /// Sends a signal to the whole group. That it may be gone already is no news.
-    /// A group that is stopped, as by reading a terminal from the background, goes on in order to end.
-    pub(crate) fn signal_group(&self, signal: Signal) {
-        let _ = kill_process_group(self.leader, signal);
-        if matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
-            let _ = kill_process_group(self.leader, Signal::CONT);
-        }
-    }
-
-    /// Makes orphans of the group our children, so that they are reaped here however lazy PID 1 is. Not before it is
-    /// needed: a daemon that the command starts may expect PID 1 as its parent.
-    pub(crate) fn adopt_orphans() {
-        #[cfg(target_os = "linux")]
-        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    }
-
-    /// Whether anything of the group is left. Its number is not given to others as long as that is so.
-    pub(crate) fn group_is_alive(&mut self) -> bool {
-        drop(self.reap());
-        test_kill_process_group(self.leader).is_ok()
-    }
-
-    /// Reaps the command, wherever it went, and adopted orphans of its group.
-    fn reap(&mut self) -> io::Result<()> {
-        if self.status.is_none()
-            && let Some((_, status)) = waitpid(Some(self.leader), WaitOptions::NOHANG)?
-        {
-            self.status = Some(ExitStatus::from_raw(status.as_raw()));
-        }
-        while let Ok(Some((pid, status))) = waitpgid(self.leader, WaitOptions::NOHANG) {
-            if pid == self.leader {
-                self.status = Some(ExitStatus::from_raw(status.as_raw()));
-            }
-        }
-        Ok(())
+impl<'a> Launch<'a> {
+    fn sequencer(&self) -> &'a str {
+        let mut set = self.set.iter();
+        set.find(|(key, _)| *key == SEQUENCER).map_or("", |(_, sequencer)| sequencer)
     }
 }
 

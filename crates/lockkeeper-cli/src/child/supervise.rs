@@ -3,31 +3,38 @@
 //!
 //! ```text
 //! watch ── the command ends ──────────────────────────────────────────> Ended
-//!   │                                                                     ^
-//!   └─ lost ──> TERM (or KILL) ── stop ── the group is gone, or KILL ─────┘
+//!   │  │                                                                  ^
+//!   │  └─ it is stopped: so are we, until we are continued                │
+//!   └─ lost ──> TERM (or KILL) ── stop ── everything is gone, or KILL ────┘
 //! ```
 
 use std::io;
+use std::mem;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use lockkeeper::LostReason;
 use rustix::process::Signal;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::signals::{self, Signals};
-use super::spawn::Running;
+use super::processes;
+use super::running::{Change, Running};
 use crate::event::Reporter;
 
 /// All is dead this long before the store can give the lock away.
 const MARGIN: Duration = Duration::from_millis(100);
 /// The runtime's timers stand still while the machine is suspended, the lease does not: look at it this often.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often a group whose leader has ended is looked at. Nobody tells us of its end.
-const GROUP_LOOK: Duration = Duration::from_millis(10);
-/// How long what was killed may take to vanish; a PID 1 that does not reap leaves it in the group for ever.
+/// How often what the command left behind is looked at. Nobody tells us of its end.
+const LOOK_BEHIND: Duration = Duration::from_millis(10);
+/// How long what was killed may take to vanish while we look; the guard goes on after us.
 const VANISH: Duration = Duration::from_secs(1);
+/// How often the guard is told of what is left of the lease, as a part of that.
+const TELL: u32 = 6;
+/// The shortest time between two such messages.
+const TELL_MIN: Duration = Duration::from_millis(10);
 
 /// What the command's life depends on.
 pub(crate) trait Lease {
@@ -64,23 +71,34 @@ impl Loss {
         }
     }
 
-    fn by_silence(remaining: Duration) -> Self {
-        let kill_after = remaining.saturating_sub(MARGIN);
+    fn by_silence(remaining: Duration, kill_after: Duration) -> Self {
+        let kill_after = remaining.saturating_sub(margin(kill_after));
         Self { reason: LostReason::Expired, signal: Signal::TERM, kill_after }
     }
+}
+
+/// How long a command may live if nothing more is heard of us: till all must be dead.
+pub(crate) fn life(lease: &impl Lease, kill_after: Duration) -> Duration {
+    lease.remaining().saturating_sub(margin(kill_after))
+}
+
+/// [`MARGIN`], but for a ttl so short that nothing would be left.
+fn margin(kill_after: Duration) -> Duration {
+    MARGIN.min(kill_after / 2)
 }
 
 /// Waits for the end of the command, which is TERMed when the lock is lost or its deadline is `kill_after` away, and
 /// KILLed when that does not help. When this returns, the command is reaped.
 pub(crate) async fn supervise(
-    running: &mut Running,
+    mut running: Running,
     lease: &impl Lease,
     signals: &mut Signals,
     kill_after: Duration,
     reporter: &Reporter,
 ) -> io::Result<Ended> {
-    match watch(running, lease, signals, kill_after).await? {
+    match watch(&mut running, lease, signals, kill_after).await? {
         Watched::Ended(status) => {
+            running.dismiss();
             // A machine that slept through the deadline sees the end of the command first.
             let loss = lease.loss();
             if let Some(reason) = &loss {
@@ -90,9 +108,13 @@ pub(crate) async fn supervise(
         }
         Watched::Lost(loss) => {
             Running::adopt_orphans();
+            // Before anything ends: what it started is found by its parents.
+            running.is_alive();
             running.signal_group(loss.signal);
             reporter.lost(&loss.reason, Some(signals::name(loss.signal)));
-            Ok(Ended { status: stop(running, lease, signals, &loss).await?, lost: true })
+            let status = stop(&mut running, lease, signals, &loss).await;
+            running.abandon();
+            Ok(Ended { status: status?, lost: true })
         }
     }
 }
@@ -109,13 +131,56 @@ async fn watch(
     kill_after: Duration,
 ) -> io::Result<Watched> {
     let mut loss = pin!(loss(lease, kill_after));
+    let mut asked_to_stop = false;
     loop {
+        let told = (lease.remaining() / TELL).clamp(TELL_MIN, LOOK);
         tokio::select! {
             biased;
-            status = running.ended() => return Ok(Watched::Ended(status?)),
+            change = running.changed() => match change? {
+                Change::Ended(status) => return Ok(Watched::Ended(status)),
+                Change::Stopped(signal) => match after_stop(running, signal, mem::take(&mut asked_to_stop)) {
+                    // First of all: the lock may be gone, and then it must not go on for a moment.
+                    _ if lease.loss().is_some() => {}
+                    AfterStop::GoOn => running.resume(),
+                    AfterStop::StayStopped => {}
+                },
+            },
             loss = &mut loss => return Ok(Watched::Lost(loss)),
-            signal = signals.next() => running.signal_group(signal),
+            signal = signals.next() => match signal {
+                Signal::CONT if running.has_foreground() => running.resume(),
+                Signal::CONT => {}
+                _ => {
+                    asked_to_stop |= signal == Signal::TSTP;
+                    running.signal_group(signal);
+                }
+            },
+            () = sleep(told) => running.extend(life(lease, kill_after)),
         }
+    }
+}
+
+/// What is to be done with a command that was stopped.
+enum AfterStop {
+    GoOn,
+    StayStopped,
+}
+
+/// Stops this process with its command, where somebody at a terminal or by a signal meant both.
+fn after_stop(running: &Running, signal: Signal, asked: bool) -> AfterStop {
+    let wants_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
+    if wants_terminal && running.has_foreground() {
+        return AfterStop::GoOn;
+    }
+    if !asked && !running.has_terminal() {
+        return AfterStop::StayStopped;
+    }
+    running.leave_foreground();
+    if running.has_terminal() {
+        processes::signal_neighbours(Signal::TSTP);
+    }
+    match signals::pause() {
+        false if signal != Signal::TSTP => AfterStop::StayStopped,
+        _ => AfterStop::GoOn,
     }
 }
 
@@ -123,7 +188,7 @@ async fn loss(lease: &impl Lease, kill_after: Duration) -> Loss {
     tokio::select! {
         biased;
         reason = lease.lost() => Loss::definite(reason, kill_after),
-        remaining = falls_to(lease, kill_after) => Loss::by_silence(remaining),
+        remaining = falls_to(lease, kill_after) => Loss::by_silence(remaining, kill_after),
     }
 }
 
@@ -138,21 +203,24 @@ async fn falls_to(lease: &impl Lease, limit: Duration) -> Duration {
     }
 }
 
-/// Waits until the whole group has ended, with KILL at its time.
+/// Waits until everything has ended, with KILL at its time.
 async fn stop(running: &mut Running, lease: &impl Lease, signals: &mut Signals, loss: &Loss) -> io::Result<ExitStatus> {
     let mut kill = pin!(kill_time(lease, loss));
     loop {
         tokio::select! {
             biased;
             () = &mut kill => break,
-            status = group_ended(running) => return status,
-            signal = signals.next() => running.signal_group(signal),
+            status = all_ended(running) => return status,
+            signal = signals.next() => if !matches!(signal, Signal::TSTP | Signal::CONT) {
+                running.signal_group(signal);
+            }
         }
     }
-    running.signal_group(Signal::KILL);
-    let status = running.ended().await?;
-    drop(timeout(VANISH, group_ended(running)).await);
-    Ok(status)
+    let until = Instant::now() + VANISH;
+    while running.kill() && Instant::now() < until {
+        sleep(LOOK_BEHIND).await;
+    }
+    running.ended().await
 }
 
 async fn kill_time(lease: &impl Lease, loss: &Loss) {
@@ -167,11 +235,11 @@ async fn kill_time(lease: &impl Lease, loss: &Loss) {
     }
 }
 
-/// Completes when the command and all that is left of its group have ended. Cancel safe.
-async fn group_ended(running: &mut Running) -> io::Result<ExitStatus> {
+/// Completes when the command and all that belongs to it have ended. Cancel safe.
+async fn all_ended(running: &mut Running) -> io::Result<ExitStatus> {
     let status = running.ended().await?;
-    while running.group_is_alive() {
-        sleep(GROUP_LOOK).await;
+    while running.is_alive() {
+        sleep(LOOK_BEHIND).await;
     }
     Ok(status)
 }
@@ -183,7 +251,9 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
-    use crate::child::spawn::find;
+    use rustix::process::{Pid, test_kill_process_group};
+
+    use crate::child::spawn::{Launch, find};
     use crate::output::Verbosity;
 
     /// A lease that nobody renews.
@@ -231,12 +301,14 @@ mod tests {
     /// Runs a script that is ready when it has written to its stdout; gives its end and how long it took.
     async fn run(script: &str, lease: &impl Lease, kill_after: Duration) -> (Ended, Duration) {
         let argv = ["/bin/sh", "-c", script].map(Into::into);
-        let mut running = find(&argv, None).unwrap().start(&[], &[]).unwrap();
+        let launch = Launch { set: &[], stripped: &[], life: life(lease, kill_after), liveness: None };
+        let running = find(&argv, None).unwrap().start(launch).unwrap();
+        let group = Pid::from_raw(running.pid().cast_signed()).unwrap();
         let mut signals = Signals::catch().unwrap();
         let reporter = Reporter::new("a", false, Verbosity::Errors);
         let start = Instant::now();
-        let ended = supervise(&mut running, lease, &mut signals, kill_after, &reporter).await.unwrap();
-        assert!(!ended.lost || !running.group_is_alive());
+        let ended = supervise(running, lease, &mut signals, kill_after, &reporter).await.unwrap();
+        assert!(!ended.lost || test_kill_process_group(group).is_err());
         (ended, start.elapsed())
     }
 
@@ -278,6 +350,6 @@ mod tests {
     fn past_the_deadline_there_is_no_patience() {
         let loss = Loss::definite(LostReason::Expired, 5000 * MS);
         assert_eq!((loss.signal, loss.kill_after), (Signal::KILL, Duration::ZERO));
-        assert_eq!(Loss::by_silence(5000 * MS).kill_after, 4900 * MS);
+        assert_eq!(Loss::by_silence(5000 * MS, 5000 * MS).kill_after, 4900 * MS);
     }
 }

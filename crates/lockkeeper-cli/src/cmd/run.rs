@@ -21,12 +21,12 @@ use super::inspect::mode_word;
 use crate::args::RunArgs;
 use crate::child::environment::{self, Held};
 use crate::child::signals::Signals;
-use crate::child::spawn::{self, Program};
-use crate::child::supervise::{Ended, Lease, supervise};
+use crate::child::spawn::{self, Launch, Program};
+use crate::child::supervise::{Ended, Lease, life, supervise};
 use crate::duration::{Limit, human, millis};
 use crate::event::{Event, Reporter};
 use crate::exit::{Exit, Failure};
-use crate::lock::{self, Terms};
+use crate::lock::{self, Connection, Terms};
 use crate::output::complain;
 use crate::settings::Settings;
 
@@ -94,19 +94,20 @@ impl<'a> Run<'a> {
 
     async fn connect_and_run(&mut self) -> Result<Exit, Failure> {
         let (reporter, place) = (Arc::clone(&self.reporter), self.place.clone());
-        let connecting = lock::connect(self.settings, self.terms, move |event| reporter.observe(event, &place));
-        let keeper = tokio::select! {
+        let connecting = lock::open(self.settings, self.terms, move |event| reporter.observe(event, &place));
+        let connection = tokio::select! {
             biased;
             signal = self.signals.next_ending() => return Ok(Exit::Signal(signal.as_raw())),
-            keeper = connecting => keeper?,
+            connection = connecting => connection?,
         };
-        let ending = self.under_lock(&keeper).await;
+        let ending = self.under_lock(&connection).await;
         // The place in line is given back before we go; if that takes too long, it ends by itself.
-        drop(keeper.shutdown(LEAVE).await);
+        drop(connection.keeper.shutdown(LEAVE).await);
         ending
     }
 
-    async fn under_lock(&mut self, keeper: &Keeper) -> Result<Exit, Failure> {
+    async fn under_lock(&mut self, connection: &Connection) -> Result<Exit, Failure> {
+        let keeper = &connection.keeper;
         let began = Instant::now();
         let mutex = keeper.mutex(self.args.name.as_str())?;
         match self.acquire(keeper, &mutex, began).await? {
@@ -119,7 +120,7 @@ impl<'a> Run<'a> {
             Waited::Acquired(guard) => {
                 self.since = Instant::now();
                 self.report_acquired(&guard, began.elapsed());
-                self.with_guard(guard).await
+                self.with_guard(guard, connection).await
             }
         }
     }
@@ -185,7 +186,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the command and releases. Nothing is released before the command is reaped.
-    async fn with_guard(&mut self, guard: Guard) -> Result<Exit, Failure> {
+    async fn with_guard(&mut self, guard: Guard, connection: &Connection) -> Result<Exit, Failure> {
         // What came since the last look at the signals must not start a command only to end it.
         let pending = tokio::select! {
             biased;
@@ -196,20 +197,23 @@ impl<'a> Run<'a> {
             self.release(guard, true).await;
             return Ok(Exit::Signal(signal.as_raw()));
         }
-        let ended = self.run_command(&guard).await;
+        let ended = self.run_command(&guard, connection).await;
         let was_lost = ended.as_ref().is_ok_and(|ended| ended.lost);
         let lost_at_release = self.release(guard, was_lost).await;
         let ended = ended?;
         Ok(if ended.lost || lost_at_release { Exit::Lost } else { ended.status.into() })
     }
 
-    async fn run_command(&mut self, guard: &Guard) -> Result<Ended, Failure> {
+    async fn run_command(&mut self, guard: &Guard, connection: &Connection) -> Result<Ended, Failure> {
         let stripped =
             if self.args.pass_credentials { Vec::new() } else { environment::stripped(|name| std::env::var_os(name)) };
-        let mut running = self.program.start(&environment::set(&[self.held(guard)]), &stripped)?;
-        self.reporter.event(&Event::Started { pid: running.pid() });
         let (kill_after, reporter) = (self.kill_after(), Arc::clone(&self.reporter));
-        supervise(&mut running, guard, &mut self.signals, kill_after, &reporter).await.map_err(unwaitable)
+        let liveness = connection.liveness().map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+        let set = environment::set(&[self.held(guard)]);
+        let launch = Launch { set: &set, stripped: &stripped, life: life(guard, kill_after), liveness };
+        let running = self.program.start(launch)?;
+        self.reporter.event(&Event::Started { pid: running.pid() });
+        supervise(running, guard, &mut self.signals, kill_after, &reporter).await.map_err(unwaitable)
     }
 
     /// Gives the lock back. `settled` says that how the run ends is clear already, so that nobody waits for long or

@@ -20,19 +20,9 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
             Ok(Arc::new(memory::MemoryStore::new()))
         }
         #[cfg(all(feature = "file", target_os = "linux"))]
-        "file" => open_file(url).await,
+        "file" => Ok(Arc::new(file::FileStore::from_url(url)?.open().await?)),
         scheme => Err(Error::new(ErrorKind::Unsupported, format!("{scheme}: stores do not run on this system"))),
     }
-}
-
-#[cfg(all(feature = "file", target_os = "linux"))]
-async fn open_file(url: &StoreUrl) -> Result<Arc<dyn Store>> {
-    use file::Check;
-    waivable(url, &[Check::NetworkFs.name(), Check::Permissions.name()])?;
-    let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
-    let store =
-        checks.fold(file::FileStore::new(&url.path).create_parents(true), file::FileStoreBuilder::allow).open().await?;
-    Ok(Arc::new(store))
 }
 
 /// Refuses what `unsafe=` names if the store has no such check.

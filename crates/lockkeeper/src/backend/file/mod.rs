@@ -44,11 +44,13 @@ use self::liveness::ClientId;
 use self::reader::Reader;
 use self::wait::Watching;
 use self::writer::Job;
+use super::waivable;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Expiry, Interest, Line, Live, Opened,
     Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
 };
 use crate::time::Clock;
+use crate::url::StoreUrl;
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// A store in a file of this machine. Clones share it; every other opening of the file is another client.
@@ -70,6 +72,19 @@ impl FileStore {
     #[allow(clippy::new_ret_no_self, reason = "a store is opened by its builder")]
     pub fn new(path: impl Into<PathBuf>) -> FileStoreBuilder {
         FileStoreBuilder::new(path.into())
+    }
+
+    /// The store that a `file:` URL names, to be opened. The folders of its path are made if they are not there.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose `unsafe=` names no check of this store.
+    pub fn from_url(url: &StoreUrl) -> Result<FileStoreBuilder> {
+        if url.scheme != "file" {
+            return Err(Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH"));
+        }
+        waivable(url, &[Check::NetworkFs.name(), Check::Permissions.name()])?;
+        let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
+        Ok(checks.fold(Self::new(&url.path).create_parents(true), FileStoreBuilder::allow))
     }
 
     /// Where the file is.

@@ -1,0 +1,68 @@
+//! What a guard process is told, and by which clock.
+
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The length of every order.
+pub(super) const LENGTH: usize = 9;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// This is the command.
+    Watch(Pid),
+    /// Kill it at this time of [`now`]'s clock.
+    KillAt(Duration),
+    /// Leave it alone, and go.
+    Leave,
+}
+
+impl Order {
+    pub(super) fn bytes(self) -> [u8; LENGTH] {
+        let (kind, number) = match self {
+            Self::Watch(pid) => (b'w', u64::from(pid.as_raw_nonzero().get().unsigned_abs())),
+            Self::KillAt(time) => (b'k', u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            Self::Leave => (b'l', 0),
+        };
+        let mut bytes = [kind; LENGTH];
+        bytes[1..].copy_from_slice(&number.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn read(bytes: [u8; LENGTH]) -> Option<Self> {
+        let [kind, number @ ..] = bytes;
+        let number = u64::from_le_bytes(number);
+        match kind {
+            b'w' => Some(Self::Watch(Pid::from_raw(i32::try_from(number).ok()?)?)),
+            b'k' => Some(Self::KillAt(Duration::from_nanos(number))),
+            b'l' => Some(Self::Leave),
+            _ => None,
+        }
+    }
+}
+
+/// Runs on while the machine is suspended, and is the same in every process.
+pub(super) fn now() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_read_as_it_was_written() {
+        let pid = Pid::from_raw(4711).unwrap();
+        for order in [Order::Watch(pid), Order::KillAt(Duration::new(77, 123_456_789)), Order::Leave] {
+            assert_eq!(Order::read(order.bytes()), Some(order));
+        }
+        assert_eq!(Order::read([b'w', 0, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Order::read([0; LENGTH]), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! The guard's own life.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use super::SEQUENCER;
+use super::order::{LENGTH, Order, now};
+use crate::child::doomed::Doomed;
+use crate::child::processes;
+
+/// Between two looks whether everything is dead.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits for orders, for the time to kill, or for the end of who gives the orders.
+pub(crate) fn keep() -> ExitCode {
+    let Ok(mut post) = Post::new() else { return ExitCode::FAILURE };
+    match post.stand() {
+        Ending::Dismissed => {}
+        Ending::Kill => match post.command.take() {
+            Some(command) => kill(command),
+            None => kill_unknown(),
+        },
+    }
+    ExitCode::SUCCESS
+}
+
+enum Ending {
+    Dismissed,
+    Kill,
+}
+
+struct Post {
+    orders: UnixStream,
+    /// Goes off at its time even if the machine was suspended meanwhile.
+    alarm: OwnedFd,
+    kill_at: Option<Duration>,
+    command: Option<Doomed>,
+}
+
+impl Post {
+    fn new() -> io::Result<Self> {
+        let alarm = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
+        // Not through std's stdin, whose buffer poll knows nothing of.
+        let orders = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(Self { orders, alarm, kill_at: None, command: None })
+    }
+
+    fn stand(&mut self) -> Ending {
+        loop {
+            let mut events = [PollFd::new(&self.orders, PollFlags::IN), PollFd::new(&self.alarm, PollFlags::IN)];
+            if let Err(error) = poll(&mut events, None)
+                && error != Errno::INTR
+            {
+                return Ending::Kill;
+            }
+            // Orders first: a longer life may have been given at the last moment.
+            if !events[0].revents().is_empty()
+                && let Some(ending) = self.obey()
+            {
+                return ending;
+            }
+            if self.kill_at.is_some_and(|time| time <= now()) {
+                return Ending::Kill;
+            }
+        }
+    }
+
+    /// Reads one order; whoever writes it writes it whole.
+    fn obey(&mut self) -> Option<Ending> {
+        let mut order = [0; LENGTH];
+        match self.orders.read_exact(&mut order) {
+            Ok(()) => match Order::read(order)? {
+                Order::Watch(pid) => self.command = Some(Doomed::of(pid)),
+                Order::KillAt(time) => self.set(time),
+                Order::Leave => return Some(Ending::Dismissed),
+            },
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Some(Ending::Kill),
+        }
+        None
+    }
+
+    fn set(&mut self, time: Duration) {
+        self.kill_at = Some(time);
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let at = Timespec::try_from(time).unwrap_or(zero);
+        let _ = timerfd_settime(&self.alarm, TimerfdTimerFlags::ABSTIME, &Itimerspec {
+            it_interval: zero,
+            it_value: at,
+        });
+    }
+}
+
+/// Kills until nothing is left; only then the store may hear that this client is gone.
+fn kill(mut command: Doomed) {
+    while command.kill() {
+        command.pause(LOOK);
+    }
+}
+
+/// We were not told of any command, but one may have been started that very moment.
+fn kill_unknown() {
+    let Some(sequencer) = std::env::var_os(SEQUENCER) else { return };
+    let mark = [SEQUENCER.as_bytes(), b"=", sequencer.as_encoded_bytes()].concat();
+    loop {
+        let leaders = started_with(&mark);
+        if leaders.is_empty() {
+            return;
+        }
+        leaders.into_iter().map(Doomed::of).for_each(kill);
+    }
+}
+
+/// The processes other than this one that lead a group and have this line in their environment.
+fn started_with(mark: &[u8]) -> Vec<Pid> {
+    let own = rustix::process::getpid();
+    let leaders = processes::all().unwrap_or_default().into_iter();
+    let leaders = leaders.filter(|process| process.pid != own && process.group == Some(process.pid));
+    let leaders = leaders.filter(|process| !process.has_ended);
+    let marked = leaders.filter(|process| {
+        let environment = fs::read(format!("/proc/{}/environ", process.pid.as_raw_nonzero())).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|line| line == mark)
+    });
+    marked.map(|process| process.pid).collect()
+}

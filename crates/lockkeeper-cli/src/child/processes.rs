@@ -1,0 +1,94 @@
+//! Which processes there are, as `/proc` shows them.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process};
+
+/// Where proc(5) has the state of a process among the fields of its `stat`, and how many threads it has.
+const STATE: usize = 3;
+const THREADS: usize = 20;
+
+/// One process, at the moment of a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    /// `None` for PID 1, and for what came from outside of a namespace.
+    pub(super) parent: Option<Pid>,
+    pub(super) group: Option<Pid>,
+    pub(super) session: Option<Pid>,
+    /// It has ended, and only waits for its parent to ask how.
+    pub(super) has_ended: bool,
+}
+
+/// All that can be seen; `None` where there is no `/proc`.
+pub(super) fn all() -> Option<Vec<Process>> {
+    let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let all: Vec<Process> = pids.filter_map(Process::of).collect();
+    (!all.is_empty()).then_some(all)
+}
+
+/// Whether nobody outside of this process group, but in its session, is there to continue it when it is stopped. The
+/// kernel does not stop such a group at Ctrl-Z.
+pub(super) fn is_orphaned(group: Pid) -> bool {
+    let Some(all) = all() else { return true };
+    let find = |pid: Option<Pid>| all.iter().find(|process| Some(process.pid) == pid);
+    !all.iter().filter(|process| process.group == Some(group) && !process.has_ended).any(|member| {
+        find(member.parent).is_some_and(|parent| parent.group != member.group && parent.session == member.session)
+    })
+}
+
+/// Sends a signal to the other members of our process group: the shell script or the pipeline that we are a part of.
+pub(super) fn signal_neighbours(signal: Signal) {
+    let (own, group) = (getpid(), getpgrp());
+    let all = all().unwrap_or_default().into_iter();
+    for neighbour in all.filter(|process| process.group == Some(group) && process.pid != own) {
+        let _ = kill_process(neighbour.pid, signal);
+    }
+}
+
+impl Process {
+    pub(super) fn of(pid: i32) -> Option<Self> {
+        Self::read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Reads `PID (NAME) STATE PARENT GROUP SESSION …`. The name may hold blanks and brackets.
+    ///
+    /// A process whose first thread has ended shows as a zombie, however many others run.
+    fn read(pid: i32, stat: &str) -> Option<Self> {
+        let fields = stat.rsplit_once(") ")?.1;
+        let is_alone = fields.split(' ').nth(THREADS - STATE).is_none_or(|threads| threads == "0" || threads == "1");
+        let mut fields = fields.split(' ');
+        let has_ended = matches!(fields.next()?, "Z" | "X" | "x") && is_alone;
+        let mut number = || Some(Pid::from_raw(fields.next()?.parse().ok()?));
+        let (parent, group, session) = (number()?, number()?, number()?);
+        Some(Self { pid: Pid::from_raw(pid)?, parent, group, session, has_ended })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{getppid, getsid};
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_read_whatever_it_is_called() {
+        let read = |stat| Process::read(7, stat).unwrap();
+        let process = read("7 (a) Z) (b) S 3 7 2 34816 7 …");
+        assert_eq!((process.parent, process.group), (Pid::from_raw(3), Pid::from_raw(7)));
+        assert_eq!(process.session, Pid::from_raw(2));
+        assert!(!process.has_ended);
+        assert!(read("7 (sh) Z 0 7 2").has_ended);
+        assert!(read("7 (sh) Z 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 …").has_ended);
+        assert!(!read("7 (sh) Z 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 2 0 …").has_ended);
+        assert_eq!(read("7 (sh) Z 0 7 2").parent, None);
+        assert_eq!(Process::read(7, "7 (sh"), None);
+    }
+
+    #[test]
+    fn this_process_is_seen_as_it_is() {
+        let all = all().unwrap();
+        let own = all.iter().find(|process| process.pid == getpid()).unwrap();
+        assert_eq!((own.parent, own.group, own.session), (getppid(), Some(getpgrp()), getsid(None).ok()));
+    }
+}
