@@ -35,7 +35,8 @@ impl Doomed {
     pub(super) fn look(&mut self) -> bool {
         let Some(all) = processes::all() else { return test_kill_process_group(self.leader).is_ok() };
         let living: Vec<&Process> = all.iter().filter(|process| !process.has_ended).collect();
-        let mut found: Vec<Pid> = living.iter().filter(|process| self.has(process)).map(|process| process.pid).collect();
+        let mut found: Vec<Pid> =
+            living.iter().filter(|process| self.has(process)).map(|process| process.pid).collect();
         let mut next = 0;
         while let Some(&parent) = found.get(next) {
             let children = living.iter().filter(|process| process.parent == Some(parent)).map(|process| process.pid);

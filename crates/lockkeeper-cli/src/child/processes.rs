@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Where proc(5) has the state of a process among the fields of its `stat`, and how many threads it has.
 const STATE: usize = 3;
@@ -18,6 +18,7 @@ pub(super) struct Process {
     pub(super) session: Option<Pid>,
     /// It has ended, and only waits for its parent to ask how.
     pub(super) has_ended: bool,
+    pub(super) is_stopped: bool,
 }
 
 /// All that can be seen; `None` where there is no `/proc`.
@@ -37,16 +38,16 @@ pub(super) fn is_orphaned(group: Pid) -> bool {
     })
 }
 
-/// Sends a signal to the other members of our process group: the shell script or the pipeline that we are a part of.
-pub(super) fn signal_neighbours(signal: Signal) {
-    let (own, group) = (getpid(), getpgrp());
-    let all = all().unwrap_or_default().into_iter();
-    for neighbour in all.filter(|process| process.group == Some(group) && process.pid != own) {
-        let _ = kill_process(neighbour.pid, signal);
-    }
-}
-
 impl Process {
+    /// Sends a signal to the other members of its group.
+    pub(super) fn signal_neighbours(&self, signal: Signal) {
+        for neighbour in all().unwrap_or_default() {
+            if neighbour.group == self.group && neighbour.pid != self.pid {
+                let _ = kill_process(neighbour.pid, signal);
+            }
+        }
+    }
+
     pub(super) fn of(pid: i32) -> Option<Self> {
         Self::read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -58,16 +59,17 @@ impl Process {
         let fields = stat.rsplit_once(") ")?.1;
         let is_alone = fields.split(' ').nth(THREADS - STATE).is_none_or(|threads| threads == "0" || threads == "1");
         let mut fields = fields.split(' ');
-        let has_ended = matches!(fields.next()?, "Z" | "X" | "x") && is_alone;
+        let state = fields.next()?;
+        let has_ended = matches!(state, "Z" | "X" | "x") && is_alone;
         let mut number = || Some(Pid::from_raw(fields.next()?.parse().ok()?));
         let (parent, group, session) = (number()?, number()?, number()?);
-        Some(Self { pid: Pid::from_raw(pid)?, parent, group, session, has_ended })
+        Some(Self { pid: Pid::from_raw(pid)?, parent, group, session, has_ended, is_stopped: state == "T" })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::{getppid, getsid};
+    use rustix::process::{getpgrp, getpid, getppid, getsid};
 
     use super::*;
 

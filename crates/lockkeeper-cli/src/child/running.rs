@@ -36,12 +36,11 @@ impl Running {
     pub(super) fn new(leader: Pid, ends: unix::Signal, guard: Guardian, terminal: Option<Terminal>) -> Self {
         guard.watch(leader);
         let processes = Doomed::of(leader);
-        let running = Self { leader, status: None, stopped: None, ends, guard, terminal, processes };
-        if running.has_foreground() {
-            // It may have read the terminal already, and been stopped for it.
-            running.resume();
+        if let Some(terminal) = &terminal {
+            // If it has read the terminal already, it was stopped for it, and we shall hear of that.
+            terminal.give(leader);
         }
-        running
+        Self { leader, status: None, stopped: None, ends, guard, terminal, processes }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -85,9 +84,9 @@ impl Running {
         self.terminal.is_some()
     }
 
-    /// Whether our own group has the terminal, so that the command's should have it.
-    pub(super) fn has_foreground(&self) -> bool {
-        self.terminal.as_ref().is_some_and(Terminal::is_ours)
+    /// Whether the command's group has the terminal, or should have it because our own does.
+    pub(super) fn may_read_terminal(&self) -> bool {
+        self.terminal.as_ref().is_some_and(|terminal| terminal.is_ours() || terminal.is_of(self.leader))
     }
 
     /// Lets a stopped group go on, in the foreground if we have that.
@@ -98,11 +97,23 @@ impl Running {
         let _ = kill_process_group(self.leader, Signal::CONT);
     }
 
+    /// Gives the command the terminal, if we were given it.
+    pub(super) fn resume_in_foreground(&self) {
+        if self.terminal.as_ref().is_some_and(Terminal::is_ours) {
+            self.resume();
+        }
+    }
+
     /// Takes the terminal back from the group.
     pub(super) fn leave_foreground(&self) {
         if let Some(terminal) = &self.terminal {
             terminal.take_back(self.leader);
         }
+    }
+
+    /// Has the rest of our own group stopped as soon as we are.
+    pub(super) fn stop_neighbours(&self) {
+        self.guard.stop_neighbours();
     }
 
     /// The command may live for this long even if nothing more is heard of us.

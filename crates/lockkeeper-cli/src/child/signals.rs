@@ -6,7 +6,7 @@ use std::io;
 use std::task::Poll;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
-use rustix::process::{Signal, getpgrp, getpid, kill_process};
+use rustix::process::{Signal, getpgrp};
 use tokio::signal::unix::{self, SignalKind};
 
 use super::processes;
@@ -80,7 +80,8 @@ impl Signals {
 pub(super) fn pause() -> bool {
     let can = !processes::is_orphaned(getpgrp());
     if can {
-        let _ = kill_process(getpid(), Signal::STOP);
+        // To this very thread: sent to the process, another thread might take it while this one runs on.
+        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
     }
     can
 }

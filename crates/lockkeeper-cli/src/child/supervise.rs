@@ -18,9 +18,8 @@ use lockkeeper::LostReason;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::signals::{self, Signals};
-use super::processes;
 use super::running::{Change, Running};
+use super::signals::{self, Signals};
 use crate::event::Reporter;
 
 /// All is dead this long before the store can give the lock away.
@@ -147,8 +146,7 @@ async fn watch(
             },
             loss = &mut loss => return Ok(Watched::Lost(loss)),
             signal = signals.next() => match signal {
-                Signal::CONT if running.has_foreground() => running.resume(),
-                Signal::CONT => {}
+                Signal::CONT => running.resume_in_foreground(),
                 _ => {
                     asked_to_stop |= signal == Signal::TSTP;
                     running.signal_group(signal);
@@ -168,7 +166,7 @@ enum AfterStop {
 /// Stops this process with its command, where somebody at a terminal or by a signal meant both.
 fn after_stop(running: &Running, signal: Signal, asked: bool) -> AfterStop {
     let wants_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
-    if wants_terminal && running.has_foreground() {
+    if wants_terminal && running.may_read_terminal() {
         return AfterStop::GoOn;
     }
     if !asked && !running.has_terminal() {
@@ -176,7 +174,7 @@ fn after_stop(running: &Running, signal: Signal, asked: bool) -> AfterStop {
     }
     running.leave_foreground();
     if running.has_terminal() {
-        processes::signal_neighbours(Signal::TSTP);
+        running.stop_neighbours();
     }
     match signals::pause() {
         false if signal != Signal::TSTP => AfterStop::StayStopped,

@@ -26,7 +26,12 @@ impl Terminal {
 
     /// Whether our own group is in the foreground.
     pub(super) fn is_ours(&self) -> bool {
-        tcgetpgrp(&self.device).is_ok_and(|group| group == self.own)
+        self.is_of(self.own)
+    }
+
+    /// Whether this group is in the foreground.
+    pub(super) fn is_of(&self, group: Pid) -> bool {
+        tcgetpgrp(&self.device).is_ok_and(|foreground| foreground == group)
     }
 
     /// Puts the command's group into the foreground, if ours is there.

@@ -203,6 +203,15 @@ impl Process {
         false
     }
 
+    /// All lines on stdout that were not asked for yet, once it has ended.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.out.iter().collect()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -277,7 +286,22 @@ pub(crate) fn script(path: &Path, text: &str) {
 
 pub(crate) fn is_alive(pid: &str) -> bool {
     // A zombie is as good as dead; nobody but its parent can do anything about it.
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.contains(") Z") && !stat.contains(") X"))
+}
+
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// The processes whose parent this is.
+pub(crate) fn children(parent: u32) -> Vec<String> {
+    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let is_child = |pid: &String| {
+        let stat = text(format!("/proc/{pid}/stat"));
+        stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&parent.to_string())
+    };
+    pids.filter(is_child).collect()
 }
 
 pub(crate) fn text(path: impl AsRef<Path>) -> String {

@@ -21,7 +21,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
 
 use super::signals;
 use order::Order;
@@ -63,6 +63,12 @@ impl Guardian {
     /// The command may live for this long from now on.
     pub(super) fn extend(&self, life: Duration) {
         self.tell(&Order::KillAt(order::now().saturating_add(life)));
+    }
+
+    /// We are about to stop: the shell script or the pipeline that we are a part of has to stop too, but not before us.
+    /// A shell that sees it stopped may continue it at once, and we would miss that.
+    pub(super) fn stop_neighbours(&self) {
+        self.tell(&Order::StopWith(getpid()));
     }
 
     /// The command has ended in order: what it left in the background lives on.

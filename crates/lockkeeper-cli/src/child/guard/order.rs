@@ -14,6 +14,8 @@ pub(super) enum Order {
     Watch(Pid),
     /// Kill it at this time of [`now`]'s clock.
     KillAt(Duration),
+    /// Stop the rest of this process's group once it is stopped itself.
+    StopWith(Pid),
     /// Leave it alone, and go.
     Leave,
 }
@@ -21,8 +23,9 @@ pub(super) enum Order {
 impl Order {
     pub(super) fn bytes(self) -> [u8; LENGTH] {
         let (kind, number) = match self {
-            Self::Watch(pid) => (b'w', u64::from(pid.as_raw_nonzero().get().unsigned_abs())),
+            Self::Watch(pid) => (b'w', number(pid)),
             Self::KillAt(time) => (b'k', u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            Self::StopWith(pid) => (b's', number(pid)),
             Self::Leave => (b'l', 0),
         };
         let mut bytes = [kind; LENGTH];
@@ -34,12 +37,21 @@ impl Order {
         let [kind, number @ ..] = bytes;
         let number = u64::from_le_bytes(number);
         match kind {
-            b'w' => Some(Self::Watch(Pid::from_raw(i32::try_from(number).ok()?)?)),
+            b'w' => pid(number).map(Self::Watch),
             b'k' => Some(Self::KillAt(Duration::from_nanos(number))),
+            b's' => pid(number).map(Self::StopWith),
             b'l' => Some(Self::Leave),
             _ => None,
         }
     }
+}
+
+fn number(pid: Pid) -> u64 {
+    u64::from(pid.as_raw_nonzero().get().unsigned_abs())
+}
+
+fn pid(number: u64) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(number).ok()?)
 }
 
 /// Runs on while the machine is suspended, and is the same in every process.
@@ -59,7 +71,9 @@ mod tests {
     #[test]
     fn an_order_is_read_as_it_was_written() {
         let pid = Pid::from_raw(4711).unwrap();
-        for order in [Order::Watch(pid), Order::KillAt(Duration::new(77, 123_456_789)), Order::Leave] {
+        for order in
+            [Order::Watch(pid), Order::StopWith(pid), Order::KillAt(Duration::new(77, 123_456_789)), Order::Leave]
+        {
             assert_eq!(Order::read(order.bytes()), Some(order));
         }
         assert_eq!(Order::read([b'w', 0, 0, 0, 0, 0, 0, 0, 0]), None);

@@ -5,11 +5,12 @@ use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -17,8 +18,10 @@ use rustix::time::{
 use super::SEQUENCER;
 use super::order::{LENGTH, Order, now};
 use crate::child::doomed::Doomed;
-use crate::child::processes;
+use crate::child::processes::{self, Process};
 
+/// How long who is about to stop may take.
+const STOP: Duration = Duration::from_millis(500);
 /// Between two looks whether everything is dead.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -83,6 +86,7 @@ impl Post {
             Ok(()) => match Order::read(order)? {
                 Order::Watch(pid) => self.command = Some(Doomed::of(pid)),
                 Order::KillAt(time) => self.set(time),
+                Order::StopWith(pid) => stop_neighbours(pid),
                 Order::Leave => return Some(Ending::Dismissed),
             },
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -95,10 +99,20 @@ impl Post {
         self.kill_at = Some(time);
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let at = Timespec::try_from(time).unwrap_or(zero);
-        let _ = timerfd_settime(&self.alarm, TimerfdTimerFlags::ABSTIME, &Itimerspec {
-            it_interval: zero,
-            it_value: at,
-        });
+        let _ =
+            timerfd_settime(&self.alarm, TimerfdTimerFlags::ABSTIME, &Itimerspec { it_interval: zero, it_value: at });
+    }
+}
+
+/// Stops the rest of a process's group, once that is stopped; it does so at once.
+fn stop_neighbours(first: Pid) {
+    let until = now() + STOP;
+    while now() < until {
+        match Process::of(first.as_raw_nonzero().get()) {
+            Some(process) if process.is_stopped => return process.signal_neighbours(Signal::TSTP),
+            Some(_) => thread::sleep(Duration::from_millis(1)),
+            None => return,
+        }
     }
 }
 

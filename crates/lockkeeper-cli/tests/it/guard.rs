@@ -1,0 +1,257 @@
+//! R7 and R8: nothing of a command outlives its lock, whatever happens to `run`.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::{self, Process, Store, children, eventually, is_alive, sh, text};
+
+/// Runs under the lock `a` with a long lease, so that nothing ends by time.
+const LONG: [&str; 3] = ["run", "a", "--json"];
+/// What a loaded machine may take for what is done at once.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+fn kill(pid: &str, signal: Signal) {
+    support::signal(pid.parse().unwrap(), signal);
+}
+
+/// The guard process of a run.
+fn guard(run: &Process) -> String {
+    let mut found = None;
+    eventually("the guard", || {
+        let is_guard = |pid: &String| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper-guard");
+        found = children(run.pid()).into_iter().find(is_guard);
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+/// Starts a script that prints the processes to watch in a line.
+fn start(store: &Store, args: &[&str], script: &str) -> (Process, Vec<String>) {
+    let mut run = store.start(&sh(args, script));
+    run.event("started");
+    let pids = run.line().split(' ').map(str::to_owned).collect();
+    (run, pids)
+}
+
+/// Kills `run`, and gives how long the others took to die.
+fn kill_run(mut run: Process, pids: &[String]) -> Duration {
+    assert!(pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
+    let killed = Instant::now();
+    run.signal(Signal::KILL);
+    run.wait();
+    eventually("all is dead", || !pids.iter().any(|pid| is_alive(pid)));
+    killed.elapsed()
+}
+
+#[test]
+fn r8_kill_9_of_run_kills_the_group_at_once() {
+    let store = Store::new();
+    let (run, pids) = start(&store, &LONG, "sleep 1000 & echo $$ $!; wait");
+    let took = kill_run(run, &pids);
+    assert!(took < AT_ONCE, "{took:?}");
+}
+
+#[test]
+fn r8_kill_9_of_run_kills_what_ignores_every_signal() {
+    let store = Store::new();
+    let script = "trap '' INT TERM HUP QUIT USR1 USR2 TSTP TTIN TTOU; sh -c 'echo $PPID $$; sleep 1000; true'; true";
+    let (run, pids) = start(&store, &LONG, script);
+    let took = kill_run(run, &pids);
+    assert!(took < AT_ONCE, "{took:?}");
+}
+
+#[test]
+fn r8_kill_9_of_run_kills_a_command_that_stopped_itself() {
+    let store = Store::new();
+    let (run, pids) = start(&store, &LONG, "echo $$; kill -STOP $$; sleep 1000");
+    eventually("it is stopped", || text(format!("/proc/{}/stat", pids[0])).contains(") T"));
+    let took = kill_run(run, &pids);
+    assert!(took < AT_ONCE, "{took:?}");
+}
+
+#[test]
+fn r8_kill_9_of_run_kills_a_double_fork() {
+    let store = Store::new();
+    // The one in between is gone at once, so that the sleeper has lost its parent.
+    let (run, pids) = start(&store, &LONG, "pid=$(sh -c 'sleep 1000 >/dev/null & echo $!'); echo $pid; sleep 1000");
+    let took = kill_run(run, &pids);
+    assert!(took < AT_ONCE, "{took:?}");
+}
+
+#[test]
+fn r7_kill_reaches_grandchildren_in_groups_of_their_own() {
+    let store = Store::new();
+    // A shell with job control puts each job into a group, and timeout(1) makes itself the leader of one.
+    for script in [
+        "exec bash -mc 'sleep 1000 & echo $$ $!; wait'",
+        "timeout 1000 sh -c 'echo $PPID $$; sleep 1000; true'; true",
+        "exec timeout 1000 sh -c 'echo $PPID $$; sleep 1000; true'",
+    ] {
+        let (run, pids) = start(&store, &LONG, script);
+        let took = kill_run(run, &pids);
+        assert!(took < AT_ONCE, "{script}: {took:?}");
+        eventually("the lock is free", || store.inspect("a")["state"] == "free");
+    }
+}
+
+#[test]
+fn r7_a_loss_kills_grandchildren_in_groups_of_their_own() {
+    let store = Store::new();
+    let args = ["run", "a", "--json", "-t", "3s"];
+    let (mut run, pids) = start(&store, &args, "exec bash -mc 'trap : TERM; sleep 1000 & echo $$ $!; wait; wait'");
+    let outage = store.outage();
+    run.event("lost");
+    assert_eq!(run.finish(), 79);
+    assert!(!pids.iter().any(|pid| is_alive(pid)));
+    drop(outage);
+}
+
+#[test]
+fn r7_a_daemon_that_left_group_and_parents_is_left_alone() {
+    let store = Store::new();
+    let (mut run, pids) = start(&store, &LONG, "echo $(sh -c 'setsid sleep 1000 >/dev/null & echo $!'); sleep 1000");
+    // Once setsid(1) has made its session.
+    eventually("it is a daemon", || text(format!("/proc/{}/comm", pids[0])).starts_with("sleep"));
+    run.signal(Signal::KILL);
+    run.wait();
+    eventually("the lock is free", || store.inspect("a")["state"] == "free");
+    assert!(is_alive(&pids[0]));
+    kill(&pids[0], Signal::KILL);
+}
+
+#[test]
+fn r8_the_next_command_starts_after_the_last_process_of_the_old_group_is_dead() {
+    let store = Store::new();
+    for _ in 0..10 {
+        let script =
+            "trap '' TERM; for i in 1 2 3 4 5 6 7 8; do sleep 1000 & pids=\"$pids $!\"; done; echo $$$pids; wait";
+        let (mut run, pids) = start(&store, &LONG, script);
+        let look = format!("date +%s%N; for p in {}; do cat /proc/$p/stat 2>/dev/null; done; true", pids.join(" "));
+        let mut next = store.queue(&sh(&["run", "a"], &look), "a", 0);
+        let killed = Instant::now();
+        run.signal(Signal::KILL);
+        run.wait();
+        next.line();
+        let took = killed.elapsed();
+        assert_eq!(next.finish(), 0);
+        let left: Vec<String> = next.lines().into_iter().filter(|stat| !stat.contains(") Z")).collect();
+        assert!(left.is_empty(), "{left:#?}");
+        assert!(took < AT_ONCE, "{took:?}");
+    }
+}
+
+#[test]
+fn r8_a_command_of_a_stopped_run_is_dead_before_the_next_one_starts() {
+    let store = Store::new();
+    let script = "trap '' TERM; sleep 1000 & echo $$ $!; wait";
+    let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "2s"], script);
+    let look = format!("for p in {}; do cat /proc/$p/stat 2>/dev/null; done; echo done", pids.join(" "));
+    let mut next = store.queue(&sh(&["run", "a"], &look), "a", 0);
+    run.signal(Signal::STOP);
+    assert_eq!(next.finish(), 0);
+    let seen = next.lines();
+    let left: Vec<&String> = seen.iter().filter(|stat| stat.contains(") ") && !stat.contains(") Z")).collect();
+    assert!(left.is_empty(), "{left:#?}");
+    assert_eq!(seen.last().unwrap(), "done");
+    run.signal(Signal::CONT);
+    assert_eq!(run.finish(), 79);
+    assert_eq!(run.events().last().unwrap(), "exited");
+}
+
+#[test]
+fn r8_a_run_that_is_stopped_for_less_than_its_lease_goes_on() {
+    let store = Store::new();
+    let (mut run, _) = start(&store, &["run", "a", "--json", "-t", "30s"], "echo $$; cat; exit 4");
+    run.signal(Signal::STOP);
+    thread::sleep(Duration::from_millis(500));
+    run.signal(Signal::CONT);
+    assert_eq!(run.finish(), 4);
+}
+
+#[test]
+fn r8_a_kill_in_the_moment_of_the_start_leaves_no_command() {
+    let store = Store::new();
+    for step in 0..40 {
+        let mut run = store.start(&["run", "a", "--json", "--", "sleep", "1000"]);
+        let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
+        thread::sleep(Duration::from_micros(100) * step);
+        run.signal(Signal::KILL);
+        run.wait();
+        // Whoever gets the lock now finds nobody.
+        assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+        let mark = format!("LOCKKEEPER_FENCING_TOKEN={token}\0");
+        assert_eq!(with_environment(&mark), Vec::<String>::new(), "killed after {step} steps");
+    }
+}
+
+/// The living processes with a variable in their environment.
+fn with_environment(variable: &str) -> Vec<String> {
+    let pids = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let has = |pid: &String| {
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|it| String::from_utf8_lossy(&it).contains(variable))
+    };
+    pids.filter(has).filter(|pid| is_alive(pid)).collect()
+}
+
+#[test]
+fn r8_the_guard_ignores_what_ends_others() {
+    let store = Store::new();
+    let (run, mut pids) = start(&store, &LONG, "echo $$; exec sleep 1000");
+    let guard = guard(&run);
+    for signal in [
+        Signal::INT,
+        Signal::TERM,
+        Signal::HUP,
+        Signal::QUIT,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::TSTP,
+        Signal::TTIN,
+        Signal::TTOU,
+    ] {
+        kill(&guard, signal);
+    }
+    assert!(!text(format!("/proc/{guard}/stat")).contains(") T"));
+    pids.push(guard);
+    let took = kill_run(run, &pids);
+    assert!(took < AT_ONCE, "{took:?}");
+}
+
+#[test]
+fn r8_the_guard_is_gone_before_run_is() {
+    let store = Store::new();
+    let mut run = store.hold("a");
+    let guard = guard(&run);
+    assert_eq!(run.finish(), 0);
+    assert!(!fs::exists(format!("/proc/{guard}")).unwrap());
+}
+
+#[test]
+fn r8_a_guard_that_is_killed_changes_nothing() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "1s"], "echo ready; cat; exit 4"));
+    assert_eq!(run.line(), "ready");
+    kill(&guard(&run), Signal::KILL);
+    // Renewed more than once, and told to a guard that is not there.
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(run.finish(), 4);
+}
+
+#[test]
+fn r8_the_guard_has_no_credential_and_says_nothing() {
+    let store = Store::new();
+    let mut command = store.command(&["run", "a", "--json", "--", "cat"]);
+    let mut run = Process::start(command.env("LOCKKEEPER_PASSWORD", "hunter2"));
+    run.event("started");
+    let environment = text(format!("/proc/{}/environ", guard(&run)));
+    assert!(environment.starts_with("LOCKKEEPER_SEQUENCER=lk1."), "{environment}");
+    assert!(!environment.contains("hunter2"));
+    // Not even when it is started by somebody who does not know what it is.
+    let output = Command::new(env!("CARGO_BIN_EXE_lockkeeper")).arg("__guard").output().unwrap();
+    assert!(output.stdout.is_empty() && output.stderr.is_empty());
+    assert_eq!(run.finish(), 0);
+}

@@ -1,0 +1,63 @@
+//! R11: `run` as the first process of a container.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::support::{Process, Store, children, eventually, signal, text};
+
+/// `lockkeeper run` as PID 1 of a namespace of its own.
+fn start(store: &Store, script: &str) -> Process {
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--pid", "--fork", "--mount-proc", "--kill-child", env!("CARGO_BIN_EXE_lockkeeper")]);
+    command.args(["-S", &store.url(), "run", "a", "--json", "--", "sh", "-c", script]).current_dir(store.path(""));
+    let mut run = Process::start(&mut command);
+    // Where namespaces are forbidden, this says so.
+    run.event("started");
+    run
+}
+
+#[test]
+fn r11_as_pid_1_it_reaps_orphans() {
+    let store = Store::new();
+    // Each orphan's parent ends at once, and the orphan after it. What nobody reaps stays a zombie.
+    let script = "for i in 1 2 3 4 5; do sh -c 'sleep 0.1 & true'; done; echo orphans; cat; exit 4";
+    let mut run = start(&store, script);
+    assert_eq!(run.line(), "orphans");
+    let first = first_process(&run);
+    assert!(text(format!("/proc/{first}/status")).contains("\t1\n"), "it is not PID 1");
+    eventually("the orphans are reaped", || children(first).len() == 2);
+    let left: Vec<String> = children(first).iter().map(|pid| text(format!("/proc/{pid}/stat"))).collect();
+    assert!(left.iter().all(|stat| !stat.contains(") Z")), "{left:?}");
+    assert_eq!(run.finish(), 4);
+}
+
+#[test]
+fn r11_as_pid_1_it_hands_on_signals_and_follows_its_command() {
+    let store = Store::new();
+    for (name, number) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let mut run = start(&store, "echo ready; exec sleep 1000");
+        run.line();
+        signal(first_process(&run), name);
+        assert_eq!(run.finish(), number);
+        assert_eq!(store.inspect("a")["state"], "free");
+    }
+}
+
+#[test]
+fn r11_the_end_of_pid_1_is_the_end_of_its_command_and_frees_the_lock() {
+    let store = Store::new();
+    let mut run = start(&store, "echo ready; exec sleep 1000");
+    run.line();
+    signal(first_process(&run), Signal::KILL);
+    run.wait();
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+}
+
+/// The number that PID 1 of the namespace has outside.
+fn first_process(run: &Process) -> u32 {
+    children(run.pid()).first().unwrap().parse().unwrap()
+}
