@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use lockkeeper::url::StoreUrl;
 use lockkeeper::{Error, ErrorKind, Event, FileStore, Guard, Keeper, KeeperBuilder, LostReason};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -56,7 +55,7 @@ pub(crate) async fn open(
 ) -> Result<Connection, Failure> {
     let limit = settings.connect_timeout;
     let silent = || {
-        let (store, limit) = (shown(&settings.store.url), human(limit));
+        let (store, limit) = (&settings.store.url, human(limit));
         let remedy = "Try: a longer --connect-timeout, or look whether the store is overloaded";
         Failure::new(Exit::Unavailable, format!("{store} did not answer within {limit}. {remedy}"))
     };
@@ -74,17 +73,12 @@ pub(crate) async fn open(
 }
 
 async fn connection(settings: &Settings, builder: KeeperBuilder) -> Result<Connection, Error> {
-    let url: StoreUrl = settings.store.url.parse()?;
+    let url = &settings.store.url;
     if url.scheme != "file" {
         return Ok(Connection { keeper: builder.connect().await?, file: None });
     }
-    let file = FileStore::from_url(&url)?.open().await?;
+    let file = FileStore::from_url(url)?.open().await?;
     Ok(Connection { keeper: builder.store(file.clone()).connect().await?, file: Some(file) })
-}
-
-/// The store's URL without its secrets.
-fn shown(url: &str) -> String {
-    url.parse::<StoreUrl>().map_or_else(|_| "the store".to_owned(), |url| url.to_string())
 }
 
 fn builder(settings: &Settings, terms: Terms) -> Result<KeeperBuilder, Failure> {

@@ -4,11 +4,13 @@
 mod args;
 mod child;
 mod cmd;
+mod config;
 mod duration;
 mod event;
 mod exit;
 mod lock;
 mod output;
+mod secrets;
 mod settings;
 
 use std::io::{self, IsTerminal};
@@ -43,8 +45,7 @@ fn explain(error: &clap::Error) -> Exit {
             Err(failure) => failure.exit,
         };
     }
-    let text = error.render().to_string();
-    output::complain(text.trim_end().trim_start_matches("error: "));
+    output::complain(&args::one_line(error));
     Exit::Usage
 }
 
@@ -60,6 +61,12 @@ fn start(cli: &Cli) -> Exit {
 }
 
 fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
+    match &cli.command {
+        // These speak of the program alone, so no setting can keep them from it.
+        Command::Completions(args) => return cmd::completions::completions(args),
+        Command::Man => return cmd::man::man(),
+        _ => {}
+    }
     let settings = Settings::resolve(&cli.global, &|name| std::env::var_os(name))?;
     log_to_stderr(settings.log.as_deref())?;
     if let Some(notice) = settings.notice() {
@@ -74,6 +81,8 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             Command::Run(args) => Ok(cmd::run::run(args, &settings).await),
             Command::Inspect(args) => cmd::inspect::inspect(args, &settings).await,
             Command::List(args) => cmd::list::list(args, &settings).await,
+            Command::Doctor => cmd::doctor::doctor(&settings).await,
+            Command::Completions(_) | Command::Man => Ok(Exit::Ok),
         }
     });
     // A store that hangs must not keep us.

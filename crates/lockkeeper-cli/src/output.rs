@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use lockkeeper::url::StoreUrl;
+
 use crate::exit::{Exit, Failure};
 
 /// How much is said on stderr.
@@ -57,15 +59,25 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// Takes the password out of every URL in a text.
+/// Takes the password, and what looks like one among the parameters, out of every URL in a text.
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
-    let Some((before, _, after)) = password(text) else { return Cow::Borrowed(text) };
+    let Some((before, _, after)) = password(text) else { return without_parameters(text) };
     Cow::Owned(format!("{before}***{}", redact(after)))
 }
 
-/// Whether a URL carries a password.
+fn without_parameters(text: &str) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(text);
+    let words = text.split(|c: char| c.is_whitespace() || "\"'".contains(c)).filter(|word| word.contains("://"));
+    let urls = words.filter_map(|word| Some((word.to_owned(), word.parse::<StoreUrl>().ok()?)));
+    for (word, url) in urls.filter(|(_, url)| url.has_password()).collect::<Vec<_>>() {
+        text = Cow::Owned(text.replace(&word, &url.to_string()));
+    }
+    text
+}
+
+/// Whether a URL carries a password, or a parameter that looks like one.
 pub(crate) fn has_password(url: &str) -> bool {
-    password(url).is_some()
+    password(url).is_some() || url.parse::<StoreUrl>().is_ok_and(|url| url.has_password())
 }
 
 /// The text before, of and behind the first password of a URL in `text`.
@@ -114,10 +126,12 @@ mod tests {
             ("at redis://me:p@w@h, gone", "at redis://me:***@h, gone"),
             ("redis://me:p/w@h", "redis://me:***@h"),
             ("a://u:1@h and b://u:2@h", "a://u:***@h and b://u:***@h"),
+            ("redis://h?sentinel-password=pw", "redis://h?sentinel-password=***"),
         ] {
             assert_eq!(redact(text), redacted);
             assert!(has_password(text));
         }
+        assert_eq!(redact("no 'redis://h?auth-token=pw' found"), "no 'redis://h?auth-token=***' found");
     }
 
     #[test]

@@ -1,21 +1,25 @@
-//! What holds after flags, environment and defaults were weighed: the flag before the environment before the URL
-//! before the default, one replacing the other.
+//! What holds after flags, environment, configuration and defaults were weighed: the flag before the environment before
+//! the URL before the configuration before the default, one replacing the other.
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockkeeper::url::StoreUrl;
 
 use crate::args::Global;
+use crate::config::Config;
 use crate::exit::Failure;
 use crate::output::{Verbosity, has_password};
+use crate::secrets::Secrets;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest owner that the library takes, in bytes.
 const OWNER_MAX: usize = 255;
 const TTL: Duration = Duration::from_secs(30);
+const STORE: &str = "LOCKKEEPER_STORE";
+const REQUIRE: &str = "LOCKKEEPER_REQUIRE_STORE";
 
 /// The environment, or a test's idea of it. An empty variable counts as one that is not set.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -32,85 +36,136 @@ pub(crate) struct Settings {
     pub(crate) verbosity: Verbosity,
     /// A filter for what the library logs.
     pub(crate) log: Option<String>,
+    /// The configuration that was read.
+    pub(crate) config: Option<PathBuf>,
 }
 
-/// Where the locks are kept. Debug does not show the URL, which may hold a password.
+/// Where the locks are kept.
+#[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) url: String,
+    /// With its secrets, which it does not show.
+    pub(crate) url: StoreUrl,
     /// How long a lock outlives its holder, unless a flag says otherwise.
     pub(crate) ttl: Duration,
-    /// The file that is used because nobody said anything.
-    default: Option<PathBuf>,
+    pub(crate) origin: Origin,
 }
 
-impl fmt::Debug for Store {
+/// Who said which store it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag,
+    Variable,
+    Config(PathBuf),
+    /// Nobody.
+    Default,
+}
+
+impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("default", &self.default).finish_non_exhaustive()
+        match self {
+            Self::Flag => f.write_str("--store"),
+            Self::Variable => f.write_str(STORE),
+            Self::Config(path) => write!(f, "default_store of {}", path.display()),
+            Self::Default => f.write_str("the default: no store is configured"),
+        }
     }
 }
 
 impl Settings {
     pub(crate) fn resolve(global: &Global, environment: Environment<'_>) -> Result<Self, Failure> {
         let (verbosity, log) = log(global, text(environment, "LOCKKEEPER_LOG")?);
+        let config = Config::load(global.config.as_deref(), environment)?;
         Ok(Self {
-            store: Store::resolve(global.store.as_deref(), environment)?,
+            store: Store::resolve(global.store.as_deref(), &config, environment)?,
             prefix: or_variable(global.name_prefix.as_ref(), environment, "LOCKKEEPER_PREFIX")?,
-            owner: owner(global.owner.as_ref(), environment)?,
-            connect_timeout: global.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
+            owner: owner(global.owner.as_ref(), &config, environment)?,
+            connect_timeout: global.connect_timeout.or(config.connect_timeout).unwrap_or(CONNECT_TIMEOUT),
             json: global.json,
             verbosity,
             log,
+            config: config.path().map(Path::to_owned),
         })
     }
 
     /// What has to be said once, before the store is used.
     pub(crate) fn notice(&self) -> Option<String> {
-        let path = self.store.default.as_ref().filter(|_| self.verbosity >= Verbosity::Warnings)?;
-        Some(format!("no store configured; this lock holds on this host only (file:{})", path.display()))
+        let Store { url, origin, .. } = &self.store;
+        let path = Some(&url.path).filter(|_| self.verbosity >= Verbosity::Warnings && url.scheme == "file")?;
+        match origin {
+            Origin::Default => Some(format!("no store configured; this lock holds on this host only (file:{path})")),
+            Origin::Config(config) if !path.starts_with('/') => Some(format!(
+                "{}: file:{path} is another store in every working directory. Try: an absolute path",
+                config.display()
+            )),
+            _ => None,
+        }
     }
 }
 
 impl Store {
-    fn resolve(flag: Option<&str>, environment: Environment<'_>) -> Result<Self, Failure> {
-        if let Some(url) = flag {
-            if has_password(url) {
-                return Err(Failure::usage(
-                    "--store contains a password, which every user of this machine can see. Try: LOCKKEEPER_PASSWORD, \
-                     LOCKKEEPER_PASSWORD_FILE, or the URL in LOCKKEEPER_STORE",
-                ));
-            }
-            return Self::given(url.to_owned());
+    fn resolve(flag: Option<&str>, config: &Config, environment: Environment<'_>) -> Result<Self, Failure> {
+        if flag.is_some_and(has_password) {
+            return Err(Failure::usage(
+                "--store contains a password, which every user of this machine can see. Try: LOCKKEEPER_PASSWORD, \
+                 LOCKKEEPER_PASSWORD_FILE, or the URL in LOCKKEEPER_STORE",
+            ));
         }
-        match text(environment, "LOCKKEEPER_STORE")? {
-            Some(url) => Self::given(url),
-            None => Self::default_file(environment),
-        }
+        let secrets = Secrets::resolve(environment)?;
+        let variable = text(environment, STORE)?;
+        let of_config = || config.default_store.as_deref().zip(config.path());
+        let (text, origin) = if let Some(flag) = flag {
+            (flag, Origin::Flag)
+        } else if let Some(variable) = &variable {
+            (variable.as_str(), Origin::Variable)
+        } else if let Some((store, path)) = of_config() {
+            (store, Origin::Config(path.to_owned()))
+        } else {
+            return Self::default_file(config, environment);
+        };
+        let url = if text.contains(':') {
+            text.parse().map_err(|error| Failure::config(format!("{origin}: {error}")))?
+        } else {
+            config.store(text, &origin.to_string())?.url(&secrets)?
+        };
+        Self::new(secrets.put_into(url), origin)
     }
 
-    fn given(url: String) -> Result<Self, Failure> {
-        if !url.contains(':') {
-            return Err(Failure::config(format!("{url:?} is not a store. Try: a URL such as file:./locks.db")));
-        }
-        let parsed: StoreUrl = url.parse().map_err(Failure::config)?;
-        if parsed.scheme == "memory" {
+    fn new(url: StoreUrl, origin: Origin) -> Result<Self, Failure> {
+        if url.scheme == "memory" {
             return Err(Failure::config(
                 "memory: would lock this one process only, so nobody at all. Try: file:./locks.db",
             ));
         }
-        Ok(Self { url, ttl: parsed.common.ttl.unwrap_or(TTL), default: None })
+        Ok(Self { ttl: url.common.ttl.unwrap_or(TTL), url, origin })
     }
 
-    fn default_file(environment: Environment<'_>) -> Result<Self, Failure> {
-        if text(environment, "LOCKKEEPER_REQUIRE_STORE")?.is_some_and(|value| value != "0") {
-            return Err(Failure::config(
-                "no store configured, and LOCKKEEPER_REQUIRE_STORE forbids the default. Try: --store URL, or \
-                 LOCKKEEPER_STORE",
-            ));
+    fn default_file(config: &Config, environment: Environment<'_>) -> Result<Self, Failure> {
+        if let Some(who) = required(config, environment)? {
+            return Err(Failure::config(format!(
+                "no store configured, and {who} forbids the default. Try: --store URL, or {STORE}"
+            )));
         }
         let path = state_directory(rustix::process::geteuid().is_root(), environment)?.join("lockkeeper/locks.db");
         let text = path.to_str().ok_or_else(|| not_unicode("the path of the default store"))?;
-        Ok(Self { url: format!("file:{}", escaped(text)), ttl: TTL, default: Some(path) })
+        let url = format!("file:{}", escaped(text)).parse().map_err(Failure::config)?;
+        Self::new(url, Origin::Default)
     }
+}
+
+/// Who requires a store, if anybody does.
+fn required(config: &Config, environment: Environment<'_>) -> Result<Option<String>, Failure> {
+    Ok(match (text(environment, REQUIRE)?, config.path()) {
+        (Some(value), _) => (!is_no(&value)).then(|| REQUIRE.to_owned()),
+        (None, Some(path)) if config.require_store == Some(true) => {
+            Some(format!("require_store of {}", path.display()))
+        }
+        (None, _) => None,
+    })
+}
+
+/// What is not clearly a no is a yes, which is the safe side.
+fn is_no(value: &str) -> bool {
+    ["0", "false", "no", "off"].iter().any(|no| no.eq_ignore_ascii_case(value))
 }
 
 fn state_directory(is_root: bool, environment: Environment<'_>) -> Result<PathBuf, Failure> {
@@ -149,8 +204,9 @@ fn named_verbosity(value: &str) -> Verbosity {
     }
 }
 
-fn owner(flag: Option<&String>, environment: Environment<'_>) -> Result<String, Failure> {
-    let Some(owner) = or_variable(flag, environment, "LOCKKEEPER_OWNER")? else {
+fn owner(flag: Option<&String>, config: &Config, environment: Environment<'_>) -> Result<String, Failure> {
+    let owner = or_variable(flag, environment, "LOCKKEEPER_OWNER")?;
+    let Some(owner) = owner.or_else(|| config.owner.clone()) else {
         return Ok(default_owner(environment));
     };
     let problem = format!("the owner has {} bytes; at most {OWNER_MAX} fit", owner.len());
@@ -176,7 +232,7 @@ fn or_variable(flag: Option<&String>, environment: Environment<'_>, name: &str) 
     }
 }
 
-fn text(environment: Environment<'_>, name: &str) -> Result<Option<String>, Failure> {
+pub(crate) fn text(environment: Environment<'_>, name: &str) -> Result<Option<String>, Failure> {
     let set = environment(name).filter(|value| !value.is_empty());
     set.map(OsString::into_string).transpose().map_err(|_| not_unicode(name))
 }
@@ -190,10 +246,85 @@ mod tests {
     use super::*;
     use crate::exit::Exit;
 
+    /// Without the configuration of the machine that runs the test.
     fn resolve(global: &Global, variables: &[(&str, &str)]) -> Result<Settings, Failure> {
+        let variables = [variables, &[("LOCKKEEPER_CONFIG", "/dev/null")]].concat();
         let environment =
             |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
         Settings::resolve(global, &environment)
+    }
+
+    fn configured(config: &str, global: Global, variables: &[(&str, &str)]) -> Result<Settings, Failure> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), config).unwrap();
+        resolve(&Global { config: Some(file.path().to_owned()), ..global }, variables)
+    }
+
+    const CONFIG: &str = r#"
+        default_store = "prod"
+        owner = "of-config"
+        connect_timeout = "9s"
+        [stores]
+        prod = { url = "redis://prod?ttl=7s", prefix = "prod/", ttl = "1h", password = "hunter2" }
+        test = { url = "redis://test", ttl = "8s" }
+        nodes = { nodes = ["redis://a", "redis://b", "redis://c"] }
+    "#;
+
+    #[test]
+    fn the_configuration_stands_behind_the_url_and_before_the_default() {
+        let settings = configured(CONFIG, Global::default(), &[]).unwrap();
+        assert_eq!(settings.store.url.to_string(), "redis://:***@prod?prefix=prod/&ttl=7s");
+        assert_eq!(settings.store.url.password.as_ref().unwrap().expose(), "hunter2");
+        assert_eq!((settings.store.ttl, settings.connect_timeout), (Duration::from_secs(7), Duration::from_secs(9)));
+        assert_eq!((settings.owner.as_str(), settings.prefix), ("of-config", None));
+        let variables = [("LOCKKEEPER_STORE", "test"), ("LOCKKEEPER_OWNER", "o"), ("LOCKKEEPER_PASSWORD", "hunter2b")];
+        let settings = configured(CONFIG, Global::default(), &variables).unwrap();
+        assert_eq!((settings.store.ttl, settings.owner.as_str()), (Duration::from_secs(8), "o"));
+        assert_eq!(settings.store.url.password.as_ref().unwrap().expose(), "hunter2b");
+        let global = Global { connect_timeout: Some(Duration::ZERO), ..store("prod") };
+        let settings = configured(CONFIG, global, &variables).unwrap();
+        assert_eq!(settings.connect_timeout, Duration::ZERO);
+        assert_eq!(settings.store.url.password.as_ref().unwrap().expose(), "hunter2b");
+        let settings = configured(CONFIG, store("file:x"), &[]).unwrap();
+        assert_eq!(settings.store.url.to_string(), "file:x");
+    }
+
+    #[test]
+    fn a_name_that_no_store_has_is_refused_with_the_nearest() {
+        let refused = |name: &str, config: &str| {
+            let failure = configured(config, store(name), &[]).unwrap_err();
+            assert_eq!(failure.exit, Exit::Config);
+            failure.message
+        };
+        assert!(refused("prdo", CONFIG).ends_with("has no store \"prdo\". Try: prod"));
+        assert!(refused("x", CONFIG).ends_with("Try: one of nodes, prod, test, or a URL"));
+        assert!(refused("x", "").ends_with("Try: a URL such as file:./locks.db"));
+        assert!(refused("nodes", CONFIG).contains(":8: this version of lockkeeper does not have Redlock"));
+        let failure = configured("default_store = \"prod\"", Global::default(), &[]).unwrap_err();
+        assert!(failure.message.starts_with("default_store of "), "{failure:?}");
+    }
+
+    #[test]
+    fn a_store_can_be_required_by_the_configuration() {
+        let home = [("HOME", "/home/me")];
+        let failure = configured("require_store = true", Global::default(), &home).unwrap_err();
+        assert!(failure.exit == Exit::Config && failure.message.contains("and require_store of /"), "{failure:?}");
+        assert!(configured("require_store = false", Global::default(), &home).is_ok());
+        for no in ["0", "false", "No"] {
+            let lifted = [("HOME", "/home/me"), ("LOCKKEEPER_REQUIRE_STORE", no)];
+            assert!(configured("require_store = true", Global::default(), &lifted).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_relative_path_in_the_configuration_is_warned_about() {
+        let notice = |url: &str, global| {
+            let config = format!("default_store = \"x\"\nstores.x.url = \"{url}\"");
+            configured(&config, global, &[]).unwrap().notice()
+        };
+        assert!(notice("file:x.db", Global::default()).unwrap().contains("file:x.db is another store in every"));
+        assert_eq!(notice("file:x.db", Global { quiet: true, ..Global::default() }), None);
+        assert_eq!(notice("file:/x.db", Global::default()), None);
     }
 
     fn store(url: &str) -> Global {
@@ -204,21 +335,21 @@ mod tests {
     fn a_flag_replaces_the_environment() {
         let variables = [("LOCKKEEPER_STORE", "file:env"), ("LOCKKEEPER_PREFIX", "p/"), ("LOCKKEEPER_OWNER", "o")];
         let settings = resolve(&Global::default(), &variables).unwrap();
-        assert_eq!(settings.store.url, "file:env");
+        assert_eq!(settings.store.url.to_string(), "file:env");
         assert_eq!((settings.prefix.as_deref(), settings.owner.as_str()), (Some("p/"), "o"));
         let global = Global { name_prefix: Some(String::new()), owner: Some("me".into()), ..store("file:flag") };
         let settings = resolve(&global, &variables).unwrap();
-        assert_eq!(settings.store.url, "file:flag");
+        assert_eq!(settings.store.url.to_string(), "file:flag");
         assert_eq!((settings.prefix.as_deref(), settings.owner.as_str()), (Some(""), "me"));
     }
 
     #[test]
     fn a_password_may_stand_in_the_environment_only() {
-        let failure = resolve(&store("redis://:hush@h"), &[]).unwrap_err();
+        let failure = resolve(&store("redis://:hunter2@h"), &[]).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
-        assert!(!failure.message.contains("hush"));
-        let settings = resolve(&Global::default(), &[("LOCKKEEPER_STORE", "redis://:hush@h")]).unwrap();
-        assert!(!format!("{settings:?}").contains("hush"));
+        assert!(!failure.message.contains("hunter2"));
+        let settings = resolve(&Global::default(), &[("LOCKKEEPER_STORE", "redis://:hunter2@h")]).unwrap();
+        assert!(!format!("{settings:?}").contains("hunter2"));
     }
 
     #[test]

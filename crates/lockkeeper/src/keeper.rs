@@ -43,13 +43,16 @@ impl Keeper {
     }
 
     /// A keeper on the store at `url`, to be set up. What the URL sets (`prefix`, `ttl`, `epoch`, `max-waiters`) can
-    /// be replaced.
+    /// be replaced. A [`StoreUrl`] may carry what should not stand in text: a password out of a file.
     ///
     /// # Errors
     /// As [`connect`], but for what only connecting can tell.
-    pub fn from_url(url: &str) -> Result<KeeperBuilder> {
-        let url: StoreUrl = url.parse()?;
-        Ok(KeeperBuilder::new(Source::Url(Box::new(url))))
+    pub fn from_url<U>(url: U) -> Result<KeeperBuilder>
+    where
+        U: TryInto<StoreUrl>,
+        Error: From<U::Error>,
+    {
+        Ok(KeeperBuilder::new(Source::Url(Box::new(url.try_into()?))))
     }
 
     /// A keeper on a store in this process's memory, for tests and examples. Two of them are two stores.

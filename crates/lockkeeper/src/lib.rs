@@ -36,6 +36,7 @@
 //! | run something under it | [`Acquire::with`], [`Guard::scope`] |
 //! | check a token where the data lives | [`fence`] |
 //! | see who holds what | [`Keeper::inspect`], [`Admin::list`] |
+//! | examine a store | [`doctor::examine`] |
 //! | hear of what happens | [`Event`], [`KeeperBuilder::on_event`] |
 //! | write a store | [`store`], and the suite in `testing` (feature `testing`) |
 //!
@@ -57,6 +58,7 @@ mod acquiring;
 mod admin;
 pub mod backend;
 mod builder;
+pub mod doctor;
 pub mod duration;
 mod engine;
 mod error;

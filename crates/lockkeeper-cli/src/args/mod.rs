@@ -2,7 +2,10 @@
 
 mod look;
 mod run;
+mod shell;
+mod usage;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -11,13 +14,15 @@ use crate::duration;
 
 pub(crate) use look::{InspectArgs, ListArgs};
 pub(crate) use run::RunArgs;
+pub(crate) use shell::CompletionsArgs;
+pub(crate) use usage::one_line;
 
-const MANUAL: &str = "\
+pub(crate) const MANUAL: &str = "\
 Durations: 500ms, 30s, 5m, 1h30m; a bare number is seconds; `forever` where a wait may last for ever.
 
 Exit codes:
     0    ok
-    1    \"no\" (inspect: the lock is free)
+    1    \"no\" (inspect: the lock is free; doctor: a check failed)
    64    usage
    69    store unavailable
    70    a bug
@@ -44,13 +49,18 @@ pub(crate) struct Cli {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Where the locks are kept, as a URL such as file:/var/lib/app/locks.db [env: LOCKKEEPER_STORE] [default: a file
-    /// of this user on this host]
+    /// Where the locks are kept: a URL such as file:/var/lib/app/locks.db, or the name of a store of the configuration
+    /// [env: LOCKKEEPER_STORE] [default: a file of this user on this host]
     ///
     /// A password does not belong here, since every user of the machine can see it: set LOCKKEEPER_PASSWORD,
     /// LOCKKEEPER_PASSWORD_FILE or LOCKKEEPER_STORE. With LOCKKEEPER_REQUIRE_STORE=1 there is no default.
-    #[arg(short = 'S', long, global = true, value_name = "URL")]
+    #[arg(short = 'S', long, global = true, value_name = "URL|NAME")]
     pub(crate) store: Option<String>,
+
+    /// The configuration [env: LOCKKEEPER_CONFIG] [default: the first of $XDG_CONFIG_HOME/lockkeeper/config.toml and
+    /// /etc/lockkeeper/config.toml]
+    #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
 
     /// Plain text put before every NAME [env: LOCKKEEPER_PREFIX] [default: none]
     #[arg(long = "prefix", global = true, value_name = "P")]
@@ -82,6 +92,16 @@ pub(crate) enum Command {
     Run(RunArgs),
     Inspect(InspectArgs),
     List(ListArgs),
+    /// Examines the store: rights, disk, clock, leftovers, round trip; exit code 1 when something fails
+    ///
+    /// A line for each check: ok, warn or FAIL, what was found, and what to do about it. It makes no store that is not
+    /// there, and takes no lock but one of its own, lockkeeper-doctor.
+    Doctor,
+    Completions(CompletionsArgs),
+    /// Prints the manual page
+    ///
+    /// To read it: lockkeeper man | man -l -
+    Man,
 }
 
 #[cfg(test)]
@@ -131,7 +151,6 @@ mod tests {
             "lockkeeper run -w soon a -- b",
             "lockkeeper run -t forever a -- b",
             "lockkeeper run -E 256 a -- b",
-            "lockkeeper --config x list",
             "lockkeeper list --limit 0",
             "lockkeeper -q -v list",
         ] {

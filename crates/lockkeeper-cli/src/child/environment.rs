@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use crate::output::has_password;
 
 const LOCKS: &str = "LOCKKEEPER_LOCKS";
+const STORE: &str = "LOCKKEEPER_STORE";
 const SECRETS: [&str; 4] =
     ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_PASSWORD_FILE", "LOCKKEEPER_API_TOKEN", "LOCKKEEPER_API_TOKEN_FILE"];
 
@@ -35,10 +36,16 @@ pub(crate) fn set(held: &[Held]) -> Vec<(&'static str, String)> {
 /// starts.
 pub(crate) fn stripped(environment: impl Fn(&str) -> Option<OsString>) -> Vec<&'static str> {
     let mut names = SECRETS.to_vec();
-    if environment("LOCKKEEPER_STORE").is_some_and(|store| has_password(&store.to_string_lossy())) {
-        names.push("LOCKKEEPER_STORE");
+    if environment(STORE).is_some_and(|store| has_password(&store.to_string_lossy())) {
+        names.push(STORE);
     }
     names
+}
+
+/// What is set in place of what is taken away: a lockkeeper inside the command must not lock on a file of this host
+/// because it does not see the store any more.
+pub(crate) fn in_place_of(stripped: &[&str]) -> Option<(&'static str, String)> {
+    stripped.contains(&STORE).then(|| ("LOCKKEEPER_REQUIRE_STORE", "1".to_owned()))
 }
 
 /// Whether an outer `lockkeeper run` holds this name already, so that waiting for it would never end.
@@ -70,6 +77,7 @@ mod tests {
     fn a_store_is_taken_away_only_with_a_password() {
         let with = |url: &'static str| stripped(move |name| (name == "LOCKKEEPER_STORE").then(|| url.into()));
         assert!(with("redis://:pw@h").contains(&"LOCKKEEPER_STORE"));
+        assert!(with("redis://h?sentinel-password=pw").contains(&"LOCKKEEPER_STORE"));
         assert!(!with("redis://h").contains(&"LOCKKEEPER_STORE"));
         assert!(stripped(|_| None).contains(&"LOCKKEEPER_API_TOKEN_FILE"));
     }

@@ -1,5 +1,8 @@
 //! The commands, one file each.
 
+pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod inspect;
 pub(crate) mod list;
+pub(crate) mod man;
 pub(crate) mod run;

@@ -209,7 +209,8 @@ impl<'a> Run<'a> {
             if self.args.pass_credentials { Vec::new() } else { environment::stripped(|name| std::env::var_os(name)) };
         let (kill_after, reporter) = (self.kill_after(), Arc::clone(&self.reporter));
         let liveness = connection.liveness().map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
-        let set = environment::set(&[self.held(guard)]);
+        let mut set = environment::set(&[self.held(guard)]);
+        set.extend(environment::in_place_of(&stripped));
         let launch = Launch { set: &set, stripped: &stripped, life: life(guard, kill_after), liveness };
         let running = self.program.start(launch)?;
         self.reporter.event(&Event::Started { pid: running.pid() });

@@ -59,7 +59,21 @@ fn exit_64_is_wrong_usage() {
         let output = store.output(args);
         assert_eq!(output.status.code(), Some(64), "{args:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty(), "{args:?}");
-        assert!(stderr(&output).starts_with("lockkeeper: "), "{args:?}: {}", stderr(&output));
+        let told = stderr(&output);
+        assert!(told.starts_with("lockkeeper: ") && told.lines().count() == 1, "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn exit_64_names_what_was_meant() {
+    let store = Store::new();
+    for (args, meant) in [
+        (&["insepct", "a"][..], "Try: inspect"),
+        (&["list", "--jsno"], "Try: --json"),
+        (&["run", "a", "true"], "-- <CMD>..."),
+    ] {
+        let told = stderr(&store.output(args));
+        assert!(told.trim_end().ends_with(meant), "{told}");
     }
 }
 

@@ -20,13 +20,13 @@ use tempfile::TempDir;
 /// No test may wait longer for anything. Far more than is ever needed, since machines are slow.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The program, without what the environment of the tests may say to it.
+/// The program, without what the environment of the tests and the configuration of the machine may say to it.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOCKKEEPER_")) {
         command.env_remove(name);
     }
-    command.stdin(Stdio::null());
+    command.env("LOCKKEEPER_CONFIG", "/dev/null").stdin(Stdio::null());
     command
 }
 
@@ -81,7 +81,13 @@ impl Store {
             std::fs::set_permissions(self.dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         }
         let mut command = Command::new(binary);
-        command.args(args).env_clear().env("PATH", "/usr/bin:/bin").current_dir("/").stdin(Stdio::null());
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("LOCKKEEPER_CONFIG", "/dev/null")
+            .current_dir("/")
+            .stdin(Stdio::null());
         if rustix::process::geteuid().is_root() {
             command.uid(65534).gid(65534);
         }

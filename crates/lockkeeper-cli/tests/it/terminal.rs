@@ -107,6 +107,11 @@ impl Drop for Shell {
     }
 }
 
+/// A named pipe beside the store: to wait for it needs neither a fork nor the terminal.
+fn pipe(store: &Store, name: &str) {
+    assert!(Command::new("mkfifo").arg(store.path(name)).status().unwrap().success());
+}
+
 fn is_stopped(pid: u32) -> bool {
     text(format!("/proc/{pid}/stat")).contains(") T")
 }
@@ -253,7 +258,7 @@ fn r5_ctrl_z_in_a_script_stops_the_script_too() {
 #[test]
 fn r5_bg_continues_both_without_the_terminal() {
     let store = Store::new();
-    assert!(Command::new("mkfifo").arg(store.path("go")).status().unwrap().success());
+    pipe(&store, "go");
     let mut shell = Shell::new(&store);
     shell.keys("lockkeeper run a -- sh -c 'echo ready; read x < go; echo went on; exit 4'\n");
     shell.sees("ready");
@@ -268,8 +273,9 @@ fn r5_bg_continues_both_without_the_terminal() {
 #[test]
 fn r5_a_command_that_lost_its_lock_while_stopped_is_killed_and_not_continued() {
     let store = Store::new();
+    pipe(&store, "never");
     let mut shell = Shell::new(&store);
-    shell.keys("lockkeeper run -t 4s a -- sh -c 'trap \"touch continued\" CONT TERM; echo ready; read x'\n");
+    shell.keys("lockkeeper run -t 4s a -- sh -c 'trap \"touch continued\" CONT TERM; echo ready; read x < never'\n");
     shell.sees("ready");
     shell.is_given_away();
     let run = shell.run();

@@ -6,14 +6,17 @@ pub mod file;
 pub mod memory;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::doctor::Finding;
 use crate::store::Store;
+use crate::time::Clock;
 use crate::url::StoreUrl;
 use crate::{Error, ErrorKind, Result};
 
 /// Opens the store that a URL names.
 pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
-    url.available()?;
+    url.available().map_err(|error| error.at(&url.to_string()))?;
     match url.scheme {
         "memory" => {
             waivable(url, &[])?;
@@ -25,6 +28,20 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
     }
 }
 
+/// Examines what a URL names: what is special about its store. The store, if it could be opened.
+pub(crate) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) -> Option<Arc<dyn Store>> {
+    #[cfg(all(feature = "file", target_os = "linux"))]
+    if url.scheme == "file" {
+        return Some(Arc::new(file::doctor::examine(url, within, findings).await?));
+    }
+    let opened = match Clock::boot().timeout(within, open(url)).await {
+        Some(opened) => opened,
+        None => Err(Error::new(ErrorKind::Unavailable, format!("{url} did not answer within {within:?}"))
+            .with_remedy("a look whether it runs, and can be reached from here")),
+    };
+    opened.map_err(|error| findings.push(Finding::failed("open", &error))).ok()
+}
+
 /// Refuses what `unsafe=` names if the store has no such check.
 fn waivable(url: &StoreUrl, checks: &[&str]) -> Result<()> {
     let Some(unknown) = url.common.unsafe_checks.iter().find(|check| !checks.contains(&check.as_str())) else {
@@ -33,6 +50,7 @@ fn waivable(url: &StoreUrl, checks: &[&str]) -> Result<()> {
     let error = Error::invalid(format!("{url}: there is no check {unknown:?} that unsafe= could waive"));
     Err(match crate::url::nearest(unknown, checks.iter().copied()) {
         Some(near) => error.with_remedy(format!("unsafe={near}")),
-        None => error,
+        None if checks.is_empty() => error.with_remedy("the URL without unsafe="),
+        None => error.with_remedy(format!("one of {}", checks.join(", "))),
     })
 }

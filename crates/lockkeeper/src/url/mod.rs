@@ -53,6 +53,8 @@ pub struct StoreUrl {
     pub user: Option<String>,
     /// The password, decoded.
     pub password: Option<Secret>,
+    /// What a lock server knows its client by. It has no place in a URL; see [`with_api_token`](Self::with_api_token).
+    pub api_token: Option<Secret>,
     /// The hosts, in the order given; none for `memory:` and `file:`.
     pub hosts: Vec<Host>,
     /// The path, decoded: with its leading `/` behind hosts, empty when there is none. Of `file:` the path of the file,
@@ -90,6 +92,11 @@ pub struct CommonParams {
     pub unsafe_checks: Vec<String>,
 }
 
+impl CommonParams {
+    /// The names that these parameters have in a URL.
+    pub const NAMES: [&'static str; 5] = ["prefix", "epoch", "ttl", "max-waiters", "unsafe"];
+}
+
 impl StoreUrl {
     /// Reads a URL of any scheme that lockkeeper knows or will know; [`available`](Self::available) tells whether this
     /// build has its store.
@@ -98,6 +105,47 @@ impl StoreUrl {
     /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats nothing of the part that may hold a password.
     pub fn parse(text: &str) -> Result<Self> {
         parse::parse(text, std::env::var("HOME").ok().as_deref())
+    }
+
+    /// The same with another password, one that came from a file or from elsewhere; a store that knows no passwords
+    /// does not look at it.
+    ///
+    /// ```
+    /// use lockkeeper::{Secret, url::StoreUrl};
+    ///
+    /// let url: StoreUrl = "redis://app@a:7000".parse()?;
+    /// assert_eq!(url.with_password(Secret::new("hunter2")).to_string(), "redis://app:***@a:7000");
+    /// # Ok::<(), lockkeeper::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_password(mut self, password: Secret) -> Self {
+        self.password = Some(password);
+        self
+    }
+
+    /// The same with a token for a lock server; other stores do not look at it.
+    #[must_use]
+    pub fn with_api_token(mut self, token: Secret) -> Self {
+        self.api_token = Some(token);
+        self
+    }
+
+    /// Sets one of the [parameters that every URL takes](CommonParams::NAMES), if the URL does not set it itself.
+    ///
+    /// ```
+    /// use lockkeeper::url::StoreUrl;
+    ///
+    /// let url: StoreUrl = "memory:?ttl=5s".parse()?;
+    /// let url = url.or_set("ttl", "20s")?.or_set("prefix", "billing/")?;
+    /// assert_eq!(url.to_string(), "memory:?prefix=billing/&ttl=5s");
+    /// # Ok::<(), lockkeeper::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for another name, and for a value that a URL could not have.
+    pub fn or_set(mut self, name: &str, value: &str) -> Result<Self> {
+        params::fill(name, value, &mut self)?;
+        Ok(self)
     }
 
     /// Whether this build has the store.
@@ -112,7 +160,7 @@ impl StoreUrl {
     /// Whether it carries a password, or a parameter that looks like one. Such a URL does not belong on a command line,
     /// where every user of the machine can read it.
     pub fn has_password(&self) -> bool {
-        self.password.is_some() || self.params.keys().any(|key| params::is_secret(key))
+        self.password.is_some() || self.api_token.is_some() || self.params.keys().any(|key| params::is_secret(key))
     }
 }
 
@@ -123,6 +171,30 @@ impl FromStr for StoreUrl {
     /// As [`StoreUrl::parse`].
     fn from_str(text: &str) -> Result<Self> {
         Self::parse(text)
+    }
+}
+
+impl TryFrom<&str> for StoreUrl {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&String> for StoreUrl {
+    type Error = Error;
+
+    fn try_from(text: &String) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&Self> for StoreUrl {
+    type Error = Error;
+
+    fn try_from(url: &Self) -> Result<Self> {
+        Ok(url.clone())
     }
 }
 

@@ -8,8 +8,7 @@ use super::{CommonParams, StoreUrl};
 use crate::duration::parse_duration;
 use crate::{Error, FencingToken, LockName, Result};
 
-/// The names of the common parameters.
-const COMMON: [&str; 5] = ["prefix", "epoch", "ttl", "max-waiters", "unsafe"];
+const COMMON: [&str; 5] = CommonParams::NAMES;
 
 /// Whether the value of a parameter is kept out of sight, as its name suggests.
 pub(super) fn is_secret(key: &str) -> bool {
@@ -38,23 +37,44 @@ pub(super) fn read(query: &str, url: &mut StoreUrl) -> Result<()> {
     Ok(())
 }
 
+/// Sets a common parameter that is not set.
+pub(super) fn fill(key: &str, value: &str, url: &mut StoreUrl) -> Result<()> {
+    if !COMMON.contains(&key) {
+        let error = Error::invalid(format!("{} is not a parameter of all stores", shown(key)));
+        return Err(error.with_remedy(suggestion(key, COMMON)));
+    }
+    let mut given = CommonParams::default();
+    common(key, value, &mut given)?;
+    let own = &mut url.common;
+    own.prefix = own.prefix.take().or(given.prefix);
+    own.epoch = own.epoch.or(given.epoch);
+    own.ttl = own.ttl.or(given.ttl);
+    own.max_waiters = own.max_waiters.or(given.max_waiters);
+    if own.unsafe_checks.is_empty() {
+        own.unsafe_checks = given.unsafe_checks;
+    }
+    Ok(())
+}
+
 fn known(key: &str, scheme: &str) -> Result<()> {
     let Some(own) = scheme::own_params(scheme) else { return Ok(()) };
     if own.contains(&key) {
         return Ok(());
     }
-    let valid = || COMMON.iter().chain(own).copied();
-    let remedy = match nearest(key, valid()) {
+    let error = Error::invalid(format!("{} is not a parameter of {scheme}: URLs", shown(key)));
+    Err(error.with_remedy(suggestion(key, COMMON.iter().chain(own).copied())))
+}
+
+fn suggestion(key: &str, valid: impl IntoIterator<Item = &'static str> + Clone) -> String {
+    match nearest(key, valid.clone()) {
         Some(meant) => format!("{meant}="),
-        None => format!("one of {}", valid().collect::<Vec<_>>().join(", ")),
-    };
-    Err(Error::invalid(format!("{} is not a parameter of {scheme}: URLs", shown(key))).with_remedy(remedy))
+        None => format!("one of {}", valid.into_iter().collect::<Vec<_>>().join(", ")),
+    }
 }
 
 fn common(key: &str, value: &str, common: &mut CommonParams) -> Result<()> {
     let invalid = |range: &str| Error::invalid(format!("{key}= of the store's URL must be {range}"));
     match key {
-        "prefix" if value.is_empty() => common.prefix = None,
         "prefix" if value.len() < LockName::MAX_LEN => common.prefix = Some(value.to_owned()),
         "prefix" => return Err(invalid("shorter than 255 bytes")),
         "epoch" => {

@@ -48,6 +48,37 @@ fn common_parameters_are_typed() {
 }
 
 #[test]
+fn what_a_url_sets_is_not_replaced_by_a_default() {
+    let url = parse("memory:?ttl=5s&prefix=").unwrap();
+    let url = [("ttl", "9s"), ("prefix", "p/"), ("epoch", "3"), ("max-waiters", "7"), ("unsafe", "a,b")]
+        .into_iter()
+        .try_fold(url, |url, (name, value)| url.or_set(name, value))
+        .unwrap();
+    assert_eq!(url.to_string(), "memory:?prefix=&epoch=3&ttl=5s&max-waiters=7&unsafe=a,b");
+    let refused = |name, value| parse("memory:").unwrap().or_set(name, value).unwrap_err().to_string();
+    assert_eq!(refused("tll", "5s"), "\"tll\" is not a parameter of all stores. Try: ttl=");
+    assert!(refused("ttl", "0").starts_with("ttl= of the store's URL must be a duration above 0"));
+}
+
+#[test]
+fn a_secret_that_is_put_in_is_not_shown() {
+    let url = parse("https://me@h").unwrap();
+    assert!(!url.has_password());
+    let with = [
+        url.clone().with_password(Secret::new("hunter2")),
+        url.clone().with_api_token(Secret::new("hunter2")),
+        parse("redis://me:old@h").unwrap().with_password(Secret::new("hunter2")),
+    ];
+    for url in with {
+        let error = url.available().unwrap_err();
+        let shown = format!("{url} {url:?} {url:#?} {error} {error:?}");
+        assert!(url.has_password() && !shown.contains("hunter2"), "{shown}");
+        let kept = url.password.or(url.api_token).unwrap();
+        assert_eq!(kept.expose(), "hunter2");
+    }
+}
+
+#[test]
 fn paths_of_files_are_relative_absolute_or_below_home() {
     for (text, path, shown) in [
         ("file:locks.db", "locks.db", "file:locks.db"),
@@ -167,7 +198,7 @@ fn a_password_is_not_shown_by_any_mistake_around_it() {
 type Rest = (&'static str, Option<String>, bool, Vec<Host>, String, CommonParams, BTreeMap<String, String>);
 
 fn rest(url: &StoreUrl) -> Rest {
-    let StoreUrl { scheme, user, password, hosts, path, common, params } = url.clone();
+    let StoreUrl { scheme, user, password, api_token: _, hosts, path, common, params } = url.clone();
     (scheme, user, password.is_some(), hosts, path, common, params)
 }
 

@@ -23,9 +23,9 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before open()"]
 pub struct FileStoreBuilder {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     create_parents: bool,
-    waived: Vec<Check>,
+    pub(super) waived: Vec<Check>,
     boot_id: Option<String>,
 }
 
@@ -138,20 +138,20 @@ impl FileStoreBuilder {
 }
 
 /// The files beside the database.
-struct Beside {
-    gate: PathBuf,
-    live: PathBuf,
+pub(super) struct Beside {
+    pub(super) gate: PathBuf,
+    pub(super) live: PathBuf,
     bells: PathBuf,
 }
 
 impl Beside {
-    fn of(path: &Path) -> Self {
+    pub(super) fn of(path: &Path) -> Self {
         let [gate, live, bells] = [".gate", ".live", ".bells"].map(|suffix| database::suffixed(path, suffix));
         Self { gate, live, bells }
     }
 
     /// Refuses those that are there and are not ours, SQLite's own among them.
-    fn check(&self, path: &Path, waived: &[Check]) -> Result<()> {
+    pub(super) fn check(&self, path: &Path, waived: &[Check]) -> Result<()> {
         let [log, index] = ["-wal", "-shm"].map(|suffix| database::suffixed(path, suffix));
         checks::owners(&[path, &log, &index, &self.gate, &self.live, &self.bells], waived)
     }

@@ -143,7 +143,7 @@ pub(super) fn clock() -> Result<()> {
 }
 
 /// Refuses a file system that other machines can reach.
-fn local(folder: &Path, magic: u32) -> Result<()> {
+pub(super) fn local(folder: &Path, magic: u32) -> Result<()> {
     match NETWORK.iter().find(|(known, _)| *known == magic) {
         Some((_, name)) => Err(network(folder, name)),
         None => Ok(()),

@@ -15,6 +15,7 @@ mod bell;
 mod builder;
 mod checks;
 mod database;
+pub(in crate::backend) mod doctor;
 mod fault;
 mod gate;
 mod layout;

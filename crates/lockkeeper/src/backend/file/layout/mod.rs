@@ -112,7 +112,7 @@ impl<'a> Turn<'a> {
         self.run(sql)
     }
 
-    #[cfg(test)]
+    /// The number that a query gives.
     pub(super) fn number(&self, sql: &str) -> Outcome<i64> {
         Ok(self.db.query_row(sql, [], |row| row.get(0))?)
     }

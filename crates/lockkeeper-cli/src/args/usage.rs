@@ -1,0 +1,107 @@
+//! What was typed wrongly, in one line with a remedy, as all our errors are.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::output::printable;
+
+/// clap's paragraphs as one line: what is wrong, and what was most likely meant.
+pub(crate) fn one_line(error: &clap::Error) -> String {
+    let problem = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            "a command is missing".to_owned()
+        }
+        _ => problem(error),
+    };
+    let line = if problem.contains("Try: ") { problem } else { format!("{problem}. Try: {}", remedy(error)) };
+    printable(&line).into_owned()
+}
+
+/// The first paragraph.
+fn problem(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    words(first.strip_prefix("error: ").unwrap_or(first))
+}
+
+fn remedy(error: &clap::Error) -> String {
+    let suggested = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    if let Some(meant) = suggested.iter().find_map(|kind| texts(error.get(*kind)?)) {
+        return meant;
+    }
+    let Some(usage) = error.get(ContextKind::Usage).map(|usage| words(&usage.to_string())) else {
+        return "lockkeeper --help".to_owned();
+    };
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
+    if shows_the_form(error) {
+        return usage.to_owned();
+    }
+    let command: Vec<_> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
+    format!("{} --help", command.join(" "))
+}
+
+/// Whether it is the form of the command that was missed, rather than an option or a value.
+fn shows_the_form(error: &clap::Error) -> bool {
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument => true,
+        ErrorKind::UnknownArgument => {
+            error.get(ContextKind::InvalidArg).and_then(texts).is_some_and(|arg| !arg.starts_with('-'))
+        }
+        _ => false,
+    }
+}
+
+fn texts(value: &ContextValue) -> Option<String> {
+    match value {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) if !texts.is_empty() => Some(texts.join(" or ")),
+        _ => None,
+    }
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn told(line: &str) -> String {
+        let args: Vec<_> = line.split(' ').filter(|word| !word.is_empty()).collect();
+        one_line(&Cli::try_parse_from(args).unwrap_err())
+    }
+
+    #[test]
+    fn what_was_most_likely_meant_is_the_remedy() {
+        for (line, message) in [
+            ("lockkeeper", "a command is missing. Try: lockkeeper --help"),
+            ("lockkeeper insepct a", "unrecognized subcommand 'insepct'. Try: inspect"),
+            ("lockkeeper frobnicate", "unrecognized subcommand 'frobnicate'. Try: lockkeeper --help"),
+            ("lockkeeper run a --reson x -- b", "unexpected argument '--reson' found. Try: --reason"),
+            ("lockkeeper list --colour", "unexpected argument '--colour' found. Try: lockkeeper list --help"),
+            (
+                "lockkeeper inspect",
+                "the following required arguments were not provided: <NAME>. Try: lockkeeper inspect <NAME>",
+            ),
+            ("lockkeeper inspect a b", "unexpected argument 'b' found. Try: lockkeeper inspect [OPTIONS] <NAME>"),
+            (
+                "lockkeeper list --limit 0",
+                "invalid value '0' for '--limit <N>': 0 is not in 1..=4294967295. Try: lockkeeper --help",
+            ),
+        ] {
+            assert_eq!(told(line), message);
+        }
+        assert!(told("lockkeeper run a b").contains("-- <CMD>..."));
+        assert_eq!(told("lockkeeper run a -w 1x -- b").matches("Try: ").count(), 1);
+    }
+
+    #[test]
+    fn what_was_typed_stays_in_its_line() {
+        let error = Cli::try_parse_from(["lockkeeper", "a\n\nb\x1b[2J"]).unwrap_err();
+        let line = one_line(&error);
+        assert!(!line.contains(char::is_control) && line.contains("a"), "{line:?}");
+    }
+}

@@ -1,0 +1,70 @@
+//! `lockkeeper doctor`: what is wrong with the store, or soon will be, and what to do about it.
+
+use lockkeeper::doctor::{Finding, Level, examine};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::output::{answer, printable, table};
+use crate::settings::{Origin, Settings};
+
+/// Prints a line for each check; one that failed is a "no".
+pub(crate) async fn doctor(settings: &Settings) -> Result<Exit, Failure> {
+    let mut findings = vec![configuration(settings), store(settings)];
+    findings.extend(examine(&settings.store.url, settings.connect_timeout).await);
+    answer(&if settings.json { json(&findings)? } else { text(&findings) })?;
+    let failed = findings.iter().any(|found| found.level == Level::Fail);
+    Ok(if failed { Exit::No } else { Exit::Ok })
+}
+
+fn configuration(settings: &Settings) -> Finding {
+    let finding = settings.config.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+    Finding::ok("configuration", finding)
+}
+
+fn store(settings: &Settings) -> Finding {
+    let finding = format!("{}, from {}", settings.store.url, settings.store.origin);
+    match settings.store.origin {
+        Origin::Default => {
+            let finding = format!("{}, the default; its locks hold on this host only", settings.store.url);
+            Finding::warn("store", finding, "--store, LOCKKEEPER_STORE, or default_store in a configuration")
+        }
+        _ => Finding::ok("store", finding),
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    status: &'static str,
+    check: &'static str,
+    finding: &'a str,
+    remedy: Option<&'a str>,
+}
+
+fn json(findings: &[Finding]) -> Result<String, Failure> {
+    let lines = findings.iter().map(|found| {
+        let Finding { level, check, finding, remedy, .. } = found;
+        let line = Line { status: status(*level), check, finding, remedy: remedy.as_deref() };
+        serde_json::to_string(&line).map(|line| line + "\n")
+    });
+    lines.collect::<Result<_, _>>().map_err(|error| Failure::new(Exit::Internal, error.to_string()))
+}
+
+fn text(findings: &[Finding]) -> String {
+    let rows: Vec<Vec<String>> = findings
+        .iter()
+        .map(|found| {
+            let remedy = found.remedy.as_deref().unwrap_or_default();
+            let cells = [status(found.level), found.check, &found.finding, remedy];
+            cells.map(|cell| printable(cell).into_owned()).to_vec()
+        })
+        .collect();
+    table(&rows)
+}
+
+fn status(level: Level) -> &'static str {
+    match level {
+        Level::Ok => "ok",
+        Level::Warn => "warn",
+        _ => "FAIL",
+    }
+}

@@ -1,0 +1,207 @@
+//! `lockkeeper man`: one page with everything, from the definition of the command line and what stands here.
+
+use std::io;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use crate::args::{Cli, MANUAL};
+use crate::exit::{Exit, Failure};
+use crate::output::answer;
+
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("LOCKKEEPER_STORE", "The store, as --store has it, but that it may contain a password."),
+    ("LOCKKEEPER_CONFIG", "The configuration, as --config has it."),
+    ("LOCKKEEPER_PREFIX", "As --prefix."),
+    ("LOCKKEEPER_OWNER", "As --owner."),
+    ("LOCKKEEPER_LOG", "A level (error, warn, info, debug, trace) or a tracing filter; -v replaces it."),
+    ("LOCKKEEPER_REQUIRE_STORE", "Set to 1: without a configured store the exit code is 78, and no file is used."),
+    (
+        "LOCKKEEPER_PASSWORD, LOCKKEEPER_PASSWORD_FILE",
+        "The password of the store, or the file that it is in. It replaces the one of the URL and of the configuration.",
+    ),
+    ("LOCKKEEPER_API_TOKEN, LOCKKEEPER_API_TOKEN_FILE", "The same for a lock server."),
+    ("NO_COLOR", "Set to anything: no colours on stderr."),
+    (
+        "LOCKKEEPER_LOCK, LOCKKEEPER_LOCKS, LOCKKEEPER_FENCING_TOKEN, LOCKKEEPER_SEQUENCER, LOCKKEEPER_SEQUENCERS, \
+         LOCKKEEPER_MODE",
+        "Set for a command that runs under a lock: the name that was typed first, all names, the fencing token and the \
+         sequencer of the first, all sequencers (lists have one a line), and exclusive, shared or permits. Passwords \
+         are taken out of its environment.",
+    ),
+];
+
+const FILES: &[(&str, &str)] = &[
+    (
+        "$XDG_CONFIG_HOME/lockkeeper/config.toml, /etc/lockkeeper/config.toml",
+        "The configuration: the first of them that is there. XDG_CONFIG_HOME is ~/.config by default. One that contains \
+         a password must not be readable by others, but that a file of root's may be read by its group; none may be \
+         writable by everybody.",
+    ),
+    (
+        "/var/lib/lockkeeper/locks.db, ${XDG_STATE_HOME:-~/.local/state}/lockkeeper/locks.db",
+        "Where the locks of root and of other users are kept when no store is configured. They hold on this host only.",
+    ),
+];
+
+const CONFIGURATION: &str = "\
+default_store = \"prod\"
+require_store = true
+[stores]
+prod  = { url = \"file:/srv/app/locks.db\", prefix = \"billing/\", ttl = \"20s\" }
+queue = { url = \"redis://app@db-1:6379\", password_file = \"/run/secrets/redis\" }";
+
+const EXAMPLES: &[(&str, &str)] = &[
+    (
+        "One report at a time; whoever comes meanwhile goes away without an error:",
+        "*/5 * * * *  lockkeeper run -n -E 0 report -- /opt/report.sh",
+    ),
+    (
+        "One deploy at a time, for which others wait at most a quarter of an hour:",
+        "lockkeeper run -w 15m --reason \"$CI_JOB_URL\" deploy/web -- ./deploy.sh",
+    ),
+    (
+        "A write that is refused when its lock has been lost meanwhile:",
+        "psql -c \"UPDATE cfg SET v=1, fence=$LOCKKEEPER_FENCING_TOKEN WHERE id=1 AND fence<=$LOCKKEEPER_FENCING_TOKEN\"",
+    ),
+];
+
+pub(crate) fn man() -> Result<Exit, Failure> {
+    let page = page(Cli::command()).map_err(|error| Failure::new(Exit::Internal, format!("the manual: {error}")))?;
+    answer(&page)?;
+    Ok(Exit::Ok)
+}
+
+fn page(command: Command) -> io::Result<String> {
+    let version = format!("lockkeeper {}", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.clone()).title("LOCKKEEPER").section("1").source(version).manual("User Commands");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    synopsis(&command).to_writer(&mut page)?;
+    man.render_description_section(&mut page)?;
+    Roff::new().control("SH", ["COMMANDS"]).to_writer(&mut page)?;
+    for subcommand in shown(&command) {
+        page.extend(section_of(subcommand)?.into_bytes());
+    }
+    man.render_options_section(&mut page)?;
+    terms("EXIT STATUS", &exit_codes()).to_writer(&mut page)?;
+    terms("ENVIRONMENT", ENVIRONMENT).to_writer(&mut page)?;
+    terms("FILES", FILES).to_writer(&mut page)?;
+    configuration().to_writer(&mut page)?;
+    examples().to_writer(&mut page)?;
+    Ok(with_one_preamble(&String::from_utf8_lossy(&page)))
+}
+
+/// Each part that was rendered defines anew what an apostrophe is.
+fn with_one_preamble(page: &str) -> String {
+    let is_definition = |line: &str| line.starts_with(".ie \\n(.g .ds Aq") || line.starts_with(".el .ds Aq");
+    let lines = page.lines().enumerate().filter(|(number, line)| *number < 2 || !is_definition(line));
+    lines.flat_map(|(_, line)| [line, "\n"]).collect()
+}
+
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set())
+}
+
+fn usage(subcommand: &Command) -> String {
+    let named = subcommand.clone().bin_name(format!("lockkeeper {}", subcommand.get_name()));
+    let usage = { named }.render_usage().to_string();
+    usage.trim_start_matches("Usage: ").to_owned()
+}
+
+fn synopsis(command: &Command) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    for subcommand in shown(command) {
+        roff.text([bold(usage(subcommand))]);
+        roff.control("br", []);
+    }
+    roff
+}
+
+/// A command with its own options, one level below the heading that they would have in a page of their own.
+fn section_of(subcommand: &Command) -> io::Result<String> {
+    let mut text = Vec::new();
+    Roff::new().control("SS", [usage(subcommand).as_str()]).to_writer(&mut text)?;
+    let man = Man::new(subcommand.clone().disable_help_flag(true));
+    man.render_description_section(&mut text)?;
+    man.render_options_section(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    let without_headings = text.lines().filter(|line| !line.starts_with(".SH "));
+    Ok(without_headings.flat_map(|line| [line, "\n"]).collect())
+}
+
+/// Those of the help.
+fn exit_codes() -> Vec<(&'static str, &'static str)> {
+    let (_, codes) = MANUAL.split_once("Exit codes:\n").unwrap_or_default();
+    codes.lines().filter_map(|line| line.trim().split_once(' ')).map(|(code, what)| (code, what.trim())).collect()
+}
+
+fn terms(heading: &str, terms: &[(&str, &str)]) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", [heading]);
+    for (term, meaning) in terms {
+        roff.control("TP", []).text([bold(*term)]).text([roman(*meaning)]);
+    }
+    roff
+}
+
+fn configuration() -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["CONFIGURATION"]);
+    roff.text([roman("A flag stands before the environment, that before the URL, that before the configuration.")]);
+    literal(&mut roff, CONFIGURATION);
+    let rest = "A store also takes epoch, max_waiters, unsafe, password, api_token and api_token_file. A relative path \
+                of a file with a secret is one beside the configuration.";
+    roff.text([roman(rest)]);
+    roff
+}
+
+fn examples() -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXAMPLES"]);
+    for (what, example) in EXAMPLES {
+        roff.text([roman(*what)]);
+        literal(&mut roff, example);
+    }
+    roff
+}
+
+fn literal(roff: &mut Roff, text: &str) {
+    roff.control("PP", []).control("RS", ["4"]).control("nf", []);
+    for line in text.lines() {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []).control("RE", []).control("PP", []);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_and_option_is_named() {
+        // roff writes a hyphen that is to be copied as \-.
+        let page = page(Cli::command()).unwrap().replace("\\-", "-");
+        let command = Cli::command();
+        for subcommand in shown(&command) {
+            assert!(page.contains(&format!(".SS \"lockkeeper {}", subcommand.get_name())), "{}", subcommand.get_name());
+        }
+        let all = std::iter::once(&command).chain(shown(&command));
+        for arg in all.flat_map(Command::get_arguments).filter(|arg| !arg.is_hide_set()) {
+            let value = arg.get_value_names().filter(|_| arg.get_action().takes_values()).unwrap_or_default();
+            for name in arg.get_long().into_iter().chain(value.iter().map(|name| name.as_str())) {
+                assert!(page.contains(name), "{name}: {page}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_exit_codes_are_those_of_the_help() {
+        let codes = exit_codes();
+        assert!(codes.contains(&("79", "the lock was lost while the command ran")), "{codes:?}");
+        assert!(codes.contains(&("128+n", "ended by signal n")) && codes.len() >= 13, "{codes:?}");
+    }
+}

@@ -1,0 +1,63 @@
+//! What can go wrong with a file: where it is, whose it is, how durable its disk is, and what was left in it.
+
+mod beside;
+mod inside;
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::{FileStore, writer};
+use crate::doctor::Finding;
+use crate::duration::format_duration;
+use crate::time::Clock;
+use crate::url::StoreUrl;
+
+/// Examines the file and what is beside it, and then what is in it. The store, if it could be opened; it is not made if
+/// it is not there.
+pub(in crate::backend) async fn examine(
+    url: &StoreUrl,
+    within: Duration,
+    findings: &mut Vec<Finding>,
+) -> Option<FileStore> {
+    let builder = FileStore::from_url(url).map_err(|error| findings.push(Finding::failed("store", &error))).ok()?;
+    let path = builder.path.clone();
+    let (at, waived) = (path.clone(), builder.waived.clone());
+    let looked = on_a_thread(within, move || beside::look(&at, &waived, within)).await;
+    let Some(looked) = looked else {
+        findings.push(silent(&path, "files", within, "to look whether its disk is still there"));
+        return None;
+    };
+    let can_be_opened = looked.can_be_opened;
+    findings.extend(looked.findings);
+    if !can_be_opened {
+        return None;
+    }
+    match Clock::boot().timeout(within, builder.open()).await {
+        None => {
+            findings.push(silent(&path, "open", within, "to end or continue a process that was stopped while writing"));
+            None
+        }
+        Some(Err(error)) => {
+            findings.push(Finding::failed("open", &error));
+            None
+        }
+        Some(Ok(store)) => {
+            inside::look(&store, looked.dead_clients, within, findings).await;
+            Some(store)
+        }
+    }
+}
+
+fn silent(path: &Path, check: &'static str, within: Duration, remedy: &str) -> Finding {
+    let problem = format!("file:{} did not answer within {}", path.display(), format_duration(within));
+    Finding::fail(check, problem, remedy)
+}
+
+/// Does what may block for longer than anybody wants to wait.
+async fn on_a_thread<T: Send + 'static>(within: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (reply, answer) = oneshot::channel();
+    writer::spawn_thread("lockkeeper-look", move || drop(reply.send(work()))).ok()?;
+    Clock::boot().timeout(within, answer).await?.ok()
+}

@@ -1,0 +1,121 @@
+//! Examining a store: what is wrong with it, or soon will be, and what to do about it.
+//!
+//! ```
+//! use std::time::Duration;
+//! use lockkeeper::doctor::{Level, examine};
+//!
+//! # async fn f() -> lockkeeper::Result<()> {
+//! for found in examine(&"memory:".parse()?, Duration::from_secs(5)).await {
+//!     assert_ne!(found.level, Level::Fail, "{}: {}", found.check, found.finding);
+//! }
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+//! ```
+
+mod through;
+
+use std::time::Duration;
+
+use crate::Error;
+use crate::url::StoreUrl;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Level {
+    /// As it should be, or only good to know.
+    Ok,
+    /// It works, but not as well as it could, or not for long.
+    Warn,
+    /// Locks cannot be had, or cannot be relied on.
+    Fail,
+}
+
+/// What one check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// What was looked at, in a word or two.
+    pub check: &'static str,
+    /// What was seen, in one line without secrets.
+    pub finding: String,
+    /// What can be done about it: a short imperative, as that of an error.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    /// All is well.
+    pub fn ok(check: &'static str, finding: impl Into<String>) -> Self {
+        Self { level: Level::Ok, check, finding: finding.into(), remedy: None }
+    }
+
+    /// It could be better.
+    pub fn warn(check: &'static str, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Warn, check, finding: finding.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// It does not do.
+    pub fn fail(check: &'static str, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Fail, check, finding: finding.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// What an error says.
+    pub fn failed(check: &'static str, error: &Error) -> Self {
+        let remedy = error.remedy().map(str::to_owned);
+        Self { level: Level::Fail, check, finding: error.message().to_owned(), remedy }
+    }
+}
+
+/// Examines the store at `url`, without making it if it is not there. Each step is given `within`.
+///
+/// It takes and releases one lock of its own, `lockkeeper-doctor` behind the prefix of the URL, some times over. A store
+/// that cannot be opened is a finding and not an error.
+///
+/// # Cancel safety
+/// It may be dropped; what it holds then is released in the background.
+pub async fn examine(url: &StoreUrl, within: Duration) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(store) = crate::backend::examine(url, within, &mut findings).await {
+        through::examine(store, url, within, &mut findings).await;
+    }
+    findings
+}
+
+/// The middle one.
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn examined(url: &str) -> Vec<Finding> {
+        examine(&url.parse().unwrap(), Duration::from_secs(20)).await
+    }
+
+    #[tokio::test]
+    async fn every_store_has_its_round_trip_its_locks_and_its_capabilities_looked_at() {
+        let findings = examined("memory:").await;
+        let checks: Vec<_> = findings.iter().map(|found| (found.check, found.level)).collect();
+        assert_eq!(checks, [("round trip", Level::Ok), ("locks", Level::Ok), ("capabilities", Level::Ok)]);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_not_built_is_a_finding_without_its_password() {
+        let findings = examined("redis://me:hunter2@h").await;
+        assert_eq!((findings.len(), findings[0].level), (1, Level::Fail));
+        assert!(findings[0].finding.contains("redis://me:***@h: "), "{findings:?}");
+        assert!(findings[0].remedy.is_some());
+    }
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(Vec::new()), Duration::ZERO);
+        assert_eq!(median([9, 1, 5].map(Duration::from_secs).to_vec()), Duration::from_secs(5));
+    }
+}
