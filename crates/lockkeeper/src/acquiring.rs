@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::acquire::{Acquire, Outcome};
 use crate::engine::{Attempt, Engine, Granted, Patience};
@@ -53,6 +52,7 @@ struct Running {
     task: Option<Task<Result<Option<Granted>>>>,
     patience: Arc<Patience>,
     began: Instant,
+    span: Span,
     limit: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -91,18 +91,18 @@ impl<G: Outcome> Acquire<G> {
             began,
         };
         let span = tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
-        let mut task: Task<Result<Option<Granted>>> = Box::pin(attempt.run().instrument(span));
+        let mut task: Task<Result<Option<Granted>>> = Box::pin(attempt.run().instrument(span.clone()));
         if engine.runtime.is_own() && engine.usable_here() {
-            task = elsewhere(engine, task);
+            task = engine.runtime.carry(task);
         }
         let limit = self.wait.filter(|_| self.waits).map(|wait| sleep(engine, wait));
-        Running { task: Some(task), patience, began, limit }
+        Running { task: Some(task), patience, began, span, limit }
     }
 
     fn advance(&self, running: &mut Running, cx: &mut Context<'_>) -> Poll<Result<G>> {
         let engine = &self.engine;
         if let Poll::Ready(result) = running.poll(engine, cx) {
-            return Poll::Ready(self.conclude(result, running.began));
+            return Poll::Ready(self.conclude(result, running));
         }
         let Some(limit) = &mut running.limit else { return Poll::Pending };
         if poll_inside(&engine.runtime, limit, cx).is_pending() {
@@ -119,18 +119,18 @@ impl<G: Outcome> Acquire<G> {
         running.patience.give_up();
         // Whoever only waits gives up in place; whoever is in the middle of a store call is finished by the engine.
         match running.poll(engine, cx) {
-            Poll::Ready(result) => Poll::Ready(self.conclude(result, running.began)),
+            Poll::Ready(result) => Poll::Ready(self.conclude(result, running)),
             Poll::Pending => Poll::Ready(self.out_of_time(&running.patience, took)),
         }
     }
 
-    fn conclude(&self, result: Result<Option<Granted>>, began: Instant) -> Result<G> {
+    fn conclude(&self, result: Result<Option<Granted>>, running: &Running) -> Result<G> {
         match result {
             Ok(Some(granted)) => {
-                let waited = self.engine.now().saturating_since(began);
+                let waited = self.engine.now().saturating_since(running.began);
                 let guard = Guard::new(granted, self.mode, self.request.owner.clone());
-                let (name, token) = (guard.name(), guard.token());
-                self.engine.events.emit(&Event::Acquired { name, token, waited });
+                let (name, token, mode) = (guard.name(), guard.token(), guard.mode());
+                running.span.in_scope(|| self.engine.events.emit(&Event::Acquired { name, token, mode, waited }));
                 Ok(G::held(guard))
             }
             Ok(None) => G::busy(self.timeout()),
@@ -202,17 +202,4 @@ impl<G> fmt::Debug for Acquiring<G> {
 fn sleep(engine: &Engine, d: Duration) -> Task<()> {
     let clock = engine.clock.clone();
     Box::pin(async move { clock.sleep(d).await })
-}
-
-/// The engine has a thread of its own, which goes on when the caller's is blocked: the attempt runs there.
-fn elsewhere(engine: &Engine, task: Task<Result<Option<Granted>>>) -> Task<Result<Option<Granted>>> {
-    let (done, result) = oneshot::channel();
-    engine.runtime.finish(async move {
-        // Nobody listens any more: the grant is dropped, and so withdrawn.
-        let _ = done.send(task.await);
-    });
-    Box::pin(async move {
-        let gone = || Error::new(ErrorKind::Closed, "the engine's thread has ended");
-        result.await.unwrap_or_else(|_| Err(gone()))
-    })
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use crate::engine::{Engine, Settings};
 use crate::event::{Event, Events};
-use crate::runtime::Runtime;
+use crate::name::check_prefix;
+use crate::runtime::{Runtime, inside};
 use crate::store::{Fencing, Store};
 use crate::time::Clock;
 use crate::url::{CommonParams, StoreUrl};
-use crate::{Error, ErrorKind, FencingToken, Keeper, LockName, Result};
+use crate::{Error, ErrorKind, FencingToken, Keeper, Result};
 
 const TTL: Duration = Duration::from_secs(30);
 const MAX_WAITERS: u32 = 1000;
@@ -23,6 +24,7 @@ pub struct KeeperBuilder {
     settings: Settings,
     require: Option<Fencing>,
     clock: Clock,
+    dedicated: bool,
     events: Events,
     problem: Option<Error>,
 }
@@ -48,7 +50,7 @@ impl KeeperBuilder {
             set(&mut settings, &url.common);
         }
         let events = Events::default();
-        Self { source, settings, require: None, clock: Clock::boot(), events, problem: None }
+        Self { source, settings, require: None, clock: Clock::boot(), dedicated: false, events, problem: None }
     }
 
     /// Uses this store, which is open already, instead of opening the one that the URL names. What else the URL says
@@ -80,10 +82,12 @@ impl KeeperBuilder {
         self
     }
 
-    /// Plain text that is put before every name; none. Name and prefix have at most 255 bytes together.
+    /// Plain text that is put before every name; none. Name and prefix have at most 255 bytes together. Guards and
+    /// sequencers show the full name; for users who shall not see beyond their prefix there is
+    /// [`Prefix`](crate::layer::Prefix).
     pub fn prefix(mut self, prefix: &str) -> Self {
-        if !prefix.is_empty() && LockName::new(prefix).is_err() {
-            self.refuse("the prefix is longer than 255 bytes or contains control characters");
+        if let Err(error) = check_prefix(prefix) {
+            self.problem.get_or_insert(error);
         }
         prefix.clone_into(&mut self.settings.prefix);
         self
@@ -122,6 +126,29 @@ impl KeeperBuilder {
         self
     }
 
+    /// Runs the engine on a thread of its own instead of the runtime in which the keeper is connected, for a program
+    /// that blocks its runtime: with long computations between two awaits, or with calls that wait. Locks are renewed
+    /// on that thread, whatever the program's own threads do, and releases that were begun are brought to their end.
+    ///
+    /// A store that is opened from a URL is opened there too. One that was opened before runs where its maker says:
+    /// the memory and the file store need no runtime at all. It costs a thread, and each attempt a change of threads
+    /// where it has to wait.
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// let keeper = lockkeeper::Keeper::from_url("memory:")?.dedicated_thread().connect().await?;
+    /// let guard = keeper.mutex("report")?.lock().await?;
+    /// // A long computation here, without any await, and the lock is renewed all the same.
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    pub fn dedicated_thread(mut self) -> Self {
+        self.dedicated = true;
+        self
+    }
+
     /// What is called with every [`Event`]: on whatever thread it happens, so it should be short. A panic in it is
     /// logged and goes no further.
     pub fn on_event(mut self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
@@ -147,28 +174,39 @@ impl KeeperBuilder {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
         }
+        let runtime = self.runtime()?;
         let store = match &self.source {
             Source::Store(store) => Arc::clone(store),
-            Source::Url(url) => crate::backend::open(url).await?,
+            Source::Url(url) => inside(&runtime, crate::backend::open(url)).await?,
         };
         self.check(&*store)?;
-        self.start_on(store)
+        Ok(self.start_on(store, runtime))
     }
 
     /// Without what only connecting can do.
     pub(crate) fn start(self) -> Result<Keeper> {
         match &self.source {
             Source::Store(store) => {
-                let store = Arc::clone(store);
-                self.start_on(store)
+                let (store, runtime) = (Arc::clone(store), self.runtime()?);
+                Ok(self.start_on(store, runtime))
             }
             Source::Url(url) => Err(Error::new(ErrorKind::Internal, format!("{url} was not opened"))),
         }
     }
 
-    fn start_on(self, store: Arc<dyn Store>) -> Result<Keeper> {
-        let runtime = Runtime::here_or_own()?;
-        Ok(Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events)))
+    fn runtime(&self) -> Result<Runtime> {
+        if !self.dedicated {
+            return Runtime::here_or_own();
+        }
+        if !self.clock.is_the_machines() {
+            return Err(Error::invalid("a thread of its own does not see the time of the caller's runtime")
+                .with_remedy("Clock::boot() with dedicated_thread()"));
+        }
+        Runtime::own()
+    }
+
+    fn start_on(self, store: Arc<dyn Store>, runtime: Runtime) -> Keeper {
+        Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events))
     }
 
     fn check(&self, store: &dyn Store) -> Result<()> {

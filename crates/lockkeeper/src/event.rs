@@ -1,15 +1,19 @@
 //! What happens to locks, for people and programs that watch. Nothing is ever lost silently.
+//!
+//! One enum feeds all who watch: the log, the figures and the callback.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Error, FencingToken, LockName, LostReason};
+use crate::figures::{Figures, Waiting};
+use crate::{Error, FencingToken, LockName, LostReason, Mode};
 
 /// Something that happened to a lock of this keeper.
 ///
-/// Goes to [`tracing`] (target `lockkeeper`) and to [`KeeperBuilder::on_event`](crate::KeeperBuilder::on_event).
+/// Goes to [`tracing`] (target `lockkeeper`), to [`KeeperBuilder::on_event`](crate::KeeperBuilder::on_event), and with
+/// the feature `metrics` to the recorder of the `metrics` facade.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -33,6 +37,8 @@ pub enum Event<'a> {
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
+        /// How it is held.
+        mode: Mode,
         /// How long the attempt took.
         waited: Duration,
     },
@@ -42,6 +48,10 @@ pub enum Event<'a> {
         name: &'a LockName,
         /// How long the holder may believe now.
         remaining: Duration,
+        /// How much of the lease was left when the acknowledgement came.
+        left: Duration,
+        /// How long a lease is.
+        ttl: Duration,
     },
     /// A renewal of a held lock was not acknowledged. It is tried again before the deadline.
     RenewalFailed {
@@ -56,6 +66,9 @@ pub enum Event<'a> {
     Jeopardy,
     /// A session is renewed again after a failure.
     Recovered,
+    /// The store's clock has run ahead of this process's by more than two clocks may drift apart: leases may be shorter
+    /// than they seem, and the session is in jeopardy until the next renewal.
+    ClockAnomaly,
     /// A lock was lost while it was held.
     Lost {
         /// The lock.
@@ -71,6 +84,8 @@ pub enum Event<'a> {
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
+        /// How it was held.
+        mode: Mode,
         /// How long it was held.
         held: Duration,
     },
@@ -87,6 +102,8 @@ pub enum Event<'a> {
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
+        /// How it was held.
+        mode: Mode,
         /// How long it was held.
         held: Duration,
     },
@@ -98,21 +115,33 @@ type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 #[derive(Clone, Default)]
 pub(crate) struct Events {
     callback: Option<Callback>,
+    figures: Figures,
 }
 
 impl Events {
     pub(crate) fn to(callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        Self { callback: Some(Arc::new(callback)) }
+        Self { callback: Some(Arc::new(callback)), figures: Figures::default() }
+    }
+
+    /// The same, once it is known of which store they speak.
+    pub(crate) fn of(self, store: &dyn fmt::Display) -> Self {
+        Self { figures: Figures::of(store), ..self }
     }
 
     /// Must not be called with a lock of the engine held: the callback may call the keeper.
     pub(crate) fn emit(&self, event: &Event<'_>) {
         trace(event);
+        self.figures.count(event);
         let Some(callback) = &self.callback else { return };
         // A callback that panics must not take the watchdog with it, and with it every lock of the process.
         if catch_unwind(AssertUnwindSafe(|| callback(event))).is_err() {
             tracing::error!(target: "lockkeeper", "the on_event callback panicked; the event is lost");
         }
+    }
+
+    /// An attempt counts as waiting for as long as this lives.
+    pub(crate) fn waiting(&self) -> Waiting {
+        self.figures.waiting()
     }
 }
 
@@ -128,27 +157,28 @@ fn trace(event: &Event<'_>) {
         Event::Contended { name, waiters } => {
             tracing::debug!(target: "lockkeeper", lock = %name, waiters, "contended");
         }
-        Event::Acquired { name, token, waited } => {
+        Event::Acquired { name, token, waited, .. } => {
             tracing::debug!(target: "lockkeeper", lock = %name, %token, ?waited, "acquired");
         }
-        Event::Renewed { name, remaining } => {
-            tracing::trace!(target: "lockkeeper", lock = %name, ?remaining, "renewed")
+        Event::Renewed { name, remaining, left, .. } => {
+            tracing::trace!(target: "lockkeeper", lock = %name, ?remaining, ?left, "renewed");
         }
         Event::RenewalFailed { name, error, remaining } => {
             tracing::warn!(target: "lockkeeper", lock = %name, %error, ?remaining, "renewal failed");
         }
         Event::Jeopardy => tracing::warn!(target: "lockkeeper", "session in jeopardy"),
         Event::Recovered => tracing::info!(target: "lockkeeper", "session recovered"),
+        Event::ClockAnomaly => tracing::warn!(target: "lockkeeper", "the store's clock runs faster than ours"),
         Event::Lost { name, token, reason } => {
             tracing::error!(target: "lockkeeper", lock = %name, %token, %reason, "lost");
         }
-        Event::Released { name, token, held } => {
+        Event::Released { name, token, held, .. } => {
             tracing::debug!(target: "lockkeeper", lock = %name, %token, ?held, "released");
         }
         Event::ReleaseFailed { name, error } => {
             tracing::warn!(target: "lockkeeper", lock = %name, %error, "release failed");
         }
-        Event::DroppedWithoutRelease { name, token, held } => {
+        Event::DroppedWithoutRelease { name, token, held, .. } => {
             tracing::debug!(target: "lockkeeper", lock = %name, %token, ?held, "dropped without release");
         }
     }

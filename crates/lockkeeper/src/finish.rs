@@ -5,28 +5,33 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::Result;
 use crate::engine::Engine;
 use crate::runtime::{Task, poll_inside};
 
 /// Polled in place for as long as its caller wants it; dropped after the first poll, the engine polls it to its end.
+/// An engine with a thread of its own does so from the first poll on.
 pub(crate) struct Finish<T: Send + 'static> {
     engine: Arc<Engine>,
-    task: Option<Task<T>>,
+    task: Option<Task<Result<T>>>,
     started: bool,
 }
 
 impl<T: Send + 'static> Finish<T> {
-    pub(crate) fn new(engine: &Arc<Engine>, task: impl Future<Output = T> + Send + 'static) -> Self {
+    pub(crate) fn new(engine: &Arc<Engine>, task: impl Future<Output = Result<T>> + Send + 'static) -> Self {
         Self { engine: Arc::clone(engine), task: Some(Box::pin(task)), started: false }
     }
 }
 
 impl<T: Send + 'static> Future for Finish<T> {
-    type Output = T;
+    type Output = Result<T>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
         let this = &mut *self;
-        this.started = true;
+        let runtime = &this.engine.runtime;
+        if !std::mem::replace(&mut this.started, true) && runtime.is_own() && this.engine.usable_here() {
+            this.task = this.task.take().map(|task| runtime.carry(task));
+        }
         let Some(task) = &mut this.task else { return Poll::Pending };
         let polled = poll_inside(&this.engine.runtime, task, cx);
         if polled.is_ready() {

@@ -49,7 +49,7 @@ pub struct Guard {
     owner: Option<Owner>,
     since: Instant,
     released: bool,
-    _span: Span,
+    span: Span,
 }
 
 /// How a release went.
@@ -92,7 +92,7 @@ impl Guard {
         }
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let since = engine.now();
-        Self { engine, hold, token, mode, owner, since, released: false, _span: span }
+        Self { engine, hold, token, mode, owner, since, released: false, span }
     }
 
     /// The lock, with the keeper's prefix.
@@ -199,7 +199,8 @@ impl Guard {
             self.engine.found_absent(&self.hold);
             return Ok(Release::AlreadyLost);
         }
-        self.engine.events.emit(&Event::Released { name: self.name(), token: self.token, held: self.held() });
+        let (name, token, mode, held) = (self.name(), self.token, self.mode, self.held());
+        self.span.in_scope(|| self.engine.events.emit(&Event::Released { name, token, mode, held }));
         Ok(Release::Done)
     }
 
@@ -245,7 +246,8 @@ impl Drop for Guard {
         } else {
             self.engine.withdraw_later(&self.hold);
         }
-        self.engine.events.emit(&Event::DroppedWithoutRelease { name: &name, token, held });
+        let (name, mode) = (&name, self.mode);
+        self.span.in_scope(|| self.engine.events.emit(&Event::DroppedWithoutRelease { name, token, mode, held }));
     }
 }
 

@@ -29,8 +29,9 @@ pub async fn connect(url: &str) -> Result<Keeper> {
 /// Makes locks on one store. Cheap to clone; clones share the connection and its sessions.
 ///
 /// The engine behind it runs on the tokio runtime in which the keeper was connected (with timers and I/O enabled), or
-/// on a thread of its own when there was none. Guards keep it alive. [`shutdown`](Self::shutdown) ends it in order;
-/// dropping the last clone lets go of everything in the background.
+/// on a thread of its own when there was none or [it is to have one](KeeperBuilder::dedicated_thread). Guards keep it
+/// alive. [`shutdown`](Self::shutdown) ends it in order; dropping the last clone lets go of everything in the
+/// background.
 #[derive(Clone)]
 pub struct Keeper {
     engine: Arc<Engine>,
@@ -97,8 +98,8 @@ impl Keeper {
     {
         self.engine.usable()?;
         let name = self.full_name(name)?;
-        let line = inside(&self.engine.runtime, self.engine.store.line(&name)).await;
-        Ok(LockInfo::new(name.clone(), line.map_err(|e| self.engine.describe(e, &name))?))
+        let line = self.engine.line(&name).await?;
+        Ok(LockInfo::new(name, line))
     }
 
     /// Whether the grant that this sequencer speaks of still holds its lock, by the store's word at this moment.
@@ -114,8 +115,7 @@ impl Keeper {
     pub async fn check_sequencer(&self, sequencer: &Sequencer) -> Result<bool> {
         self.engine.usable()?;
         let name = sequencer.name();
-        let line = inside(&self.engine.runtime, self.engine.store.line(name)).await;
-        let line = line.map_err(|e| self.engine.describe(e, name))?;
+        let line = self.engine.line(name).await?;
         let capacity = line.capacity.unwrap_or(crate::store::MAX);
         Ok(line.entries.iter().any(|entry| {
             entry.granted
@@ -183,8 +183,7 @@ impl Keeper {
         Error: From<N::Error>,
     {
         let name: LockName = name.try_into()?;
-        let prefix = &self.engine.settings.prefix;
-        if prefix.is_empty() { Ok(name) } else { LockName::new(&format!("{prefix}{name}")) }
+        name.under(&self.engine.settings.prefix)
     }
 }
 

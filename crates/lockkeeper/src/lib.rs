@@ -38,6 +38,8 @@
 //! | see who holds what | [`Keeper::inspect`], [`Admin::list`] |
 //! | examine a store | [`doctor::examine`] |
 //! | hear of what happens | [`Event`], [`KeeperBuilder::on_event`] |
+//! | give users a part of a store | [`layer::Prefix`] |
+//! | see what a store is asked | [`layer::Traced`] |
 //! | write a store | [`store`], and the suite in `testing` (feature `testing`) |
 //!
 //! # Stores
@@ -50,7 +52,14 @@
 //! # Runtime
 //!
 //! The engine runs on the tokio runtime in which a keeper is connected, with timers and I/O enabled, or on a thread of
-//! its own where there is none.
+//! its own where there is none, or with [`KeeperBuilder::dedicated_thread`].
+//!
+//! # Watching
+//!
+//! Everything that happens is an [`Event`]: logged with [`tracing`] (target `lockkeeper`), told to
+//! [`KeeperBuilder::on_event`], and with the feature `metrics` counted by the recorder of the `metrics` facade. Each
+//! attempt is a span `lock.acquire`, each hold a span `lock.hold`; [`layer::Traced`] makes a span of each call of the
+//! store.
 #![forbid(unsafe_code)]
 
 mod acquire;
@@ -64,12 +73,16 @@ mod engine;
 mod error;
 mod event;
 pub mod fence;
+#[cfg(feature = "metrics")]
+mod figures;
+#[cfg(not(feature = "metrics"))]
+#[path = "no_figures.rs"]
+mod figures;
 mod finish;
 mod guard;
 mod info;
 mod keeper;
 mod kinds;
-#[cfg(feature = "testing")]
 pub mod layer;
 mod name;
 mod owner;

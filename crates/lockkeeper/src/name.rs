@@ -45,6 +45,22 @@ impl LockName {
             .with_remedy("a name of 1 to 255 bytes without control characters"))
     }
 
+    /// This name with a prefix before it.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) when both together are too long.
+    pub(crate) fn under(&self, prefix: &str) -> Result<Self, Error> {
+        if prefix.is_empty() {
+            return Ok(self.clone());
+        }
+        let len = prefix.len() + self.0.len();
+        if len > Self::MAX_LEN {
+            let problem = format!("with the prefix {prefix:?} it has {len} bytes; at most {} fit", Self::MAX_LEN);
+            return Err(Error::invalid(problem).with_remedy("a shorter name or prefix").about(self.clone()));
+        }
+        Ok(Self(format!("{prefix}{}", self.0).into()))
+    }
+
     /// The name as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -59,6 +75,24 @@ impl LockName {
         }
         format!("h.{}", BASE32_NOPAD.encode(&Sha256::digest(self.0.as_bytes())))
     }
+}
+
+/// Whether this can stand before a name.
+///
+/// # Errors
+/// [`Invalid`](crate::ErrorKind::Invalid) when it leaves no room for a name, or has a control character.
+pub(crate) fn check_prefix(prefix: &str) -> Result<(), Error> {
+    let most = LockName::MAX_LEN - 1;
+    let problem = if prefix.len() > most {
+        format!("it has {} bytes, and leaves no room for a name", prefix.len())
+    } else if let Some(c) = prefix.chars().find(|c| c.is_control()) {
+        format!("it contains the control character {c:?}")
+    } else {
+        return Ok(());
+    };
+    let shown: String = prefix.chars().take(40).collect();
+    Err(Error::invalid(format!("{shown:?} cannot stand before the name of a lock: {problem}"))
+        .with_remedy(format!("a prefix of at most {most} bytes without control characters")))
 }
 
 /// Percent-encodes all but `[A-Za-z0-9_-]` and dots that are neither first nor last; `h.` at the start is encoded

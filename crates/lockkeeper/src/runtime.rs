@@ -12,6 +12,9 @@ use tokio_util::task::TaskTracker;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
 
+/// How long a thread of our own goes on after the engine, for what was posted last: the end of the sessions.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// The caller's runtime, or a thread with one of our own.
 #[derive(Debug)]
 pub(crate) struct Runtime {
@@ -32,11 +35,20 @@ impl Runtime {
     /// # Errors
     /// `Internal` when the operating system gives no thread or no descriptors for it.
     pub(crate) fn here_or_own() -> Result<Self> {
-        let (handle, own) = match Handle::try_current() {
-            Ok(handle) => (handle, None),
-            Err(_) => own_thread().map(|(handle, own)| (handle, Some(own)))?,
-        };
-        Ok(Self { handle, own, tracker: TaskTracker::new() })
+        match Handle::try_current() {
+            Ok(handle) => Ok(Self { handle, own: None, tracker: TaskTracker::new() }),
+            Err(_) => Self::own(),
+        }
+    }
+
+    /// A new thread, whether there is a runtime or not.
+    ///
+    /// # Errors
+    /// As [`here_or_own`](Self::here_or_own).
+    pub(crate) fn own() -> Result<Self> {
+        let tracker = TaskTracker::new();
+        let (handle, own) = own_thread(tracker.clone())?;
+        Ok(Self { handle, own: Some(own), tracker })
     }
 
     /// Whether the engine has a thread of its own, so that a caller's poll does not drive it.
@@ -70,6 +82,22 @@ impl Runtime {
         }
     }
 
+    /// Where the engine has a thread of its own: [posts](Self::post) `task`, so that it goes on while its caller's
+    /// thread is blocked, and holds nothing in the store that the engine's own requests may wait for. Elsewhere it is
+    /// left to its caller.
+    pub(crate) fn carry<T: Send + 'static>(&self, task: Task<Result<T>>) -> Task<Result<T>> {
+        if !self.is_own() {
+            return task;
+        }
+        let (done, result) = oneshot::channel();
+        self.post(async move {
+            // When nobody listens any more, what came of it is dropped: a grant is withdrawn by that.
+            let _ = done.send(task.await);
+        });
+        let gone = || Error::new(ErrorKind::Closed, "the engine's thread has ended").with_unknown_effect();
+        Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone())) })
+    }
+
     /// Runs what only ends with the engine.
     pub(crate) fn serve<F>(&self, task: F)
     where
@@ -86,7 +114,7 @@ impl Runtime {
     }
 }
 
-fn own_thread() -> Result<(Handle, OwnThread)> {
+fn own_thread(tracker: TaskTracker) -> Result<(Handle, OwnThread)> {
     let failed = |e: std::io::Error| {
         Error::new(ErrorKind::Internal, format!("no thread for the engine: {e}"))
             .with_remedy("connect inside a tokio runtime, or raise the limits of the process")
@@ -95,8 +123,12 @@ fn own_thread() -> Result<(Handle, OwnThread)> {
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel::<()>();
     let run = move || {
-        // Ends when the sender is dropped: with the engine.
-        let _ = runtime.block_on(stopped);
+        runtime.block_on(async {
+            // Ends when the sender is dropped: with the engine.
+            let _ = stopped.await;
+            tracker.close();
+            Clock::boot().timeout(LAST_WORDS, tracker.wait()).await;
+        });
     };
     std::thread::Builder::new().name("lockkeeper".to_owned()).spawn(run).map_err(failed)?;
     Ok((handle, OwnThread { _stop: stop }))

@@ -75,6 +75,11 @@ impl Clock {
         Self(Source::Tokio { origin: TokioInstant::now() })
     }
 
+    /// Whether it is the same on every thread.
+    pub(crate) fn is_the_machines(&self) -> bool {
+        matches!(self.0, Source::Boot)
+    }
+
     /// The time now.
     pub fn now(&self) -> Instant {
         match &self.0 {

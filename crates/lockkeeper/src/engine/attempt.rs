@@ -162,7 +162,7 @@ impl Attempt {
             return Ok(None);
         }
         let joined = |waiters| {
-            self.patience.hear();
+            self.patience.hear(&self.engine.events);
             self.engine.events.emit(&Event::Contended { name, waiters });
         };
         tokio::select! {

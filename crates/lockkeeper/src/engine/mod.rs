@@ -11,12 +11,14 @@
 //! | `watchdog` | when to renew what, and what the answers mean |
 //! | `deadline` | the timer that ends belief, whatever the store does |
 //! | `local_queue` | which task of this process stands in the store's line |
+//! | `look` | what people see of a store |
 //! | `reaper` | withdrawing what nobody wants any more, until it is known to be gone |
 
 mod attempt;
 mod deadline;
 mod hold;
 mod local_queue;
+mod look;
 mod patience;
 mod reaper;
 mod session;
@@ -94,11 +96,11 @@ impl Engine {
     ) -> Arc<Self> {
         let engine = Arc::new(Self {
             capabilities: store.capabilities(),
+            events: events.of(&store),
             store,
             clock,
             settings,
             runtime,
-            events,
             pid: std::process::id(),
             closed: AtomicBool::new(false),
             closing: Notify::new(),

@@ -1,19 +1,23 @@
 //! What an attempt and its caller tell each other.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
 use super::session::lock;
 use crate::Error;
+use crate::event::Events;
+use crate::figures::Waiting;
 
 /// Whether the caller still wants it, and what the store has said so far.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     given_up: AtomicBool,
     bell: Notify,
-    answered: AtomicBool,
+    /// Whether others are known to want the lock. From then on, and for as long as anybody has this, the attempt
+    /// counts as one that waits.
+    waiting: OnceLock<Waiting>,
     in_line: AtomicBool,
     last_error: Mutex<Option<Error>>,
 }
@@ -40,17 +44,17 @@ impl Patience {
 
     /// Whether the store has said that others hold the lock. Until then a wait is not what takes the time.
     pub(crate) fn has_answer(&self) -> bool {
-        self.answered.load(Ordering::Acquire)
+        self.waiting.get().is_some()
     }
 
     /// Others are known to want the lock, here or at the store.
-    pub(super) fn hear(&self) {
-        self.answered.store(true, Ordering::Release);
+    pub(super) fn hear(&self, events: &Events) {
+        self.waiting.get_or_init(|| events.waiting());
     }
 
     /// The store has given it a place in line.
-    pub(super) fn join_line(&self) {
-        self.hear();
+    pub(super) fn join_line(&self, events: &Events) {
+        self.hear(events);
         self.in_line.store(true, Ordering::Release);
     }
 

@@ -75,7 +75,7 @@ impl Attempt {
                 if !hold.queued(sent) {
                     return Some(Outcome::Spent);
                 }
-                self.patience.join_line();
+                self.patience.join_line(&self.engine.events);
                 self.engine.plan(hold, sent, hold.session.wait_ttl / 3);
                 if first {
                     self.engine.events.emit(&Event::Queued { name: &hold.key.name, ahead });

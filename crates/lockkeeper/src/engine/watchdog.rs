@@ -158,7 +158,7 @@ impl Engine {
         }
         let ran_away = renewed.server_time.is_some_and(|server| session.clock_ran_away(server, sent, now));
         if ran_away {
-            tracing::warn!(target: "lockkeeper", store = %self.store, "the store's clock runs faster than ours");
+            self.events.emit(&Event::ClockAnomaly);
         }
         self.book(session, ran_away);
     }
@@ -208,9 +208,11 @@ impl Engine {
             // Somebody else's grant under our id: the store has lost its memory in between.
             return self.lose(hold, LostReason::Expired);
         }
+        let left = hold.lease_deadline().saturating_since(self.now());
         if hold.granted(token, until) {
             self.plan(hold, sent, hold.session.ttl / 3);
-            self.events.emit(&Event::Renewed { name: &hold.key.name, remaining: hold.remaining() });
+            let (name, remaining, ttl) = (&hold.key.name, hold.remaining(), hold.session.ttl);
+            self.events.emit(&Event::Renewed { name, remaining, left, ttl });
         }
     }
 

@@ -1,7 +1,15 @@
 //! Stores made of stores. Each passes every operation on to the store that it is wrapped around, and changes one thing.
 
+#[cfg(feature = "testing")]
 mod chaos;
+#[cfg(feature = "testing")]
 mod faults;
+mod prefix;
+mod traced;
 
+#[cfg(feature = "testing")]
 pub use chaos::Chaos;
+#[cfg(feature = "testing")]
 pub use faults::{Fault, Faults, Operation};
+pub use prefix::Prefix;
+pub use traced::Traced;

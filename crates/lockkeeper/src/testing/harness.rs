@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 
-use crate::MemoryStore;
 use crate::layer::{Fault, Faults, Operation};
 use crate::random;
 use crate::store::{Admission, Capabilities, Expiry, Store};
 use crate::time::Clock;
+use crate::{KeeperBuilder, LockName, MemoryStore};
 
 /// A store under test: one state, and any number of clients of it.
 ///
@@ -23,6 +23,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
     const ON_CRASH: Crash;
     /// Whether a waiting claim has a shorter life than a granted one. Where both hang on one lease, it has not.
     const WAITERS_DIE_FIRST: bool;
+    /// How many bytes a name may have: 255, less what a layer puts before it.
+    const NAME_MAX: usize = LockName::MAX_LEN;
 
     /// A state for one case.
     fn start() -> impl Future<Output = Self> + Send;
@@ -42,6 +44,11 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// What the connections of keepers are like: [`Faults::none`] for a good one. A storm must let one request in four
     /// through ([`Faults::in_a_row`]).
     fn weather(&self) -> Faults;
+
+    /// What the cases' keepers are set up with besides: nothing.
+    fn set_up(&self, builder: KeeperBuilder) -> KeeperBuilder {
+        builder
+    }
 
     /// The lives of claims that are to die within a case: as short as the store bears without dying of a busy machine.
     fn short(&self) -> Lives;
@@ -209,6 +216,7 @@ impl<H: Harness> Harness for InAStorm<H> {
     const TIME: Time = H::TIME;
     const ON_CRASH: Crash = H::ON_CRASH;
     const WAITERS_DIE_FIRST: bool = H::WAITERS_DIE_FIRST;
+    const NAME_MAX: usize = H::NAME_MAX;
 
     async fn start() -> Self {
         Self(H::start().await)

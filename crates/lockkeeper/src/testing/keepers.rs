@@ -24,6 +24,7 @@ impl Diary {
             Event::RenewalFailed { .. } => "renewal failed".to_owned(),
             Event::Jeopardy => "jeopardy".to_owned(),
             Event::Recovered => "recovered".to_owned(),
+            Event::ClockAnomaly => "clock anomaly".to_owned(),
             Event::Lost { reason, .. } => format!("lost: {reason:?}"),
             Event::Released { .. } => "released".to_owned(),
             Event::ReleaseFailed { .. } => "release failed".to_owned(),
@@ -89,7 +90,7 @@ impl<H: Harness> Case<H> {
             .lock_delay(lives.lock_delay)
             .owner("somebody")
             .on_event(move |event| notes.note(event));
-        let keeper = set(builder).connect().await.expect("a keeper");
+        let keeper = set(self.harness().set_up(builder)).connect().await.expect("a keeper");
         Party { keeper, line, diary }
     }
 

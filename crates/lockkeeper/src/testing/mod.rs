@@ -30,7 +30,7 @@ mod keepers;
 mod seed;
 mod storm;
 mod suite;
-mod through_chaos;
+mod through;
 pub mod wrong;
 
 pub use case::{Case, check_left_out, run};
@@ -40,4 +40,4 @@ pub use harness::{Crash, Harness, InAStorm, Lives, MemoryHarness, Need, Time, un
 pub use keepers::{Diary, Party, Tally};
 pub use seed::Seeded;
 pub use storm::storm;
-pub use through_chaos::ThroughChaos;
+pub use through::{AtRest, Through, Wrap};

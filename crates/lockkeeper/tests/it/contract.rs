@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use lockkeeper::FileStore;
-use lockkeeper::layer::Faults;
+use lockkeeper::layer::{Faults, Prefix, Traced};
 use lockkeeper::store::Store;
 use lockkeeper::testing::wrong::Flawed;
-use lockkeeper::testing::{Crash, Harness, InAStorm, Lives, MemoryHarness, ThroughChaos, Time};
+use lockkeeper::testing::{AtRest, Crash, Harness, InAStorm, Lives, MemoryHarness, Through, Time, Wrap};
 use lockkeeper::time::Clock;
+use lockkeeper::{FileStore, KeeperBuilder};
 use tempfile::TempDir;
 
 use crate::by_session::BySession;
+use crate::spans;
 
 lockkeeper::suite! {
     mod memory_store;
@@ -25,7 +26,29 @@ lockkeeper::suite! {
 
 lockkeeper::suite! {
     mod memory_store_through_chaos;
-    harness = ThroughChaos<MemoryHarness>;
+    harness = Through<MemoryHarness, AtRest>;
+    left_out = [
+        "session::an_unknown_session_is_lost",
+        "session::a_closed_session_is_lost",
+        "session::an_expired_session_is_lost",
+        "session::leftovers_are_removed",
+    ]
+}
+
+lockkeeper::suite! {
+    mod memory_store_under_a_prefix;
+    harness = Through<MemoryHarness, UnderAPrefix>;
+    left_out = [
+        "session::an_unknown_session_is_lost",
+        "session::a_closed_session_is_lost",
+        "session::an_expired_session_is_lost",
+        "session::leftovers_are_removed",
+    ]
+}
+
+lockkeeper::suite! {
+    mod memory_store_traced;
+    harness = Through<MemoryHarness, Shown>;
     left_out = [
         "session::an_unknown_session_is_lost",
         "session::a_closed_session_is_lost",
@@ -54,6 +77,23 @@ lockkeeper::suite! {
         "renew::only_what_is_listed_is_renewed",
         "withdraw::a_tombstone_stands_for_its_time",
     ]
+}
+
+lockkeeper::suite! {
+    mod memory_store_by_session_under_a_prefix;
+    harness = Through<Flawed<MemoryHarness, BySession>, UnderAPrefix>;
+    left_out = [
+        "life::a_resent_claim_starts_its_life_anew",
+        "life::a_resent_waiting_claim_starts_its_life_anew",
+        "renew::only_what_is_listed_is_renewed",
+        "withdraw::a_tombstone_stands_for_its_time",
+    ]
+}
+
+lockkeeper::keeper_suite! {
+    mod file_store_on_a_thread_of_its_own;
+    harness = Through<FileHarness, OnAThreadOfItsOwn>;
+    left_out = []
 }
 
 lockkeeper::keeper_suite! {
@@ -171,5 +211,44 @@ impl Harness for FileHarness {
 
     fn weather(&self) -> Faults {
         Faults::none()
+    }
+}
+
+/// With what is special to file names, SQL, patterns and URLs.
+const PREFIX: &str = "a%_*/é'{";
+
+#[derive(Debug)]
+struct UnderAPrefix;
+
+impl Wrap for UnderAPrefix {
+    const NAME_BYTES: usize = PREFIX.len();
+
+    fn wrap(client: Arc<dyn Store>, _clock: Clock) -> Arc<dyn Store> {
+        Arc::new(Prefix::new(client, PREFIX).unwrap())
+    }
+}
+
+/// Traced, with somebody who looks.
+#[derive(Debug)]
+struct Shown;
+
+impl Wrap for Shown {
+    fn wrap(client: Arc<dyn Store>, _clock: Clock) -> Arc<dyn Store> {
+        spans::watch();
+        Arc::new(Traced::new(client))
+    }
+}
+
+/// Keepers whose engine has a thread of its own, on the store as it is.
+#[derive(Debug)]
+struct OnAThreadOfItsOwn;
+
+impl Wrap for OnAThreadOfItsOwn {
+    fn wrap(client: Arc<dyn Store>, _clock: Clock) -> Arc<dyn Store> {
+        client
+    }
+
+    fn set_up(builder: KeeperBuilder) -> KeeperBuilder {
+        builder.dedicated_thread()
     }
 }

@@ -4,5 +4,5 @@ mod deadlines;
 mod ending;
 mod renewals;
 mod sessions;
-mod spy;
+pub(crate) mod spy;
 mod waiting;

@@ -80,9 +80,9 @@ pub async fn near_collisions_are_different_locks<H: Harness>(case: &Case<H>) {
     }
 }
 
-/// A name may have 255 bytes, and its last one counts.
+/// A name may have all its 255 bytes, and its last one counts.
 pub async fn the_longest_names_work<H: Harness>(case: &Case<H>) {
-    let room = 255 - case.name("x").as_str().len();
+    let room = H::NAME_MAX - case.name("x").as_str().len();
     let client = case.client(Lives::long()).await;
     let long = |fill: &str, end: char| {
         let mut name = fill.repeat(room / fill.len());

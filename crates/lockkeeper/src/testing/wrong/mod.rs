@@ -88,6 +88,7 @@ impl<H: Harness, F: Flaw> Harness for Flawed<H, F> {
     const TIME: Time = H::TIME;
     const ON_CRASH: Crash = H::ON_CRASH;
     const WAITERS_DIE_FIRST: bool = H::WAITERS_DIE_FIRST;
+    const NAME_MAX: usize = H::NAME_MAX;
 
     async fn start() -> Self {
         Self { right: H::start().await, flaw: Arc::default() }

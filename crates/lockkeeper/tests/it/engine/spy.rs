@@ -15,20 +15,20 @@ use lockkeeper::{Error, ErrorKind, Event, Keeper, KeeperBuilder, LockName, Memor
 
 /// What the store was asked.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) operation: Operation,
-    pub(super) at: Instant,
+pub(crate) struct Asked {
+    pub(crate) operation: Operation,
+    pub(crate) at: Instant,
     /// The claims that it was about.
-    pub(super) ids: Vec<ClaimId>,
-    pub(super) names: Vec<LockName>,
-    pub(super) states: Vec<LiveState>,
-    pub(super) resend: bool,
-    pub(super) tombstone: Option<Duration>,
+    pub(crate) ids: Vec<ClaimId>,
+    pub(crate) names: Vec<LockName>,
+    pub(crate) states: Vec<LiveState>,
+    pub(crate) resend: bool,
+    pub(crate) tombstone: Option<Duration>,
 }
 
 /// What a rule does to a request.
 #[derive(Clone)]
-pub(super) enum Do {
+pub(crate) enum Do {
     /// This is done before it is processed.
     First(Arc<dyn Fn() + Send + Sync>),
     /// It takes this long until it is processed.
@@ -51,7 +51,7 @@ pub(super) enum Do {
 
 type Rule = Box<dyn FnMut(&Asked) -> Option<Do> + Send>;
 
-pub(super) struct Spy {
+pub(crate) struct Spy {
     right: MemoryStore,
     clock: Clock,
     asked: Mutex<Vec<Asked>>,
@@ -62,30 +62,30 @@ pub(super) struct Spy {
 }
 
 impl Spy {
-    pub(super) fn rule(&self, rule: impl FnMut(&Asked) -> Option<Do> + Send + 'static) {
+    pub(crate) fn rule(&self, rule: impl FnMut(&Asked) -> Option<Do> + Send + 'static) {
         self.rules.lock().unwrap().push(Box::new(rule));
     }
 
     /// To every request of this kind from now on.
-    pub(super) fn always(&self, operation: Operation, what: Do) {
+    pub(crate) fn always(&self, operation: Operation, what: Do) {
         self.rule(move |asked| (asked.operation == operation).then(|| what.clone()));
     }
 
     /// To the next request of this kind.
-    pub(super) fn once(&self, operation: Operation, what: Do) {
+    pub(crate) fn once(&self, operation: Operation, what: Do) {
         let mut left = Some(what);
         self.rule(move |asked| if asked.operation == operation { left.take() } else { None });
     }
 
-    pub(super) fn no_rules(&self) {
+    pub(crate) fn no_rules(&self) {
         self.rules.lock().unwrap().clear();
     }
 
-    pub(super) fn asked(&self, operation: Operation) -> Vec<Asked> {
+    pub(crate) fn asked(&self, operation: Operation) -> Vec<Asked> {
         self.asked.lock().unwrap().iter().filter(|asked| asked.operation == operation).cloned().collect()
     }
 
-    pub(super) fn last(&self, operation: Operation) -> Asked {
+    pub(crate) fn last(&self, operation: Operation) -> Asked {
         self.asked(operation).pop().expect("it was asked")
     }
 
@@ -207,45 +207,45 @@ impl fmt::Debug for Spy {
 
 /// A store that processes of one test share, and its clock.
 #[derive(Clone)]
-pub(super) struct World {
-    pub(super) store: MemoryStore,
-    pub(super) clock: Clock,
+pub(crate) struct World {
+    pub(crate) store: MemoryStore,
+    pub(crate) clock: Clock,
 }
 
 /// A keeper in a process of its own, its spy, and what happened to it.
-pub(super) struct Party {
-    pub(super) keeper: Keeper,
-    pub(super) spy: Arc<Spy>,
+pub(crate) struct Party {
+    pub(crate) keeper: Keeper,
+    pub(crate) spy: Arc<Spy>,
     events: Arc<Mutex<Vec<String>>>,
 }
 
 impl World {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = Clock::tokio();
         Self { store: MemoryStore::with_clock(clock.clone()), clock }
     }
 
     /// On real time, for tests with threads.
-    pub(super) fn real() -> Self {
+    pub(crate) fn real() -> Self {
         Self { store: MemoryStore::new(), clock: Clock::boot() }
     }
 
-    pub(super) async fn party(&self, ttl: Duration) -> Party {
+    pub(crate) async fn party(&self, ttl: Duration) -> Party {
         self.party_with(|builder| builder.ttl(ttl)).await
     }
 
-    pub(super) async fn party_with(&self, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
+    pub(crate) async fn party_with(&self, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
         self.party_on(Capabilities::full(), None, set).await
     }
 
     /// Where life belongs to the session; the proof of it is the renewal before the last `lag` ones.
-    pub(super) async fn party_by_session(&self, ttl: Duration, lag: u8) -> Party {
+    pub(crate) async fn party_by_session(&self, ttl: Duration, lag: u8) -> Party {
         let mut can = Capabilities::full();
         can.expiry = Expiry::Session { proof_lag: lag, resumable: false };
         self.party_on(can, None, |builder| builder.ttl(ttl)).await
     }
 
-    pub(super) async fn party_on(
+    pub(crate) async fn party_on(
         &self,
         can: Capabilities,
         granted: Option<Duration>,
@@ -266,24 +266,24 @@ impl World {
         Party { keeper: set(builder).connect().await.unwrap(), spy, events }
     }
 
-    pub(super) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.clock.now()
     }
 
     /// The ids of those who wait for this lock, as others see them.
-    pub(super) async fn line(&self, name: &str) -> Vec<String> {
+    pub(crate) async fn line(&self, name: &str) -> Vec<String> {
         let line = self.store.line(&name.parse().unwrap()).await.unwrap();
         line.entries.iter().map(|entry| entry.id.to_string()).collect()
     }
 }
 
 impl Party {
-    pub(super) fn mutex(&self, name: &str) -> lockkeeper::Mutex {
+    pub(crate) fn mutex(&self, name: &str) -> lockkeeper::Mutex {
         self.keeper.mutex(name).unwrap()
     }
 
     /// How often this happened.
-    pub(super) fn count(&self, event: &str) -> usize {
+    pub(crate) fn count(&self, event: &str) -> usize {
         self.events.lock().unwrap().iter().filter(|e| e.starts_with(event)).count()
     }
 }
@@ -300,10 +300,10 @@ fn in_short(event: &Event<'_>) -> String {
     }
 }
 
-pub(super) fn secs(s: u64) -> Duration {
+pub(crate) fn secs(s: u64) -> Duration {
     Duration::from_secs(s)
 }
 
-pub(super) fn millis(ms: u64) -> Duration {
+pub(crate) fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }

@@ -1,0 +1,253 @@
+//! A store whose users see only the names that begin with a prefix, and do not see the prefix.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal,
+    Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+};
+use crate::{Error, ErrorKind, LockName, Result, name};
+
+/// A store around a store that puts a plain text before every name, and takes it off again.
+///
+/// Who has it can neither lock nor list nor break anything outside of its prefix: it gives parts of one store to users
+/// who shall not see each other.
+///
+/// # Which prefix to use
+/// [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) is a shorthand for names: guards and sequencers carry the
+/// *full* name, so that a resource tells `blue/stock` from `green/stock`. This layer is a boundary: whoever is inside
+/// does not know the prefix, and the sequencers made there do not carry it. Use one resource, and one
+/// [`FenceGate`](crate::fence::FenceGate), for each prefix. Where both are set the layer's comes first.
+///
+/// ```
+/// use lockkeeper::layer::Prefix;
+/// use lockkeeper::{Keeper, MemoryStore};
+///
+/// # async fn f() -> lockkeeper::Result<()> {
+/// let store = MemoryStore::new();
+/// let blue = Keeper::builder(Prefix::new(store.clone(), "blue/")?).connect().await?;
+/// let guard = blue.mutex("stock")?.lock().await?;
+/// assert_eq!(guard.name().as_str(), "stock");
+///
+/// let all = Keeper::builder(store).connect().await?;
+/// assert!(all.inspect("blue/stock").await?.is_held());
+/// # guard.release().await?;
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Prefix<S> {
+    inner: S,
+    prefix: String,
+}
+
+impl<S: Store> Prefix<S> {
+    /// The names of `inner` that begin with `prefix`. Name and prefix have at most 255 bytes together: a longer name
+    /// is refused as [`Invalid`](crate::ErrorKind::Invalid).
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a prefix of more than 254 bytes, or with a control character.
+    pub fn new(inner: S, prefix: impl Into<String>) -> Result<Self> {
+        let prefix = prefix.into();
+        name::check_prefix(&prefix)?;
+        Ok(Self { inner, prefix })
+    }
+
+    fn full(&self, name: &LockName) -> Result<LockName> {
+        name.under(&self.prefix)
+    }
+
+    fn key(&self, key: &ClaimKey) -> Result<ClaimKey> {
+        Ok(ClaimKey { name: self.full(&key.name)?, ..key.clone() })
+    }
+
+    /// Of those claims whose names fit: no other can ever have reached the store.
+    fn live(&self, live: &[Live]) -> Vec<Live> {
+        let fits = live.iter().filter_map(|live| Some(Live { key: self.key(&live.key).ok()?, state: live.state }));
+        fits.collect()
+    }
+
+    fn admin_below(&self) -> Result<&dyn Admin> {
+        // This is asked only as somebody's `admin()`, which is there when the one below is.
+        self.inner.admin().ok_or_else(|| Error::new(ErrorKind::Internal, "the store has lost its administrator"))
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for Prefix<S> {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.inner.admin().map(|_| self as &dyn Admin)
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        self.inner.open(session).await
+    }
+
+    /// A claim whose name does not fit must not keep the others from being renewed.
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let below = self.live(live);
+        let renewed = self.inner.renew(session, &below).await?;
+        if below.len() == live.len() {
+            return Ok(renewed);
+        }
+        // A store that answers for fewer claims than it was asked for has not answered for the rest.
+        let mut answers = renewed.claims.into_iter().chain(std::iter::repeat(Renewal::Unknown));
+        let answer = |live: &Live| match self.full(&live.key.name) {
+            Ok(_) => answers.next().unwrap_or(Renewal::Unknown),
+            Err(_) => Renewal::Lost(None),
+        };
+        Ok(Renewed { claims: live.iter().map(answer).collect(), ..renewed })
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        self.inner.close(session, &self.live(live)).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        let claim = Claim { key: self.key(&claim.key)?, ..claim.clone() };
+        self.inner.claim(&claim).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let Ok(key) = self.key(key) else { return Ok(Amended::NotLive) };
+        self.inner.amend(&key, change).await
+    }
+
+    /// A claim that was refused for its name is withdrawn as any other: it is not there.
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let Ok(key) = self.key(key) else { return Ok(Withdrawal::Absent) };
+        self.inner.withdraw(&key, tombstone).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        match interest {
+            Interest::Claim(key) => self.inner.wait(Interest::Claim(&self.key(key)?), seen, within).await,
+            Interest::Name(name) => self.inner.wait(Interest::Name(&self.full(name)?), seen, within).await,
+        }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.inner.line(&self.full(name)?).await
+    }
+}
+
+#[async_trait]
+impl<S: Store> Admin for Prefix<S> {
+    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
+        // The prefix itself may be the name of a lock of the store below. In here it would have no name.
+        let room = if prefix.is_empty() && limit > 0 { limit.saturating_add(1) } else { limit };
+        let names = self.admin_below()?.names(&format!("{}{prefix}", self.prefix), room).await?;
+        let own = names.iter().filter_map(|name| name.as_str().strip_prefix(&self.prefix)?.parse().ok());
+        Ok(own.take(limit).collect())
+    }
+
+    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+        self.admin_below()?.evict(&self.full(name)?, target, how, by, reason).await
+    }
+
+    async fn request_release(&self, name: &LockName) -> Result<()> {
+        self.admin_below()?.request_release(&self.full(name)?).await
+    }
+}
+
+/// The address of the store below, as operators know it.
+impl<S: Store> fmt::Display for Prefix<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.inner, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{ClaimId, LiveState, MAX, Meta};
+    use crate::{Keeper, MemoryStore};
+
+    async fn below(prefix: &str) -> (MemoryStore, Prefix<MemoryStore>, SessionId) {
+        let store = MemoryStore::new();
+        let inside = Prefix::new(store.clone(), prefix).unwrap();
+        let spec = SessionSpec::new(Duration::from_secs(30), Duration::ZERO);
+        let session = inside.open(&spec).await.unwrap().id;
+        (store, inside, session)
+    }
+
+    fn claim(session: &SessionId, name: &str) -> Claim {
+        Claim {
+            key: ClaimKey { name: name.parse().unwrap(), session: session.clone(), id: ClaimId::random() },
+            ttl: Duration::from_secs(30),
+            wait_ttl: Duration::from_secs(5),
+            lock_delay: Duration::ZERO,
+            weight: MAX,
+            capacity: MAX,
+            queue: false,
+            resend: false,
+            replaces: None,
+            max_waiters: 10,
+            meta: Meta::default(),
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_leaves_no_room_for_a_name_is_refused() {
+        for bad in ["x".repeat(255), "a\nb".to_owned()] {
+            let error = Prefix::new(MemoryStore::new(), bad).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+        }
+        Prefix::new(MemoryStore::new(), "x".repeat(254)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_name_that_does_not_fit_is_refused_and_says_why() {
+        let inside = Prefix::new(MemoryStore::new(), "p".repeat(100)).unwrap();
+        let keeper = Keeper::builder(inside).connect().await.unwrap();
+        let name = "n".repeat(156);
+        let error = keeper.mutex(&name).unwrap().lock().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        let text = error.to_string();
+        assert!(text.contains("256 bytes") && text.contains("Try: "), "{text}");
+        keeper.mutex(&name[1..]).unwrap().lock().await.unwrap().release().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_name_that_does_not_fit_keeps_no_other_from_being_renewed() {
+        let (_, inside, session) = below(&"p".repeat(100)).await;
+        let (good, bad) = (claim(&session, "n"), claim(&session, &"n".repeat(200)));
+        let Verdict::Granted { token, .. } = inside.claim(&good).await.unwrap() else { panic!("it is free") };
+        inside.claim(&bad).await.unwrap_err();
+        let live = [&bad, &good, &bad].map(|c| Live { key: c.key.clone(), state: LiveState::Granted });
+        let answers = inside.renew(&session, &live).await.unwrap().claims;
+        assert_eq!(answers, [Renewal::Lost(None), Renewal::Held { token }, Renewal::Lost(None)]);
+        assert_eq!(inside.withdraw(&bad.key, None).await.unwrap(), Withdrawal::Absent);
+        inside.close(&session, &live).await.unwrap();
+        assert!(inside.line(&good.key.name).await.unwrap().entries.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_is_inside_sees_and_reaches_nothing_outside() {
+        let (store, inside, session) = below("blue/").await;
+        for outside in ["green/a", "blue/", "blue", "a"] {
+            store.claim(&claim(&session, outside)).await.unwrap();
+        }
+        for name in ["a", "b"] {
+            inside.claim(&claim(&session, name)).await.unwrap();
+        }
+        let admin = inside.admin().unwrap();
+        let list = async |prefix, limit| admin.names(prefix, limit).await.unwrap().into_iter().map(|n| n.to_string());
+        assert!(list("", 10).await.eq(["a", "b"]));
+        assert!(list("", 1).await.eq(["a"]), "the lock that is named as the prefix takes nobody's place");
+        assert!(list("", 0).await.eq([""; 0]));
+        assert!(list("b", 10).await.eq(["b"]));
+        assert!(list("green", 10).await.eq([""; 0]));
+        let held = store.line(&"a".parse().unwrap()).await.unwrap().entries[0].id;
+        let gone = admin.evict(&"a".parse().unwrap(), &Target::Id(held), Evict::Now, "me", "test").await.unwrap();
+        assert_eq!(gone, Evicted::Absent, "the lock outside has the same name");
+    }
+}

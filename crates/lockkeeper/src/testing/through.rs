@@ -1,0 +1,79 @@
+//! The suite on a store behind a layer: it has to change nothing of what the contract says.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::{Crash, Harness, Lives, Time};
+use crate::KeeperBuilder;
+use crate::layer::{Chaos, Faults};
+use crate::store::Store;
+use crate::time::Clock;
+
+/// Puts a layer before the client of a store.
+pub trait Wrap: Debug + Send + Sync + 'static {
+    /// How many bytes of each name are the layer's own.
+    const NAME_BYTES: usize = 0;
+
+    /// The client behind the layer. It holds the only handle of `client`.
+    fn wrap(client: Arc<dyn Store>, clock: Clock) -> Arc<dyn Store>;
+
+    /// What keepers are set up with besides: nothing.
+    fn set_up(builder: KeeperBuilder) -> KeeperBuilder {
+        builder
+    }
+}
+
+/// Another harness's store, with a layer before each client.
+#[derive(Debug)]
+pub struct Through<H, W>(H, PhantomData<W>);
+
+/// A [`Chaos`] at rest: with no faults it changes nothing.
+#[derive(Debug)]
+pub struct AtRest;
+
+impl Wrap for AtRest {
+    fn wrap(client: Arc<dyn Store>, clock: Clock) -> Arc<dyn Store> {
+        Arc::new(Chaos::new(client, clock))
+    }
+}
+
+impl<H: Harness, W: Wrap> Harness for Through<H, W> {
+    const TIME: Time = H::TIME;
+    const ON_CRASH: Crash = H::ON_CRASH;
+    const WAITERS_DIE_FIRST: bool = H::WAITERS_DIE_FIRST;
+    const NAME_MAX: usize = H::NAME_MAX - W::NAME_BYTES;
+
+    async fn start() -> Self {
+        Self(H::start().await, PhantomData)
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        W::wrap(self.0.client().await, self.0.clock())
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        // The wrapper holds the only other handle, so the store below sees its client go.
+        drop(client);
+    }
+
+    fn clock(&self) -> Clock {
+        self.0.clock()
+    }
+
+    fn prefix(&self) -> String {
+        self.0.prefix()
+    }
+
+    fn set_up(&self, builder: KeeperBuilder) -> KeeperBuilder {
+        W::set_up(self.0.set_up(builder))
+    }
+
+    fn short(&self) -> Lives {
+        self.0.short()
+    }
+
+    fn weather(&self) -> Faults {
+        self.0.weather()
+    }
+}
