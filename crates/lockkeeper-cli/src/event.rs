@@ -171,7 +171,8 @@ fn held_by(holder: Option<&str>) -> String {
     holder.map(|holder| format!("; held by {}", printable(holder))).unwrap_or_default()
 }
 
-fn reason_word(reason: &LostReason) -> &'static str {
+/// As machines read it.
+pub(crate) fn reason_word(reason: &LostReason) -> &'static str {
     match reason {
         LostReason::Broken { .. } => "broken",
         LostReason::MaxHold => "max_hold",

@@ -8,6 +8,7 @@ mod config;
 mod duration;
 mod event;
 mod exit;
+mod handle_file;
 mod lock;
 mod output;
 mod secrets;
@@ -79,6 +80,9 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
     let ending = runtime.block_on(async {
         match &cli.command {
             Command::Run(args) => Ok(cmd::run::run(args, &settings).await),
+            Command::Acquire(args) => cmd::handle::acquire(args, &settings).await,
+            Command::Renew(args) => cmd::handle::renew(args, &settings).await,
+            Command::Release(args) => cmd::handle::release(args, &settings).await,
             Command::Inspect(args) => cmd::inspect::inspect(args, &settings).await,
             Command::List(args) => cmd::list::list(args, &settings).await,
             Command::Doctor => cmd::doctor::doctor(&settings).await,

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Engine, Request};
-use crate::{Error, ErrorKind, Guard, LostReason, Mode, Owner, Release, Result};
+use crate::handle::Handle;
+use crate::store::{Expiry, SessionSpec};
+use crate::{Error, ErrorKind, Guard, LockName, LostReason, Mode, MultiGuard, Owner, Release, Result};
 
 /// The longest reason, in bytes.
-const REASON_MAX: usize = 1024;
+pub(crate) const REASON_MAX: usize = 1024;
 
 /// An attempt to acquire: set what belongs to it, then await it. The result is `G`.
 ///
@@ -43,6 +45,8 @@ const REASON_MAX: usize = 1024;
 pub struct Acquire<G> {
     pub(crate) engine: Arc<Engine>,
     pub(crate) request: Request,
+    /// Further locks, acquired after the one of the request, all or nothing.
+    pub(crate) also: Vec<Part>,
     pub(crate) mode: Mode,
     pub(crate) waits: bool,
     pub(crate) wait: Option<Duration>,
@@ -50,7 +54,15 @@ pub struct Acquire<G> {
     result: PhantomData<fn() -> G>,
 }
 
-/// What an attempt can result in: a guard, or perhaps a guard.
+/// One lock of an attempt on several.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) name: LockName,
+    pub(crate) weight: u32,
+    pub(crate) capacity: u32,
+}
+
+/// What an attempt can result in: a guard, the guard of a multi-lock, or perhaps one of these; or a handle.
 pub trait Outcome: sealed::Sealed + Sized {}
 
 pub(crate) mod sealed {
@@ -59,8 +71,12 @@ pub(crate) mod sealed {
     pub trait Sealed: Sized {
         /// What a busy lock is: an error, or an answer.
         fn busy(error: Error) -> Result<Self>;
-        fn held(guard: Guard) -> Self;
+        /// One guard, or with further locks one for each.
+        fn held(guard: Guard, also: Vec<Guard>) -> Self;
     }
+
+    /// What is not an option itself.
+    pub trait Certain: Sealed {}
 }
 
 impl sealed::Sealed for Guard {
@@ -68,31 +84,84 @@ impl sealed::Sealed for Guard {
         Err(error)
     }
 
-    fn held(guard: Guard) -> Self {
+    fn held(guard: Guard, _: Vec<Guard>) -> Self {
         guard
     }
 }
 
-impl sealed::Sealed for Option<Guard> {
+impl sealed::Sealed for MultiGuard {
+    fn busy(error: Error) -> Result<Self> {
+        Err(error)
+    }
+
+    fn held(guard: Guard, also: Vec<Guard>) -> Self {
+        Self::new(guard, also)
+    }
+}
+
+impl<G: sealed::Certain> sealed::Sealed for Option<G> {
     fn busy(_: Error) -> Result<Self> {
         Ok(None)
     }
 
-    fn held(guard: Guard) -> Self {
-        Some(guard)
+    fn held(guard: Guard, also: Vec<Guard>) -> Self {
+        Some(G::held(guard, also))
+    }
+}
+
+impl sealed::Sealed for Handle {
+    fn busy(error: Error) -> Result<Self> {
+        Err(error)
+    }
+
+    fn held(guard: Guard, _: Vec<Guard>) -> Self {
+        guard.into_handle()
     }
 }
 
 impl Outcome for Guard {}
-impl Outcome for Option<Guard> {}
+impl Outcome for Handle {}
+impl Outcome for MultiGuard {}
+impl<G: sealed::Certain> Outcome for Option<G> {}
+
+impl sealed::Certain for Guard {}
+impl sealed::Certain for MultiGuard {}
 
 impl<G: Outcome> Acquire<G> {
     pub(crate) fn new(engine: &Arc<Engine>, request: Request, mode: Mode) -> Self {
         let waits = request.queue;
-        let mut acquire =
-            Self { engine: Arc::clone(engine), request, mode, waits, wait: None, problem: None, result: PhantomData };
+        let mut acquire = Self {
+            engine: Arc::clone(engine),
+            request,
+            also: Vec::new(),
+            mode,
+            waits,
+            wait: None,
+            problem: None,
+            result: PhantomData,
+        };
         acquire.request.max_hold = engine.settings.max_hold;
         acquire
+    }
+
+    /// The same attempt on further locks, in this order.
+    pub(crate) fn and(mut self, also: Vec<Part>) -> Self {
+        self.also = also;
+        self
+    }
+
+    /// The locks after the first, asked for as the first is.
+    pub(crate) fn further_requests(&self) -> impl Iterator<Item = Request> {
+        self.also.iter().map(|part| {
+            let Part { name, weight, capacity } = part.clone();
+            Request { name, weight, capacity, ..self.request.clone() }
+        })
+    }
+
+    /// The lock that comes at this place, counted from 0.
+    pub(crate) fn name_of(&self, part: usize) -> &LockName {
+        let further = part.checked_sub(1).and_then(|i| self.also.get(i));
+        further.map_or(&self.request.name, |part| &part.name)
     }
 
     /// How long to stand in line at most; zero is a try. `lock()` waits for ever unless this is set, `try_lock()`
@@ -108,8 +177,10 @@ impl<G: Outcome> Acquire<G> {
     /// A fixed lease: renewed while it waits and once at the grant, never again. After `d` the lock is lost, whether
     /// it was released or not. It takes the place of the lock's ttl.
     pub fn lease(mut self, d: Duration) -> Self {
+        let detached = self.request.spec.detached;
         self.request.fixed = true;
-        self.request.spec = crate::store::SessionSpec::new(d, self.request.spec.lock_delay);
+        self.request.spec = SessionSpec::new(d, self.request.spec.lock_delay);
+        self.request.spec.detached = detached;
         self
     }
 
@@ -126,6 +197,16 @@ impl<G: Outcome> Acquire<G> {
             self.refuse("max_hold is zero: the lock would be lost at once");
         }
         self.request.max_hold = Some(d);
+        self
+    }
+
+    /// Takes no place in line: whenever the line moves it tries again, against others that do the same. It never
+    /// overtakes who stands in line, so under a steady stream of those it may wait for ever. Nothing changes for an
+    /// attempt that does not wait.
+    ///
+    /// On a store without a queue every attempt is of this kind.
+    pub fn unfair(mut self) -> Self {
+        self.request.unfair = true;
         self
     }
 
@@ -151,6 +232,8 @@ impl<G: Outcome> Acquire<G> {
             Some(format!("a ttl of {:?} is outside what it can do: {:?} to {:?}", spec.ttl, can.ttl_min, can.ttl_max))
         } else if spec.lock_delay > can.lock_delay_max {
             Some(format!("a lock-delay of {:?} is more than it can do: {:?}", spec.lock_delay, can.lock_delay_max))
+        } else if spec.detached && !resumable(&can.expiry) {
+            Some("its locks end with the connection that acquired them, so none can be detached".to_owned())
         } else {
             None
         };
@@ -200,10 +283,53 @@ impl Acquire<Guard> {
     }
 }
 
+impl Acquire<Guard> {
+    /// A lock that outlives this process: the result is a [`Handle`] instead of a guard, for steps of a job that are
+    /// processes of their own. Nobody renews it by itself. It ends `life` after the grant, or after the last
+    /// [`renew_once`](Guard::renew_once) of a guard that [adopted](crate::Keeper::adopt) it, or when such a guard
+    /// releases it. `life` takes the place of the lock's ttl; a limit of `max_hold` has no effect.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use lockkeeper::{Handle, Release};
+    ///
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let handle = keeper.mutex("db/migrate")?.lock().detached(Duration::from_secs(1800)).await?;
+    /// let text = handle.expose();
+    ///
+    /// // in another process, on the same store
+    /// let handle: Handle = text.parse()?;
+    /// let guard = keeper.adopt(handle)?;
+    /// guard.renew_once().await?;
+    /// assert_eq!(guard.release().await?, Release::Done);
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    ///
+    /// On a store whose locks end with a connection the attempt is [`Unsupported`](ErrorKind::Unsupported).
+    pub fn detached(self, life: Duration) -> Acquire<Handle> {
+        let Self { engine, request, also, mode, waits, wait, problem, result: _ } = self.lease(life);
+        let mut detached = Acquire { engine, request, also, mode, waits, wait, problem, result: PhantomData };
+        detached.request.spec.detached = true;
+        detached
+    }
+}
+
+fn resumable(expiry: &Expiry) -> bool {
+    match expiry {
+        Expiry::PerClaim => true,
+        Expiry::Session { resumable, .. } => *resumable,
+    }
+}
+
 impl<G> fmt::Debug for Acquire<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
             .field("name", &self.request.name)
+            .field("also", &self.also)
             .field("mode", &self.mode)
             .field("wait", &self.wait)
             .finish_non_exhaustive()

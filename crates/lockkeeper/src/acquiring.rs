@@ -10,7 +10,7 @@ use std::time::Duration;
 use tracing::{Instrument, Span};
 
 use crate::acquire::{Acquire, Outcome};
-use crate::engine::{Attempt, Engine, Granted, Patience};
+use crate::engine::{AllGranted, Attempt, Engine, Granted, Patience, Together};
 use crate::event::Event;
 use crate::runtime::{Task, poll_inside};
 use crate::time::Instant;
@@ -49,7 +49,7 @@ enum State {
 
 struct Running {
     /// `None` once it has come to its end.
-    task: Option<Task<Result<Option<Granted>>>>,
+    task: Option<Task<Result<AllGranted>>>,
     patience: Arc<Patience>,
     began: Instant,
     span: Span,
@@ -84,14 +84,11 @@ impl<G: Outcome> Acquire<G> {
         let engine = &self.engine;
         let patience = Arc::new(Patience::default());
         let began = engine.now();
-        let attempt = Attempt {
-            engine: Arc::clone(engine),
-            request: self.request.clone(),
-            patience: Arc::clone(&patience),
-            began,
-        };
+        let attempt = |request| Attempt { engine: Arc::clone(engine), request, patience: Arc::clone(&patience), began };
+        let attempts =
+            Together { first: attempt(self.request.clone()), also: self.further_requests().map(attempt).collect() };
         let span = tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
-        let mut task: Task<Result<Option<Granted>>> = Box::pin(attempt.run().instrument(span.clone()));
+        let mut task: Task<Result<AllGranted>> = Box::pin(attempts.run().instrument(span.clone()));
         if engine.runtime.is_own() && engine.usable_here() {
             task = engine.runtime.carry(task);
         }
@@ -124,44 +121,42 @@ impl<G: Outcome> Acquire<G> {
         }
     }
 
-    fn conclude(&self, result: Result<Option<Granted>>, running: &Running) -> Result<G> {
+    fn conclude(&self, result: Result<AllGranted>, running: &Running) -> Result<G> {
         match result {
-            Ok(Some(granted)) => {
-                let waited = self.engine.now().saturating_since(running.began);
-                let guard = Guard::new(granted, self.mode, self.request.owner.clone());
-                let (name, token, mode) = (guard.name(), guard.token(), guard.mode());
-                running.span.in_scope(|| self.engine.events.emit(&Event::Acquired { name, token, mode, waited }));
-                Ok(G::held(guard))
+            Ok((first, also)) => {
+                let guard = |granted| self.guard(granted, running);
+                Ok(G::held(guard(first), also.into_iter().map(guard).collect()))
             }
-            Ok(None) => G::busy(self.timeout()),
             Err(error) if error.kind() == ErrorKind::Timeout => G::busy(error),
             Err(error) => Err(error),
         }
     }
 
+    fn guard(&self, granted: Granted, running: &Running) -> Guard {
+        let waited = self.engine.now().saturating_since(running.began);
+        let guard = Guard::new(granted, self.mode, self.request.owner.clone());
+        let (name, token, mode) = (guard.name(), guard.token(), guard.mode());
+        running.span.in_scope(|| self.engine.events.emit(&Event::Acquired { name, token, mode, waited }));
+        guard
+    }
+
     fn out_of_time(&self, patience: &Patience, took: Duration) -> Result<G> {
+        let name = self.name_of(patience.part()).clone();
         if patience.has_answer() {
-            return G::busy(self.timeout());
+            let error = Error::new(ErrorKind::Timeout, "others held it for as long as the attempt was to wait");
+            return G::busy(error.with_remedy("a longer wait, or inspect it to see who holds it").about(name));
         }
         let why = patience.last_error().map_or_else(String::new, |e| format!(": {}", e.message()));
         let error = Error::new(
             ErrorKind::Unavailable,
             format!("{} did not answer within {:.1} s{why}", self.engine.store, took.as_secs_f32()),
         );
-        Err(error.with_unknown_effect().about(self.request.name.clone()))
-    }
-
-    fn timeout(&self) -> Error {
-        let message =
-            if self.waits { "others held it for as long as the attempt was to wait" } else { "others hold it" };
-        Error::new(ErrorKind::Timeout, message)
-            .with_remedy("a longer wait, or inspect it to see who holds it")
-            .about(self.request.name.clone())
+        Err(error.with_unknown_effect().about(name))
     }
 }
 
 impl Running {
-    fn poll(&mut self, engine: &Engine, cx: &mut Context<'_>) -> Poll<Result<Option<Granted>>> {
+    fn poll(&mut self, engine: &Engine, cx: &mut Context<'_>) -> Poll<Result<AllGranted>> {
         let Some(task) = &mut self.task else { return Poll::Pending };
         let polled = poll_inside(&engine.runtime, task, cx);
         if polled.is_ready() {

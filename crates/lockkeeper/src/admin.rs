@@ -1,15 +1,41 @@
-//! What an administrator does with locks: look at all of them.
+//! What an administrator does with locks: look at all of them, break one, ask for one.
 
 use std::sync::Arc;
 
-use crate::Result;
+use crate::acquire::REASON_MAX;
 use crate::engine::Engine;
+use crate::finish::Finish;
 use crate::info::LockInfo;
+use crate::keeper::full_name;
+use crate::store::{Evict, Evicted, IdHash, Line, Target as Claim};
+use crate::{Error, FencingToken, LockName, Result};
 
 /// The administrator's operations, from [`Keeper::admin`](crate::Keeper::admin).
 #[derive(Clone, Debug)]
 pub struct Admin {
     engine: Arc<Engine>,
+}
+
+/// Whose lock to break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// The holder with this token.
+    Token(FencingToken),
+    /// The holder or waiter whose id has this hash, as [`Keeper::inspect`](crate::Keeper::inspect) shows it.
+    IdHash(IdHash),
+}
+
+/// How to break it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Break {
+    /// Its renewals are refused from now on, so the holder knows that it has lost before anybody else has the lock,
+    /// which is when its ttl and its lock-delay have run out.
+    Mark,
+    /// It is removed at once, and the next in line has the lock. This breaks the promise to the holder, which may
+    /// believe in it for up to its ttl: only what checks fencing tokens is still safe.
+    Now,
 }
 
 impl Admin {
@@ -38,4 +64,96 @@ impl Admin {
         }
         Ok(locks)
     }
+
+    /// Breaks the lock of one holder, who is told who did it (the keeper's owner) and why. `false` when there is no
+    /// such holder.
+    ///
+    /// A waiter that is broken loses its place, and goes to the end of the line.
+    ///
+    /// ```
+    /// use lockkeeper::{Break, Keeper, Target};
+    ///
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = Keeper::memory();
+    /// let guard = keeper.mutex("deploy/web")?.lock().await?;
+    ///
+    /// let holder = keeper.inspect("deploy/web").await?.holders[0].id;
+    /// let admin = keeper.admin()?;
+    /// assert!(admin.break_lock("deploy/web", Target::IdHash(holder), "runner-7 is gone", Break::Mark).await?);
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for the name, or a reason of more than 1024 bytes;
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: it may have happened, and may be
+    /// asked for again.
+    ///
+    /// # Cancel safety
+    /// Dropped while it looks for the holder, it has done nothing; dropped later, it happens all the same.
+    pub async fn break_lock<N>(&self, name: N, target: Target, reason: &str, how: Break) -> Result<bool>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.engine.usable()?;
+        let name = full_name(&self.engine, name)?;
+        if reason.len() > REASON_MAX {
+            let message = format!("the reason has {} bytes; at most {REASON_MAX} fit", reason.len());
+            return Err(Error::invalid(message).about(name));
+        }
+        let line = self.engine.line(&name).await?;
+        // An id is used once, so what is found here cannot become another holder on the way.
+        let Some(claim) = find(&line, target) else { return Ok(false) };
+        let how = match how {
+            Break::Mark => Evict::Mark,
+            Break::Now => Evict::Now,
+        };
+        let (engine, reason) = (Arc::clone(&self.engine), reason.to_owned());
+        let evicting = async move {
+            // Asked for above; a store does not lose its administrator.
+            let Some(admin) = engine.store.admin() else { return Ok(Evicted::Absent) };
+            let evicted = admin.evict(&name, &Claim::Id(claim), how, &engine.settings.owner, &reason).await;
+            evicted.map_err(|e| engine.describe(e, &name))
+        };
+        Ok(Finish::new(&self.engine, evicting).await? == Evicted::Done)
+    }
+
+    /// Asks the holders of a lock to let go, which breaks nothing: they, and all who watch the lock, see its line
+    /// change, and may look.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for the name, [`Unavailable`](crate::ErrorKind::Unavailable) when the
+    /// store does not answer.
+    ///
+    /// # Cancel safety
+    /// Once polled, it happens even if this is dropped.
+    pub async fn request_release<N>(&self, name: N) -> Result<()>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.engine.usable()?;
+        let name = full_name(&self.engine, name)?;
+        let engine = Arc::clone(&self.engine);
+        let asking = async move {
+            let Some(admin) = engine.store.admin() else { return Ok(()) };
+            admin.request_release(&name).await.map_err(|e| engine.describe(e, &name))
+        };
+        Finish::new(&self.engine, asking).await
+    }
+}
+
+/// The live claim that is meant. Waiters may show the token that they would have; they do not have it.
+fn find(line: &Line, target: Target) -> Option<IdHash> {
+    let mut entries = line.entries.iter();
+    let found = entries.find(|entry| match target {
+        Target::Token(token) => {
+            entry.granted && entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw)) == Some(token)
+        }
+        Target::IdHash(id) => entry.id == id,
+    });
+    found.map(|entry| entry.id)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use tracing::Span;
@@ -12,11 +12,12 @@ use tracing::Span;
 use crate::engine::{Engine, Granted, Hold};
 use crate::event::Event;
 use crate::finish::Finish;
+use crate::handle::Handle;
 use crate::store::Withdrawal;
 use crate::time::Instant;
-use crate::{Error, FencingToken, LockName, Mode, Owner, Result, Sequencer};
+use crate::{Error, ErrorKind, FencingToken, LockName, Lost, Mode, Owner, Result, Sequencer};
 
-/// A held lock. Dropping it releases the lock in the background.
+/// A held lock. Dropping it releases the lock in the background, unless it was [adopted](crate::Keeper::adopt).
 ///
 /// While the store keeps its state, and clocks run at rates that differ by less than the drift allowance (0.5 % for
 /// each), no [`check`](Self::check), no [`remaining`](Self::remaining) and no poll inside [`scope`](Self::scope) or
@@ -59,29 +60,6 @@ pub enum Release {
     Done,
     /// The lock had been lost before: its lease was over, or somebody broke it.
     AlreadyLost,
-}
-
-/// Why a lock was lost.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// The lease ran out before a renewal was acknowledged.
-    Expired,
-    /// Somebody broke it.
-    Broken {
-        /// Who did it.
-        by: String,
-        /// Why.
-        reason: String,
-    },
-    /// It was held for as long as it may.
-    MaxHold,
-    /// The store has forgotten the session.
-    SessionExpired,
-    /// The keeper was shut down while it was held.
-    Shutdown,
-    /// This process was forked from the holder.
-    Forked,
 }
 
 impl Guard {
@@ -127,6 +105,7 @@ impl Guard {
     ///
     /// # Errors
     /// [`Lost`](crate::ErrorKind::Lost), with the [reason](Error::lost_reason). What was lost stays lost.
+    /// [`Unavailable`](ErrorKind::Unavailable) for an [adopted](crate::Keeper::adopt) lock that was not renewed yet.
     pub fn check(&self) -> Result<()> {
         self.hold.check()
     }
@@ -134,7 +113,7 @@ impl Guard {
     /// A future that completes with the reason when the lock is lost. It may outlive the guard, and then stays
     /// pending, or completes when the lease of the guard would have ended.
     pub fn lost(&self) -> Lost {
-        Lost { hold: Arc::clone(&self.hold), waiting: None }
+        Lost::of(vec![Arc::clone(&self.hold)])
     }
 
     /// Runs `f` for as long as the lock is held, and drops it when the lock is lost: at its next await, since a
@@ -158,19 +137,7 @@ impl Guard {
     /// # Cancel safety
     /// Dropping it drops `f`; the lock stays held.
     pub async fn scope<F: Future>(&self, f: F) -> Result<F::Output> {
-        let mut lost = pin!(self.hold.lost());
-        let mut f = pin!(f);
-        let output = std::future::poll_fn(|cx| {
-            if let Err(error) = self.check() {
-                return Poll::Ready(Err(error));
-            }
-            if lost.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(self.check().err().unwrap_or_else(|| self.lost_error())));
-            }
-            f.as_mut().poll(cx).map(Ok)
-        })
-        .await?;
-        self.check().map(|()| output)
+        scoped(|| self.check(), self.lost(), f).await
     }
 
     /// Releases the lock, and awaits the store's word for it. Work that was done before is covered either way: an
@@ -194,14 +161,52 @@ impl Guard {
             return Ok(Release::AlreadyLost);
         }
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
-        let withdrawal = Finish::new(&self.engine, async move { engine.withdraw(&hold).await }).await?;
+        let withdrawal = Finish::new(&self.engine, async move { engine.release(&hold).await }).await?;
         if withdrawal == Withdrawal::Absent {
-            self.engine.found_absent(&self.hold);
+            if self.is_adopted() && self.hold.is_dead() {
+                self.clean_up_after_loss();
+            } else {
+                self.engine.found_absent(&self.hold);
+            }
             return Ok(Release::AlreadyLost);
         }
         let (name, token, mode, held) = (self.name(), self.token, self.mode, self.held());
         self.span.in_scope(|| self.engine.events.emit(&Event::Released { name, token, mode, held }));
         Ok(Release::Done)
+    }
+
+    /// Renews the lock now, and awaits the store's word for it. For guards that nobody else renews: of an
+    /// [adopted](crate::Keeper::adopt) lock, or of a fixed [lease](crate::Acquire::lease). Its whole ttl begins anew.
+    ///
+    /// # Errors
+    /// [`Lost`](ErrorKind::Lost) when the lock is lost, [`Unavailable`](ErrorKind::Unavailable) when the store did not
+    /// answer: then it is held for as long as it was before, and another renewal may succeed.
+    ///
+    /// # Cancel safety
+    /// Once polled, the renewal goes on in the background when this is dropped.
+    pub async fn renew_once(&self) -> Result<()> {
+        self.engine.usable().map_err(|error| error.about(self.name().clone()))?;
+        let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
+        Finish::new(&self.engine, async move { engine.renew_once(&hold).await }).await
+    }
+
+    /// What is left of it when it is detached: the lock, without anybody who renews it.
+    pub(crate) fn into_handle(mut self) -> Handle {
+        self.released = true;
+        self.disown();
+        self.engine.let_go(&self.hold);
+        Handle::new(&self.hold, self.engine.store.to_string(), self.token)
+    }
+
+    /// The guard of a lock that somebody else has acquired.
+    pub(crate) fn adopt(engine: &Arc<Engine>, hold: Arc<Hold>, token: FencingToken) -> Self {
+        let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
+        let (engine, since) = (Arc::clone(engine), engine.now());
+        Self { engine, hold, token, mode: Mode::Exclusive, owner: None, since, released: false, span }
+    }
+
+    fn is_adopted(&self) -> bool {
+        self.hold.session.is_adopted()
     }
 
     fn held(&self) -> Duration {
@@ -225,8 +230,8 @@ impl Guard {
         }
     }
 
-    fn lost_error(&self) -> Error {
-        Error::lost(self.name().clone(), LostReason::Expired)
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
     }
 }
 
@@ -237,6 +242,9 @@ impl Drop for Guard {
             return;
         }
         self.disown();
+        if self.is_adopted() {
+            return self.engine.let_go(&self.hold);
+        }
         if self.hold.is_dead() {
             return self.clean_up_after_loss();
         }
@@ -262,43 +270,17 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// Completes when a lock is lost; from [`Guard::lost`].
-#[must_use = "futures do nothing unless polled"]
-pub struct Lost {
-    hold: Arc<Hold>,
-    waiting: Option<Pin<Box<dyn Future<Output = LostReason> + Send + Sync>>>,
-}
-
-impl Future for Lost {
-    type Output = LostReason;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
-        let hold = Arc::clone(&self.hold);
-        self.waiting.get_or_insert_with(|| Box::pin(async move { hold.lost().await })).as_mut().poll(cx)
-    }
-}
-
-impl Clone for Lost {
-    fn clone(&self) -> Self {
-        Self { hold: Arc::clone(&self.hold), waiting: None }
-    }
-}
-
-impl fmt::Debug for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lost").field("name", &self.hold.key.name).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired => f.write_str("its lease ran out"),
-            Self::Broken { by, reason } => write!(f, "{by} broke it ({reason})"),
-            Self::MaxHold => f.write_str("it was held for as long as it may"),
-            Self::SessionExpired => f.write_str("the store has forgotten the session"),
-            Self::Shutdown => f.write_str("the keeper was shut down"),
-            Self::Forked => f.write_str("this process was forked from its holder"),
+/// Polls `f` for as long as `check` lets it, and drops it when something is lost.
+pub(crate) async fn scoped<F: Future>(check: impl Fn() -> Result<()>, mut lost: Lost, f: F) -> Result<F::Output> {
+    let mut f = pin!(f);
+    let output = std::future::poll_fn(|cx| {
+        check()?;
+        if let Poll::Ready(reason) = Pin::new(&mut lost).poll(cx) {
+            check()?;
+            return Poll::Ready(Err(Error::new(ErrorKind::Lost, format!("the lock was lost: {reason}"))));
         }
-    }
+        f.as_mut().poll(cx).map(Ok)
+    })
+    .await?;
+    check().map(|()| output)
 }

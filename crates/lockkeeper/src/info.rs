@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::{self, IdHash, Line};
+use crate::store::{self, Broken, IdHash, Line};
 use crate::{FencingToken, LockName, Mode};
 
 /// Who holds a lock, and who waits for it.
@@ -27,7 +27,7 @@ pub struct LockInfo {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// A hash of the claim's id, for naming it.
+    /// A hash of the claim's id, for naming it, as in [`Target::IdHash`](crate::Target::IdHash).
     pub id: IdHash,
     /// Who it is, as it says itself.
     pub owner: String,
@@ -41,13 +41,15 @@ pub struct HolderInfo {
     pub held: Option<Duration>,
     /// When its claim ends if it is not renewed.
     pub expires_in: Option<Duration>,
+    /// Who broke it, and why, if somebody did: it holds the lock until its claim ends, and cannot renew it.
+    pub broken: Option<Broken>,
 }
 
 /// One waiter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WaiterInfo {
-    /// A hash of the claim's id, for naming it.
+    /// A hash of the claim's id, for naming it, as in [`Target::IdHash`](crate::Target::IdHash).
     pub id: IdHash,
     /// Who it is, as it says itself.
     pub owner: String,
@@ -99,6 +101,7 @@ fn holder(entry: store::Entry) -> HolderInfo {
         token: entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw)),
         held: entry.age,
         expires_in: entry.expires_in,
+        broken: entry.broken,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The keeper: a connection to a store, from which all locks are made.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,11 @@ use crate::backend::memory::MemoryStore;
 use crate::builder::{KeeperBuilder, Source};
 use crate::engine::{Engine, SessionState};
 use crate::info::{LockInfo, mode};
-use crate::kinds::Mutex;
+use crate::kinds::{MultiLock, Mutex};
 use crate::runtime::inside;
 use crate::store::{Capabilities, Store};
 use crate::url::StoreUrl;
-use crate::{Error, ErrorKind, FencingToken, LockName, Result, Sequencer};
+use crate::{Error, ErrorKind, FencingToken, Guard, Handle, LockName, Result, Sequencer};
 
 /// Connects to the store at `url` with all defaults; [`Keeper::from_url`] has the settings.
 ///
@@ -81,6 +82,45 @@ impl Keeper {
         Error: From<N::Error>,
     {
         Ok(Mutex::new(&self.engine, self.full_name(name)?))
+    }
+
+    /// The mutexes of these names as one lock: all of them, or none.
+    ///
+    /// A name that is given twice counts once. They are acquired in the order of the bytes of their full names, by all
+    /// who do so, so that two multi-locks never wait for each other.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for no names at all, and for a name as with [`mutex`](Self::mutex).
+    pub fn multi_lock<N>(&self, names: impl IntoIterator<Item = N>) -> Result<MultiLock>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        let names: Result<BTreeSet<LockName>> = names.into_iter().map(|name| self.full_name(name)).collect();
+        MultiLock::new(&self.engine, names?)
+    }
+
+    /// The guard of a lock that was [detached](crate::Acquire::detached), in this process or in another.
+    ///
+    /// It differs from other guards. Nobody renews it but [`renew_once`](Guard::renew_once); before the first renewal
+    /// this process knows nothing of the lock, and [`check`](Guard::check) is
+    /// [`Unavailable`](ErrorKind::Unavailable). Dropping it leaves the lock as it is, for the next who has the handle:
+    /// only [`release`](Guard::release) releases it. Whoever has a copy of the handle can do the same.
+    ///
+    /// # Errors
+    /// [`Mismatch`](ErrorKind::Mismatch) when the lock is in another store than this keeper's; both are named. Whether
+    /// the lock is still held, the first use of the guard will tell.
+    pub fn adopt(&self, handle: Handle) -> Result<Guard> {
+        let engine = &self.engine;
+        let about = |error: Error| error.about(handle.name().clone());
+        engine.usable().map_err(about)?;
+        let store = engine.store.to_string();
+        if handle.store() != store {
+            let message = format!("its handle is of the store {}, this is {store}", handle.store());
+            return Err(about(Error::new(ErrorKind::Mismatch, message).with_remedy("the store of the handle")));
+        }
+        let hold = engine.adopt(handle.key(), handle.token().raw(), handle.spec());
+        Ok(Guard::adopt(engine, hold, handle.token()))
     }
 
     /// Who holds this lock and who waits for it, whatever its kind.
@@ -182,9 +222,18 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        let name: LockName = name.try_into()?;
-        name.under(&self.engine.settings.prefix)
+        full_name(&self.engine, name)
     }
+}
+
+/// The name with the keeper's prefix.
+pub(crate) fn full_name<N>(engine: &Engine, name: N) -> Result<LockName>
+where
+    N: TryInto<LockName>,
+    Error: From<N::Error>,
+{
+    let name: LockName = name.try_into()?;
+    name.under(&engine.settings.prefix)
 }
 
 impl fmt::Debug for Keeper {

@@ -32,11 +32,14 @@
 //! |---|---|
 //! | connect to a store | [`connect`], [`Keeper::builder`], [`Keeper::from_url`] |
 //! | take a lock | [`Mutex::lock`], [`Mutex::try_lock`], and what can be set: [`Acquire`] |
+//! | take several at once | [`Keeper::multi_lock`], [`MultiLock`] |
 //! | hold it | [`Guard`] |
+//! | hold it over several processes | [`Acquire::detached`], [`Keeper::adopt`] |
 //! | run something under it | [`Acquire::with`], [`Guard::scope`] |
 //! | check a token where the data lives | [`fence`] |
 //! | see who holds what | [`Keeper::inspect`], [`Admin::list`] |
 //! | examine a store | [`doctor::examine`] |
+//! | break a lock whose holder is gone | [`Admin::break_lock`] |
 //! | hear of what happens | [`Event`], [`KeeperBuilder::on_event`] |
 //! | give users a part of a store | [`layer::Prefix`] |
 //! | see what a store is asked | [`layer::Traced`] |
@@ -80,10 +83,12 @@ mod figures;
 mod figures;
 mod finish;
 mod guard;
+mod handle;
 mod info;
 mod keeper;
 mod kinds;
 pub mod layer;
+mod lost;
 mod name;
 mod owner;
 mod random;
@@ -99,7 +104,7 @@ pub mod url;
 
 pub use acquire::{Acquire, Outcome};
 pub use acquiring::Acquiring;
-pub use admin::Admin;
+pub use admin::{Admin, Break, Target};
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use backend::file::FileStore;
 pub use backend::memory::MemoryStore;
@@ -107,12 +112,15 @@ pub use builder::KeeperBuilder;
 pub use engine::SessionState;
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use event::Event;
-pub use guard::{Guard, Lost, LostReason, Release};
+pub use guard::{Guard, Release};
+pub use handle::Handle;
 pub use info::{HolderInfo, LockInfo, WaiterInfo};
 pub use keeper::{Keeper, SessionWatch, connect};
-pub use kinds::Mutex;
+pub use kinds::{MultiGuard, MultiLock, Mutex};
+pub use lost::{Lost, LostReason};
 pub use name::LockName;
 pub use owner::Owner;
 pub use secret::Secret;
 pub use sequencer::{Mode, Sequencer};
+pub use store::{Broken, IdHash};
 pub use token::FencingToken;

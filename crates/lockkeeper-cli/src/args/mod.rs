@@ -1,5 +1,6 @@
 //! The command line as it was typed. Nothing is looked up here; `settings` resolves.
 
+mod handle;
 mod look;
 mod run;
 mod shell;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::duration;
 
+pub(crate) use handle::{AcquireArgs, HandleArgs};
 pub(crate) use look::{InspectArgs, ListArgs};
 pub(crate) use run::RunArgs;
 pub(crate) use shell::CompletionsArgs;
@@ -90,6 +92,11 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
+    Acquire(AcquireArgs),
+    /// Begins the life of an acquired lock anew; exit code 1 when it was lost
+    Renew(HandleArgs),
+    /// Releases an acquired lock and deletes its handle file; exit code 1 when it was lost before
+    Release(HandleArgs),
     Inspect(InspectArgs),
     List(ListArgs),
     /// Examines the store: rights, disk, clock, leftovers, round trip; exit code 1 when something fails
@@ -152,6 +159,12 @@ mod tests {
             "lockkeeper run -t forever a -- b",
             "lockkeeper run -E 256 a -- b",
             "lockkeeper list --limit 0",
+            "lockkeeper acquire a",
+            "lockkeeper acquire --handle-file h",
+            "lockkeeper acquire a -n -w 5 --handle-file h",
+            "lockkeeper acquire a --handle-file h -- b",
+            "lockkeeper renew",
+            "lockkeeper release h",
             "lockkeeper -q -v list",
         ] {
             assert!(parse(line).is_err(), "{line}");

@@ -8,6 +8,7 @@ mod environment;
 mod events;
 mod exit_codes;
 mod guard;
+mod handles;
 mod init;
 mod inspect_list;
 mod loss;

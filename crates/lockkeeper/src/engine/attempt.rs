@@ -13,7 +13,7 @@ use super::waiter::RETRY_MAX;
 use super::{Engine, Hold, Session};
 use crate::event::Event;
 use crate::random::jittered;
-use crate::store::{ClaimId, ClaimKey, MAX, Meta, SessionSpec};
+use crate::store::{ClaimId, ClaimKey, MAX, Meta, Revision, SessionSpec};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, FencingToken, LockName, Owner, Result};
 
@@ -29,6 +29,8 @@ pub(crate) struct Request {
     pub(crate) spec: SessionSpec,
     /// Whether it waits when the lock is busy.
     pub(crate) queue: bool,
+    /// Whether it waits without a place in line.
+    pub(crate) unfair: bool,
     /// A session of its own that is not renewed after the grant.
     pub(crate) fixed: bool,
     pub(crate) max_hold: Option<Duration>,
@@ -49,6 +51,12 @@ impl Granted {
     pub(crate) fn take(mut self) -> (Arc<Engine>, Arc<Hold>, FencingToken) {
         self.taken = true;
         (Arc::clone(&self.engine), Arc::clone(&self.hold), self.token)
+    }
+
+    /// Held for so long from now on, at most.
+    pub(super) fn end_after(&self, max_hold: Duration) {
+        self.hold.end_at(self.engine.now() + max_hold);
+        self.engine.deadlines.expect(self.hold.deadline());
     }
 }
 
@@ -72,11 +80,19 @@ pub(crate) struct Attempt {
 /// What became of one id.
 pub(super) enum Outcome {
     Granted,
-    Busy,
+    /// Others hold the lock, or stand in line for it, and it is not in that line.
+    Busy(Standstill),
     /// The id is spent; the attempt goes on with another.
     Spent,
     GivenUp,
     Failed(Error),
+}
+
+/// The line that a claim was turned away from.
+pub(super) struct Standstill {
+    pub(super) seen: Revision,
+    /// When a holder's life ends if nobody renews it.
+    pub(super) retry_after: Option<Duration>,
 }
 
 /// A claim in progress.
@@ -88,8 +104,8 @@ pub(super) struct Standing {
 }
 
 impl Attempt {
-    /// The whole attempt. Must be polled to its end; `None` when the lock is busy and the request does not wait.
-    pub(crate) async fn run(self) -> Result<Option<Granted>> {
+    /// The whole attempt. Must be polled to its end; a `Timeout` when the lock is busy and the request does not wait.
+    pub(crate) async fn run(&self) -> Result<Granted> {
         self.engine.usable()?;
         self.refuse_deadlock()?;
         let mut turn = self.turn().await?;
@@ -109,10 +125,17 @@ impl Attempt {
             }
             let died = match self.stand(&mut standing).await {
                 Outcome::Granted => match self.hand_out(standing.hold).await? {
-                    Some(granted) => return Ok(Some(granted)),
+                    Some(granted) => return Ok(granted),
                     None => true,
                 },
-                Outcome::Busy => return self.busy(&standing.hold),
+                Outcome::Busy(standstill) => {
+                    self.turned_away(&standing.hold);
+                    if !self.request.queue {
+                        return Err(self.busy());
+                    }
+                    self.wait_outside(standstill).await;
+                    continue;
+                }
                 Outcome::Spent => {
                     let died = standing.hold.is_dead();
                     self.engine.withdraw_later(&standing.hold);
@@ -157,8 +180,8 @@ impl Attempt {
 
     /// Tasks that want the same exclusive lock stand in line one at a time.
     async fn turn(&self) -> Result<Option<Turn>> {
-        let Request { name, spec, queue, fixed, weight, capacity, .. } = &self.request;
-        if !queue || *fixed || (*weight, *capacity) != (MAX, MAX) {
+        let Request { name, spec, fixed, weight, capacity, .. } = &self.request;
+        if !self.stands_in_line() || *fixed || (*weight, *capacity) != (MAX, MAX) {
             return Ok(None);
         }
         let joined = |waiters| {
@@ -230,19 +253,30 @@ impl Attempt {
                 return Err(error.about(self.request.name.clone()));
             }
         };
+        let granted = Granted { engine, hold, token, taken: false };
         if let Some(max_hold) = self.request.max_hold {
-            hold.end_at(engine.now() + max_hold);
-            engine.deadlines.expect(hold.deadline());
+            granted.end_after(max_hold);
         }
-        Ok(Some(Granted { engine, hold, token, taken: false }))
+        Ok(Some(granted))
     }
 
-    fn busy(&self, hold: &Arc<Hold>) -> Result<Option<Granted>> {
+    /// Nothing is left of it in the store.
+    fn turned_away(&self, hold: &Arc<Hold>) {
         hold.session.forget(hold, self.engine.now());
         if self.request.fixed {
             self.engine.close_session(&hold.session);
         }
-        Ok(None)
+    }
+
+    fn busy(&self) -> Error {
+        Error::new(ErrorKind::Timeout, "others hold it")
+            .with_remedy("a longer wait, or inspect it to see who holds it")
+            .about(self.request.name.clone())
+    }
+
+    /// Whether it waits in line: not if it is unfair, nor where the store keeps no line.
+    pub(super) fn stands_in_line(&self) -> bool {
+        self.request.queue && !self.request.unfair && self.engine.capabilities.queue
     }
 
     /// Gives the place to the next task of this process, or leaves the line.

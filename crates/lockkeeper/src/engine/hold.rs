@@ -10,9 +10,11 @@ use tokio::sync::Notify;
 use super::session::Session;
 use crate::store::{ClaimKey, LiveState};
 use crate::time::{Clock, Instant};
-use crate::{Error, LostReason};
+use crate::{Error, ErrorKind, LostReason};
 
 const NEVER: u64 = u64::MAX;
+/// The deadline of what was adopted: no request of this process has found it held.
+const UNPROVEN: u64 = 0;
 
 /// Where a claim stands, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,15 +53,26 @@ impl Hold {
     /// A claim whose first request is about to be sent. That send counts as acknowledged: the id dies when a waiter's
     /// life has passed since without an answer.
     pub(crate) fn new(key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
-        let first_send = clock.now();
-        let deadline = session.waits_until(first_send);
+        let deadline = session.waits_until(clock.now());
+        Self::at(Stage::InFlight, deadline.as_nanos(), key, session, clock)
+    }
+
+    /// A claim that was granted to somebody else, who gave it away. Nothing is believed of it before a renewal.
+    pub(super) fn adopted(key: ClaimKey, token: u64, session: Arc<Session>, clock: Clock) -> Self {
+        let hold = Self::at(Stage::Granted, UNPROVEN, key, session, clock);
+        hold.token.store(token, Ordering::Release);
+        hold.stop_renewing();
+        hold
+    }
+
+    fn at(stage: Stage, deadline: u64, key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
         Self {
             key,
             session,
             clock,
             pid: std::process::id(),
-            stage: AtomicU8::new(Stage::InFlight as u8),
-            deadline: AtomicU64::new(deadline.as_nanos()),
+            stage: AtomicU8::new(stage as u8),
+            deadline: AtomicU64::new(deadline),
             ends: AtomicU64::new(NEVER),
             due: AtomicU64::new(NEVER),
             token: AtomicU64::new(0),
@@ -135,14 +148,19 @@ impl Hold {
         Instant::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// When the client stops believing.
+    /// Whether any request of this process has found it in the store.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.deadline.load(Ordering::Acquire) != UNPROVEN
+    }
+
+    /// When the client stops believing, if it does.
     pub(crate) fn deadline(&self) -> Instant {
-        let deadline = self.deadline.load(Ordering::Acquire).min(self.ends.load(Ordering::Acquire));
-        Instant::from_nanos(deadline)
+        let proven = if self.is_proven() { self.deadline.load(Ordering::Acquire) } else { NEVER };
+        Instant::from_nanos(proven.min(self.ends.load(Ordering::Acquire)))
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        if self.lost.get().is_some() || self.is_forked() {
+        if self.lost.get().is_some() || self.is_forked() || !self.is_proven() {
             return Duration::ZERO;
         }
         self.deadline().saturating_since(self.clock.now())
@@ -155,6 +173,11 @@ impl Hold {
         }
         match self.loss() {
             Some(reason) => Err(Error::lost(self.key.name.clone(), reason.clone())),
+            None if !self.is_proven() => {
+                Err(Error::new(ErrorKind::Unavailable, "the store was not asked for it since it was adopted")
+                    .with_remedy("Guard::renew_once")
+                    .about(self.key.name.clone()))
+            }
             None => Ok(()),
         }
     }
@@ -165,7 +188,7 @@ impl Hold {
             let now = self.clock.now().as_nanos();
             if now >= self.ends.load(Ordering::Acquire) {
                 self.lose(LostReason::MaxHold);
-            } else if now >= self.deadline.load(Ordering::Acquire) {
+            } else if self.is_proven() && now >= self.deadline.load(Ordering::Acquire) {
                 self.lose(LostReason::Expired);
             }
         }
@@ -226,6 +249,11 @@ impl Hold {
     /// Renewed while it waits and once at the grant, never again.
     pub(crate) fn stop_renewing(&self) {
         self.renews.store(false, Ordering::Release);
+    }
+
+    /// Renewed until that is [stopped](Self::stop_renewing) again.
+    pub(super) fn go_on_renewing(&self) {
+        self.renews.store(true, Ordering::Release);
     }
 
     pub(crate) fn renews(&self) -> bool {

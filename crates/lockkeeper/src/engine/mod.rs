@@ -4,11 +4,13 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `attempt` | one attempt, from the request to the grant, and all that can become of it |
+//! | `together` | several locks as one: in a fixed order, all or nothing |
 //! | `waiter` | one id in line: claim, wait, claim again |
 //! | `patience` | whether the caller still wants it |
 //! | `hold` | one claim as its client believes in it |
 //! | `session` | what the claims of one ttl live and die with |
 //! | `watchdog` | when to renew what, and what the answers mean |
+//! | `detached` | claims that are given away, and those that others gave |
 //! | `deadline` | the timer that ends belief, whatever the store does |
 //! | `local_queue` | which task of this process stands in the store's line |
 //! | `look` | what people see of a store |
@@ -16,12 +18,14 @@
 
 mod attempt;
 mod deadline;
+mod detached;
 mod hold;
 mod local_queue;
 mod look;
 mod patience;
 mod reaper;
 mod session;
+mod together;
 mod waiter;
 mod watchdog;
 
@@ -37,10 +41,12 @@ pub(crate) use self::hold::Hold;
 use self::local_queue::LocalQueues;
 pub(crate) use self::patience::Patience;
 pub use self::session::SessionState;
+use self::session::proof_lag;
 pub(crate) use self::session::{Session, lock};
+pub(crate) use self::together::{AllGranted, Together};
 use crate::event::{Event, Events};
 use crate::runtime::Runtime;
-use crate::store::{Capabilities, Expiry, SessionSpec, Store};
+use crate::store::{Capabilities, SessionSpec, Store};
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Owner, Result};
 
@@ -178,11 +184,7 @@ impl Engine {
     pub(crate) async fn open_session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
         let sent = self.clock.now();
         let opened = self.store.open(spec).await?;
-        let proof_lag = match self.capabilities.expiry {
-            Expiry::PerClaim => None,
-            Expiry::Session { proof_lag, .. } => Some(proof_lag),
-        };
-        let session = Arc::new(Session::new(spec.clone(), opened.id, opened.ttl, proof_lag, sent));
+        let session = Arc::new(Session::new(spec.clone(), opened.id, opened.ttl, proof_lag(&self.capabilities), sent));
         lock(&self.open).push(Arc::clone(&session));
         self.publish_state();
         self.runtime.serve(watchdog::run(Arc::downgrade(self), Arc::clone(&session), self.clock.clone()));
@@ -260,7 +262,7 @@ impl Engine {
     fn lingers(&self, hold: &Hold, reason: &LostReason) -> bool {
         let ended_by_itself = *reason == LostReason::Expired && !hold.session.owns_life();
         let delayed = !hold.session.spec.lock_delay.is_zero();
-        (delayed || !ended_by_itself) && !hold.session.is_over()
+        (delayed || !ended_by_itself) && !hold.session.is_over() && !hold.session.is_adopted()
     }
 
     fn end_of_delay(hold: &Hold) -> Instant {
@@ -322,6 +324,9 @@ impl Engine {
             // Who joins after this sends nothing: a claim is sent by nobody who finds the keeper closed.
             session.end();
             self.forget_session(&session);
+            if session.is_adopted() {
+                continue;
+            }
             // What somebody may still be working under keeps its delay, and ends by time.
             if session.spec.lock_delay.is_zero() || session.lingering().is_empty() {
                 self.close_by(&session, deadline, &unheard);
@@ -386,7 +391,7 @@ impl Drop for Engine {
         }
         self.deadlines.ring();
         for session in self.open_sessions() {
-            if session.end() && session.lingering().is_empty() {
+            if session.end() && session.lingering().is_empty() && !session.is_adopted() {
                 let store = Arc::clone(&self.store);
                 self.runtime.post(async move {
                     let _ = store.close(&session.id, &[]).await;

@@ -1,6 +1,6 @@
 //! What an attempt and its caller tell each other.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use tokio::sync::Notify;
@@ -19,6 +19,8 @@ pub(crate) struct Patience {
     /// counts as one that waits.
     waiting: OnceLock<Waiting>,
     in_line: AtomicBool,
+    /// Of the locks that are wanted together, the one that is being acquired.
+    part: AtomicUsize,
     last_error: Mutex<Option<Error>>,
 }
 
@@ -56,6 +58,14 @@ impl Patience {
     pub(super) fn join_line(&self, events: &Events) {
         self.hear(events);
         self.in_line.store(true, Ordering::Release);
+    }
+
+    pub(super) fn turn_to(&self, part: usize) {
+        self.part.store(part, Ordering::Release);
+    }
+
+    pub(crate) fn part(&self) -> usize {
+        self.part.load(Ordering::Acquire)
     }
 
     pub(super) fn fail(&self, error: Error) {

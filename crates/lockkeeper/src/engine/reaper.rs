@@ -86,7 +86,7 @@ impl Engine {
             }
             answer => answer?,
         };
-        if !hold.renews() {
+        if hold.session.is_fixed() {
             self.close_session(&hold.session);
         }
         Ok(withdrawal)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::hold::Hold;
-use crate::store::{ClaimId, SessionId, SessionSpec};
+use crate::store::{Capabilities, ClaimId, Expiry, SessionId, SessionSpec};
 use crate::time::{Instant, believed};
 
 /// How a keeper's sessions are.
@@ -36,6 +36,8 @@ pub(crate) struct Session {
     proof_lag: Option<u8>,
     /// Of a fixed lease: one claim, renewed while it waits and once at the grant.
     fixed: AtomicBool,
+    /// Opened by another process, and to outlive this one.
+    adopted: AtomicBool,
     proofs: Mutex<VecDeque<Instant>>,
     holds: Mutex<HashMap<ClaimId, Arc<Hold>>>,
     /// Lost, but not to be given away before this instant.
@@ -61,6 +63,7 @@ impl Session {
             ttl,
             proof_lag,
             fixed: AtomicBool::new(false),
+            adopted: AtomicBool::new(false),
             proofs: Mutex::new(std::iter::repeat_n(sent, lag + 1).collect()),
             holds: Mutex::default(),
             lingering: Mutex::default(),
@@ -72,6 +75,20 @@ impl Session {
             wake: Notify::new(),
             planned: AtomicU64::new(0),
         }
+    }
+
+    /// A session that somebody else has opened: nothing proves that it lives before it is renewed.
+    pub(super) fn adopted(spec: SessionSpec, id: SessionId, proof_lag: Option<u8>) -> Self {
+        let ttl = spec.ttl;
+        let session = Self::new(spec, id, ttl, proof_lag, Instant::from_nanos(0));
+        session.fix();
+        session.adopted.store(true, Ordering::Release);
+        session
+    }
+
+    /// Whether it is not ours to close.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.adopted.load(Ordering::Acquire)
     }
 
     /// Whether claims live as long as the session, not each by itself.
@@ -182,6 +199,8 @@ impl Session {
         // Under this lock no claim can join.
         let holds = lock(&self.holds);
         let idle = holds.is_empty() && lock(&self.lingering).is_empty() && now >= used + self.ttl;
+        // One that is over is somebody else's business: it may have been given away.
+        let idle = idle && !self.is_over();
         if idle {
             self.over.store(true, Ordering::Release);
         }
@@ -244,6 +263,14 @@ impl Session {
         });
         *last = Some((server, sent));
         ran_away
+    }
+}
+
+/// How many acknowledged renewals back the proof of a session's life lies; `None` where claims live by themselves.
+pub(super) fn proof_lag(can: &Capabilities) -> Option<u8> {
+    match can.expiry {
+        Expiry::PerClaim => None,
+        Expiry::Session { proof_lag, .. } => Some(proof_lag),
     }
 }
 

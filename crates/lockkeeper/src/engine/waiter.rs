@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Hold;
-use super::attempt::{Attempt, Outcome, Request, Standing};
+use super::attempt::{Attempt, Outcome, Request, Standing, Standstill};
 use super::hold::Stage;
 use crate::event::Event;
 use crate::random::jittered;
@@ -14,6 +14,8 @@ use crate::{Effect, Error, ErrorKind, Result};
 
 /// How often a store is asked that has never answered.
 const TRIES: u32 = 4;
+/// How long to wait beside a line without news, since a wake-up may be lost.
+const LOOK_MAX: Duration = Duration::from_secs(10);
 const RETRY_MIN: Duration = Duration::from_millis(50);
 pub(super) const RETRY_MAX: Duration = Duration::from_secs(1);
 
@@ -46,7 +48,7 @@ impl Attempt {
     }
 
     fn claim(&self, hold: &Hold, resend: bool) -> Claim {
-        let Request { spec, weight, capacity, queue, .. } = &self.request;
+        let Request { spec, weight, capacity, .. } = &self.request;
         Claim {
             key: hold.key.clone(),
             ttl: hold.session.ttl,
@@ -54,7 +56,7 @@ impl Attempt {
             lock_delay: spec.lock_delay,
             weight: *weight,
             capacity: *capacity,
-            queue: *queue,
+            queue: self.stands_in_line(),
             resend,
             replaces: None,
             max_waiters: self.engine.settings.max_waiters,
@@ -82,7 +84,7 @@ impl Attempt {
                 }
                 self.wait(hold, seen, look_again).await
             }
-            Verdict::Busy { .. } => Some(Outcome::Busy),
+            Verdict::Busy { retry_after, seen, .. } => Some(Outcome::Busy(Standstill { seen, retry_after })),
             Verdict::Gone => Some(Outcome::Spent),
         }
     }
@@ -103,6 +105,24 @@ impl Attempt {
                 self.pause(jittered(RETRY_MIN * 2)).await;
                 None
             }
+        }
+    }
+
+    /// Waits beside the line until it has moved, or a holder's life may be over, and now and then for no reason.
+    pub(super) async fn wait_outside(&self, line: Standstill) {
+        // Who was turned away outlasts an outage, as those do who stand in line.
+        self.patience.join_line(&self.engine.events);
+        let name = &self.request.name;
+        let holders_end = line.retry_after.map_or(LOOK_MAX, |at| at + Duration::from_millis(1));
+        let within = jittered(LOOK_MAX).min(holders_end);
+        let woken = tokio::select! {
+            biased;
+            () = self.stopped() => return,
+            woken = self.engine.store.wait(Interest::Name(name), line.seen, within) => woken,
+        };
+        if let Err(error) = woken {
+            tracing::debug!(target: "lockkeeper", lock = %name, %error, "waiting failed");
+            self.pause(jittered(RETRY_MIN * 2)).await;
         }
     }
 

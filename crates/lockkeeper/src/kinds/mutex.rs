@@ -11,7 +11,7 @@ use crate::{Guard, LockName, Mode};
 /// A lock that one holder has at a time, on every machine that uses the same store.
 ///
 /// First come, first served: who asks with [`lock`](Self::lock) stands in line, and nobody is overtaken. Tasks of one
-/// process stand behind each other, and have one place in line together. It is the write lock of the read-write lock
+/// process stand behind each other, and have one place in line together. [`Acquire::unfair`] waits beside the line. It is the write lock of the read-write lock
 /// of the same name.
 ///
 /// A handle is cheap to clone and holds nothing.
@@ -83,6 +83,7 @@ impl Mutex {
             capacity: MAX,
             spec: SessionSpec::new(self.ttl, self.lock_delay),
             queue,
+            unfair: false,
             fixed: false,
             max_hold: None,
             owner: None,

@@ -117,6 +117,7 @@ pub fn unique_prefix() -> String {
 pub enum Need {
     Admin,
     Amend,
+    Detached,
     LockDelay,
     PerClaimExpiry,
     Queue,
@@ -134,6 +135,7 @@ impl Need {
         match self {
             Self::Admin => store.admin().is_some(),
             Self::Amend => can.amend,
+            Self::Detached => !matches!(can.expiry, Expiry::Session { resumable: false, .. }),
             Self::LockDelay => can.lock_delay_max >= harness.short().lock_delay,
             Self::PerClaimExpiry => can.expiry == Expiry::PerClaim,
             Self::Queue => can.queue,
@@ -152,6 +154,7 @@ impl fmt::Display for Need {
         f.write_str(match self {
             Self::Admin => "operations of an administrator",
             Self::Amend => "changes of live claims",
+            Self::Detached => "claims that outlive their process",
             Self::LockDelay => "a lock-delay",
             Self::PerClaimExpiry => "claims that expire one by one",
             Self::Queue => "a queue",

@@ -219,6 +219,43 @@ macro_rules! __keeper_cases {
                 a_full_line_takes_nobody [Queue]
                 a_shutdown_lets_go_of_everything [Queue]
             }
+            unfair {
+                it_waits_for_the_lock_without_a_place_in_line []
+                it_never_overtakes_who_stands_in_line [Queue]
+                a_release_wakes_it [GoodWeather]
+                its_wait_ends_with_its_time []
+                many_of_them_lose_no_increment [GoodWeather]
+                it_keeps_to_its_lease [GoodWeather]
+            }
+            multi {
+                all_are_held_in_the_order_of_their_names []
+                a_try_takes_all_or_nothing []
+                a_wait_that_ends_leaves_nothing [Queue]
+                one_wait_is_for_all_of_them [Queue]
+                the_loss_of_one_is_the_loss_of_all [Admin]
+                what_is_lost_while_others_are_waited_for_is_acquired_again [Queue Admin]
+                crossing_names_never_wait_for_each_other [Queue]
+                a_fixed_lease_begins_when_all_are_held [Queue GoodWeather]
+                max_hold_begins_when_all_are_held [Queue GoodWeather]
+                waiting_for_oneself_is_refused_and_leaves_nothing []
+                unfair_ones_wait_beside_every_line []
+                a_dropped_one_is_released [GoodWeather]
+            }
+            detached {
+                it_outlives_its_process [Detached]
+                it_ends_with_its_life_when_nobody_renews_it [Detached GoodWeather]
+                a_renewal_begins_its_life_anew [Detached GoodWeather]
+                nobody_believes_before_the_store_was_asked [Detached GoodWeather]
+                what_was_adopted_is_believed_for_its_life_and_no_longer [Detached GoodWeather]
+                dropping_what_was_adopted_leaves_it [Detached]
+                a_shutdown_leaves_it [Detached]
+                a_second_release_finds_it_lost [Detached]
+                one_that_stands_in_line_is_granted_its_whole_life [Detached Queue GoodWeather]
+                one_that_gives_up_leaves_nothing [Detached Queue]
+                who_broke_it_is_told_to_who_renews [Detached Admin GoodWeather]
+                a_late_release_lets_the_delay_run_out [Detached Queue LockDelay GoodWeather]
+                nobody_renews_it_but_by_hand [Detached GoodWeather]
+            }
             tasks {
                 one_of_them_stands_in_line [Queue]
                 a_place_in_line_is_inherited [Queue Amend GoodWeather]
@@ -242,6 +279,15 @@ macro_rules! __keeper_cases {
                 with_returns_the_loss_or_the_users_error [Queue GoodWeather]
                 everybody_hears_of_the_loss [Queue GoodWeather]
             }
+            breaking {
+                a_mark_is_told_before_the_next_has_the_lock [Queue Admin]
+                a_removal_gives_the_lock_to_the_next_at_once [Queue Admin]
+                a_token_names_its_holder_and_nobody_else [Queue Admin]
+                a_waiter_that_is_broken_goes_to_the_end [Queue Admin]
+                who_is_not_there_is_not_broken [Queue Admin]
+                what_can_never_be_broken_is_refused [Admin]
+                a_request_to_let_go_breaks_nothing [Queue Admin]
+            }
             delay {
                 a_release_in_time_is_immediate [Queue LockDelay GoodWeather]
                 a_drop_in_time_is_immediate [Queue LockDelay GoodWeather]
@@ -254,7 +300,12 @@ macro_rules! __keeper_cases {
                 a_lock_can_be_dropped_at_any_poll [Queue GoodWeather]
                 a_lock_can_be_dropped_in_a_storm [Queue GoodWeather]
                 a_wait_can_be_dropped_at_any_poll [Queue GoodWeather]
+                an_unfair_wait_can_be_dropped_at_any_poll [GoodWeather]
+                a_multi_lock_can_be_dropped_at_any_poll [Queue GoodWeather]
+                a_release_of_many_can_be_dropped_at_any_poll [Queue GoodWeather]
                 a_release_can_be_dropped_at_any_poll [Queue GoodWeather]
+                a_detached_attempt_can_be_dropped_at_any_poll [Detached Queue GoodWeather]
+                an_adopted_release_can_be_dropped_at_any_poll [Detached Queue GoodWeather]
                 a_try_can_be_dropped_at_any_poll [Queue GoodWeather]
                 a_task_can_be_aborted [Queue GoodWeather]
             }

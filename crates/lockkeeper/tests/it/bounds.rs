@@ -4,8 +4,8 @@ use std::future::IntoFuture;
 
 use lockkeeper::fence::FenceGate;
 use lockkeeper::{
-    Acquire, Acquiring, Admin, Error, FencingToken, Guard, Keeper, KeeperBuilder, LockName, Lost, Mutex, Owner, Result,
-    Secret, Sequencer, SessionWatch,
+    Acquire, Acquiring, Admin, Error, FencingToken, Guard, Handle, Keeper, KeeperBuilder, LockName, Lost, MultiGuard,
+    MultiLock, Mutex, Owner, Result, Secret, Sequencer, SessionWatch,
 };
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
@@ -18,6 +18,9 @@ fn types_can_be_shared_and_moved_between_threads() {
     send_sync_static::<Keeper>();
     send_sync_static::<Mutex>();
     send_sync_static::<Guard>();
+    send_sync_static::<MultiLock>();
+    send_sync_static::<Handle>();
+    send_sync_static::<MultiGuard>();
     send_sync_static::<Lost>();
     send_sync_static::<Admin>();
     send_sync_static::<SessionWatch>();
@@ -49,6 +52,20 @@ async fn futures_can_be_spawned() {
     send_static(&connect);
     send(&keeper.inspect("n"));
     send_static(&keeper.clone().shutdown(std::time::Duration::ZERO));
+    let release = guard.release();
+    send_static(&release);
+    release.await.unwrap();
+    let detached: Acquire<Handle> = mutex.lock().detached(std::time::Duration::from_secs(9));
+    send_static(&detached);
+    let adopted = keeper.adopt(detached.await.unwrap()).unwrap();
+    send(&adopted.renew_once());
+    adopted.release().await.unwrap();
+    let lock: Acquire<MultiGuard> = keeper.multi_lock(["a", "b"]).unwrap().lock();
+    send_static(&lock);
+    let guard = lock.await.unwrap();
+    let scope = guard.scope(async {});
+    send(&scope);
+    drop(scope);
     let release = guard.release();
     send_static(&release);
     release.await.unwrap();

@@ -48,7 +48,7 @@ impl BySession {
 impl Flaw for BySession {
     fn capabilities(&self, right: &dyn Store) -> Capabilities {
         let mut can = right.capabilities();
-        can.expiry = Expiry::Session { proof_lag: 0, resumable: false };
+        can.expiry = Expiry::Session { proof_lag: 0, resumable: true };
         can
     }
 

@@ -1,8 +1,10 @@
 //! What the engine protects, one protection at a time: on virtual time, and on a store that does as it is told.
 
 mod deadlines;
+mod detached;
 mod ending;
 mod renewals;
 mod sessions;
 pub(crate) mod spy;
+mod unfair;
 mod waiting;

@@ -167,3 +167,48 @@ async fn tokens_rise_over_restarts() {
         }
     }
 }
+
+/// Acquired in one process, renewed in a second, released in a third.
+#[tokio::test]
+async fn a_detached_lock_is_handed_from_process_to_process() {
+    let (store, elsewhere) = (Store::new(), Store::new());
+    let keeper = store.keeper().await;
+    let mut first = Worker::start(&store.path);
+    let handle = first.ask("detach n 60000");
+    first.kill();
+    assert!(keeper.mutex("n").unwrap().try_lock().await.unwrap().is_none(), "it ended with its process");
+    let mut second = Worker::start(&store.path);
+    assert_eq!(second.ask(&format!("renew {handle}")), "held");
+    assert!(second.end().success());
+    assert!(keeper.mutex("n").unwrap().try_lock().await.unwrap().is_none(), "the second process has ended it");
+    let error = elsewhere.keeper().await.adopt(handle.parse().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), lockkeeper::ErrorKind::Mismatch);
+    for path in [&store.path, &elsewhere.path] {
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    }
+    let mut third = Worker::start(&store.path);
+    assert_eq!(third.ask(&format!("release {handle}")), "Done");
+    assert_eq!(third.ask(&format!("renew {handle}")), "Lost");
+    assert_eq!(third.ask(&format!("release {handle}")), "AlreadyLost");
+    assert!(third.end().success());
+    keeper.mutex("n").unwrap().try_lock().await.unwrap().expect("it is free").release().await.unwrap();
+}
+
+/// Nobody has to end it: its life does, in a line with those who wait.
+#[tokio::test]
+async fn a_detached_lock_that_nobody_renews_ends_with_its_life() {
+    let store = Store::new();
+    let keeper = store.keeper().await;
+    let mut worker = Worker::start(&store.path);
+    let began = Instant::now();
+    let handle = worker.ask("detach n 1500");
+    worker.kill();
+    let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
+    assert!(began.elapsed() >= Duration::from_millis(1500));
+    assert_eq!(
+        keeper.adopt(handle.parse().unwrap()).unwrap().release().await.unwrap(),
+        lockkeeper::Release::AlreadyLost
+    );
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+}

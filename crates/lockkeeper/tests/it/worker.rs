@@ -117,6 +117,17 @@ async fn work(store: &str) {
                 Err(error) => format!("lost: {:?}", error.lost_reason().unwrap()),
             },
             ["wait-lost"] => format!("lost: {:?}", guard.as_ref().unwrap().lost().await),
+            ["detach", name, life] => {
+                let handle = keeper.mutex(name).unwrap().lock().detached(millis(life)).await.unwrap();
+                handle.expose()
+            }
+            ["renew", handle] => match keeper.adopt(handle.parse().unwrap()).unwrap().renew_once().await {
+                Ok(()) => "held".to_owned(),
+                Err(error) => format!("{:?}", error.kind()),
+            },
+            ["release", handle] => {
+                format!("{:?}", keeper.adopt(handle.parse().unwrap()).unwrap().release().await.unwrap())
+            }
             // Lets the engine work for so long.
             ["idle", time] => {
                 tokio::time::sleep(millis(time)).await;

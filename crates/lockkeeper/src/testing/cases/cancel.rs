@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::layer::{Fault, Faults, Operation};
 use crate::testing::Party;
 use crate::testing::{Case, Harness, Lives};
-use crate::{Guard, LockName};
+use crate::{Guard, LockName, MultiGuard};
 
 /// More polls than any attempt takes.
 const POLLS_MAX: usize = 300;
@@ -48,10 +48,85 @@ pub async fn a_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     .await;
 }
 
+/// `lock().unfair()` dropped while it waits beside the line.
+pub async fn an_unfair_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    let blocker = case.keeper().await;
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let held = blocker.mutex(name).unwrap().lock().await.unwrap();
+        let release = async {
+            case.pass(Duration::from_millis(20)).await;
+            held.release().await.unwrap();
+        };
+        let attempt = party.mutex(name).lock().unfair().into_future();
+        let (guard, ()) = tokio::join!(polled(polls, attempt), release);
+        guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
+    })
+    .await;
+}
+
+/// `multi_lock().lock()` dropped on its way through three locks, one of which is held by somebody.
+pub async fn a_multi_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    let blocker = case.keeper().await;
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let names = [format!("{name}/1"), format!("{name}/2"), name.to_string()];
+        let held = blocker.mutex(names[1].as_str()).unwrap().lock().await.unwrap();
+        let release = async {
+            case.pass(Duration::from_millis(20)).await;
+            held.release().await.unwrap();
+        };
+        let attempt = party.keeper.multi_lock(names).unwrap().lock().into_future();
+        let (guard, ()) = tokio::join!(polled(polls, attempt), release);
+        guard.map(|guard: crate::Result<MultiGuard>| drop(guard.ok())).is_some()
+    })
+    .await;
+}
+
+/// The release of a multi-lock dropped after the k-th poll: all are released all the same.
+pub async fn a_release_of_many_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let names = [format!("{name}/1"), format!("{name}/2"), name.to_string()];
+        let Ok(guard) = party.keeper.multi_lock(names).unwrap().lock().await else { return false };
+        polled(polls, guard.release()).await.is_some()
+    })
+    .await;
+}
+
 /// `release()` dropped after the k-th poll: it happens all the same.
 pub async fn a_release_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let Ok(guard) = party.mutex(name).lock().await else { return false };
+        polled(polls, guard.release()).await.is_some()
+    })
+    .await;
+}
+
+/// `lock().detached()` dropped on its way: either there is a handle, or nothing is left.
+pub async fn a_detached_attempt_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    let (blocker, life) = (case.keeper().await, case.short().ttl);
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let held = blocker.mutex(name).unwrap().lock().await.unwrap();
+        let release = async {
+            case.pass(Duration::from_millis(20)).await;
+            held.release().await.unwrap();
+        };
+        let attempt = party.mutex(name).lock().detached(life).into_future();
+        let (handle, ()) = tokio::join!(polled(polls, attempt), release);
+        let Some(handle) = handle else { return false };
+        party.line.quiet();
+        if let Ok(handle) = handle {
+            party.keeper.adopt(handle).unwrap().release().await.unwrap();
+        }
+        true
+    })
+    .await;
+}
+
+/// The release of an adopted lock dropped after the k-th poll: it happens all the same.
+pub async fn an_adopted_release_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    let life = case.short().ttl;
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let Ok(handle) = party.mutex(name).lock().detached(life).await else { return false };
+        let guard = party.keeper.adopt(handle).unwrap();
         polled(polls, guard.release()).await.is_some()
     })
     .await;
@@ -93,8 +168,8 @@ fn storm() -> Faults {
         .only(&[Operation::Claim, Operation::Renew, Operation::Withdraw, Operation::Amend])
 }
 
-/// Does `attempt` with 1, 2, 3 … polls until it completes by itself; after each the lock is free and the keeper is
-/// empty.
+/// Does `attempt` with 1, 2, 3 … polls until it completes by itself; after each the lock is free, and what has a name
+/// under it, and the keeper is empty.
 async fn at_every_poll<H: Harness>(
     case: &Case<H>,
     faults: Faults,
@@ -109,7 +184,9 @@ async fn at_every_poll<H: Harness>(
         party.line.quiet();
         party.line.settled().await;
         case.until("the keeper has let go", async || party.keeper.leftovers() == 0).await;
-        case.is_free(&name).await;
+        for part in ["", "/1", "/2"] {
+            case.is_free(&case.name(&format!("poll/{polls}{part}"))).await;
+        }
         party.keeper.shutdown(Duration::from_secs(20)).await.unwrap();
         if completed {
             return;

@@ -4,13 +4,16 @@
 
 pub mod admin;
 pub mod amend;
+pub mod breaking;
 pub mod cancel;
 pub mod claim;
 pub mod delay;
+pub mod detached;
 pub mod life;
 pub mod line;
 pub mod loss;
 pub mod model;
+pub mod multi;
 pub mod mutex;
 pub mod names;
 pub mod renew;
@@ -18,6 +21,7 @@ pub mod session;
 pub mod storm;
 pub mod tasks;
 pub mod token;
+pub mod unfair;
 pub mod wait;
 pub mod weights;
 pub mod withdraw;

@@ -1,0 +1,48 @@
+//! `acquire`, `renew` and `release` as they were typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::duration::{self, Limit};
+
+/// Acquires a lock that outlives this program, for the steps of a job
+///
+/// Nobody renews it: it ends by itself after the ttl, or after the last `renew`, or with `release`. Prints the fencing
+/// token, a number that rises with every grant of this lock.
+#[derive(Args, Debug)]
+pub(crate) struct AcquireArgs {
+    /// The lock: 1 to 255 bytes, prefix included, without control characters
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// Where to write the handle that `renew` and `release` need. It is a secret, and only this user can read the file;
+    /// the file must not exist yet
+    #[arg(long, value_name = "FILE")]
+    pub(crate) handle_file: PathBuf,
+
+    /// Wait at most this long for the lock, a duration or `forever` [default: forever]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse_limit)]
+    pub(crate) wait: Option<Limit>,
+
+    /// Do not wait at all: the same as --wait 0
+    #[arg(short = 'n', long = "try", visible_alias = "nonblock", conflicts_with = "wait")]
+    pub(crate) nonblocking: bool,
+
+    /// How long the lock lives after it was acquired, and after each `renew`
+    #[arg(short, long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    pub(crate) ttl: Duration,
+
+    /// Why it is held, for people who look
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// What `renew` and `release` take.
+#[derive(Args, Debug)]
+pub(crate) struct HandleArgs {
+    /// The file that `acquire` wrote; the store must be the same as there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) handle_file: PathBuf,
+}

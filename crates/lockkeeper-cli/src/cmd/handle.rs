@@ -1,0 +1,212 @@
+//! `lockkeeper acquire`, `renew` and `release`: a lock over several steps, each a process of its own.
+//!
+//! Between the grant and the handle file nothing may be left behind: whatever fails there gives the lock back.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use lockkeeper::{ErrorKind, Guard, Handle, Keeper, LockName, Mode, Release, Sequencer};
+use rustix::process::Signal;
+use serde::Serialize;
+use tokio::time::{Instant, timeout};
+
+use super::inspect::mode_word;
+use crate::args::{AcquireArgs, HandleArgs};
+use crate::child::signals::Signals;
+use crate::duration::{Limit, human, millis};
+use crate::event::{Reporter, reason_word};
+use crate::exit::{Exit, Failure};
+use crate::handle_file::{self, Place};
+use crate::lock::{self, Terms};
+use crate::output::{answer, complain};
+use crate::settings::Settings;
+
+/// How long leaving the line may take. Below a second, so that a signal ends a wait within one.
+const LEAVE: Duration = Duration::from_millis(700);
+
+#[derive(Serialize)]
+struct Acquired<'a> {
+    lock: &'a str,
+    mode: &'static str,
+    token: String,
+    sequencer: String,
+    waited_ms: u64,
+    ttl_ms: u64,
+}
+
+#[derive(Serialize)]
+struct Renewed<'a> {
+    lock: &'a str,
+    held: bool,
+    token: String,
+    ttl_ms: u64,
+    /// Why it was lost.
+    reason: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Released<'a> {
+    lock: &'a str,
+    released: bool,
+}
+
+/// Acquires the lock, writes its handle and prints its token.
+pub(crate) async fn acquire(args: &AcquireArgs, settings: &Settings) -> Result<Exit, Failure> {
+    LockName::new(&args.name).map_err(Failure::usage)?;
+    let place = Place::prepare(&args.handle_file)?;
+    let mut signals = Signals::catch()
+        .map_err(|error: io::Error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
+    let connecting = lock::connect(settings, Terms::default(), |_| {});
+    let keeper = match unless_ended(&mut signals, connecting).await {
+        Ok(keeper) => keeper?,
+        Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
+    };
+    let ending = acquire_on(&keeper, args, settings, place, &mut signals).await;
+    // The place in line is given back before we go; if that takes too long, it ends by itself.
+    drop(keeper.shutdown(LEAVE).await);
+    ending
+}
+
+async fn acquire_on(
+    keeper: &Keeper,
+    args: &AcquireArgs,
+    settings: &Settings,
+    place: Place,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let began = Instant::now();
+    let mut attempt = keeper.mutex(args.name.as_str())?.lock();
+    match args.wait {
+        _ if args.nonblocking => attempt = attempt.wait(Duration::ZERO),
+        Some(Limit::For(limit)) => attempt = attempt.wait(limit),
+        Some(Limit::Forever) | None => {}
+    }
+    if let Some(reason) = &args.reason {
+        attempt = attempt.reason(reason);
+    }
+    let handle = match unless_ended(signals, attempt.detached(args.ttl).into_future()).await {
+        Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
+        Ok(Err(error)) if error.kind() == ErrorKind::Timeout => {
+            let holder = lock::holder(keeper, &args.name).await;
+            Reporter::new(&args.name, false, settings.verbosity).busy(began.elapsed(), holder.as_deref());
+            return Ok(Exit::Busy(Exit::BUSY));
+        }
+        Ok(acquired) => acquired?,
+    };
+    if let Err(failure) = place.fill(&handle) {
+        return Err(give_back(keeper, handle, failure).await);
+    }
+    if let Err(failure) = tell_acquired(&handle, settings, began.elapsed()) {
+        drop(handle_file::remove(&args.handle_file));
+        return Err(give_back(keeper, handle, failure).await);
+    }
+    Ok(Exit::Ok)
+}
+
+/// `Err` when a signal came first.
+async fn unless_ended<T>(signals: &mut Signals, future: impl Future<Output = T>) -> Result<T, Signal> {
+    let mut future = pin!(future);
+    tokio::select! {
+        biased;
+        signal = signals.next_ending() => Err(signal),
+        output = &mut future => Ok(output),
+    }
+}
+
+fn tell_acquired(handle: &Handle, settings: &Settings, waited: Duration) -> Result<(), Failure> {
+    let (mode, token) = (Mode::Exclusive, handle.token());
+    if !settings.json {
+        return answer(&format!("{token}\n"));
+    }
+    json(&Acquired {
+        lock: handle.name().as_str(),
+        mode: mode_word(&mode),
+        token: token.to_string(),
+        sequencer: Sequencer::new(handle.name().clone(), mode, token).to_string(),
+        waited_ms: millis(waited),
+        ttl_ms: millis(handle.ttl()),
+    })
+}
+
+/// Nobody could use the lock, so nobody has it.
+async fn give_back(keeper: &Keeper, handle: Handle, mut failure: Failure) -> Failure {
+    let ttl = human(handle.ttl());
+    let released = match keeper.adopt(handle) {
+        Ok(guard) => guard.release().await.map(drop),
+        Err(error) => Err(error),
+    };
+    failure.message.push_str(&match released {
+        Ok(()) => "; the lock was given back".to_owned(),
+        Err(error) => format!("; the lock was not given back ({}), and ends by itself within {ttl}", error.message()),
+    });
+    failure
+}
+
+/// Begins the life of the lock anew.
+pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit, Failure> {
+    let handle = handle_file::read(&args.handle_file)?;
+    let (keeper, guard) = adopt(&handle, settings).await?;
+    let renewed = answered(settings, guard.renew_once()).await?;
+    drop(guard);
+    drop(keeper);
+    let lost = match renewed {
+        Ok(()) => None,
+        Err(error) if error.kind() == ErrorKind::Lost => Some(error),
+        Err(error) => return Err(error.into()),
+    };
+    if settings.json {
+        json(&Renewed {
+            lock: handle.name().as_str(),
+            held: lost.is_none(),
+            token: handle.token().to_string(),
+            ttl_ms: millis(handle.ttl()),
+            reason: lost.as_ref().and_then(|error| error.lost_reason()).map(reason_word),
+        })?;
+    }
+    Ok(lost.map_or(Exit::Ok, |error| {
+        complain(&error.to_string());
+        Exit::No
+    }))
+}
+
+/// Releases the lock and deletes its handle. A handle whose lock may still be there is kept, for another try.
+pub(crate) async fn release(args: &HandleArgs, settings: &Settings) -> Result<Exit, Failure> {
+    let handle = handle_file::read(&args.handle_file)?;
+    let (keeper, guard) = adopt(&handle, settings).await?;
+    let released = answered(settings, guard.release()).await??;
+    drop(keeper.shutdown(LEAVE).await);
+    handle_file::remove(&args.handle_file)?;
+    if settings.json {
+        json(&Released { lock: handle.name().as_str(), released: released == Release::Done })?;
+    }
+    if released == Release::AlreadyLost {
+        complain(&format!(
+            "lock {:?}: it was lost before the release: its time was over, or somebody broke it",
+            handle.name().as_str()
+        ));
+        return Ok(Exit::No);
+    }
+    Ok(Exit::Ok)
+}
+
+async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), Failure> {
+    let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+    let guard = keeper.adopt(handle.clone())?;
+    Ok((keeper, guard))
+}
+
+/// A store that was reached, and then does not answer, keeps nobody for longer than one that is not reached.
+async fn answered<T>(settings: &Settings, future: impl Future<Output = T>) -> Result<T, Failure> {
+    let limit = settings.connect_timeout;
+    timeout(limit, future).await.map_err(|_| {
+        let message = format!("the store did not answer within {}. Try: it again, while the lock lives", human(limit));
+        Failure::new(Exit::Unavailable, message)
+    })
+}
+
+fn json(report: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(report).map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    answer(&(line + "\n"))
+}

@@ -1,0 +1,60 @@
+//! Claims that outlive their process: given away as a handle, and adopted by whoever has it.
+//!
+//! What was given away is the handle's: this engine neither renews nor closes it any more. What was adopted is not ours
+//! either. It is believed only after a renewal of our own, for the life that this has proven, and nothing but an
+//! explicit release withdraws it.
+
+use std::sync::Arc;
+
+use super::session::{lock, proof_lag};
+use super::{Engine, Hold, Session};
+use crate::store::{ClaimKey, SessionSpec, Withdrawal};
+use crate::{Error, ErrorKind, Result};
+
+impl Engine {
+    /// The claim and its session go on without this engine.
+    pub(crate) fn let_go(&self, hold: &Arc<Hold>) {
+        // First of all: no watchdog closes for idleness what is over.
+        hold.session.end();
+        self.forget_session(&hold.session);
+        hold.session.forget(hold, self.now());
+        self.publish_state();
+    }
+
+    /// A claim that somebody gave away, with the life of its session.
+    pub(crate) fn adopt(&self, key: ClaimKey, token: u64, spec: SessionSpec) -> Arc<Hold> {
+        let session = Arc::new(Session::adopted(spec, key.session.clone(), proof_lag(&self.capabilities)));
+        let hold = Arc::new(Hold::adopted(key, token, Arc::clone(&session), self.clock.clone()));
+        session.add(&hold, self.now());
+        lock(&self.open).push(session);
+        hold
+    }
+
+    /// One renewal of this claim, acknowledged. Must be polled to its end.
+    pub(crate) async fn renew_once(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<()> {
+        let name = &hold.key.name;
+        let sent = self.now();
+        let renewed = match hold.loss() {
+            None => self.renew(&hold.session, std::slice::from_ref(hold)).await,
+            Some(_) => Ok(()),
+        };
+        if let Some(reason) = hold.loss() {
+            return Err(Error::lost(name.clone(), reason.clone()));
+        }
+        renewed.map_err(|error| self.describe(error, name).with_unknown_effect())?;
+        if hold.lease_deadline() >= hold.session.proven_until(sent) {
+            return Ok(());
+        }
+        let error = Error::new(ErrorKind::Unavailable, "the store cannot tell whether it is held");
+        Err(self.describe(error, name).with_unknown_effect())
+    }
+
+    /// Withdraws a claim for its holder. What was adopted is looked for before: a store may still have what is over
+    /// already, and with a lock-delay that must not end early.
+    pub(crate) async fn release(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {
+        if !hold.is_proven() && self.renew_once(hold).await.is_err() && hold.is_dead() {
+            return Ok(Withdrawal::Absent);
+        }
+        self.withdraw(hold).await
+    }
+}

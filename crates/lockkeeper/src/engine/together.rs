@@ -1,0 +1,85 @@
+//! Several locks as one: acquired one after the other in a fixed order, so that no two attempts wait for each other,
+//! and all or nothing.
+
+use std::time::Duration;
+
+use super::attempt::{Attempt, Granted, Outcome};
+use crate::Result;
+use crate::random::jittered;
+
+/// Between the loss of a part and the next beginning.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Attempts that are to succeed together. They share one patience.
+#[derive(Debug)]
+pub(crate) struct Together {
+    pub(crate) first: Attempt,
+    pub(crate) also: Vec<Attempt>,
+}
+
+/// What they have become, in the same order.
+pub(crate) type AllGranted = (Granted, Vec<Granted>);
+
+impl Together {
+    /// All of it. Must be polled to its end; what was acquired is given back when a later one fails.
+    pub(crate) async fn run(mut self) -> Result<AllGranted> {
+        if self.also.is_empty() {
+            return Ok((self.first.run().await?, Vec::new()));
+        }
+        // Its time begins when all are held, not with each.
+        let max_hold = self.first.request.max_hold.take();
+        self.also.iter_mut().for_each(|attempt| attempt.request.max_hold = None);
+        loop {
+            if let Some(all) = self.climb().await? {
+                if let Some(max_hold) = max_hold {
+                    holds(&all).for_each(|granted| granted.end_after(max_hold));
+                }
+                return Ok(all);
+            }
+            // A part was lost while others were waited for. What comes after it in the order has to go too.
+            self.first.pause(jittered(PAUSE)).await;
+        }
+    }
+
+    /// One after the other; `None` when one was lost meanwhile.
+    async fn climb(&self) -> Result<Option<AllGranted>> {
+        let first = self.acquire(0, &self.first).await?;
+        let mut all = (first, Vec::with_capacity(self.also.len()));
+        for (i, attempt) in self.also.iter().enumerate() {
+            all.1.push(self.acquire(i + 1, attempt).await?);
+            if holds(&all).any(|granted| granted.hold.is_dead()) {
+                return Ok(None);
+            }
+        }
+        let begun = !self.first.request.fixed || self.begin_lease(&all).await;
+        Ok(begun.then_some(all))
+    }
+
+    async fn acquire(&self, part: usize, attempt: &Attempt) -> Result<Granted> {
+        attempt.patience.turn_to(part);
+        let granted = attempt.run().await?;
+        if attempt.request.fixed {
+            // Kept while the others are waited for.
+            granted.hold.go_on_renewing();
+            attempt.engine.plan(&granted.hold, attempt.engine.now(), granted.hold.session.ttl / 3);
+        }
+        Ok(granted)
+    }
+
+    /// The fixed lease begins when all are held; whether none was lost before it did.
+    async fn begin_lease(&self, all: &AllGranted) -> bool {
+        for granted in holds(all) {
+            granted.hold.stop_renewing();
+        }
+        for granted in holds(all) {
+            if let Outcome::Spent = self.first.confirm(&granted.hold).await {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn holds(all: &AllGranted) -> impl Iterator<Item = &Granted> {
+    std::iter::once(&all.0).chain(&all.1)
+}

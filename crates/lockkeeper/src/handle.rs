@@ -1,0 +1,228 @@
+//! The handle of a detached lock: all that somebody needs to renew or release it, as one line of text.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::engine::Hold;
+use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
+use crate::{Error, FencingToken, LockName};
+
+/// The version of the format.
+const PREFIX: &str = "lkh1.";
+
+/// A lock that outlives the process that acquired it, from [`Acquire::detached`](crate::Acquire::detached).
+/// [`Keeper::adopt`](crate::Keeper::adopt) makes a guard of it.
+///
+/// A handle does nothing by itself: dropping it leaves the lock taken until its life ends.
+///
+/// **It is a secret.** Whoever has it can release the lock. It is read with `parse`, and written with
+/// [`expose`](Self::expose) or by serialising it, to a place that only its users can read; `Debug` shows neither its id
+/// nor its session, and there is no `Display`. The text is one line without blanks: `lkh1.` and the base64url of a JSON
+/// object.
+#[derive(Clone)]
+#[must_use = "without its handle the lock stays taken until its life ends"]
+pub struct Handle {
+    store: String,
+    key: ClaimKey,
+    token: FencingToken,
+    ttl: Duration,
+    lock_delay: Duration,
+}
+
+impl Handle {
+    pub(crate) fn new(hold: &Hold, store: String, token: FencingToken) -> Self {
+        let (ttl, lock_delay) = (hold.session.ttl, hold.session.spec.lock_delay);
+        Self { store, key: hold.key.clone(), token, ttl, lock_delay }
+    }
+
+    /// The lock, with the prefix of the keeper that acquired it.
+    pub fn name(&self) -> &LockName {
+        &self.key.name
+    }
+
+    /// The fencing token of the grant.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// The store that keeps the lock, without secrets.
+    pub fn store(&self) -> &str {
+        &self.store
+    }
+
+    /// How long the lock lives after its grant, and after each renewal.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// The text itself, for the one place that keeps it.
+    pub fn expose(&self) -> String {
+        let fields = Fields {
+            store: Cow::Borrowed(&self.store),
+            name: Cow::Borrowed(self.key.name.as_str()),
+            session: Cow::Borrowed(self.key.session.as_str()),
+            id: HEXLOWER.encode(self.key.id.as_bytes()),
+            token: self.token,
+            ttl_ms: millis(self.ttl),
+            lock_delay_ms: millis(self.lock_delay),
+        };
+        // Strings and numbers always serialise.
+        let json = serde_json::to_vec(&fields).unwrap_or_default();
+        format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&json))
+    }
+
+    pub(crate) fn key(&self) -> ClaimKey {
+        self.key.clone()
+    }
+
+    pub(crate) fn spec(&self) -> SessionSpec {
+        let mut spec = SessionSpec::new(self.ttl, self.lock_delay);
+        spec.detached = true;
+        spec
+    }
+}
+
+/// The JSON object. What a later version adds is refused by this one, rather than left out.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields<'a> {
+    store: Cow<'a, str>,
+    name: Cow<'a, str>,
+    session: Cow<'a, str>,
+    id: String,
+    token: FencingToken,
+    ttl_ms: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    lock_delay_ms: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_zero(ms: &u64) -> bool {
+    *ms == 0
+}
+
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl FromStr for Handle {
+    type Err = Error;
+
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid), which repeats nothing of the text.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        read(text).ok_or_else(|| {
+            Error::invalid("this is not a handle").with_remedy(format!("the whole line that begins with {PREFIX}"))
+        })
+    }
+}
+
+fn read(text: &str) -> Option<Handle> {
+    let json = BASE64URL_NOPAD.decode(text.strip_prefix(PREFIX)?.as_bytes()).ok()?;
+    let fields: Fields<'_> = serde_json::from_slice(&json).ok()?;
+    let id = HEXLOWER.decode(fields.id.as_bytes()).ok()?.try_into().ok()?;
+    let session = SessionId::new(fields.session.into_owned());
+    let key = ClaimKey { name: LockName::new(&fields.name).ok()?, session, id: ClaimId::from_bytes(id) };
+    let (ttl, lock_delay) = (Duration::from_millis(fields.ttl_ms), Duration::from_millis(fields.lock_delay_ms));
+    if ttl.is_zero() {
+        return None;
+    }
+    Some(Handle { store: fields.store.into_owned(), key, token: fields.token, ttl, lock_delay })
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { store, key, token, .. } = self;
+        f.debug_struct("Handle")
+            .field("name", &key.name)
+            .field("token", token)
+            .field("store", store)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Serialize for Handle {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.expose())
+    }
+}
+
+impl<'de> Deserialize<'de> for Handle {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handle(lock_delay: Duration) -> Handle {
+        let (name, session) = ("db/é \"x\"".parse().unwrap(), SessionId::new("top-secret"));
+        let key = ClaimKey { name, session, id: ClaimId::from_bytes([0xab; 16]) };
+        let token = "1763705000000123".parse().unwrap();
+        Handle { store: "file:/var/lib/locks.db".into(), key, token, ttl: Duration::from_secs(600), lock_delay }
+    }
+
+    fn written(json: &str) -> String {
+        format!("{PREFIX}{}", BASE64URL_NOPAD.encode(json.as_bytes()))
+    }
+
+    #[test]
+    fn the_text_is_the_one_that_is_documented() {
+        let json = r#"{"store":"file:/var/lib/locks.db","name":"db/é \"x\"","session":"top-secret","id":"abababababababababababababababab","token":"1763705000000123","ttl_ms":600000}"#;
+        assert_eq!(handle(Duration::ZERO).expose(), written(json));
+        assert!(!written(json).contains(char::is_whitespace));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for lock_delay in [Duration::ZERO, Duration::from_millis(1500)] {
+            let handle = handle(lock_delay);
+            let read: Handle = handle.expose().parse().unwrap();
+            assert_eq!(read.key, handle.key);
+            assert_eq!((read.store(), read.token(), read.ttl()), (handle.store(), handle.token(), handle.ttl()));
+            assert_eq!(read.lock_delay, lock_delay);
+            let json = serde_json::to_string(&handle).unwrap();
+            assert_eq!(serde_json::from_str::<Handle>(&json).unwrap().expose(), handle.expose());
+        }
+    }
+
+    #[test]
+    fn what_is_no_handle_is_refused_and_not_repeated() {
+        let good = r#"{"store":"s","name":"n","session":"hush","id":"abababababababababababababababab","token":"7","ttl_ms":1}"#;
+        assert!(written(good).parse::<Handle>().is_ok());
+        let texts = [
+            String::new(),
+            "lkh1.".to_owned(),
+            "lkh1.hush".to_owned(),
+            written(good).replace("lkh1", "lkh2"),
+            written(good)[..60].to_owned(),
+            format!("{}\n", written(good)),
+            written(&good.replace("ttl_ms\":1", "ttl_ms\":0")),
+            written(&good.replace("\"7\"", "\"0\"")),
+            written(&good.replace("abab", "ab")),
+            written(&good.replace("\"n\"", "\"\"")),
+            written(&good.replace("ttl_ms", "ttl")),
+            written(&good.replace("\"ttl_ms\"", "\"mode\":\"shared\",\"ttl_ms\"")),
+        ];
+        for text in texts {
+            let error = text.parse::<Handle>().unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::Invalid, "{text:?}");
+            assert!(!format!("{error} {error:?}").contains("hush"), "{error}");
+        }
+    }
+
+    #[test]
+    fn neither_its_id_nor_its_session_is_shown() {
+        let shown = format!("{:?} {:#?}", handle(Duration::ZERO), handle(Duration::ZERO));
+        assert!(!shown.contains("abab") && !shown.contains("secret") && !shown.contains("lkh1"), "{shown}");
+        assert!(shown.contains("1763705000000123") && shown.contains("file:/var/lib/locks.db"), "{shown}");
+    }
+}

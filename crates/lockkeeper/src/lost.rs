@@ -1,0 +1,90 @@
+//! The loss of a lock: why, and the future that completes with it.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::engine::Hold;
+
+/// Why a lock was lost.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The lease ran out before a renewal was acknowledged.
+    Expired,
+    /// Somebody broke it.
+    Broken {
+        /// Who did it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// It was held for as long as it may.
+    MaxHold,
+    /// The store has forgotten the session.
+    SessionExpired,
+    /// The keeper was shut down while it was held.
+    Shutdown,
+    /// This process was forked from the holder.
+    Forked,
+}
+
+/// Completes when a lock is lost, or the first of several; from [`Guard::lost`](crate::Guard::lost) and
+/// [`MultiGuard::lost`](crate::MultiGuard::lost).
+#[must_use = "futures do nothing unless polled"]
+pub struct Lost {
+    holds: Vec<Arc<Hold>>,
+    waiting: Option<Pin<Box<dyn Future<Output = LostReason> + Send + Sync>>>,
+}
+
+impl Lost {
+    pub(crate) fn of(holds: Vec<Arc<Hold>>) -> Self {
+        Self { holds, waiting: None }
+    }
+}
+
+async fn first_loss(holds: Vec<Arc<Hold>>) -> LostReason {
+    let mut losses: Vec<_> = holds.iter().map(|hold| Box::pin(hold.lost())).collect();
+    poll_fn(|cx| {
+        let mut polled = losses.iter_mut().map(|loss| loss.as_mut().poll(cx));
+        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
+}
+
+impl Future for Lost {
+    type Output = LostReason;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
+        let this = &mut *self;
+        this.waiting.get_or_insert_with(|| Box::pin(first_loss(this.holds.clone()))).as_mut().poll(cx)
+    }
+}
+
+impl Clone for Lost {
+    fn clone(&self) -> Self {
+        Self::of(self.holds.clone())
+    }
+}
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.holds.iter().map(|hold| &hold.key.name);
+        f.debug_struct("Lost").field("names", &names.collect::<Vec<_>>()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expired => f.write_str("its lease ran out"),
+            Self::Broken { by, reason } => write!(f, "{by} broke it ({reason})"),
+            Self::MaxHold => f.write_str("it was held for as long as it may"),
+            Self::SessionExpired => f.write_str("the store has forgotten the session"),
+            Self::Shutdown => f.write_str("the keeper was shut down"),
+            Self::Forked => f.write_str("this process was forked from its holder"),
+        }
+    }
+}

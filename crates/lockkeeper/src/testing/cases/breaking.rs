@@ -1,0 +1,127 @@
+//! Breaking locks by the public interface.
+
+use std::future::IntoFuture;
+
+use crate::testing::{Case, Harness, Lives};
+use crate::{Break, ErrorKind, IdHash, Keeper, LockName, LostReason, Target};
+
+async fn holder(keeper: &Keeper, name: &LockName) -> IdHash {
+    keeper.inspect(name).await.unwrap().holders[0].id
+}
+
+/// A marked holder hears who did it and why, and only after that the next one has the lock.
+pub async fn a_mark_is_told_before_the_next_has_the_lock<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let (a, b) = (case.party(case.short()).await, case.keeper().await);
+    let guard = a.mutex(&name).lock().await.unwrap();
+    let target = Target::IdHash(holder(&b, &name).await);
+    assert!(b.admin().unwrap().break_lock(&name, target, "stuck", Break::Mark).await.unwrap());
+    let marked = b.inspect(&name).await.unwrap().holders.remove(0);
+    let broken = marked.broken.expect("the mark is shown");
+    assert_eq!((&*broken.by, &*broken.reason), ("somebody", "stuck"));
+    let next = b.mutex(&name).unwrap().lock().await.unwrap();
+    let lost = guard.check().unwrap_err().lost_reason().cloned().unwrap();
+    // Whoever hears nothing, since renewals get lost, has at least stopped to believe.
+    let told = LostReason::Broken { by: "somebody".into(), reason: "stuck".into() };
+    assert!(lost == told || (lost == LostReason::Expired && !case.harness().weather().is_none()), "{lost:?}");
+    next.release().await.unwrap();
+}
+
+/// A removal gives the lock to the next in line at once.
+pub async fn a_removal_gives_the_lock_to_the_next_at_once<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let (a, b) = (case.keeper().await, case.keeper().await);
+    let guard = a.mutex(&name).unwrap().lock().await.unwrap();
+    let next = tokio::spawn(b.mutex(&name).unwrap().lock().into_future());
+    case.until_waiting(&a, &name, 1).await;
+    let target = Target::Token(guard.token());
+    assert!(b.admin().unwrap().break_lock(&name, target, "stuck", Break::Now).await.unwrap());
+    let next = next.await.unwrap().unwrap();
+    assert!(next.token() > guard.token());
+    next.release().await.unwrap();
+    drop(guard);
+    case.is_free(&name).await;
+}
+
+/// A token names the holder that has it: not a waiter that will, nor the same number of another epoch.
+pub async fn a_token_names_its_holder_and_nobody_else<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let party = case.party_with(Lives::long(), |builder| builder.epoch(3)).await;
+    let (other, admin) = (case.party_with(Lives::long(), |b| b.epoch(3)).await, party.keeper.admin().unwrap());
+    let guard = party.mutex(&name).lock().await.unwrap();
+    let waiting = tokio::spawn(other.mutex(&name).lock().into_future());
+    case.until_waiting(&party.keeper, &name, 1).await;
+    for wrong in [guard.token().raw(), guard.token().get() + 1] {
+        let target = Target::Token(wrong.to_string().parse().unwrap());
+        assert!(!admin.break_lock(&name, target, "", Break::Now).await.unwrap(), "{target:?}");
+    }
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A waiter that is broken comes back at the end of the line.
+pub async fn a_waiter_that_is_broken_goes_to_the_end<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let (a, b, c) = (case.keeper().await, case.keeper().await, case.keeper().await);
+    let guard = a.mutex(&name).unwrap().lock().await.unwrap();
+    let first = tokio::spawn(b.mutex(&name).unwrap().lock().into_future());
+    case.until_waiting(&a, &name, 1).await;
+    let second = tokio::spawn(c.mutex(&name).unwrap().lock().into_future());
+    case.until_waiting(&a, &name, 2).await;
+    let line = a.inspect(&name).await.unwrap().waiters;
+    let target = Target::IdHash(line[0].id);
+    assert!(a.admin().unwrap().break_lock(&name, target, "jumped the queue", Break::Now).await.unwrap());
+    case.until("the first one is behind the second", async || {
+        let now = a.inspect(&name).await.unwrap().waiters;
+        now.len() == 2 && now[0].id == line[1].id && now[1].id != line[0].id
+    })
+    .await;
+    guard.release().await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(holder(&a, &name).await, line[1].id);
+    second.release().await.unwrap();
+    first.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Who is not there is not broken, and that is no error.
+pub async fn who_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
+    let (name, keeper) = (case.name("m"), case.keeper().await);
+    let admin = keeper.admin().unwrap();
+    let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
+    let (token, id) = (guard.token(), holder(&keeper, &name).await);
+    guard.release().await.unwrap();
+    let next = keeper.mutex(&name).unwrap().lock().await.unwrap();
+    for how in [Break::Mark, Break::Now] {
+        for target in [Target::Token(token), Target::IdHash(id)] {
+            assert!(!admin.break_lock(&name, target, "late", how).await.unwrap());
+            assert!(!admin.break_lock(&case.name("unused"), target, "late", how).await.unwrap());
+        }
+    }
+    assert!(keeper.check_sequencer(&next.sequencer()).await.unwrap());
+    next.release().await.unwrap();
+}
+
+/// What can never be broken is refused.
+pub async fn what_can_never_be_broken_is_refused<H: Harness>(case: &Case<H>) {
+    let (name, admin) = (case.name("m"), case.keeper().await.admin().unwrap());
+    let target = Target::Token("7".parse().unwrap());
+    let error = admin.break_lock(&name, target, &"x".repeat(1025), Break::Mark).await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Invalid, Some(&name)));
+    for bad in ["", "a\nb", &"x".repeat(256)] {
+        assert_eq!(admin.break_lock(bad, target, "", Break::Mark).await.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(admin.request_release(bad).await.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}
+
+/// A request to let go breaks nothing.
+pub async fn a_request_to_let_go_breaks_nothing<H: Harness>(case: &Case<H>) {
+    let (name, keeper) = (case.name("m"), case.keeper().await);
+    let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
+    let admin = case.keeper().await.admin().unwrap();
+    admin.request_release(&name).await.unwrap();
+    admin.request_release(&case.name("unused")).await.unwrap();
+    guard.check().unwrap();
+    assert!(keeper.check_sequencer(&guard.sequencer()).await.unwrap());
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,242 @@
+//! Locks that outlive their process.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use crate::testing::{Case, Harness, Lives};
+use crate::{Break, Effect, ErrorKind, Handle, Keeper, LockName, LostReason, Release, Target};
+
+const LONG: Duration = Duration::from_secs(600);
+
+async fn detach(keeper: &Keeper, name: &LockName, life: Duration) -> Handle {
+    keeper.mutex(name).unwrap().lock().detached(life).await.unwrap()
+}
+
+/// A release that the network doubles finds nothing the second time.
+fn assert_released<H: Harness>(case: &Case<H>, released: Release) {
+    assert!(released == Release::Done || !case.harness().weather().is_none());
+}
+
+/// Acquired in one process, renewed in a second, released in a third; none of the first two is alive any more.
+pub async fn it_outlives_its_process<H: Harness>(case: &Case<H>) {
+    let (name, first, other) = (case.name("m"), case.party(Lives::long()).await, case.keeper().await);
+    let handle = detach(&first.keeper, &name, LONG).await;
+    assert_eq!((handle.name(), handle.ttl()), (&name, LONG));
+    let (token, text) = (handle.token(), handle.expose());
+    assert_eq!(first.keeper.leftovers(), 0, "the engine has given it away");
+    drop(first);
+    assert!(other.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
+
+    let second = case.party(Lives::long()).await;
+    let guard = second.keeper.adopt(text.parse().unwrap()).unwrap();
+    case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
+    guard.check().unwrap();
+    assert_eq!((guard.token(), guard.name()), (token, &name));
+    assert!(guard.remaining() > LONG / 2);
+    drop(guard);
+    drop(second);
+    assert!(other.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
+
+    let third = case.keeper().await;
+    let guard = third.adopt(text.parse().unwrap()).unwrap();
+    assert!(third.check_sequencer(&guard.sequencer()).await.unwrap());
+    assert_released(case, guard.release().await.unwrap());
+    case.is_free(&name).await;
+    case.until("nothing is left", async || third.leftovers() == 0).await;
+}
+
+/// When nobody renews it, it is over: to renew it is a loss, and to release it finds it lost.
+pub async fn it_ends_with_its_life_when_nobody_renews_it<H: Harness>(case: &Case<H>) {
+    let (name, party, other) = (case.name("m"), case.party(Lives::long()).await, case.keeper().await);
+    let life = case.short().ttl;
+    let start = case.now();
+    let handle = detach(&party.keeper, &name, life).await;
+    let next = other.mutex(&name).unwrap().lock().await.unwrap();
+    assert!(case.since(start) >= life);
+    let guard = party.keeper.adopt(handle.clone()).unwrap();
+    assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(party.keeper.adopt(handle).unwrap().release().await.unwrap(), Release::AlreadyLost);
+    next.check().unwrap();
+    assert!(other.check_sequencer(&next.sequencer()).await.unwrap());
+    next.release().await.unwrap();
+}
+
+/// A renewal begins its life anew, whoever makes it.
+pub async fn a_renewal_begins_its_life_anew<H: Harness>(case: &Case<H>) {
+    let (name, life) = (case.name("m"), case.short().ttl);
+    let handle = detach(&case.keeper().await, &name, life).await;
+    for _ in 0..6 {
+        case.pass(life / 2).await;
+        let guard = case.keeper().await.adopt(handle.clone()).unwrap();
+        guard.renew_once().await.unwrap();
+    }
+    let other = case.keeper().await;
+    assert!(other.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
+    assert_eq!(other.adopt(handle).unwrap().release().await.unwrap(), Release::Done);
+    case.is_free(&name).await;
+}
+
+/// Who has adopted it believes nothing before the store was asked.
+pub async fn nobody_believes_before_the_store_was_asked<H: Harness>(case: &Case<H>) {
+    let (name, party) = (case.name("m"), case.party(Lives::long()).await);
+    let handle = detach(&case.keeper().await, &name, LONG).await;
+    let guard = party.keeper.adopt(handle).unwrap();
+    for _ in 0..2 {
+        let error = guard.check().unwrap_err();
+        assert_eq!((error.kind(), error.name()), (ErrorKind::Unavailable, Some(&name)), "{error}");
+        assert_eq!(guard.scope(async {}).await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(guard.remaining(), Duration::ZERO);
+        case.pass(Duration::from_millis(100)).await;
+    }
+    party.cut_off(true);
+    let error = guard.renew_once().await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
+    assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::Unavailable);
+    party.cut_off(false);
+    guard.renew_once().await.unwrap();
+    assert_eq!(guard.scope(async { 7 }).await.unwrap(), 7);
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    case.is_free(&name).await;
+}
+
+/// Its guard believes for the life that its own renewal has proven; what others renew is no proof.
+pub async fn what_was_adopted_is_believed_for_its_life_and_no_longer<H: Harness>(case: &Case<H>) {
+    let (name, life) = (case.name("m"), case.short().ttl);
+    let (a, b) = (case.keeper().await, case.keeper().await);
+    let handle = detach(&a, &name, life).await;
+    let guard = a.adopt(handle.clone()).unwrap();
+    guard.renew_once().await.unwrap();
+    let renewed = case.now();
+    assert!(guard.remaining() <= life);
+    let other = b.adopt(handle.clone()).unwrap();
+    case.pass(life / 2).await;
+    other.renew_once().await.unwrap();
+    assert_eq!(guard.lost().await, LostReason::Expired);
+    assert!(case.since(renewed) < life + life / 3, "{:?}", case.since(renewed));
+    // Its loss is one of belief: it takes nothing from who still holds.
+    drop(guard);
+    other.renew_once().await.unwrap();
+    assert_eq!(other.release().await.unwrap(), Release::Done);
+    case.is_free(&name).await;
+}
+
+/// The lock belongs to the handle, not to a guard of it.
+pub async fn dropping_what_was_adopted_leaves_it<H: Harness>(case: &Case<H>) {
+    let (name, party) = (case.name("m"), case.party(Lives::long()).await);
+    let handle = detach(&party.keeper, &name, LONG).await;
+    let guard = party.keeper.adopt(handle.clone()).unwrap();
+    case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
+    drop(guard);
+    drop(party.keeper.adopt(handle.clone()).unwrap());
+    assert_eq!(party.keeper.leftovers(), 0);
+    case.pass(Duration::from_millis(100)).await;
+    assert!(case.keeper().await.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
+    assert!(!party.diary.has("dropped"), "{:?}", party.diary.entries());
+    assert_released(case, party.keeper.adopt(handle).unwrap().release().await.unwrap());
+}
+
+/// The end of a keeper is not the end of what it has given away, or adopted.
+pub async fn a_shutdown_leaves_it<H: Harness>(case: &Case<H>) {
+    let (name, first, second) = (case.name("m"), case.keeper().await, case.keeper().await);
+    let handle = detach(&first, &name, LONG).await;
+    let guard = second.adopt(handle.clone()).unwrap();
+    case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
+    first.clone().shutdown(Duration::from_secs(20)).await.unwrap();
+    second.shutdown(Duration::from_secs(20)).await.unwrap();
+    assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Shutdown));
+    assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Closed);
+    drop(guard);
+    let third = case.keeper().await;
+    assert!(third.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
+    assert_eq!(first.adopt(handle.clone()).unwrap_err().kind(), ErrorKind::Closed);
+    assert_released(case, third.adopt(handle).unwrap().release().await.unwrap());
+}
+
+/// A second release finds nothing, and takes nothing from who came next.
+pub async fn a_second_release_finds_it_lost<H: Harness>(case: &Case<H>) {
+    let (name, keeper) = (case.name("m"), case.keeper().await);
+    let handle = detach(&keeper, &name, LONG).await;
+    assert_released(case, keeper.adopt(handle.clone()).unwrap().release().await.unwrap());
+    let next = keeper.mutex(&name).unwrap().lock().await.unwrap();
+    assert!(next.token() > handle.token());
+    assert_eq!(keeper.adopt(handle).unwrap().release().await.unwrap(), Release::AlreadyLost);
+    assert!(keeper.check_sequencer(&next.sequencer()).await.unwrap());
+    next.release().await.unwrap();
+}
+
+/// However long it has waited, its life begins at the grant.
+pub async fn one_that_stands_in_line_is_granted_its_whole_life<H: Harness>(case: &Case<H>) {
+    let (name, holder, keeper) = (case.name("m"), case.keeper().await, case.keeper().await);
+    let life = case.short().ttl;
+    let held = holder.mutex(&name).unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn(keeper.mutex(&name).unwrap().lock().detached(life).into_future());
+    case.until_waiting(&holder, &name, 1).await;
+    case.pass(life * 3).await;
+    held.release().await.unwrap();
+    let handle = waiting.await.unwrap().unwrap();
+    let left = holder.inspect(&name).await.unwrap().holders[0].expires_in.unwrap_or(life);
+    assert!(left > life / 2, "{left:?}");
+    assert_eq!(holder.adopt(handle).unwrap().release().await.unwrap(), Release::Done);
+}
+
+/// One that gives up leaves no lock and no place in line, though its session could have outlived it.
+pub async fn one_that_gives_up_leaves_nothing<H: Harness>(case: &Case<H>) {
+    let (name, holder, party) = (case.name("m"), case.keeper().await, case.party(Lives::long()).await);
+    let held = holder.mutex(&name).unwrap().lock().await.unwrap();
+    for wait in [Duration::ZERO, Duration::from_millis(200)] {
+        let attempt = party.mutex(&name).lock().wait(wait).detached(LONG);
+        assert_eq!(attempt.await.unwrap_err().kind(), ErrorKind::Timeout);
+        case.until_waiting(&holder, &name, 0).await;
+    }
+    held.release().await.unwrap();
+    case.is_free(&name).await;
+    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+}
+
+/// Who broke it, and why, is told to who renews it.
+pub async fn who_broke_it_is_told_to_who_renews<H: Harness>(case: &Case<H>) {
+    let (name, keeper) = (case.name("m"), case.keeper().await);
+    let handle = detach(&keeper, &name, LONG).await;
+    let target = Target::Token(handle.token());
+    assert!(keeper.admin().unwrap().break_lock(&name, target, "abandoned", Break::Mark).await.unwrap());
+    let guard = keeper.adopt(handle).unwrap();
+    let error = guard.renew_once().await.unwrap_err();
+    let told = LostReason::Broken { by: "somebody".into(), reason: "abandoned".into() };
+    assert_eq!(error.lost_reason(), Some(&told));
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    case.is_free(&name).await;
+}
+
+/// With a lock-delay, a release that comes after its life lets the delay run out.
+pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
+    let (name, lives) = (case.name("m"), case.harness().short());
+    let (keeper, other) = (case.keeper().await, case.keeper().await);
+    let mutex = keeper.mutex(&name).unwrap().lock_delay(lives.lock_delay);
+    let start = case.now();
+    let handle = mutex.lock().detached(lives.ttl).await.unwrap();
+    let guard = keeper.adopt(handle).unwrap();
+    guard.renew_once().await.unwrap();
+    let next = tokio::spawn(other.mutex(&name).unwrap().lock().into_future());
+    let _ = guard.lost().await;
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    let next = next.await.unwrap().unwrap();
+    assert!(case.since(start) >= lives.ttl + lives.lock_delay, "{:?}", case.since(start));
+    next.release().await.unwrap();
+}
+
+/// Neither who gave it away renews it, nor who adopted it.
+pub async fn nobody_renews_it_but_by_hand<H: Harness>(case: &Case<H>) {
+    let (name, life) = (case.name("m"), case.short().ttl);
+    let (first, second, other) = (case.keeper().await, case.keeper().await, case.keeper().await);
+    let handle = detach(&first, &name, life).await;
+    let guard = second.adopt(handle).unwrap();
+    guard.renew_once().await.unwrap();
+    // Its claim ends although all three are there.
+    let next = other.mutex(&name).unwrap().lock().wait(life * 20).await.unwrap();
+    assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+    drop((first, guard));
+    next.release().await.unwrap();
+}

@@ -1,0 +1,253 @@
+//! Several locks as one.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use crate::testing::{Case, Harness, Lives, Tally};
+use crate::{Break, ErrorKind, Keeper, LockName, LostReason, MultiLock, Owner, Release, Target};
+
+fn names<H: Harness, const N: usize>(case: &Case<H>, names: [&str; N]) -> [LockName; N] {
+    names.map(|name| case.name(name))
+}
+
+fn multi(keeper: &Keeper, names: &[LockName]) -> MultiLock {
+    keeper.multi_lock(names).unwrap()
+}
+
+/// All of them are held, each once, in the order of the bytes of their names; and all are released.
+pub async fn all_are_held_in_the_order_of_their_names<H: Harness>(case: &Case<H>) {
+    let keeper = case.keeper().await;
+    let given = names(case, ["b", "a", "é", "B", "a", "a/1"]);
+    let sorted = names(case, ["B", "a", "a/1", "b", "é"]);
+    let lock = multi(&keeper, &given);
+    assert!(lock.names().eq(&sorted));
+    for tries in [false, true] {
+        let guard = if tries { lock.try_lock().await.unwrap().unwrap() } else { lock.lock().await.unwrap() };
+        assert!(guard.guards().iter().map(|guard| guard.name()).eq(&sorted));
+        guard.check().unwrap();
+        assert!(guard.remaining() > Duration::ZERO);
+        for each in guard.guards() {
+            assert!(keeper.check_sequencer(&each.sequencer()).await.unwrap());
+        }
+        assert_eq!(guard.scope(async { 7 }).await.unwrap(), 7);
+        let released = guard.release().await.unwrap();
+        // A release that the network doubles finds nothing the second time.
+        assert!(released == Release::Done || !case.harness().weather().is_none());
+        for name in &sorted {
+            case.is_free(name).await;
+        }
+    }
+    let none: [LockName; 0] = [];
+    assert_eq!(keeper.multi_lock(none).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(keeper.multi_lock(["a", ""]).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// A try takes all of them, or none.
+pub async fn a_try_takes_all_or_nothing<H: Harness>(case: &Case<H>) {
+    let (blocker, keeper) = (case.keeper().await, case.keeper().await);
+    let all = names(case, ["a", "b", "c"]);
+    for held in &all {
+        let guard = blocker.mutex(held).unwrap().lock().await.unwrap();
+        assert!(multi(&keeper, &all).try_lock().await.unwrap().is_none());
+        let error = multi(&keeper, &all).lock().wait(Duration::ZERO).await.unwrap_err();
+        assert_eq!((error.kind(), error.name()), (ErrorKind::Timeout, Some(held)));
+        for name in all.iter().filter(|name| *name != held) {
+            case.is_free(name).await;
+        }
+        guard.release().await.unwrap();
+    }
+    multi(&keeper, &all).try_lock().await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A wait that ends names the lock that was not to be had, and leaves nothing: no lock, no place in line.
+pub async fn a_wait_that_ends_leaves_nothing<H: Harness>(case: &Case<H>) {
+    let (blocker, party) = (case.keeper().await, case.party(Lives::long()).await);
+    let all = names(case, ["a", "b", "c"]);
+    let guard = blocker.mutex(&all[1]).unwrap().lock().await.unwrap();
+    let lock = multi(&party.keeper, &all);
+    let wait = Duration::from_millis(300);
+    let error = lock.lock().wait(wait).await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Timeout, Some(&all[1])));
+    assert!(lock.try_lock().wait(wait).await.unwrap().is_none());
+    case.until_waiting(&blocker, &all[1], 0).await;
+    guard.release().await.unwrap();
+    for name in &all {
+        case.is_free(name).await;
+    }
+    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+}
+
+/// The wait is for all of them together, not for each.
+pub async fn one_wait_is_for_all_of_them<H: Harness>(case: &Case<H>) {
+    let (blocker, keeper) = (case.keeper().await, case.keeper().await);
+    let [a, b] = names(case, ["a", "b"]);
+    let first = blocker.mutex(&a).unwrap().lock().await.unwrap();
+    let _second = blocker.mutex(&b).unwrap().lock().await.unwrap();
+    let start = case.now();
+    let wait = Duration::from_millis(4000);
+    let waiting = tokio::spawn(multi(&keeper, &[a, b]).lock().wait(wait).into_future());
+    case.pass(Duration::from_millis(3000)).await;
+    first.release().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+    let took = case.since(start);
+    assert!(took >= wait && took < Duration::from_millis(6900), "{took:?}");
+}
+
+/// When one is lost, all are: whoever holds them is told, and lets go of the others.
+pub async fn the_loss_of_one_is_the_loss_of_all<H: Harness>(case: &Case<H>) {
+    let (keeper, admin) = (case.party(case.short()).await.keeper, case.keeper().await.admin().unwrap());
+    let all = names(case, ["a", "b", "c"]);
+    let guard = multi(&keeper, &all).lock().await.unwrap();
+    let (lost, clone) = (guard.lost(), guard.lost().clone());
+    let target = Target::Token(guard.guards()[1].token());
+    assert!(admin.break_lock(&all[1], target, "stuck", Break::Now).await.unwrap());
+    let scope = guard.scope(std::future::pending::<()>()).await.unwrap_err();
+    let error = guard.check().unwrap_err();
+    for error in [&scope, &error] {
+        assert_eq!((error.kind(), error.name()), (ErrorKind::Lost, Some(&all[1])));
+    }
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    assert_eq!(lost.await, clone.await);
+    assert!(guard.guards()[0].check().is_ok() && guard.guards()[2].check().is_ok());
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    for name in &all {
+        case.is_free(name).await;
+    }
+}
+
+/// What is lost while others are waited for is acquired again, so that in the end all are held.
+pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again<H: Harness>(case: &Case<H>) {
+    let (blocker, party) = (case.keeper().await, case.party(case.short()).await);
+    let [a, b] = names(case, ["a", "b"]);
+    let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn(multi(&party.keeper, &[a.clone(), b.clone()]).lock().into_future());
+    case.until_waiting(&blocker, &b, 1).await;
+    let first = blocker.inspect(&a).await.unwrap().holders.remove(0);
+    let admin = blocker.admin().unwrap();
+    assert!(admin.break_lock(&a, Target::IdHash(first.id), "stuck", Break::Now).await.unwrap());
+    let other = blocker.mutex(&a).unwrap().lock().await.unwrap();
+    // Long enough for it to find out.
+    case.pass(case.short().ttl).await;
+    held.release().await.unwrap();
+    case.until_waiting(&blocker, &a, 1).await;
+    assert!(!waiting.is_finished());
+    let between = other.token();
+    other.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    guard.check().unwrap();
+    assert!(guard.guards()[0].token() > between);
+    guard.release().await.unwrap();
+    case.is_free(&a).await;
+    case.is_free(&b).await;
+}
+
+/// Two that name the same locks in other orders do not wait for each other, and exclude each other on each lock.
+pub async fn crossing_names_never_wait_for_each_other<H: Harness>(case: &Case<H>) {
+    let sets = [&["a", "b", "c"][..], &["c", "b", "a"], &["b", "c"], &["c", "a"]];
+    let (tallies, mut tasks) = ([Tally::default(), Tally::default(), Tally::default()], Vec::new());
+    for set in sets {
+        let lock = multi(&case.keeper().await, &set.iter().map(|name| case.name(name)).collect::<Vec<_>>());
+        for _ in 0..2 {
+            let (lock, tallies) = (lock.clone(), tallies.clone());
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..4 {
+                    let held = lock.lock().await.unwrap();
+                    for guard in held.guards() {
+                        let name = guard.name().as_str();
+                        let which = usize::from(name.ends_with('b')) + 2 * usize::from(name.ends_with('c'));
+                        tallies[which].add(guard).await;
+                    }
+                    held.release().await.unwrap();
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(tallies.map(|tally| tally.total()), [24, 24, 32]);
+}
+
+/// A fixed lease is the same for all of them, and begins when the last is held.
+pub async fn a_fixed_lease_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
+    let (blocker, party) = (case.keeper().await, case.party(Lives::long()).await);
+    let [a, b] = names(case, ["a", "b"]);
+    let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
+    let lease = case.short().ttl;
+    let lock = multi(&party.keeper, &[a.clone(), b.clone()]);
+    let waiting = tokio::spawn(lock.lock().lease(lease).into_future());
+    case.until_waiting(&blocker, &b, 1).await;
+    case.pass(lease * 3).await;
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(guard.remaining() > lease / 2, "{:?}", guard.remaining());
+    assert_eq!(guard.lost().await, LostReason::Expired);
+    drop(guard);
+    case.is_free(&a).await;
+    case.is_free(&b).await;
+    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+}
+
+/// So does `max_hold`.
+pub async fn max_hold_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
+    let (blocker, keeper) = (case.keeper().await, case.keeper().await);
+    let [a, b] = names(case, ["a", "b"]);
+    let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
+    let max_hold = Duration::from_millis(800);
+    let waiting = tokio::spawn(multi(&keeper, &[a, b]).lock().max_hold(max_hold).into_future());
+    case.pass(max_hold * 2).await;
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(guard.remaining() > max_hold / 2, "{:?}", guard.remaining());
+    assert_eq!(guard.lost().await, LostReason::MaxHold);
+    assert!(guard.guards().iter().all(|guard| guard.check().is_err()));
+}
+
+/// Waiting for a lock of the same owner is refused, and leaves nothing.
+pub async fn waiting_for_oneself_is_refused_and_leaves_nothing<H: Harness>(case: &Case<H>) {
+    let (keeper, me) = (case.keeper().await, Owner::new());
+    let [a, b] = names(case, ["a", "b"]);
+    let guard = keeper.mutex(&b).unwrap().lock().owner(&me).await.unwrap();
+    let lock = multi(&keeper, &[a.clone(), b.clone()]);
+    let error = lock.lock().owner(&me).await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::WouldDeadlock, Some(&b)));
+    case.is_free(&a).await;
+    guard.release().await.unwrap();
+    let all = lock.lock().owner(&me).reason("both").await.unwrap();
+    let error = keeper.mutex(&a).unwrap().lock().owner(&me).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldDeadlock);
+    for name in [&a, &b] {
+        assert_eq!(keeper.inspect(name).await.unwrap().holders[0].reason.as_deref(), Some("both"));
+    }
+    all.release().await.unwrap();
+}
+
+/// Unfair ones have no place in any line.
+pub async fn unfair_ones_wait_beside_every_line<H: Harness>(case: &Case<H>) {
+    let (blocker, keeper) = (case.keeper().await, case.keeper().await);
+    let [a, b] = names(case, ["a", "b"]);
+    let first = blocker.mutex(&a).unwrap().lock().await.unwrap();
+    let second = blocker.mutex(&b).unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn(multi(&keeper, &[a.clone(), b.clone()]).lock().unfair().into_future());
+    for (name, guard) in [(&a, first), (&b, second)] {
+        case.pass(Duration::from_millis(100)).await;
+        assert_eq!(blocker.inspect(name).await.unwrap().waiters.len(), 0);
+        assert!(!waiting.is_finished());
+        guard.release().await.unwrap();
+    }
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// One that is only dropped lets the next ones in.
+pub async fn a_dropped_one_is_released<H: Harness>(case: &Case<H>) {
+    let party = case.party(Lives::long()).await;
+    let all = names(case, ["a", "b"]);
+    drop(multi(&party.keeper, &all).lock().await.unwrap());
+    // The releases were sent before the next claims of the same task.
+    let next = multi(&party.keeper, &all).try_lock().await.unwrap();
+    next.expect("the releases were not overtaken").release().await.unwrap();
+    assert_eq!(
+        party.diary.entries(),
+        ["acquired", "acquired", "dropped", "dropped", "acquired", "acquired", "released", "released"]
+    );
+}

@@ -1,0 +1,135 @@
+//! Attempts that wait beside the line.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use crate::testing::{Case, Harness, Lives, Tally};
+use crate::{ErrorKind, LostReason};
+
+/// It waits until the lock is free, and nobody sees it in line meanwhile.
+pub async fn it_waits_for_the_lock_without_a_place_in_line<H: Harness>(case: &Case<H>) {
+    let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
+    let free = b.mutex(&name).unwrap().lock().unfair().await.unwrap();
+    free.release().await.unwrap();
+    let guard = a.mutex(&name).unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn(b.mutex(&name).unwrap().lock().unfair().into_future());
+    for _ in 0..20 {
+        case.pass(Duration::from_millis(10)).await;
+        assert_eq!(a.inspect(&name).await.unwrap().waiters.len(), 0);
+    }
+    assert!(!waiting.is_finished());
+    let token = guard.token();
+    guard.release().await.unwrap();
+    let unfair = waiting.await.unwrap().unwrap();
+    assert!(unfair.token() > token);
+    unfair.release().await.unwrap();
+    case.is_free(&name).await;
+}
+
+/// Who came later, but stands in line, has the lock before it.
+pub async fn it_never_overtakes_who_stands_in_line<H: Harness>(case: &Case<H>) {
+    let (name, holder) = (case.name("m"), case.keeper().await);
+    let (beside, in_line) = (case.party(Lives::long()).await, case.party(Lives::long()).await);
+    let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
+    let unfair: Vec<_> = (0..3).map(|_| tokio::spawn(beside.mutex(&name).lock().unfair().into_future())).collect();
+    case.pass(Duration::from_millis(50)).await;
+    let fair = tokio::spawn(in_line.mutex(&name).lock().into_future());
+    case.until_waiting(&holder, &name, 1).await;
+    guard.release().await.unwrap();
+    let fair = fair.await.unwrap().unwrap();
+    case.pass(Duration::from_millis(50)).await;
+    assert!(unfair.iter().all(|attempt| !attempt.is_finished()));
+    let mut last = fair.token();
+    fair.release().await.unwrap();
+    // Which of them comes next is nobody's promise.
+    let (tokens, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    for attempt in unfair {
+        let tokens = tokens.clone();
+        tokio::spawn(async move {
+            let guard = attempt.await.unwrap().unwrap();
+            tokens.send(guard.token()).unwrap();
+            guard.release().await.unwrap();
+        });
+    }
+    for _ in 0..3 {
+        let token = seen.recv().await.unwrap();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+    }
+    case.is_free(&name).await;
+}
+
+/// The event wakes it, not a look from time to time.
+pub async fn a_release_wakes_it<H: Harness>(case: &Case<H>) {
+    let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
+    let mut fastest = Duration::MAX;
+    for _ in 0..5 {
+        let guard = a.mutex(&name).unwrap().lock().await.unwrap();
+        let waiting = tokio::spawn(b.mutex(&name).unwrap().lock().unfair().into_future());
+        case.pass(Duration::from_millis(100)).await;
+        guard.release().await.unwrap();
+        let released = case.now();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+        fastest = fastest.min(case.since(released));
+    }
+    // It would look by itself every eight to ten seconds.
+    assert!(fastest < Duration::from_secs(2), "{fastest:?}");
+}
+
+/// What it may wait is what it waits.
+pub async fn its_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
+    let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
+    let guard = a.mutex(&name).unwrap().lock().await.unwrap();
+    let wait = Duration::from_millis(300);
+    let start = case.now();
+    let error = b.mutex(&name).unwrap().lock().unfair().wait(wait).await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Timeout, Some(&name)));
+    assert!(case.since(start) >= wait);
+    assert!(b.mutex(&name).unwrap().try_lock().unfair().wait(wait).await.unwrap().is_none());
+    let tried = b.mutex(&name).unwrap().lock().unfair().wait(Duration::ZERO).await.unwrap_err();
+    assert_eq!(tried.kind(), ErrorKind::Timeout);
+    guard.release().await.unwrap();
+    case.is_free(&name).await;
+}
+
+/// They exclude each other, and those in line.
+pub async fn many_of_them_lose_no_increment<H: Harness>(case: &Case<H>) {
+    let (name, tally) = (case.name("m"), Tally::default());
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let keeper = case.keeper().await;
+        for unfair in [true, true, false] {
+            let (mutex, tally) = (keeper.mutex(&name).unwrap(), tally.clone());
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..5 {
+                    let attempt = if unfair { mutex.lock().unfair() } else { mutex.lock() };
+                    let guard = attempt.await.unwrap();
+                    tally.add(&guard).await;
+                    guard.release().await.unwrap();
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(tally.total(), 30);
+    case.is_free(&name).await;
+}
+
+/// With a fixed lease it has the whole of it, however long it has waited, and no more.
+pub async fn it_keeps_to_its_lease<H: Harness>(case: &Case<H>) {
+    let (name, a) = (case.name("m"), case.keeper().await);
+    let party = case.party(Lives::long()).await;
+    let lease = case.short().ttl;
+    let guard = a.mutex(&name).unwrap().lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex(&name).lock().unfair().lease(lease).into_future());
+    case.pass(lease * 2).await;
+    guard.release().await.unwrap();
+    let leased = waiting.await.unwrap().unwrap();
+    assert!(leased.remaining() > lease / 2, "{:?}", leased.remaining());
+    assert_eq!(leased.lost().await, LostReason::Expired);
+    drop(leased);
+    case.is_free(&name).await;
+    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+}

@@ -1,0 +1,105 @@
+//! Waiting beside the line: by choice, or because the store keeps none.
+
+use std::future::IntoFuture;
+
+use lockkeeper::ErrorKind;
+use lockkeeper::layer::Operation;
+use lockkeeper::store::Capabilities;
+use tokio::time::{sleep, timeout};
+
+use super::spy::{Do, Party, World, millis, secs};
+
+async fn without_a_queue(world: &World) -> Party {
+    let mut can = Capabilities::full();
+    can.queue = false;
+    world.party_on(can, None, |builder| builder.ttl(secs(30))).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_store_keeps_no_line_lock_waits_all_the_same() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(30)).await, without_a_queue(&world).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(secs(60)).await;
+    assert_eq!(world.line("n").await.len(), 1, "it never stands in line");
+    assert_eq!((party.count("queued"), waiting.is_finished()), (0, false));
+    let released = world.now();
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert!(world.now().saturating_since(released) < millis(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_store_keeps_no_line_a_wait_has_its_end_and_a_try_does_not_wait() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(30)).await, without_a_queue(&world).await);
+    let _guard = holder.mutex("n").lock().await.unwrap();
+    let began = world.now();
+    assert_eq!(party.mutex("n").lock().wait(secs(7)).await.unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(world.now().saturating_since(began), secs(7));
+    assert!(party.mutex("n").try_lock().await.unwrap().is_none());
+    assert_eq!(world.now().saturating_since(began), secs(7));
+}
+
+/// While nothing moves it asks seldom: once at the start, and then every eight to ten seconds.
+#[tokio::test(start_paused = true)]
+async fn it_does_not_poll() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let _guard = holder.mutex("n").lock().await.unwrap();
+    let attempt = party.mutex("n").lock().unfair().wait(secs(100));
+    assert_eq!(attempt.await.unwrap_err().kind(), ErrorKind::Timeout);
+    let tries = party.spy.asked(Operation::Claim).len();
+    assert!((10..=14).contains(&tries), "{tries}");
+}
+
+/// A holder that dies in silence is no event; its end is known beforehand.
+#[tokio::test(start_paused = true)]
+async fn it_tries_as_soon_as_a_dead_holder_is_over() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(2)).await, world.party(secs(30)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    holder.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let began = world.now();
+    let unfair = party.mutex("n").lock().unfair().await.unwrap();
+    assert!(world.now().saturating_since(began) < millis(2100));
+    assert!(guard.check().is_err());
+    unfair.release().await.unwrap();
+}
+
+/// Each try has an id of its own, and one whose outcome is not known is settled before the next.
+#[tokio::test(start_paused = true)]
+async fn a_try_of_unknown_outcome_is_settled_before_the_next() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().unfair().into_future());
+    sleep(millis(10)).await;
+    party.spy.once(Operation::Claim, Do::LoseReply);
+    guard.release().await.unwrap();
+    let unfair = waiting.await.unwrap().unwrap();
+    let claims = party.spy.asked(Operation::Claim);
+    assert_eq!(claims.iter().map(|asked| asked.resend).collect::<Vec<_>>(), [false, false, true]);
+    assert!(claims[0].ids != claims[1].ids && claims[1].ids == claims[2].ids);
+    unfair.release().await.unwrap();
+    assert_eq!(world.line("n").await.len(), 0);
+}
+
+/// Once it was turned away it outlasts an outage, as those do who stand in line.
+#[tokio::test(start_paused = true)]
+async fn it_outlasts_an_outage() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().unfair().into_future());
+    sleep(millis(10)).await;
+    for operation in [Operation::Claim, Operation::Wait, Operation::Renew, Operation::Open] {
+        party.spy.always(operation, Do::Fail(ErrorKind::Unavailable));
+    }
+    guard.release().await.unwrap();
+    sleep(secs(60)).await;
+    assert!(!waiting.is_finished());
+    party.spy.no_rules();
+    timeout(secs(5), waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
+}
