@@ -4,10 +4,9 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use lockkeeper::{Error, ErrorKind, Event, FileStore, Guard, Keeper, KeeperBuilder, LostReason};
+use lockkeeper::{Error, ErrorKind, Event, FileStore, Keeper, KeeperBuilder, LockInfo};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::child::supervise::Lease;
 use crate::duration::human;
 use crate::exit::{Exit, Failure};
 use crate::settings::Settings;
@@ -105,21 +104,14 @@ fn configured(error: Error) -> Failure {
 
 /// Who holds the lock, if that can be had at once.
 pub(crate) async fn holder(keeper: &Keeper, name: &str) -> Option<String> {
-    let info = timeout(CURIOSITY, keeper.inspect(name)).await.ok()?.ok()?;
-    info.holders.into_iter().next().map(|holder| holder.owner)
+    line(keeper, name).await.as_ref().and_then(first_holder)
 }
 
-impl Lease for Guard {
-    fn remaining(&self) -> Duration {
-        Self::remaining(self)
-    }
+/// Who holds the lock and who waits for it, if that can be had at once.
+pub(crate) async fn line(keeper: &Keeper, name: &str) -> Option<LockInfo> {
+    timeout(CURIOSITY, keeper.inspect(name)).await.ok()?.ok()
+}
 
-    fn loss(&self) -> Option<LostReason> {
-        let error = self.check().err()?;
-        Some(error.lost_reason().cloned().unwrap_or(LostReason::Expired))
-    }
-
-    async fn lost(&self) -> LostReason {
-        Self::lost(self).await
-    }
+pub(crate) fn first_holder(info: &LockInfo) -> Option<String> {
+    info.holders.first().map(|holder| holder.owner.clone())
 }

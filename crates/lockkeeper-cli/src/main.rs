@@ -10,9 +10,12 @@ mod event;
 mod exit;
 mod handle_file;
 mod lock;
+mod locks;
 mod output;
+mod runtime;
 mod secrets;
 mod settings;
+mod waiting;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -20,9 +23,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-use args::{Cli, Command};
+use args::{Cli, Command, RunArgs};
 use child::guard;
-use event::Reporter;
+use event::{Outlets, Reporter, Target};
 use exit::{Exit, Failure};
 use output::Verbosity;
 use settings::Settings;
@@ -51,44 +54,52 @@ fn explain(error: &clap::Error) -> Exit {
 }
 
 fn start(cli: &Cli) -> Exit {
-    dispatch(cli).unwrap_or_else(|failure| {
+    let ending = match &cli.command {
+        Command::Run(args) => run(cli, args),
+        Command::Inspect(args) => with_settings(cli, async |settings| cmd::inspect::inspect(args, settings).await),
+        Command::List(args) => with_settings(cli, async |settings| cmd::list::list(args, settings).await),
+        Command::Acquire(args) => with_settings(cli, async |settings| cmd::handle::acquire(args, settings).await),
+        Command::Renew(args) => with_settings(cli, async |settings| cmd::handle::renew(args, settings).await),
+        Command::Release(args) => with_settings(cli, async |settings| cmd::handle::release(args, settings).await),
+        Command::Doctor => with_settings(cli, async |settings| cmd::doctor::doctor(settings).await),
+        // These speak of the program alone, so no setting can keep them from it.
+        Command::Completions(args) => cmd::completions::completions(args),
+        Command::Man => cmd::man::man(),
+    };
+    ending.unwrap_or_else(|failure| {
         output::complain(&failure.message);
-        // A run tells of its end even if it never began.
-        if let Command::Run(args) = &cli.command {
-            Reporter::new(&args.name, cli.global.json, Verbosity::Errors).exited(failure.exit);
-        }
         failure.exit
     })
 }
 
-fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
-    match &cli.command {
-        // These speak of the program alone, so no setting can keep them from it.
-        Command::Completions(args) => return cmd::completions::completions(args),
-        Command::Man => return cmd::man::man(),
-        _ => {}
-    }
+/// A run tells of its end even if it never began.
+fn run(cli: &Cli, args: &RunArgs) -> Result<Exit, Failure> {
+    let target = args.events.as_ref().map(Target::open).transpose();
+    let stderr = Outlets::stderr(cli.global.json)?;
+    let (outlets, opened) = match target {
+        Ok(Some(file)) => (stderr.and(file)?, Ok(())),
+        Ok(None) => (stderr, Ok(())),
+        Err(failure) => (stderr, Err(failure)),
+    };
+    let reporter = Reporter::new(args.names(), outlets.clone(), Verbosity::Errors);
+    let ending =
+        opened.and_then(|()| with_settings(cli, async |settings| cmd::run::run(args, settings, outlets).await));
+    let exit = ending.unwrap_or_else(|failure| {
+        reporter.complain(&failure.message);
+        failure.exit
+    });
+    reporter.exited(exit);
+    Ok(exit)
+}
+
+fn with_settings(cli: &Cli, command: impl AsyncFnOnce(&Settings) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
     let settings = Settings::resolve(&cli.global, &|name| std::env::var_os(name))?;
     log_to_stderr(settings.log.as_deref())?;
     if let Some(notice) = settings.notice() {
         output::complain(&notice);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Internal, format!("no runtime: {error}")))?;
-    let ending = runtime.block_on(async {
-        match &cli.command {
-            Command::Run(args) => Ok(cmd::run::run(args, &settings).await),
-            Command::Acquire(args) => cmd::handle::acquire(args, &settings).await,
-            Command::Renew(args) => cmd::handle::renew(args, &settings).await,
-            Command::Release(args) => cmd::handle::release(args, &settings).await,
-            Command::Inspect(args) => cmd::inspect::inspect(args, &settings).await,
-            Command::List(args) => cmd::list::list(args, &settings).await,
-            Command::Doctor => cmd::doctor::doctor(&settings).await,
-            Command::Completions(_) | Command::Man => Ok(Exit::Ok),
-        }
-    });
+    let runtime = runtime::start()?;
+    let ending = runtime.block_on(command(&settings));
     // A store that hangs must not keep us.
     runtime.shutdown_background();
     ending

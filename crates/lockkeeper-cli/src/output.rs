@@ -18,8 +18,12 @@ pub(crate) enum Verbosity {
 
 /// One line on stderr. A closed stderr is no reason to fail, still less to leave a lock behind.
 pub(crate) fn complain(message: &str) {
-    let line = format!("lockkeeper: {}\n", redact(message));
-    drop(io::stderr().lock().write_all(line.as_bytes()));
+    drop(io::stderr().lock().write_all(complaint(message).as_bytes()));
+}
+
+/// The line that [`complain`] writes.
+pub(crate) fn complaint(message: &str) -> String {
+    format!("lockkeeper: {}\n", redact(message))
 }
 
 /// The answer, on stdout.

@@ -6,6 +6,8 @@ use crate::output::has_password;
 
 const LOCKS: &str = "LOCKKEEPER_LOCKS";
 const STORE: &str = "LOCKKEEPER_STORE";
+/// The names of all runs around the innermost one.
+const OUTER_LOCKS: &str = "LOCKKEEPER_OUTER_LOCKS";
 const SECRETS: [&str; 4] =
     ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_PASSWORD_FILE", "LOCKKEEPER_API_TOKEN", "LOCKKEEPER_API_TOKEN_FILE"];
 
@@ -19,17 +21,22 @@ pub(crate) struct Held {
 }
 
 /// What is set for the command; `held` stands in the order in which the names were typed.
-pub(crate) fn set(held: &[Held]) -> Vec<(&'static str, String)> {
+/// `outer` is what [`held_outside`] says.
+pub(crate) fn set(held: &[Held], outer: &[String]) -> Vec<(&'static str, String)> {
     let Some(first) = held.first() else { return Vec::new() };
     let lines = |field: fn(&Held) -> &str| held.iter().map(field).collect::<Vec<_>>().join("\n");
-    vec![
+    let mut set = vec![
         ("LOCKKEEPER_LOCK", first.name.clone()),
         (LOCKS, lines(|held| &held.name)),
         ("LOCKKEEPER_SEQUENCERS", lines(|held| &held.sequencer)),
         ("LOCKKEEPER_FENCING_TOKEN", first.token.clone()),
         ("LOCKKEEPER_SEQUENCER", first.sequencer.clone()),
         ("LOCKKEEPER_MODE", first.mode.to_owned()),
-    ]
+    ];
+    if !outer.is_empty() {
+        set.push((OUTER_LOCKS, outer.join("\n")));
+    }
+    set
 }
 
 /// What is taken away from the command, so that a credential of the store does not reach every program that it
@@ -48,9 +55,16 @@ pub(crate) fn in_place_of(stripped: &[&str]) -> Option<(&'static str, String)> {
     stripped.contains(&STORE).then(|| ("LOCKKEEPER_REQUIRE_STORE", "1".to_owned()))
 }
 
-/// Whether an outer `lockkeeper run` holds this name already, so that waiting for it would never end.
-pub(crate) fn is_held_outside(name: &str, environment: impl Fn(&str) -> Option<OsString>) -> bool {
-    environment(LOCKS).is_some_and(|locks| locks.to_string_lossy().lines().any(|line| line == name))
+/// The names that the runs around this one hold, the outermost first: waiting for one of them would never end.
+pub(crate) fn held_outside(environment: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let lines = [OUTER_LOCKS, LOCKS].map(|variable| environment(variable).unwrap_or_default());
+    let mut names = Vec::new();
+    for name in lines.iter().flat_map(|lines| lines.to_string_lossy().lines().map(str::to_owned).collect::<Vec<_>>()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 #[cfg(test)]
@@ -65,11 +79,12 @@ mod tests {
             sequencer: format!("lk1.x.{token}.{name}"),
             mode: "exclusive",
         };
-        let set = set(&[held("b", "7"), held("a", "9")]);
+        let set = set(&[held("b", "7"), held("a", "9")], &["c".to_owned()]);
         let get = |name| set.iter().find(|(key, _)| *key == name).unwrap().1.as_str();
         assert_eq!(get("LOCKKEEPER_LOCK"), "b");
         assert_eq!(get("LOCKKEEPER_LOCKS"), "b\na");
         assert_eq!(get("LOCKKEEPER_FENCING_TOKEN"), "7");
+        assert_eq!(get("LOCKKEEPER_OUTER_LOCKS"), "c");
         assert_eq!(get("LOCKKEEPER_SEQUENCERS"), "lk1.x.7.b\nlk1.x.9.a");
     }
 
@@ -83,9 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn an_outer_lock_is_seen_by_its_whole_name() {
-        let outer = |_: &str| Some(OsString::from("a\nb/c"));
-        assert!(is_held_outside("b/c", outer));
-        assert!(!is_held_outside("b", outer));
+    fn outer_locks_are_those_of_all_runs_around() {
+        let outer = |name: &str| match name {
+            "LOCKKEEPER_LOCKS" => Some(OsString::from("a\nb/c")),
+            "LOCKKEEPER_OUTER_LOCKS" => Some(OsString::from("x\na")),
+            _ => None,
+        };
+        assert_eq!(held_outside(outer), ["x", "a", "b/c"]);
+        assert!(held_outside(|_| None).is_empty());
     }
 }

@@ -27,6 +27,7 @@ const CAUGHT: [Signal; 9] = [
 /// Catches signals from its making on, so that none is lost before the command runs.
 pub(crate) struct Signals {
     caught: Vec<(Signal, unix::Signal)>,
+    to_end: bool,
 }
 
 impl fmt::Debug for Signals {
@@ -46,12 +47,12 @@ impl Signals {
                 caught.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
-        Ok(Self { caught })
+        Ok(Self { caught, to_end: false })
     }
 
     /// The next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
-        poll_fn(|cx| {
+        let signal = poll_fn(|cx| {
             for (signal, stream) in &mut self.caught {
                 if let Poll::Ready(Some(())) = stream.poll_recv(cx) {
                     return Poll::Ready(*signal);
@@ -59,7 +60,14 @@ impl Signals {
             }
             Poll::Pending
         })
-        .await
+        .await;
+        self.to_end |= matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT);
+        signal
+    }
+
+    /// Whether one of those seen so far asks for the end.
+    pub(crate) fn were_to_end(&self) -> bool {
+        self.to_end
     }
 
     /// The next signal that ends who has nothing better to do: a change of the window's size does not, and a pause is
@@ -96,7 +104,7 @@ pub(super) fn with_all_blocked<T>(f: impl FnOnce() -> io::Result<T>) -> io::Resu
 
 /// Whether writing to a terminal from the background stops this process, where the terminal is set so. Not for what
 /// is started meanwhile.
-pub(super) fn stop_at_output(stop: bool) {
+pub(crate) fn stop_at_output(stop: bool) {
     let mut output = SigSet::empty();
     output.add(nix::sys::signal::Signal::SIGTTOU);
     // Only an impossible set is refused.

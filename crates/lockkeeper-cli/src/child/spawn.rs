@@ -17,6 +17,7 @@ use super::guard::{Guardian, SEQUENCER};
 use super::running::Running;
 use super::terminal::Terminal;
 use crate::exit::{Exit, Failure};
+use crate::runtime;
 
 /// Where shells look when PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -92,11 +93,11 @@ impl Program {
     /// stdin, stdout and stderr as they are.
     pub(crate) fn start(&self, launch: Launch<'_>) -> Result<Running, Failure> {
         let name = &self.argv[0];
-        let internal = |error: io::Error| Failure::new(Exit::Internal, format!("{}: {error}", name.display()));
+        let internal = |error: io::Error| runtime::refused(&name.display().to_string(), &error);
         // Before the start, so that no end is missed.
         let ends = unix::signal(SignalKind::child()).map_err(internal)?;
         let guard = Guardian::start(launch.sequencer(), launch.liveness)
-            .map_err(|error| Failure::new(Exit::Internal, format!("no guard process: {error}")))?;
+            .map_err(|error| runtime::refused("no guard process", &error))?;
         guard.extend(launch.life);
         let mut command = Command::new(&self.path);
         command.arg0(name).args(&self.argv[1..]).process_group(0);

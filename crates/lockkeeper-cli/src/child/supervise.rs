@@ -18,12 +18,11 @@ use lockkeeper::LostReason;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::policy::{Loss, Policy};
 use super::running::{Change, Running};
 use super::signals::{self, Signals};
 use crate::event::Reporter;
 
-/// All is dead this long before the store can give the lock away.
-const MARGIN: Duration = Duration::from_millis(100);
 /// The runtime's timers stand still while the machine is suspended, the lease does not: look at it this often.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often what the command left behind is looked at. Nobody tells us of its end.
@@ -43,6 +42,12 @@ pub(crate) trait Lease {
     fn loss(&self) -> Option<LostReason>;
     /// Completes when it is lost. Cancel safe.
     async fn lost(&self) -> LostReason;
+    /// What the loss is if nothing more is heard of it.
+    fn silent_loss(&self) -> LostReason {
+        LostReason::Expired
+    }
+    /// The lock that is lost, or has the least time left.
+    fn weakest(&self) -> &str;
 }
 
 /// How the command ended.
@@ -53,64 +58,31 @@ pub(crate) struct Ended {
     pub(crate) lost: bool,
 }
 
-/// Why the command has to end, and how.
-#[derive(Debug, PartialEq)]
-struct Loss {
-    reason: LostReason,
-    signal: Signal,
-    kill_after: Duration,
-}
-
-impl Loss {
-    fn definite(reason: LostReason, kill_after: Duration) -> Self {
-        match reason {
-            // The store may have given it away already.
-            LostReason::Expired => Self { reason, signal: Signal::KILL, kill_after: Duration::ZERO },
-            _ => Self { reason, signal: Signal::TERM, kill_after },
-        }
-    }
-
-    fn by_silence(remaining: Duration, kill_after: Duration) -> Self {
-        let kill_after = remaining.saturating_sub(margin(kill_after));
-        Self { reason: LostReason::Expired, signal: Signal::TERM, kill_after }
-    }
-}
-
-/// How long a command may live if nothing more is heard of us: till all must be dead.
-pub(crate) fn life(lease: &impl Lease, kill_after: Duration) -> Duration {
-    lease.remaining().saturating_sub(margin(kill_after))
-}
-
-/// [`MARGIN`], but for a ttl so short that nothing would be left.
-fn margin(kill_after: Duration) -> Duration {
-    MARGIN.min(kill_after / 2)
-}
-
-/// Waits for the end of the command, which is TERMed when the lock is lost or its deadline is `kill_after` away, and
-/// KILLed when that does not help. When this returns, the command is reaped.
+/// Waits for the end of the command, which is ended as the policy says when the lock is lost or its deadline is near.
+/// When this returns, the command is reaped.
 pub(crate) async fn supervise(
     mut running: Running,
     lease: &impl Lease,
     signals: &mut Signals,
-    kill_after: Duration,
+    policy: Policy,
     reporter: &Reporter,
 ) -> io::Result<Ended> {
-    match watch(&mut running, lease, signals, kill_after).await? {
-        Watched::Ended(status) => {
+    match watch(&mut running, lease, signals, policy, reporter).await? {
+        Watched::Ended { status, lost } => {
             running.dismiss();
             // A machine that slept through the deadline sees the end of the command first.
-            let loss = lease.loss();
+            let loss = lease.loss().filter(|_| !lost);
             if let Some(reason) = &loss {
-                reporter.lost(reason, None);
+                reporter.lost(lease.weakest(), reason, None);
             }
-            Ok(Ended { status, lost: loss.is_some() })
+            Ok(Ended { status, lost: lost || loss.is_some() })
         }
         Watched::Lost(loss) => {
             Running::adopt_orphans();
             // Before anything ends: what it started is found by its parents.
             running.is_alive();
             running.signal_group(loss.signal);
-            reporter.lost(&loss.reason, Some(signals::name(loss.signal)));
+            reporter.lost(lease.weakest(), &loss.reason, Some(signals::name(loss.signal)));
             let status = stop(&mut running, lease, signals, &loss).await;
             running.abandon();
             Ok(Ended { status: status?, lost: true })
@@ -119,7 +91,11 @@ pub(crate) async fn supervise(
 }
 
 enum Watched {
-    Ended(ExitStatus),
+    /// `lost`: the lock was, and that was to change nothing.
+    Ended {
+        status: ExitStatus,
+        lost: bool,
+    },
     Lost(Loss),
 }
 
@@ -127,24 +103,35 @@ async fn watch(
     running: &mut Running,
     lease: &impl Lease,
     signals: &mut Signals,
-    kill_after: Duration,
+    policy: Policy,
+    reporter: &Reporter,
 ) -> io::Result<Watched> {
-    let mut loss = pin!(loss(lease, kill_after));
-    let mut asked_to_stop = false;
+    let mut loss = pin!(loss(lease, policy));
+    let (mut asked_to_stop, mut lost) = (false, false);
     loop {
         let told = (lease.remaining() / TELL).clamp(TELL_MIN, LOOK);
         tokio::select! {
             biased;
             change = running.changed() => match change? {
-                Change::Ended(status) => return Ok(Watched::Ended(status)),
-                Change::Stopped(signal) => match after_stop(running, signal, mem::take(&mut asked_to_stop)) {
+                Change::Ended(status) => return Ok(Watched::Ended { status, lost }),
+                Change::Stopped(signal) => {
+                    let next = after_stop(running, signal, mem::take(&mut asked_to_stop));
                     // First of all: the lock may be gone, and then it must not go on for a moment.
-                    _ if lease.loss().is_some() => {}
-                    AfterStop::GoOn => running.resume(),
-                    AfterStop::StayStopped => {}
-                },
+                    if let Some(reason) = lease.loss().filter(|_| !policy.ignores_losses()) {
+                        return Ok(Watched::Lost(Loss::while_stopped(reason)));
+                    }
+                    if let AfterStop::GoOn = next {
+                        running.resume();
+                    }
+                }
             },
-            loss = &mut loss => return Ok(Watched::Lost(loss)),
+            loss = &mut loss, if !lost => {
+                if !policy.ignores_losses() {
+                    return Ok(Watched::Lost(loss));
+                }
+                reporter.lost(lease.weakest(), &loss.reason, None);
+                lost = true;
+            }
             signal = signals.next() => match signal {
                 Signal::CONT => running.resume_in_foreground(),
                 _ => {
@@ -152,7 +139,7 @@ async fn watch(
                     running.signal_group(signal);
                 }
             },
-            () = sleep(told) => running.extend(life(lease, kill_after)),
+            () = sleep(told) => running.extend(policy.life(lease)),
         }
     }
 }
@@ -182,11 +169,11 @@ fn after_stop(running: &Running, signal: Signal, asked: bool) -> AfterStop {
     }
 }
 
-async fn loss(lease: &impl Lease, kill_after: Duration) -> Loss {
+async fn loss(lease: &impl Lease, policy: Policy) -> Loss {
     tokio::select! {
         biased;
-        reason = lease.lost() => Loss::definite(reason, kill_after),
-        remaining = falls_to(lease, kill_after) => Loss::by_silence(remaining, kill_after),
+        reason = lease.lost() => Loss::definite(reason, policy),
+        remaining = falls_to(lease, policy.lead()) => Loss::by_silence(lease.silent_loss(), remaining, policy),
     }
 }
 
@@ -223,13 +210,11 @@ async fn stop(running: &mut Running, lease: &impl Lease, signals: &mut Signals, 
 
 async fn kill_time(lease: &impl Lease, loss: &Loss) {
     let at = Instant::now() + loss.kill_after;
-    if loss.reason != LostReason::Expired {
-        return sleep_until(at).await;
-    }
+    let Some(margin) = loss.margin else { return sleep_until(at).await };
     // A renewal that comes too late for the command must not keep it alive either, hence both.
     tokio::select! {
         () = sleep_until(at) => {}
-        _ = falls_to(lease, MARGIN) => {}
+        _ = falls_to(lease, margin) => {}
     }
 }
 
@@ -248,10 +233,12 @@ mod tests {
     use std::future::pending;
     use std::os::unix::process::ExitStatusExt;
 
-    use super::*;
-    use rustix::process::{Pid, test_kill_process_group};
+    use rustix::process::Pid;
 
+    use super::*;
+    use crate::child::policy::OnLost;
     use crate::child::spawn::{Launch, find};
+    use crate::event::Outlets;
     use crate::output::Verbosity;
 
     /// A lease that nobody renews.
@@ -271,6 +258,10 @@ mod tests {
         async fn lost(&self) -> LostReason {
             sleep_until(self.until).await;
             LostReason::Expired
+        }
+
+        fn weakest(&self) -> &str {
+            "a"
         }
     }
 
@@ -292,21 +283,32 @@ mod tests {
                 None => pending().await,
             }
         }
+
+        fn weakest(&self) -> &str {
+            "a"
+        }
     }
 
     const MS: Duration = Duration::from_millis(1);
 
     /// Runs a script that is ready when it has written to its stdout; gives its end and how long it took.
     async fn run(script: &str, lease: &impl Lease, kill_after: Duration) -> (Ended, Duration) {
+        run_with(OnLost::Term, script, lease, kill_after).await
+    }
+
+    async fn run_with(on_lost: OnLost, script: &str, lease: &impl Lease, kill_after: Duration) -> (Ended, Duration) {
+        let policy = Policy::new(on_lost, kill_after, 3000 * MS);
         let argv = ["/bin/sh", "-c", script].map(Into::into);
-        let launch = Launch { set: &[], stripped: &[], life: life(lease, kill_after), liveness: None };
+        let launch = Launch { set: &[], stripped: &[], life: policy.life(lease), liveness: None };
         let running = find(&argv, None).unwrap().start(launch).unwrap();
         let group = Pid::from_raw(running.pid().cast_signed()).unwrap();
         let mut signals = Signals::catch().unwrap();
-        let reporter = Reporter::new("a", false, Verbosity::Errors);
+        let reporter = Reporter::new(&["a".into()], Outlets::stderr(false).unwrap(), Verbosity::Errors);
         let start = Instant::now();
-        let ended = supervise(running, lease, &mut signals, kill_after, &reporter).await.unwrap();
-        assert!(!ended.lost || test_kill_process_group(group).is_err());
+        let ended = supervise(running, lease, &mut signals, policy, &reporter).await.unwrap();
+        // A zombie counts as dead: it may still wait for being reaped.
+        let mut left = crate::child::processes::all().unwrap().into_iter().filter(|it| it.group == Some(group) && !it.has_ended);
+        assert!(!ended.lost || policy.ignores_losses() || left.next().is_none());
         (ended, start.elapsed())
     }
 
@@ -344,10 +346,27 @@ mod tests {
         assert!(took < 3000 * MS, "{took:?}");
     }
 
-    #[test]
-    fn past_the_deadline_there_is_no_patience() {
-        let loss = Loss::definite(LostReason::Expired, 5000 * MS);
-        assert_eq!((loss.signal, loss.kill_after), (Signal::KILL, Duration::ZERO));
-        assert_eq!(Loss::by_silence(5000 * MS, 5000 * MS).kill_after, 4900 * MS);
+    #[tokio::test]
+    async fn r6_without_patience_the_kill_still_comes_before_the_deadline() {
+        let lease = Silent { until: Instant::now() + 1000 * MS };
+        let (ended, took) = run("trap '' TERM; while :; do sleep 0.01; done", &lease, Duration::ZERO).await;
+        assert_eq!((ended.lost, ended.status.signal()), (true, Some(9)));
+        assert!(took >= 890 * MS && took < 1000 * MS, "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn r6_kill_comes_when_term_would_be_due() {
+        let lease = Silent { until: Instant::now() + 3000 * MS };
+        let (ended, took) = run_with(OnLost::Kill, "trap 'exit 3' TERM; sleep 60 & wait", &lease, 1500 * MS).await;
+        assert_eq!((ended.lost, ended.status.signal()), (true, Some(9)));
+        assert!(took >= 1490 * MS && took < 2900 * MS, "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn r6_a_loss_that_is_ignored_changes_nothing() {
+        let lease = Silent { until: Instant::now() + 200 * MS };
+        let (ended, took) = run_with(OnLost::Ignore, "sleep 1; exit 7", &lease, 100 * MS).await;
+        assert_eq!((ended.lost, ended.status.code()), (true, Some(7)));
+        assert!(took >= 990 * MS, "{took:?}");
     }
 }

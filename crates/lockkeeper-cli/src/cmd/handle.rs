@@ -16,7 +16,7 @@ use super::inspect::mode_word;
 use crate::args::{AcquireArgs, HandleArgs};
 use crate::child::signals::Signals;
 use crate::duration::{Limit, human, millis};
-use crate::event::{Reporter, reason_word};
+use crate::event::{Outlets, Reporter, reason_word};
 use crate::exit::{Exit, Failure};
 use crate::handle_file::{self, Place};
 use crate::lock::{self, Terms};
@@ -90,7 +90,9 @@ async fn acquire_on(
         Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
         Ok(Err(error)) if error.kind() == ErrorKind::Timeout => {
             let holder = lock::holder(keeper, &args.name).await;
-            Reporter::new(&args.name, false, settings.verbosity).busy(began.elapsed(), holder.as_deref());
+            let reporter = Reporter::new(&[args.name.clone()], Outlets::stderr(false)?, settings.verbosity);
+            reporter.busy(&args.name, began.elapsed(), holder.as_deref());
+            reporter.flush();
             return Ok(Exit::Busy(Exit::BUSY));
         }
         Ok(acquired) => acquired?,

@@ -71,6 +71,27 @@ fn a_busy_lock_gives_busy_with_the_holder() {
 }
 
 #[test]
+fn an_outage_gives_renewal_failed_and_recovered() {
+    let store = Store::new();
+    // A renewal is due at 2 s and told to hang 1 s later; TERM would come at 5.5 s.
+    let mut run = store.start(&["run", "a", "--json", "-t", "6s", "-k", "500ms", "--", "cat"]);
+    run.event("started");
+    let outage = store.outage();
+    let failed = run.event("renewal_failed");
+    drop(outage);
+    assert_eq!(keys(&failed), ["error", "event", "lock", "remaining_ms", "time"]);
+    assert_eq!(failed["error"], "unavailable");
+    let remaining = failed["remaining_ms"].as_u64().unwrap();
+    assert!(remaining > 0 && remaining < 6000, "{remaining}");
+    let recovered = run.event("recovered");
+    assert_eq!(keys(&recovered), ["event", "lock", "time"]);
+    assert_eq!(run.finish(), 0);
+    let mut events = run.events();
+    events.dedup();
+    assert_eq!(events, ["acquired", "started", "renewal_failed", "recovered", "released", "exited"]);
+}
+
+#[test]
 fn exited_tells_causes_apart() {
     let store = Store::new();
     let cause = |args: &[&str]| {

@@ -39,7 +39,7 @@ fn exit_64_is_wrong_usage() {
         &["run", "", "--", "true"],
         &["run", "a\nb", "--", "true"],
         &["run", &long, "--", "true"],
-        &["run", "a", "b", "--", "true"],
+        &["run", "a", "b", "", "--", "true"],
         &["run", "a", "-n", "-w", "1", "--", "true"],
         &["run", "a", "-w", "1x", "--", "true"],
         &["run", "a", "-t", "forever", "--", "true"],
@@ -47,7 +47,7 @@ fn exit_64_is_wrong_usage() {
         &["run", "a", "--reason", &"x".repeat(2000), "--", "true"],
         &["run", "a", "--owner", &"x".repeat(256), "--", "true"],
         &["run", "a", "--shared", "--", "true"],
-        &["run", "a", "--events", "fd:3", "--", "true"],
+        &["run", "a", "--events", "fd:x", "--", "true"],
         &["elect", "a", "--", "true"],
         &["inspect"],
         &["inspect", ""],
@@ -109,6 +109,23 @@ fn exit_69_is_a_store_that_was_deleted() {
     assert_eq!(waiter.finish(), 69);
     assert_eq!(holder.finish(), 79);
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
+}
+
+#[test]
+fn exit_70_names_the_limit_that_is_too_low() {
+    let store = Store::new();
+    let mut codes = Vec::new();
+    for limit in 5..36 {
+        let script =
+            format!("ulimit -n {limit}; exec {} -S {} run a -- true", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+        let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
+        let (code, told) = (output.status.code().unwrap(), stderr(&output));
+        assert!(told.lines().count() == usize::from(code != 0), "{limit}: {told}");
+        assert!(code == 0 || told.contains("Too many open files") && told.contains("Try: raise"), "{limit}: {told}");
+        codes.push(code);
+    }
+    codes.dedup();
+    assert_eq!(codes, [70, 0]);
 }
 
 #[test]

@@ -222,6 +222,10 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    pub(crate) fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
     pub(crate) fn close_stdin(&mut self) {
         drop(self.child.stdin.take());
     }
@@ -308,6 +312,20 @@ pub(crate) fn children(parent: u32) -> Vec<String> {
         stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&parent.to_string())
     };
     pids.filter(is_child).collect()
+}
+
+/// Waits until a process is not even a zombie any more: somebody has reaped it.
+pub(crate) fn reaped(pid: &str) {
+    eventually("the end of the command", || !Path::new("/proc").join(pid).exists());
+}
+
+/// Waits until the process has a handler for the signal.
+pub(crate) fn catches(pid: &str, signal: Signal) {
+    eventually("the handler", || {
+        let status = text(format!("/proc/{pid}/status"));
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << (signal.as_raw() - 1) != 0
+    });
 }
 
 pub(crate) fn text(path: impl AsRef<Path>) -> String {

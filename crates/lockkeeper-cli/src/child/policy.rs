@@ -1,0 +1,109 @@
+//! What the loss of a lock means for the command: whether it is ended, how, and when.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use lockkeeper::LostReason;
+use rustix::process::Signal;
+
+use super::supervise::Lease;
+
+/// All is dead this long before the store can give the lock away, unless its ttl is so short that nothing would be
+/// left.
+const MARGIN: Duration = Duration::from_millis(100);
+/// Longer than any command lives.
+const EVER: Duration = Duration::from_secs(1 << 32);
+
+/// What the loss of the lock means for the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLost {
+    /// TERM, then KILL, both before the store can give the lock away
+    Term,
+    /// KILL at once, when TERM would be due
+    Kill,
+    /// Only the event: the command goes on without the lock, and its exit code counts
+    Ignore,
+}
+
+/// How the command is ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    on_lost: OnLost,
+    /// Between TERM and KILL.
+    kill_after: Duration,
+    /// All is dead this long before the store can give the lock away.
+    margin: Duration,
+}
+
+impl Policy {
+    pub(crate) fn new(on_lost: OnLost, kill_after: Duration, ttl: Duration) -> Self {
+        Self { on_lost, kill_after, margin: MARGIN.min(ttl / 6) }
+    }
+
+    pub(crate) fn ignores_losses(self) -> bool {
+        self.on_lost == OnLost::Ignore
+    }
+
+    /// What remains of the lease when its silence counts as its loss: what is needed to end the command in time.
+    pub(crate) fn lead(self) -> Duration {
+        if self.ignores_losses() { Duration::ZERO } else { self.kill_after.max(self.margin) }
+    }
+
+    /// How long a command may live if nothing more is heard of us: till all must be dead.
+    pub(crate) fn life(self, lease: &impl Lease) -> Duration {
+        if self.ignores_losses() { EVER } else { lease.remaining().saturating_sub(self.margin) }
+    }
+}
+
+/// Why the command has to end, and how.
+#[derive(Debug, PartialEq)]
+pub(super) struct Loss {
+    pub(super) reason: LostReason,
+    pub(super) signal: Signal,
+    pub(super) kill_after: Duration,
+    /// The lease is not over yet; no more than this may be left of it when all is dead.
+    pub(super) margin: Option<Duration>,
+}
+
+impl Loss {
+    pub(super) fn definite(reason: LostReason, policy: Policy) -> Self {
+        match reason {
+            // The store may have given it away already.
+            LostReason::Expired => Self::new(reason, OnLost::Kill, Duration::ZERO, None),
+            _ => Self::new(reason, policy.on_lost, policy.kill_after, None),
+        }
+    }
+
+    /// There is nothing that it could still put in order without going on.
+    pub(super) fn while_stopped(reason: LostReason) -> Self {
+        Self::new(reason, OnLost::Kill, Duration::ZERO, None)
+    }
+
+    pub(super) fn by_silence(reason: LostReason, remaining: Duration, policy: Policy) -> Self {
+        let kill_after = remaining.saturating_sub(policy.margin);
+        Self::new(reason, policy.on_lost, kill_after, Some(policy.margin))
+    }
+
+    fn new(reason: LostReason, on_lost: OnLost, kill_after: Duration, margin: Option<Duration>) -> Self {
+        match on_lost {
+            OnLost::Kill => Self { reason, signal: Signal::KILL, kill_after: Duration::ZERO, margin },
+            _ => Self { reason, signal: Signal::TERM, kill_after, margin },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn past_the_deadline_there_is_no_patience() {
+        let policy = Policy::new(OnLost::Term, Duration::from_secs(5), Duration::from_secs(30));
+        let loss = Loss::definite(LostReason::Expired, policy);
+        assert_eq!((loss.signal, loss.kill_after), (Signal::KILL, Duration::ZERO));
+        assert_eq!(
+            Loss::by_silence(LostReason::Expired, Duration::from_secs(5), policy).kill_after,
+            Duration::from_millis(4900)
+        );
+    }
+}

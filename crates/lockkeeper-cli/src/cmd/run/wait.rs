@@ -1,0 +1,90 @@
+//! From the first request to a lock that is held for long enough to start a command.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use lockkeeper::{Error, ErrorKind, Keeper};
+use tokio::time::{Instant, sleep};
+
+use super::{Run, Waited};
+use crate::child::supervise::Lease;
+use crate::duration::Limit;
+use crate::exit::Failure;
+use crate::locks::{Attempt, Holding, Locks};
+use crate::waiting::Narrator;
+
+/// How often a granted lock is looked at until its first renewal is acknowledged.
+const FIRM_LOOK: Duration = Duration::from_millis(5);
+
+impl Run<'_> {
+    /// Waits in line until the lock is held for as long as a command needs to be ended; what is lost before is
+    /// waited for again.
+    pub(super) async fn acquire(&mut self, keeper: &Keeper, locks: &Locks, began: Instant) -> Result<Waited, Failure> {
+        let lead = self.policy.lead();
+        loop {
+            let waited = self.wait_in_line(keeper, locks, began).await?;
+            let Waited::Acquired(holding) = waited else { return Ok(waited) };
+            tokio::select! {
+                biased;
+                signal = self.signals.next_ending() => {
+                    self.leave(holding).await;
+                    return Ok(Waited::Interrupted(signal));
+                }
+                is_firm = firm(&holding, lead) => if is_firm {
+                    return Ok(Waited::Acquired(holding));
+                }
+            }
+        }
+    }
+
+    async fn wait_in_line(&mut self, keeper: &Keeper, locks: &Locks, began: Instant) -> Result<Waited, Failure> {
+        let attempt = Attempt {
+            wait: self.wait_limit().map(|limit| limit.saturating_sub(began.elapsed())),
+            reason: self.args.reason.as_deref(),
+            unfair: self.args.unfair,
+            max_hold: self.args.max_hold,
+            lead: self.policy.lead(),
+        };
+        let mut acquiring = pin!(locks.acquire(attempt));
+        let mut narrator =
+            Narrator::new(keeper, &self.reporter, &mut self.places, self.settings, &locks.names()[0].1, began);
+        let waited = tokio::select! {
+            biased;
+            signal = self.signals.next_ending() => Ok(Waited::Interrupted(signal)),
+            result = &mut acquiring => match result {
+                Ok(holding) => Ok(Waited::Acquired(holding)),
+                Err(error) if error.kind() == ErrorKind::Timeout => Ok(Waited::Busy(busy(locks, &error))),
+                Err(error) => Err(error.into()),
+            },
+            never = narrator.narrate() => match never {},
+        };
+        narrator.finish();
+        waited
+    }
+
+    fn wait_limit(&self) -> Option<Duration> {
+        match self.args.wait {
+            _ if self.args.nonblocking => Some(Duration::ZERO),
+            Some(Limit::For(limit)) => Some(limit),
+            Some(Limit::Forever) | None => None,
+        }
+    }
+}
+
+/// Which of them others hold, as it was typed.
+fn busy(locks: &Locks, error: &Error) -> String {
+    let first = || locks.names()[0].1.clone();
+    error.name().map_or_else(first, |name| locks.typed(name).to_owned())
+}
+
+/// Waits until more than `lead` remains: a grant that was pushed gives no time of its own, its first renewal does.
+/// Whether it came.
+async fn firm(holding: &Holding, lead: Duration) -> bool {
+    while holding.remaining() <= lead {
+        if holding.loss().is_some() {
+            return false;
+        }
+        sleep(FIRM_LOOK).await;
+    }
+    true
+}

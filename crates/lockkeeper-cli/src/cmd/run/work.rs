@@ -1,0 +1,165 @@
+//! What happens under the lock: the command, holding on after its end, the release.
+
+use std::future::ready;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper::Keeper;
+use rustix::process::Signal;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{LEAVE, Run};
+use crate::child::environment;
+use crate::child::spawn::Launch;
+use crate::child::supervise::{Ended, Lease, supervise};
+use crate::duration::human;
+use crate::exit::{Exit, Failure};
+use crate::lock::Connection;
+use crate::locks::{Holding, Losses};
+use crate::runtime;
+
+/// How long a store may take to acknowledge the release; the lock ends by its ttl without it.
+const RELEASE: Duration = Duration::from_secs(3);
+
+/// How holding on after the command's end went.
+enum HeldOn {
+    /// There was no reason to.
+    No,
+    /// The lock was held for long enough, or lost when nobody needed it any more.
+    Yes {
+        lost: bool,
+    },
+    Interrupted(Signal),
+}
+
+impl Run<'_> {
+    /// Runs the command and releases. Nothing is released before the command is reaped.
+    pub(super) async fn work(&mut self, connection: &Connection, holding: Holding) -> Result<Exit, Failure> {
+        // What came since the last look at the signals must not start a command only to end it.
+        let pending = tokio::select! {
+            biased;
+            signal = self.signals.next_ending() => Some(signal),
+            () = ready(()) => None,
+        };
+        if let Some(signal) = pending {
+            self.leave(holding).await;
+            return Ok(Exit::Signal(signal.as_raw()));
+        }
+        let ended = match self.run_command(connection, &holding).await {
+            Ok(ended) => ended,
+            Err(failure) => {
+                self.release(holding, RELEASE, false).await;
+                return Err(failure);
+            }
+        };
+        match self.hold_on(&connection.keeper, &holding, &ended).await {
+            HeldOn::No => {
+                let limit = if ended.lost { LEAVE } else { RELEASE };
+                let lost = self.release(holding, limit, ended.lost).await || ended.lost;
+                Ok(if lost && !self.policy.ignores_losses() { Exit::Lost } else { ended.status.into() })
+            }
+            HeldOn::Yes { lost } => {
+                self.release(holding, RELEASE, lost).await;
+                Ok(ended.status.into())
+            }
+            HeldOn::Interrupted(signal) => {
+                self.leave(holding).await;
+                Ok(Exit::Signal(signal.as_raw()))
+            }
+        }
+    }
+
+    async fn run_command(&mut self, connection: &Connection, holding: &Holding) -> Result<Ended, Failure> {
+        let stripped =
+            if self.args.pass_credentials { Vec::new() } else { environment::stripped(|name| std::env::var_os(name)) };
+        let liveness = connection.liveness().map_err(|error| runtime::refused("no sign of life", &error))?;
+        let mut set = environment::set(&holding.each(), &self.outer);
+        set.extend(environment::in_place_of(&stripped));
+        let launch = Launch { set: &set, stripped: &stripped, life: self.policy.life(holding), liveness };
+        let running = self.program.start(launch)?;
+        self.reporter.started(running.pid());
+        let reporter = Arc::clone(&self.reporter);
+        supervise(running, holding, &mut self.signals, self.policy, &reporter).await.map_err(unwaitable)
+    }
+
+    /// Holds the lock until it was held for as long as `--min-hold` says. A command that was asked to end, or that
+    /// has lost its lock, is a reason to go.
+    async fn hold_on(&mut self, keeper: &Keeper, holding: &Holding, ended: &Ended) -> HeldOn {
+        let left = self.args.min_hold.saturating_sub(holding.held());
+        if left.is_zero() || ended.lost || self.signals.were_to_end() {
+            return HeldOn::No;
+        }
+        // Only the store knows whether it was lost while the command still ran; the release tells then.
+        let resting = async {
+            holding.is_held(keeper).await && {
+                sleep(left).await;
+                true
+            }
+        };
+        tokio::select! {
+            biased;
+            signal = self.signals.next_ending() => HeldOn::Interrupted(signal),
+            reason = holding.lost() => {
+                self.reporter.lost(holding.weakest(), &reason, None);
+                HeldOn::Yes { lost: true }
+            }
+            has_rested = resting => if has_rested { HeldOn::Yes { lost: false } } else { HeldOn::No },
+        }
+    }
+
+    /// Gives the lock back because of a signal, for which nobody waits for long.
+    pub(super) async fn leave(&mut self, holding: Holding) {
+        self.leaving = Some(Instant::now());
+        self.release(holding, LEAVE, true).await;
+    }
+
+    /// Gives the lock back. `settled` says that how the run ends is clear already, so that nobody hears of what goes
+    /// wrong. Whether the lock turns out to have been lost before.
+    async fn release(&mut self, holding: Holding, limit: Duration, settled: bool) -> bool {
+        let (held, losses) = (holding.held(), holding.losses());
+        let released = tokio::select! {
+            released = timeout(limit, holding.release()) => released,
+            signal = self.signals.next_ending() => {
+                self.report_unreleased(&format!("interrupted by signal {}", signal.as_raw()));
+                return false;
+            }
+        };
+        let why = match released {
+            Ok(Ok(())) => return self.report_released(losses, held, settled).await,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the store does not answer".to_owned(),
+        };
+        if !settled {
+            self.report_unreleased(&why);
+        }
+        false
+    }
+
+    /// Whether one was lost before, and nobody has heard of it.
+    async fn report_released(&self, losses: Losses, held: Duration, settled: bool) -> bool {
+        let mut was_lost = false;
+        for (name, loss) in losses.outcomes().await {
+            match loss {
+                None => self.reporter.released(&name, held),
+                Some(_) if settled => {}
+                Some(reason) => {
+                    self.reporter.lost(&name, &reason, None);
+                    was_lost = true;
+                }
+            }
+        }
+        was_lost
+    }
+
+    fn report_unreleased(&self, why: &str) {
+        let ttl = human(self.ttl());
+        for name in self.args.names() {
+            self.reporter.warn(&format!("lock {name:?}: not released: {why}; it ends by itself within {ttl}"));
+        }
+    }
+}
+
+fn unwaitable(error: io::Error) -> Failure {
+    Failure::new(Exit::Internal, format!("the command cannot be waited for: {error}"))
+}

@@ -1,0 +1,117 @@
+//! What happens during a run: as JSON Lines for machines, on stderr or where `--events` says, and as short warnings for
+//! people on stderr.
+
+mod outlet;
+mod reporter;
+mod status;
+mod target;
+
+use jiff::Timestamp;
+use lockkeeper::{ErrorKind, LostReason};
+use serde::Serialize;
+
+pub(crate) use outlet::Outlets;
+pub(crate) use reporter::{Place, Reporter};
+pub(crate) use target::Target;
+
+/// An event with the fields that the manual gives it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Event<'a> {
+    Queued { ahead: u32, holder: Option<&'a str> },
+    Acquired { mode: &'a str, token: &'a str, sequencer: &'a str, waited_ms: u64, ttl_ms: u64 },
+    Started { pid: u32 },
+    RenewalFailed { error: &'a str, remaining_ms: u64 },
+    Recovered {},
+    Lost { reason: &'a str, signal: Option<&'a str> },
+    Released { held_ms: u64 },
+    Busy { waited_ms: u64, holder: Option<&'a str> },
+    Exited { code: u8, cause: &'a str },
+}
+
+impl Event<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Queued { .. } => "queued",
+            Self::Acquired { .. } => "acquired",
+            Self::Started { .. } => "started",
+            Self::RenewalFailed { .. } => "renewal_failed",
+            Self::Recovered {} => "recovered",
+            Self::Lost { .. } => "lost",
+            Self::Released { .. } => "released",
+            Self::Busy { .. } => "busy",
+            Self::Exited { .. } => "exited",
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    time: String,
+    lock: &'a str,
+    #[serde(flatten)]
+    fields: &'a Event<'a>,
+}
+
+fn line(lock: &str, event: &Event<'_>, now: Timestamp) -> String {
+    let line = Line { event: event.name(), time: format!("{now:.3}"), lock, fields: event };
+    let mut json = serde_json::to_string(&line).unwrap_or_default();
+    json.push('\n');
+    json
+}
+
+/// As machines read it.
+pub(crate) fn reason_word(reason: &LostReason) -> &'static str {
+    match reason {
+        LostReason::Broken { .. } => "broken",
+        LostReason::MaxHold => "max_hold",
+        LostReason::SessionExpired => "session_expired",
+        _ => "expired",
+    }
+}
+
+fn kind_word(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Timeout => "timeout",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Lost => "lost",
+        ErrorKind::SessionLost => "session_lost",
+        ErrorKind::Mismatch => "mismatch",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::Denied => "denied",
+        ErrorKind::Invalid => "invalid",
+        ErrorKind::QueueFull => "queue_full",
+        ErrorKind::Conflict => "conflict",
+        ErrorKind::Closed => "closed",
+        _ => "internal",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_fields_of_the_manual_in_their_order() {
+        let now: Timestamp = "2026-11-21T06:00:00.12Z".parse().unwrap();
+        let json = |event| line("deploy/web", &event, now);
+        assert_eq!(
+            json(Event::Queued { ahead: 2, holder: Some("ci@runner-7:4411") }),
+            "{\"event\":\"queued\",\"time\":\"2026-11-21T06:00:00.120Z\",\"lock\":\"deploy/web\",\"ahead\":2,\
+             \"holder\":\"ci@runner-7:4411\"}\n"
+        );
+        let head = |event: &str| {
+            format!("{{\"event\":\"{event}\",\"time\":\"2026-11-21T06:00:00.120Z\",\"lock\":\"deploy/web\"")
+        };
+        assert_eq!(json(Event::Recovered {}), format!("{}}}\n", head("recovered")));
+        assert_eq!(
+            json(Event::Lost { reason: "expired", signal: Some("TERM") }),
+            format!("{},\"reason\":\"expired\",\"signal\":\"TERM\"}}\n", head("lost"))
+        );
+        assert_eq!(
+            json(Event::Exited { code: 79, cause: "lost" }),
+            format!("{},\"code\":79,\"cause\":\"lost\"}}\n", head("exited"))
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! Who is told what of a run.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lockkeeper::{Error, Event as LibraryEvent, LockName, LostReason};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::status::Status;
+use super::{Event, Outlets, kind_word, line, reason_word};
+use crate::child::environment::Held;
+use crate::duration::{human, millis};
+use crate::exit::Exit;
+use crate::output::{Verbosity, complaint, printable};
+
+/// Who waited for less than this has tried, not waited.
+const MOMENT: Duration = Duration::from_millis(50);
+/// How long the last lines may take to be written when somebody is slow to read them.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// A place in the line for a lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The name as it was typed.
+    pub(crate) lock: String,
+    pub(crate) ahead: u32,
+}
+
+/// Tells what happens to one run, once for each thing.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    /// The first name typed, which stands for the run.
+    lock: String,
+    outlets: Outlets,
+    verbosity: Verbosity,
+    status: Status,
+    /// What the library's names are as they were typed.
+    typed: OnceLock<Vec<(LockName, String)>>,
+    holds: AtomicBool,
+    in_jeopardy: AtomicBool,
+}
+
+impl Reporter {
+    pub(crate) fn new(names: &[String], outlets: Outlets, verbosity: Verbosity) -> Self {
+        let lock = names.first().cloned().unwrap_or_default();
+        let (holds, in_jeopardy) = (AtomicBool::new(false), AtomicBool::new(false));
+        // With more than warnings, the lines of the log would mix with it.
+        let status = Status::new(!outlets.json && verbosity == Verbosity::Warnings);
+        Self { lock, outlets, verbosity, status, typed: OnceLock::new(), holds, in_jeopardy }
+    }
+
+    /// Says what the names are with their prefix.
+    pub(crate) fn know(&self, typed: Vec<(LockName, String)>) {
+        drop(self.typed.set(typed));
+    }
+
+    /// Only machines get this one.
+    fn event(&self, lock: &str, event: &Event<'_>) {
+        let (on_stderr, elsewhere) = (self.outlets.json.then_some(&self.outlets.stderr), self.outlets.events.as_ref());
+        // The same to the letter everywhere.
+        let line = line(lock, event, Timestamp::now());
+        for outlet in on_stderr.into_iter().chain(elsewhere) {
+            outlet.write(line.clone());
+        }
+    }
+
+    /// Machines get the event, people the sentence.
+    fn tell(&self, lock: &str, event: &Event<'_>, sentence: impl FnOnce() -> String) {
+        self.event(lock, event);
+        if !self.outlets.json {
+            self.warn(&format!("lock {lock:?}: {}", sentence()));
+        }
+    }
+
+    /// A warning that no event stands for.
+    pub(crate) fn warn(&self, message: &str) {
+        if self.verbosity >= Verbosity::Warnings {
+            self.complain(message);
+        }
+    }
+
+    /// Why the run fails.
+    pub(crate) fn complain(&self, message: &str) {
+        let clear = self.status.before_a_line();
+        self.outlets.stderr.write(format!("{clear}{}", complaint(message)));
+    }
+
+    /// Whether people who wait are shown a line that changes.
+    pub(crate) fn shows_status(&self) -> bool {
+        self.status.is_possible()
+    }
+
+    /// Draws the line, in place of the last one.
+    pub(crate) fn show_status(&self, text: &str) {
+        self.status.show(&self.outlets.stderr, text);
+    }
+
+    /// Leaves nothing of it.
+    pub(crate) fn wipe_status(&self) {
+        self.status.wipe(&self.outlets.stderr);
+    }
+
+    /// Takes what the library tells of a keeper. Places in line are handed on, for somebody who can ask the store who
+    /// is ahead.
+    pub(crate) fn observe(&self, event: &LibraryEvent<'_>, places: &UnboundedSender<Place>) {
+        match event {
+            LibraryEvent::Queued { name, ahead } => {
+                drop(places.send(Place { lock: self.typed(name).to_owned(), ahead: *ahead }));
+            }
+            LibraryEvent::Acquired { .. } => self.holds.store(true, Ordering::Relaxed),
+            LibraryEvent::Jeopardy if !self.holds.load(Ordering::Relaxed) => self.waits_without_store(),
+            LibraryEvent::RenewalFailed { name, error, remaining } => {
+                self.renewal_failed(self.typed(name), error, *remaining);
+            }
+            LibraryEvent::Recovered => self.recovered(),
+            _ => {}
+        }
+    }
+
+    fn typed<'a>(&'a self, name: &'a LockName) -> &'a str {
+        let known = self.typed.get().and_then(|typed| typed.iter().find(|(full, _)| full == name));
+        known.map_or(name.as_str(), |(_, typed)| typed)
+    }
+
+    fn waits_without_store(&self) {
+        self.warn(&format!("lock {:?}: the store does not answer; still waiting in line", self.lock));
+    }
+
+    pub(crate) fn queued(&self, place: &Place, holder: Option<&str>) {
+        let Place { lock, ahead } = place;
+        self.event(lock, &Event::Queued { ahead: *ahead, holder });
+        if !self.outlets.json && self.verbosity >= Verbosity::Info {
+            self.complain(&format!("lock {lock:?}: waiting, {ahead} ahead{}", held_by(holder)));
+        }
+    }
+
+    pub(crate) fn busy(&self, lock: &str, waited: Duration, holder: Option<&str>) {
+        self.tell(lock, &Event::Busy { waited_ms: millis(waited), holder }, || {
+            let within = if waited < MOMENT {
+                "not acquired".to_owned()
+            } else {
+                format!("not acquired within {}", human(waited))
+            };
+            format!("{within}{}", held_by(holder))
+        });
+    }
+
+    /// People hear of an outage once, machines of every try.
+    fn renewal_failed(&self, lock: &str, error: &Error, remaining: Duration) {
+        let again = self.in_jeopardy.swap(true, Ordering::Relaxed);
+        let (why, left) = (error.message(), human(remaining));
+        let event = Event::RenewalFailed { error: kind_word(error.kind()), remaining_ms: millis(remaining) };
+        if again {
+            return self.event(lock, &event);
+        }
+        self.tell(lock, &event, || format!("a renewal failed ({why}); without another one it is lost in {left}"));
+    }
+
+    fn recovered(&self) {
+        if self.in_jeopardy.swap(false, Ordering::Relaxed) {
+            self.tell(&self.lock, &Event::Recovered {}, || "it is renewed again".to_owned());
+        }
+    }
+
+    /// The lock is lost; `signal` is what the command gets for it now, if it still runs.
+    pub(crate) fn lost(&self, lock: &str, reason: &LostReason, signal: Option<&str>) {
+        self.tell(lock, &Event::Lost { reason: reason_word(reason), signal }, || match signal {
+            Some(signal) => format!("lost: {}; the command gets SIG{signal}", printable(&reason.to_string())),
+            None => format!("lost: {}", printable(&reason.to_string())),
+        });
+    }
+
+    pub(crate) fn acquired(&self, held: &[Held], waited: Duration, ttl: Duration) {
+        for Held { name, token, sequencer, mode } in held {
+            let (waited_ms, ttl_ms) = (millis(waited), millis(ttl));
+            self.event(name, &Event::Acquired { mode, token, sequencer, waited_ms, ttl_ms });
+        }
+    }
+
+    pub(crate) fn released(&self, lock: &str, held: Duration) {
+        self.event(lock, &Event::Released { held_ms: millis(held) });
+    }
+
+    pub(crate) fn started(&self, pid: u32) {
+        self.event(&self.lock, &Event::Started { pid });
+    }
+
+    /// The last that is heard of the run.
+    pub(crate) fn exited(&self, exit: Exit) {
+        self.event(&self.lock, &Event::Exited { code: exit.code(), cause: exit.cause() });
+        self.flush();
+    }
+
+    /// Waits until what was told is written, but not for ever.
+    pub(crate) fn flush(&self) {
+        self.outlets.flush(LAST_LINES);
+    }
+}
+
+fn held_by(holder: Option<&str>) -> String {
+    holder.map(|holder| format!("; held by {}", printable(holder))).unwrap_or_default()
+}

@@ -1,0 +1,195 @@
+//! The locks of one run: all of them or none, and one lease for the command.
+
+use std::time::Duration;
+
+use lockkeeper::time::{Clock, Instant};
+use lockkeeper::{Acquire, Guard, Keeper, LockName, Lost, LostReason, MultiGuard, MultiLock};
+use tokio::time::timeout;
+
+use crate::child::environment::Held;
+use crate::child::supervise::Lease;
+use crate::cmd::inspect::mode_word;
+use crate::exit::Failure;
+
+/// The time between a grant and the moment at which we see it.
+const SLACK: Duration = Duration::from_millis(250);
+/// How long the store may take to say whether a lock is held, where the release asks it again.
+const WORD: Duration = Duration::from_secs(1);
+
+/// Locks that a run wants.
+#[derive(Debug)]
+pub(crate) struct Locks {
+    lock: MultiLock,
+    names: Names,
+}
+
+/// The full names and what was typed, in the order in which it was typed.
+type Names = Vec<(LockName, String)>;
+
+/// What belongs to one attempt to get them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) wait: Option<Duration>,
+    pub(crate) reason: Option<&'a str>,
+    pub(crate) unfair: bool,
+    pub(crate) max_hold: Option<Duration>,
+    /// How long before the end of its lease the command has to end.
+    pub(crate) lead: Duration,
+}
+
+impl Locks {
+    /// A name that was typed twice counts once.
+    pub(crate) fn of(keeper: &Keeper, typed: &[String]) -> Result<Self, Failure> {
+        let mut names = Names::new();
+        for typed in typed {
+            let full = keeper.mutex(typed.as_str())?.name().clone();
+            if !names.iter().any(|(known, _)| *known == full) {
+                names.push((full, typed.clone()));
+            }
+        }
+        Ok(Self { lock: keeper.multi_lock(typed.iter().map(String::as_str))?, names })
+    }
+
+    pub(crate) fn names(&self) -> &[(LockName, String)] {
+        &self.names
+    }
+
+    /// The name as it was typed.
+    pub(crate) fn typed<'a>(&'a self, full: &'a LockName) -> &'a str {
+        typed(&self.names, full)
+    }
+
+    pub(crate) async fn acquire(&self, attempt: Attempt<'_>) -> lockkeeper::Result<Holding> {
+        let guard = attempt.on(&self.lock).await?;
+        let clock = Clock::boot();
+        let since = clock.now();
+        Ok(Holding { guard, names: self.names.clone(), clock, since, max_hold: attempt.max_hold })
+    }
+}
+
+impl Attempt<'_> {
+    fn on(self, lock: &MultiLock) -> Acquire<MultiGuard> {
+        let mut acquire = lock.lock();
+        if let Some(wait) = self.wait {
+            acquire = acquire.wait(wait);
+        }
+        if let Some(reason) = self.reason {
+            acquire = acquire.reason(reason);
+        }
+        if self.unfair {
+            acquire = acquire.unfair();
+        }
+        if let Some(max_hold) = self.max_hold {
+            // TERM comes when `lead` is left of what may be held, and it is to come after `max_hold`.
+            acquire = acquire.max_hold(max_hold.saturating_add(self.lead));
+        }
+        acquire
+    }
+}
+
+fn typed<'a>(names: &'a [(LockName, String)], full: &'a LockName) -> &'a str {
+    names.iter().find(|(known, _)| known == full).map_or(full.as_str(), |(_, typed)| typed)
+}
+
+/// Locks that a run has.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    guard: MultiGuard,
+    names: Names,
+    clock: Clock,
+    since: Instant,
+    max_hold: Option<Duration>,
+}
+
+impl Holding {
+    /// How long they have been held.
+    pub(crate) fn held(&self) -> Duration {
+        self.clock.now().saturating_since(self.since)
+    }
+
+    /// What the command learns of each, in the order in which they were typed.
+    pub(crate) fn each(&self) -> Vec<Held> {
+        let held = |(typed, guard): (&String, &Guard)| Held {
+            name: typed.clone(),
+            token: guard.token().to_string(),
+            sequencer: guard.sequencer().to_string(),
+            mode: mode_word(&guard.mode()),
+        };
+        self.in_order().map(held).collect()
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (&String, &Guard)> {
+        let guard_of = |name| self.guard.guards().iter().find(move |guard| guard.name() == name);
+        self.names.iter().filter_map(move |(full, typed)| Some((typed, guard_of(full)?)))
+    }
+
+    /// Whether the store says that all are held. What it cannot say counts as held.
+    pub(crate) async fn is_held(&self, keeper: &Keeper) -> bool {
+        for guard in self.guard.guards() {
+            let sequencer = guard.sequencer();
+            if let Ok(Ok(false)) = timeout(WORD, keeper.check_sequencer(&sequencer)).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What is to be asked for once they are released.
+    pub(crate) fn losses(&self) -> Losses {
+        Losses(self.in_order().map(|(typed, guard)| (typed.clone(), guard.lost())).collect())
+    }
+
+    /// Gives them back.
+    ///
+    /// # Errors
+    /// As [`MultiGuard::release`].
+    pub(crate) async fn release(self) -> lockkeeper::Result<()> {
+        self.guard.release().await.map(drop)
+    }
+
+    /// The guard that is lost, or has the least time left.
+    fn weakest_guard(&self) -> Option<&Guard> {
+        self.guard.guards().iter().min_by_key(|guard| guard.remaining())
+    }
+}
+
+impl Lease for Holding {
+    fn remaining(&self) -> Duration {
+        self.guard.remaining()
+    }
+
+    fn loss(&self) -> Option<LostReason> {
+        let error = self.guard.check().err()?;
+        Some(error.lost_reason().cloned().unwrap_or(LostReason::Expired))
+    }
+
+    async fn lost(&self) -> LostReason {
+        self.guard.lost().await
+    }
+
+    fn silent_loss(&self) -> LostReason {
+        match self.max_hold {
+            Some(max_hold) if self.held() + SLACK >= max_hold => LostReason::MaxHold,
+            _ => LostReason::Expired,
+        }
+    }
+
+    fn weakest(&self) -> &str {
+        self.weakest_guard().map_or("", |guard| typed(&self.names, guard.name()))
+    }
+}
+
+/// What became of locks that were released.
+#[derive(Debug)]
+pub(crate) struct Losses(Vec<(String, Lost)>);
+
+impl Losses {
+    /// Each name as it was typed, and why it was lost before, if it was.
+    pub(crate) async fn outcomes(self) -> Vec<(String, Option<LostReason>)> {
+        let mut outcomes = Vec::with_capacity(self.0.len());
+        for (name, lost) in self.0 {
+            outcomes.push((name, timeout(Duration::ZERO, lost).await.ok()));
+        }
+        outcomes
+    }
+}

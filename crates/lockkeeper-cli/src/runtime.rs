@@ -1,0 +1,49 @@
+//! The one place that starts threads and the runtime, and knows what to do when the system gives none.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::thread;
+
+use rustix::io::Errno;
+use tokio::runtime::Runtime;
+
+use crate::exit::{Exit, Failure};
+
+/// More than a command needs of them.
+const DESCRIPTORS: usize = 24;
+
+/// The runtime of one invocation.
+pub(crate) fn start() -> Result<Runtime, Failure> {
+    enough_descriptors().map_err(|error| refused("no runtime", &error))?;
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| refused("no runtime", &error))
+}
+
+/// A thread that nobody waits for.
+pub(crate) fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
+    started.map(drop).map_err(|error| refused("no thread", &error))
+}
+
+/// What the system refused, with the limit that has to be raised where one was met.
+pub(crate) fn refused(what: &str, error: &io::Error) -> Failure {
+    let Some(remedy) = remedy(error) else { return Failure::new(Exit::Internal, format!("{what}: {error}")) };
+    Failure::new(Exit::Internal, format!("{what}: {error}. Try: {remedy}"))
+}
+
+/// To find out here gives one clear message; later it would be another one at each place, and at some a panic.
+fn enough_descriptors() -> io::Result<()> {
+    let stderr = io::stderr();
+    (0..DESCRIPTORS).map(|_| stderr.as_fd().try_clone_to_owned()).collect::<io::Result<Vec<_>>>().map(drop)
+}
+
+fn remedy(error: &io::Error) -> Option<&'static str> {
+    match Errno::from_io_error(error)? {
+        Errno::MFILE => Some("raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd) to 64 or more"),
+        Errno::NFILE => Some("raise the limit of open files of the whole machine (sysctl fs.file-max)"),
+        Errno::AGAIN => {
+            Some("raise the limit of processes (ulimit -u, TasksMax= of systemd, or the pids limit of the container)")
+        }
+        Errno::NOMEM => Some("give it more memory (ulimit -v, MemoryMax= of systemd, or the container's limit)"),
+        _ => None,
+    }
+}

@@ -1,0 +1,200 @@
+//! Where `--events` goes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::support::{Process, Store, event_names, events, sh, stderr, stdout, text};
+
+const PLAIN: [&str; 4] = ["acquired", "started", "released", "exited"];
+
+/// The program, started by a shell with these redirections.
+fn redirected(store: &Store, args: &str, redirections: &str) -> Command {
+    let program = env!("CARGO_BIN_EXE_lockkeeper");
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("exec {program} -S {} {args} {redirections}", store.url()));
+    command.current_dir(store.path("."));
+    command
+}
+
+fn pipe_at(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+#[test]
+fn a_file_is_appended_to() {
+    let store = Store::new();
+    fs::write(store.path("log"), "before\n").unwrap();
+    for _ in 0..2 {
+        let output = store.output(&["run", "a", "--events", "log", "--", "true"]);
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    }
+    let log = text(store.path("log"));
+    assert!(log.starts_with("before\n"), "{log}");
+    assert_eq!(event_names(&log[7..]), [PLAIN, PLAIN].concat());
+    assert_eq!(log.lines().count(), 9, "{log}");
+}
+
+#[test]
+fn a_descriptor_gets_the_events() {
+    let store = Store::new();
+    for n in [3, 7] {
+        let args = format!("run a --events fd:{n} -- echo x");
+        let output = redirected(&store, &args, &format!("{n}>&1 >/dev/null")).output().unwrap();
+        assert_eq!(event_names(&stdout(&output)), PLAIN, "{}", stderr(&output));
+        assert_eq!(stdout(&output).lines().count(), 4);
+    }
+    for n in [1, 2] {
+        let output = store.output(&["run", "a", "--events", &format!("fd:{n}"), "--", "true"]);
+        let seen = if n == 1 { stdout(&output) } else { stderr(&output) };
+        assert_eq!(event_names(&seen), PLAIN);
+    }
+}
+
+#[test]
+fn a_descriptor_keeps_its_place_in_its_file() {
+    let store = Store::new();
+    let script = format!(
+        "exec 3>log; echo first >&3; {} -S {} run a --events fd:3 -- true; echo last >&3",
+        env!("CARGO_BIN_EXE_lockkeeper"),
+        store.url()
+    );
+    assert!(Command::new("sh").arg("-c").arg(script).current_dir(store.path(".")).status().unwrap().success());
+    let log = text(store.path("log"));
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[5]), (6, "first", "last"), "{log}");
+}
+
+#[test]
+fn a_descriptor_may_be_a_socket() {
+    let store = Store::new();
+    let (reader, socket) = UnixStream::pair().unwrap();
+    let mut command = redirected(&store, "run a --events fd:3 -- true", "3<&0");
+    let mut child = command.stdin(OwnedFd::from(socket)).spawn().unwrap();
+    drop(command);
+    let lines: Vec<String> = BufReader::new(reader).lines().map(Result::unwrap).collect();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(event_names(&lines.join("\n")), PLAIN);
+}
+
+#[test]
+fn json_and_events_may_both_be_given() {
+    let store = Store::new();
+    let output = store.output(&["run", "a", "--json", "--events", "log", "--", "true"]);
+    assert_eq!(stderr(&output), text(store.path("log")));
+    assert_eq!(event_names(&stderr(&output)), PLAIN);
+}
+
+#[test]
+fn people_are_still_told_on_stderr() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    let output = store.output(&["run", "a", "-n", "--events", "log", "--", "true"]);
+    assert!(stderr(&output).starts_with("lockkeeper: lock \"a\": not acquired"), "{}", stderr(&output));
+    assert_eq!(event_names(&text(store.path("log"))), ["busy", "exited"]);
+}
+
+#[test]
+fn what_is_opened_for_events_does_not_reach_the_command() {
+    let store = Store::new();
+    let list = "ls /proc/self/fd";
+    let bare = Command::new("ls").arg("/proc/self/fd").stdin(std::process::Stdio::null()).output().unwrap();
+    let under_lock = store.output(&["run", "a", "--events", "log", "--", "ls", "/proc/self/fd"]);
+    assert_eq!(stdout(&under_lock), stdout(&bare));
+    // What the command has without us it has with us.
+    let listed = |args: &str| {
+        let output = redirected(&store, &format!("run a {args} -- {list}"), "5>log </dev/null").output().unwrap();
+        stdout(&output)
+    };
+    assert_eq!(listed("--events fd:5"), listed(""));
+}
+
+#[test]
+fn exit_78_is_a_target_that_cannot_be_opened() {
+    let store = Store::new();
+    fs::create_dir(store.path("folder")).unwrap();
+    pipe_at(&store.path("unread"));
+    let failed = |output: Output, target: &str, why: &str| {
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(78), "{target}: {told}");
+        assert!(told.contains(&format!("--events {target}")) && told.contains(why) && told.contains("Try: "), "{told}");
+        assert!(!store.database().exists(), "{target}");
+    };
+    for n in [3, 4, 5, 9, 40, 100_000] {
+        let target = format!("fd:{n}");
+        failed(store.output(&["run", "a", "--events", &target, "--", "true"]), &target, "Bad file descriptor");
+    }
+    failed(redirected(&store, "run a --events fd:3 -- true", "3</dev/null").output().unwrap(), "fd:3", "for writing");
+    for (target, why) in [("folder", "directory"), ("missing/log", "No such file"), ("unread", "reader")] {
+        let shown = format!("{target:?}");
+        failed(store.output(&["run", "a", "--events", target, "--", "true"]), &shown, why);
+    }
+    let output = store.output(&["run", "a", "--json", "--events", "folder", "--", "true"]);
+    assert_eq!(event_names(&stderr(&output)), ["exited"]);
+    assert_eq!(events(&stderr(&output))[0]["code"], 78);
+}
+
+#[test]
+fn a_reader_that_goes_away_does_not_end_the_run() {
+    let store = Store::new();
+    let (reader, socket) = UnixStream::pair().unwrap();
+    let script = "run a --events fd:3 -- sh -c 'echo ready; while ! test -e go; do sleep 0.02; done; exit 4'";
+    let mut command = redirected(&store, script, "3<&0 </dev/null");
+    let mut child = command.stdin(OwnedFd::from(socket)).spawn().unwrap();
+    drop(command);
+    let mut reader = BufReader::new(reader);
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    assert_eq!(event_names(&line), ["acquired"]);
+    drop(reader);
+    fs::write(store.path("go"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    assert_eq!(store.inspect("a")["state"], "free");
+}
+
+/// A pipe with a reader that does not read, and no room for a single byte more.
+fn stuck_pipe(path: &Path) -> File {
+    pipe_at(path);
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
+    let reader = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).unwrap();
+    let mut writer = OpenOptions::new().write(true).custom_flags(nonblocking).open(path).unwrap();
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
+    reader
+}
+
+#[test]
+fn a_reader_that_is_stuck_does_not_keep_the_command_from_ending_in_time() {
+    let store = Store::new();
+    let _stuck = stuck_pipe(&store.path("pipe"));
+    let mut run = store.start(&sh(
+        &["run", "a", "-t", "2s", "--json", "--events", "pipe"],
+        "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done",
+    ));
+    assert_eq!(run.line(), "ready");
+    let _outage = store.outage();
+    run.event("lost");
+    assert_eq!(run.finish(), 79);
+}
+
+#[test]
+fn a_stderr_that_is_stuck_does_not_keep_the_command_from_ending_in_time() {
+    let store = Store::new();
+    let mut stuck = stuck_pipe(&store.path("pipe"));
+    let script = "run a -t 2s --json --events log -- \
+                  sh -c 'trap \"exit 0\" TERM; echo ready; while :; do sleep 0.02; done'";
+    let mut run = Process::start(&mut redirected(&store, script, "2>pipe"));
+    assert_eq!(run.line(), "ready");
+    let _outage = store.outage();
+    assert_eq!(run.finish(), 79);
+    assert!(event_names(&text(store.path("log"))).contains(&"lost".to_owned()));
+    let mut first = [0];
+    stuck.read_exact(&mut first).unwrap();
+    assert_eq!(first, *b"x");
+}

@@ -1,0 +1,98 @@
+//! The recipes of the manual. What stands in each test is what stands there, but for the names of the programs.
+
+use std::process::{Command, Output};
+use std::thread;
+
+use rusqlite::Connection;
+use rustix::process::Signal;
+
+use crate::support::{Store, reaped, script, stderr, stdout, text};
+
+/// A line as somebody types it into a shell, or into a crontab.
+fn shell(store: &Store, line: &str) -> Command {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(line).current_dir(store.path("."));
+    command.env("PATH", path).env("LOCKKEEPER_STORE", store.url());
+    command
+}
+
+/// The same line on several hosts at once.
+fn everywhere(store: &Store, hosts: usize, line: &str) -> Vec<Output> {
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..hosts).map(|_| scope.spawn(|| shell(store, line).output().unwrap())).collect();
+        running.into_iter().map(|host| host.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn cron_on_five_hosts_makes_one_report() {
+    let store = Store::new();
+    script(&store.path("report.sh"), "#!/bin/sh\necho report >> reports\n");
+    // The clock of the first host is ahead: its report is ready before the others begin.
+    let mut first = store.start(&["run", "--json", "-n", "-E", "0", "--min-hold", "6s", "report", "--", "./report.sh"]);
+    reaped(&first.event("started")["pid"].to_string());
+    assert_eq!(text(store.path("reports")), "report\n");
+    for output in everywhere(&store, 4, "lockkeeper run -n -E 0 --min-hold 60s report -- ./report.sh") {
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stderr(&output).contains("not acquired"), "{}", stderr(&output));
+    }
+    assert_eq!(text(store.path("reports")), "report\n");
+    first.signal(Signal::TERM);
+    assert_eq!(first.finish(), 143);
+}
+
+#[test]
+fn one_deploy_at_a_time() {
+    let store = Store::new();
+    // A second one beside it would find the folder.
+    let deploy = "#!/bin/sh\nmkdir deploying || exit 9\nlockkeeper inspect deploy/web --json > seen\nrmdir deploying\n";
+    script(&store.path("deploy.sh"), deploy);
+    let line = "CI_JOB_URL=https://ci/jobs/4711; \
+                lockkeeper run -w 15m --reason \"$CI_JOB_URL\" deploy/web -- ./deploy.sh";
+    for output in everywhere(&store, 4, line) {
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    }
+    let seen: serde_json::Value = serde_json::from_str(&text(store.path("seen"))).unwrap();
+    assert_eq!(seen["holders"][0]["reason"], "https://ci/jobs/4711");
+}
+
+#[test]
+fn migrations_run_in_one_pod_and_the_rest_find_nothing_to_do() {
+    let store = Store::new();
+    let migrate = "#!/bin/sh\ntest -e migrated && { echo nothing to do; exit 0; }\n\
+                   echo migrating; sleep 0.3; touch migrated\n";
+    script(&store.path("sqlx"), migrate);
+    let outputs = everywhere(&store, 5, "PATH=.:$PATH; lockkeeper run -w 5m migrations -- sqlx migrate run");
+    let mut said: Vec<String> = outputs.iter().map(stdout).collect();
+    said.sort_unstable();
+    assert_eq!(said, [&["migrating\n"][..], &["nothing to do\n"; 4]].concat());
+    for output in outputs {
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_fenced_update_of_an_older_holder_changes_no_row() {
+    let store = Store::new();
+    let database = Connection::open_in_memory().unwrap();
+    database
+        .execute_batch("CREATE TABLE cfg (id BIGINT, v BIGINT, fence BIGINT); INSERT INTO cfg VALUES (1, 0, 0)")
+        .unwrap();
+    // What `psql -c` would be given by a command under the lock.
+    let statement = |v: u32| {
+        let line = format!(
+            "lockkeeper run cfg -- sh -c 'echo \"UPDATE cfg SET v={v}, fence=$LOCKKEEPER_FENCING_TOKEN WHERE id=1 AND \
+             fence<=$LOCKKEEPER_FENCING_TOKEN\"'"
+        );
+        stdout(&shell(&store, &line).output().unwrap())
+    };
+    let (older, newer) = (statement(1), statement(2));
+    assert_eq!(database.execute(&newer, ()).unwrap(), 1);
+    // The older holder was stopped, and goes on now.
+    assert_eq!(database.execute(&older, ()).unwrap(), 0, "{older}");
+    assert_eq!(database.execute(&newer, ()).unwrap(), 1, "a holder may write twice");
+    let v: u32 = database.query_row("SELECT v FROM cfg WHERE id=1", (), |row| row.get(0)).unwrap();
+    assert_eq!(v, 2);
+}

@@ -1,0 +1,227 @@
+//! What people at a terminal see of a wait, and `--unfair`.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::support::{Store, event_names, events, eventually, sh, stderr, text};
+
+/// A program with a pseudo-terminal as its stderr, and all that was written there so far.
+struct OnTerminal {
+    child: Child,
+    written: Arc<Mutex<Vec<u8>>>,
+    reader: Option<thread::JoinHandle<()>>,
+}
+
+impl OnTerminal {
+    fn start(command: &mut Command, columns: u16) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave: OwnedFd = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap().into();
+        if command.get_envs().all(|(name, _)| name != "TERM") {
+            command.env("TERM", "xterm");
+        }
+        let child = command.stderr(slave).spawn().unwrap();
+        // The command keeps a copy of the slave; without it the reader sees the end.
+        command.stderr(std::process::Stdio::null());
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&written);
+        let reader = thread::spawn(move || {
+            let (mut master, mut buffer) = (File::from(master), [0; 4096]);
+            // The other side's end is an error here.
+            while let Ok(n @ 1..) = master.read(&mut buffer) {
+                seen.lock().unwrap().extend_from_slice(&buffer[..n]);
+            }
+        });
+        Self { child, written, reader: Some(reader) }
+    }
+
+    fn written(&self) -> String {
+        String::from_utf8(self.written.lock().unwrap().clone()).unwrap()
+    }
+
+    fn screen(&self) -> String {
+        screen(&self.written())
+    }
+
+    /// Waits until the screen shows this, and gives the screen.
+    fn shows(&self, what: &str) -> String {
+        let mut screen = String::new();
+        eventually(&format!("the screen with {what:?}"), || {
+            screen = self.screen();
+            screen.contains(what)
+        });
+        screen
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Its status, once all that it wrote is read.
+    fn finish(&mut self) -> ExitStatus {
+        let status = self.child.wait().unwrap();
+        self.reader.take().unwrap().join().unwrap();
+        status
+    }
+}
+
+/// What a terminal shows of it: carriage return, line feed and the erasing of a line are all that may be used.
+fn screen(written: &str) -> String {
+    let (mut lines, mut column) = (vec![Vec::new()], 0);
+    let mut rest = written;
+    while let Some(c) = rest.chars().next() {
+        let last: &mut Vec<char> = lines.last_mut().unwrap();
+        if let Some(after) = rest.strip_prefix("\u{1b}[K") {
+            last.truncate(column);
+            rest = after;
+            continue;
+        }
+        assert!(c == '\r' || c == '\n' || !c.is_control(), "{written:?}");
+        match c {
+            '\r' => column = 0,
+            '\n' => lines.push(Vec::new()),
+            _ => {
+                last.truncate(column);
+                last.push(c);
+                column += 1;
+            }
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    lines.iter().map(String::from_iter).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_wait_shows_place_holder_and_time_and_leaves_no_trace() {
+    let store = Store::new();
+    let mut holder = store.start(&["--owner", "boss@home", "run", "a", "--json", "--", "cat"]);
+    holder.event("started");
+    let _second = store.queue(&["run", "a", "-w", "10m", "--", "true"], "a", 0);
+    let mut command = store.command(&["run", "a", "--", "sh", "-c", "echo started >&2"]);
+    let mut waiter = OnTerminal::start(&mut command, 120);
+    let seen = waiter.shows("2 ahead");
+    assert!(seen.starts_with("lockkeeper: lock \"a\": waiting for "), "{seen}");
+    assert!(seen.ends_with("; held by boss@home"), "{seen}");
+    assert!(!seen.contains('\n'), "{seen}");
+    // It is drawn anew, and the time goes on.
+    eventually("another time", || waiter.screen() != seen && waiter.screen().contains("; held by"));
+    assert_eq!(holder.finish(), 0);
+    assert!(waiter.finish().success());
+    assert_eq!(waiter.screen(), "started\n", "{:?}", waiter.written());
+    // The line was clean when the command wrote.
+    assert!(waiter.written().ends_with("\r\u{1b}[Kstarted\r\n"), "{:?}", waiter.written());
+}
+
+#[test]
+fn the_place_moves_up() {
+    let store = Store::new();
+    let mut holder = store.hold("a");
+    let mut second = store.queue(&sh(&["run", "a", "--json"], "cat"), "a", 0);
+    let mut waiter = OnTerminal::start(&mut store.command(&["run", "a", "--", "true"]), 120);
+    waiter.shows("2 ahead");
+    assert_eq!(holder.finish(), 0);
+    waiter.shows("1 ahead");
+    assert_eq!(second.finish(), 0);
+    assert!(waiter.finish().success());
+    assert_eq!(waiter.screen(), "");
+}
+
+#[test]
+fn nothing_is_left_of_the_line_when_the_wait_is_over_or_interrupted() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    let mut waiter = OnTerminal::start(&mut store.command(&["run", "a", "-w", "1500ms", "--", "true"]), 120);
+    waiter.shows("1 ahead");
+    assert_eq!(waiter.finish().code(), Some(75));
+    let screen = waiter.screen();
+    assert!(screen.starts_with("lockkeeper: lock \"a\": not acquired within 1."), "{screen:?}");
+    assert_eq!(screen.matches('\n').count(), 1, "{screen:?}");
+    let mut waiter = OnTerminal::start(&mut store.command(&["run", "a", "--", "true"]), 120);
+    waiter.shows("1 ahead");
+    waiter.signal(Signal::INT);
+    assert_eq!(waiter.finish().code(), Some(130));
+    assert_eq!(waiter.screen(), "", "{:?}", waiter.written());
+}
+
+#[test]
+fn a_narrow_terminal_gets_a_short_line() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    let mut waiter = OnTerminal::start(&mut store.command(&["run", "a", "--", "true"]), 30);
+    let seen = waiter.shows("waiting");
+    assert_eq!(seen.chars().count(), 29, "{seen:?}");
+    waiter.signal(Signal::TERM);
+    waiter.finish();
+    assert_eq!(waiter.screen(), "");
+}
+
+#[test]
+fn a_lock_that_is_free_shows_nothing() {
+    let store = Store::new();
+    let mut run = OnTerminal::start(&mut store.command(&["run", "a", "--", "true"]), 120);
+    assert!(run.finish().success());
+    assert_eq!(run.written(), "");
+}
+
+#[test]
+fn json_and_quiet_and_a_dumb_terminal_show_no_line() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    let mut quiet = OnTerminal::start(&mut store.command(&["-q", "run", "a", "-w", "2500ms", "--", "true"]), 120);
+    let mut json = OnTerminal::start(&mut store.command(&["run", "a", "--json", "-w", "2500ms", "--", "true"]), 120);
+    let mut dumb = store.command(&["run", "a", "-w", "2500ms", "--", "true"]);
+    let mut dumb = OnTerminal::start(dumb.env("TERM", "dumb"), 120);
+    assert_eq!(quiet.finish().code(), Some(75));
+    assert_eq!(quiet.written(), "");
+    assert_eq!(json.finish().code(), Some(75));
+    assert_eq!(event_names(&json.written()), ["queued", "busy", "exited"]);
+    assert!(!json.written().contains('\u{1b}'), "{:?}", json.written());
+    assert_eq!(dumb.finish().code(), Some(75));
+    assert!(!dumb.written().contains("waiting for"), "{:?}", dumb.written());
+}
+
+#[test]
+fn without_a_terminal_there_is_no_line() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    let mut command = store.command(&["run", "a", "-w", "1500ms", "--", "true"]);
+    let told = stderr(&command.env("TERM", "xterm").output().unwrap());
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(!told.contains('\u{1b}') && !told.contains('\r'), "{told:?}");
+}
+
+#[test]
+fn unfair_takes_no_place_in_line() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    let output = store.output(&["run", "a", "--unfair", "-w", "400ms", "--json", "--", "true"]);
+    assert_eq!(output.status.code(), Some(75));
+    let all = stderr(&output);
+    assert_eq!(event_names(&all), ["busy", "exited"]);
+    assert!(events(&all)[0]["waited_ms"].as_u64().unwrap() >= 400, "{all}");
+}
+
+#[test]
+fn unfair_overtakes_nobody_who_stands_in_line() {
+    let store = Store::new();
+    let mut holder = store.hold("a");
+    let mut unfair = store.start(&sh(&["run", "a", "--unfair", "--json"], "echo unfair >> served"));
+    let mut fair = store.queue(&sh(&["run", "a"], "echo fair >> served"), "a", 0);
+    assert_eq!(holder.finish(), 0);
+    assert_eq!(fair.finish(), 0);
+    assert_eq!(unfair.finish(), 0);
+    assert_eq!(text(store.path("served")), "fair\nunfair\n");
+    assert_eq!(unfair.events(), ["acquired", "started", "released", "exited"]);
+}
