@@ -1,5 +1,6 @@
 //! The tasks of the repository: `cargo xtask TASK`.
 
+mod bench;
 mod secrets;
 mod test;
 mod tidy;
@@ -10,7 +11,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 /// Name, arguments, what it does.
-const TASKS: [(&str, &str, &str); 2] = [
+const TASKS: [(&str, &str, &str); 3] = [
+    ("bench", "[GOAL…]", "measure the goals, and print the table of docs/benchmarks.md"),
     ("test", "[ARG…]", "install what the tests need, then run them all; ARGs go to cargo test"),
     ("tidy", "", "check what the compiler does not: directions of imports, clocks, randomness, tasks, leftovers"),
 ];
@@ -35,6 +37,7 @@ fn run() -> Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
+        Some("bench") => bench::run(&root()?, &args.collect::<Vec<_>>()),
         Some("test") => test::run(&root()?, &args.collect::<Vec<_>>()),
         Some("tidy") => tidy::run(&root()?),
         Some(other) => bail!("there is no task {other:?}; `cargo xtask` lists them"),

@@ -28,14 +28,21 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     } else {
         install(&packages)?;
     }
-    let mut test = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    test.current_dir(root).args(["test", "--workspace", "--all-features", "--locked"]).args(with_output(args));
+    let mut test = cargo(root);
+    test.args(["test", "--workspace", "--all-features", "--locked"]).args(with_output(args));
     say(&test);
     let (status, secrets) = secrets::watch(&mut test)?;
     if secrets > 0 {
         bail!("{secrets} lines of the output show a password: see \"a secret was printed\" above");
     }
     Ok(exit_code(status))
+}
+
+/// The cargo that runs us, in the root of the repository.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root);
+    cargo
 }
 
 /// Shows what passing tests print too, so that it can be looked through.
@@ -100,7 +107,7 @@ fn say_and_run(command: &mut Command) -> Result<ExitStatus> {
     command.status().with_context(|| format!("cannot run {line}"))
 }
 
-fn say(command: &Command) -> String {
+pub(crate) fn say(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let line: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     let line = line.join(" ");
@@ -109,7 +116,7 @@ fn say(command: &Command) -> String {
 }
 
 /// The code of the command; 1 when a signal ended it.
-fn exit_code(status: ExitStatus) -> ExitCode {
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     ExitCode::from(code)
 }

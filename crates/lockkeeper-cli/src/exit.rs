@@ -24,6 +24,8 @@ pub(crate) enum Exit {
     Internal,
     /// 75, or what `-E` says: not acquired, since others hold it.
     Busy(u8),
+    /// 74: the answer could not be written.
+    Output,
     /// 77: the store refused for lack of rights.
     Denied,
     /// 78: configuration, URL, or not supported by this store.
@@ -52,6 +54,7 @@ impl Exit {
             Self::Unavailable => 69,
             Self::Internal => 70,
             Self::Busy(code) | Self::Child(code) => code,
+            Self::Output => 74,
             Self::Denied => 77,
             Self::Config => 78,
             Self::Lost => 79,
@@ -110,6 +113,11 @@ impl Failure {
         Self { exit, message: message.into() }
     }
 
+    /// Whether nobody needs to be told: a reader that has gone away knows.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.exit == Exit::Signal(rustix::process::Signal::PIPE.as_raw())
+    }
+
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(Exit::Usage, message.to_string())
     }
@@ -137,6 +145,7 @@ mod tests {
             (Exit::Usage, 64),
             (Exit::Unavailable, 69),
             (Exit::Internal, 70),
+            (Exit::Output, 74),
             (Exit::Busy(Exit::BUSY), 75),
             (Exit::Busy(0), 0),
             (Exit::Denied, 77),

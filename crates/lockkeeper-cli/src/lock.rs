@@ -21,6 +21,8 @@ const CURIOSITY: Duration = Duration::from_millis(300);
 pub(crate) struct Terms {
     pub(crate) ttl: Option<Duration>,
     pub(crate) lock_delay: Option<Duration>,
+    /// The names have their prefix already, as those in sequencers do.
+    pub(crate) whole_names: bool,
 }
 
 /// A keeper, and what shows its store that this process lives, where there is such a thing.
@@ -52,6 +54,15 @@ pub(crate) async fn open(
     terms: Terms,
     on_event: impl Fn(&Event<'_>) + Clone + Send + Sync + 'static,
 ) -> Result<Connection, Failure> {
+    open_with(settings, terms, |builder| builder.on_event(on_event.clone())).await
+}
+
+/// The same, with what else is to be set.
+pub(crate) async fn open_with(
+    settings: &Settings,
+    terms: Terms,
+    set: impl Fn(KeeperBuilder) -> KeeperBuilder,
+) -> Result<Connection, Failure> {
     let limit = settings.connect_timeout;
     let silent = || {
         let (store, limit) = (&settings.store.url, human(limit));
@@ -60,7 +71,7 @@ pub(crate) async fn open(
     };
     let until = Instant::now() + limit;
     loop {
-        let builder = builder(settings, terms)?.on_event(on_event.clone());
+        let builder = set(builder(settings, terms)?);
         let left = until.saturating_duration_since(Instant::now());
         match timeout(left, connection(settings, builder)).await {
             Err(_) => return Err(silent()),
@@ -82,8 +93,10 @@ async fn connection(settings: &Settings, builder: KeeperBuilder) -> Result<Conne
 
 fn builder(settings: &Settings, terms: Terms) -> Result<KeeperBuilder, Failure> {
     let mut builder = Keeper::from_url(&settings.store.url).map_err(configured)?.owner(settings.owner.clone());
-    if let Some(prefix) = &settings.prefix {
-        builder = builder.prefix(prefix);
+    match &settings.prefix {
+        _ if terms.whole_names => builder = builder.prefix(""),
+        Some(prefix) => builder = builder.prefix(prefix),
+        None => {}
     }
     if let Some(ttl) = terms.ttl {
         builder = builder.ttl(ttl);

@@ -17,7 +17,7 @@ mod secrets;
 mod settings;
 mod waiting;
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -46,7 +46,7 @@ fn explain(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         return match output::answer(&error.render().to_string()) {
             Ok(()) => Exit::Ok,
-            Err(failure) => failure.exit,
+            Err(failure) => tell(&failure),
         };
     }
     output::complain(&args::one_line(error));
@@ -61,15 +61,23 @@ fn start(cli: &Cli) -> Exit {
         Command::Acquire(args) => with_settings(cli, async |settings| cmd::handle::acquire(args, settings).await),
         Command::Renew(args) => with_settings(cli, async |settings| cmd::handle::renew(args, settings).await),
         Command::Release(args) => with_settings(cli, async |settings| cmd::handle::release(args, settings).await),
+        Command::Watch(args) => with_settings(cli, async |settings| cmd::watch::watch(args, settings).await),
+        Command::Check(args) => with_settings(cli, async |settings| cmd::check::check(args, settings).await),
+        Command::Break(args) => with_settings(cli, async |settings| cmd::break_lock::break_lock(args, settings).await),
+        Command::Bench(args) => with_settings(cli, async |settings| cmd::bench::bench(args, settings).await),
         Command::Doctor => with_settings(cli, async |settings| cmd::doctor::doctor(settings).await),
         // These speak of the program alone, so no setting can keep them from it.
         Command::Completions(args) => cmd::completions::completions(args),
         Command::Man => cmd::man::man(),
     };
-    ending.unwrap_or_else(|failure| {
+    ending.unwrap_or_else(|failure| tell(&failure))
+}
+
+fn tell(failure: &Failure) -> Exit {
+    if !failure.is_silent() {
         output::complain(&failure.message);
-        failure.exit
-    })
+    }
+    failure.exit
 }
 
 /// A run tells of its end even if it never began.
@@ -94,6 +102,9 @@ fn run(cli: &Cli, args: &RunArgs) -> Result<Exit, Failure> {
 
 fn with_settings(cli: &Cli, command: impl AsyncFnOnce(&Settings) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
     let settings = Settings::resolve(&cli.global, &|name| std::env::var_os(name))?;
+    if !matches!(cli.command, Command::Bench(_)) {
+        settings.refuse_memory()?;
+    }
     log_to_stderr(settings.log.as_deref())?;
     if let Some(notice) = settings.notice() {
         output::complain(&notice);
@@ -110,7 +121,7 @@ fn log_to_stderr(filter: Option<&str>) -> Result<(), Failure> {
     let filter = EnvFilter::builder()
         .parse(filter)
         .map_err(|error| Failure::config(format!("LOCKKEEPER_LOG: {error}. Try: error, warn, info, debug or trace")))?;
-    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colours = output::colours(&io::stderr());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours).init();
     Ok(())
 }

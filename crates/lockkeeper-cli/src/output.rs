@@ -1,7 +1,10 @@
 //! What is written where: stdout carries answers, stderr carries warnings, errors and events.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
 
 use lockkeeper::url::StoreUrl;
 
@@ -29,30 +32,107 @@ pub(crate) fn complaint(message: &str) -> String {
 /// The answer, on stdout.
 ///
 /// # Errors
-/// A reader that has gone away ends the program as SIGPIPE would.
+/// A reader that has gone away ends the program as SIGPIPE would; a full disk is named.
 pub(crate) fn answer(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
-        let exit = match error.kind() {
-            io::ErrorKind::BrokenPipe => Exit::Signal(rustix::process::Signal::PIPE.as_raw()),
-            _ => Exit::Internal,
-        };
-        Failure::new(exit, format!("stdout: {error}"))
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => {
+            Failure::new(Exit::Signal(rustix::process::Signal::PIPE.as_raw()), "stdout: closed")
+        }
+        _ => Failure::new(
+            Exit::Output,
+            format!("the answer could not be written to stdout: {error}. Try: another place to write it to"),
+        ),
     })
 }
 
-/// Rows as columns, two spaces apart; the last one is as wide as it likes.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
+/// One line of JSON.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
+    let line = serde_json::to_string(value).map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    Ok(line + "\n")
+}
+
+/// What a cell means, for terminals that can show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Title,
+    /// Somebody holds it.
+    Busy,
+    /// Nobody holds it.
+    Free,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Title => Style::new().bold(),
+            Self::Busy => AnsiColor::Yellow.on_default(),
+            Self::Free => AnsiColor::Green.on_default(),
+        }
     }
-    text
+}
+
+/// Whether what goes there is to be coloured: a terminal that can do it, and nobody who does not want it.
+pub(crate) fn colours(to: &impl IsTerminal) -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    to.is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Cells in columns, two spaces apart; the last one is as wide as it likes. Nothing is ever cut: a column only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    widths: Vec<usize>,
+    colours: bool,
+}
+
+impl Columns {
+    pub(crate) fn new(colours: bool) -> Self {
+        Self { widths: Vec::new(), colours }
+    }
+
+    fn make_room<'a>(&mut self, cells: impl Iterator<Item = &'a str>) {
+        for (column, cell) in cells.enumerate() {
+            let width = cell.chars().count();
+            match self.widths.get_mut(column) {
+                Some(known) => *known = width.max(*known),
+                None => self.widths.push(width),
+            }
+        }
+    }
+
+    /// One line, in columns as wide as those of all lines before.
+    pub(crate) fn line(&mut self, cells: &[(&str, Tone)]) -> String {
+        self.make_room(cells.iter().map(|(cell, _)| *cell));
+        let last = cells.iter().rposition(|(cell, _)| !cell.is_empty());
+        let mut line = String::new();
+        for (column, (cell, tone)) in cells.iter().enumerate().take_while(|(column, _)| Some(*column) <= last) {
+            let style = if self.colours { tone.style() } else { Style::new() };
+            let room = if Some(column) == last { 0 } else { self.widths[column] + 2 - cell.chars().count() };
+            line.push_str(&format!("{style}{cell}{style:#}{:room$}", ""));
+        }
+        line + "\n"
+    }
+}
+
+/// Rows as columns.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    toned_table(Columns::default(), rows, Tone::Plain)
+}
+
+/// Rows as columns below the titles that are the first row, for stdout.
+pub(crate) fn titled_table(rows: &[Vec<String>]) -> String {
+    toned_table(Columns::new(colours(&io::stdout())), rows, Tone::Title)
+}
+
+fn toned_table(mut columns: Columns, rows: &[Vec<String>], first: Tone) -> String {
+    rows.iter().for_each(|row| columns.make_room(row.iter().map(String::as_str)));
+    let lines = rows.iter().enumerate().map(|(number, row)| {
+        let tone = if number == 0 { first } else { Tone::Plain };
+        columns.line(&row.iter().map(|cell| (cell.as_str(), tone)).collect::<Vec<_>>())
+    });
+    lines.collect()
 }
 
 /// Text of strangers for a terminal: control characters could move the cursor and forge lines.
@@ -158,6 +238,17 @@ mod tests {
     fn columns_are_aligned_without_trailing_blanks() {
         let rows = [vec!["NAME".into(), "OWNER".into()], vec!["deploy/web".into(), String::new()]];
         assert_eq!(table(&rows), "NAME        OWNER\ndeploy/web\n");
+    }
+
+    #[test]
+    fn colours_take_no_room_and_lines_that_follow_keep_the_columns() {
+        let mut columns = Columns::new(true);
+        assert_eq!(columns.line(&[("held", Tone::Busy), ("a", Tone::Plain)]), "\u{1b}[33mheld\u{1b}[0m  a\n");
+        let mut columns = Columns::default();
+        assert_eq!(columns.line(&[("long", Tone::Busy), ("a", Tone::Plain)]), "long  a\n");
+        assert_eq!(columns.line(&[("x", Tone::Free), ("b", Tone::Plain)]), "x     b\n");
+        assert_eq!(columns.line(&[("longer", Tone::Free), ("b", Tone::Plain)]), "longer  b\n");
+        assert_eq!(columns.line(&[("", Tone::Plain)]), "\n");
     }
 
     #[test]

@@ -87,6 +87,14 @@ impl Settings {
         })
     }
 
+    /// For all commands that are there to be met by others.
+    pub(crate) fn refuse_memory(&self) -> Result<(), Failure> {
+        if self.store.url.scheme != "memory" {
+            return Ok(());
+        }
+        Err(Failure::config("memory: would lock this one process only, so nobody at all. Try: file:./locks.db"))
+    }
+
     /// What has to be said once, before the store is used.
     pub(crate) fn notice(&self) -> Option<String> {
         let Store { url, origin, .. } = &self.store;
@@ -131,11 +139,6 @@ impl Store {
     }
 
     fn new(url: StoreUrl, origin: Origin) -> Result<Self, Failure> {
-        if url.scheme == "memory" {
-            return Err(Failure::config(
-                "memory: would lock this one process only, so nobody at all. Try: file:./locks.db",
-            ));
-        }
         Ok(Self { ttl: url.common.ttl.unwrap_or(TTL), url, origin })
     }
 
@@ -354,7 +357,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_store_is_a_matter_of_configuration() {
-        for url in ["memory:", "MEMORY:", "prod", ""] {
+        for url in ["memory:", "MEMORY:"] {
+            let settings = resolve(&store(url), &[]).unwrap();
+            assert_eq!(settings.refuse_memory().unwrap_err().exit, Exit::Config, "{url:?}");
+        }
+        for url in ["prod", ""] {
             assert_eq!(resolve(&store(url), &[]).unwrap_err().exit, Exit::Config, "{url:?}");
         }
         let required = [("LOCKKEEPER_REQUIRE_STORE", "1"), ("HOME", "/home/me")];

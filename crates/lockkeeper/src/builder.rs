@@ -1,5 +1,6 @@
 //! Setting up a keeper.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,19 @@ pub struct KeeperBuilder {
     clock: Clock,
     dedicated: bool,
     events: Events,
+    layers: Vec<Layer>,
     problem: Option<Error>,
+}
+
+/// What is put around the store once it is open.
+struct Layer(Box<Around>);
+
+type Around = dyn FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + Sync;
+
+impl fmt::Debug for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Layer")
+    }
 }
 
 #[derive(Debug)]
@@ -50,7 +63,16 @@ impl KeeperBuilder {
             set(&mut settings, &url.common);
         }
         let events = Events::default();
-        Self { source, settings, require: None, clock: Clock::boot(), dedicated: false, events, problem: None }
+        Self {
+            source,
+            settings,
+            require: None,
+            clock: Clock::boot(),
+            dedicated: false,
+            events,
+            layers: Vec::new(),
+            problem: None,
+        }
     }
 
     /// Uses this store, which is open already, instead of opening the one that the URL names. What else the URL says
@@ -162,6 +184,13 @@ impl KeeperBuilder {
         self
     }
 
+    /// Puts a store around the store, once that is open: for one that was named by a URL. Of several the last is the
+    /// outermost.
+    pub fn layer<S: Store>(mut self, around: impl FnOnce(Arc<dyn Store>) -> S + Send + Sync + 'static) -> Self {
+        self.layers.push(Layer(Box::new(|store| Arc::new(around(store)))));
+        self
+    }
+
     /// Opens the store, where it is not open yet, and starts the engine.
     ///
     /// # Errors
@@ -179,6 +208,7 @@ impl KeeperBuilder {
             Source::Store(store) => Arc::clone(store),
             Source::Url(url) => inside(&runtime, crate::backend::open(url)).await?,
         };
+        let store = self.layers.drain(..).fold(store, |store, layer| layer.0(store));
         self.check(&*store)?;
         Ok(self.start_on(store, runtime))
     }

@@ -16,6 +16,7 @@ use crate::kinds::{MultiLock, Mutex};
 use crate::runtime::inside;
 use crate::store::{Capabilities, Store};
 use crate::url::StoreUrl;
+use crate::watch::LockWatch;
 use crate::{Error, ErrorKind, FencingToken, Guard, Handle, LockName, Result, Sequencer};
 
 /// Connects to the store at `url` with all defaults; [`Keeper::from_url`] has the settings.
@@ -140,6 +141,18 @@ impl Keeper {
         let name = self.full_name(name)?;
         let line = self.engine.line(&name).await?;
         Ok(LockInfo::new(name, line))
+    }
+
+    /// Watches who holds this lock and who waits for it, whatever its kind. Nothing is asked of the store yet.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for the name.
+    pub fn watch<N>(&self, name: N) -> Result<LockWatch>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        Ok(LockWatch::new(&self.engine, self.full_name(name)?))
     }
 
     /// Whether the grant that this sequencer speaks of still holds its lock, by the store's word at this moment.

@@ -37,9 +37,9 @@
 //! | hold it over several processes | [`Acquire::detached`], [`Keeper::adopt`] |
 //! | run something under it | [`Acquire::with`], [`Guard::scope`] |
 //! | check a token where the data lives | [`fence`] |
-//! | see who holds what | [`Keeper::inspect`], [`Admin::list`] |
-//! | examine a store | [`doctor::examine`] |
+//! | see who holds what | [`Keeper::inspect`], [`Keeper::watch`], [`Admin::list`] |
 //! | break a lock whose holder is gone | [`Admin::break_lock`] |
+//! | examine a store | [`doctor::examine`] |
 //! | hear of what happens | [`Event`], [`KeeperBuilder::on_event`] |
 //! | give users a part of a store | [`layer::Prefix`] |
 //! | see what a store is asked | [`layer::Traced`] |
@@ -101,6 +101,7 @@ pub mod testing;
 pub mod time;
 mod token;
 pub mod url;
+mod watch;
 
 pub use acquire::{Acquire, Outcome};
 pub use acquiring::Acquiring;
@@ -124,3 +125,4 @@ pub use secret::Secret;
 pub use sequencer::{Mode, Sequencer};
 pub use store::{Broken, IdHash};
 pub use token::FencingToken;
+pub use watch::LockWatch;

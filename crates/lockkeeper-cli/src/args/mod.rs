@@ -1,5 +1,7 @@
 //! The command line as it was typed. Nothing is looked up here; `settings` resolves.
 
+mod bench;
+mod break_lock;
 mod handle;
 mod look;
 mod run;
@@ -13,8 +15,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::duration;
 
+pub(crate) use bench::BenchArgs;
+pub(crate) use break_lock::BreakArgs;
 pub(crate) use handle::{AcquireArgs, HandleArgs};
-pub(crate) use look::{InspectArgs, ListArgs};
+pub(crate) use look::{CheckArgs, InspectArgs, ListArgs, WatchArgs};
 pub(crate) use run::RunArgs;
 pub(crate) use shell::CompletionsArgs;
 pub(crate) use usage::one_line;
@@ -24,10 +28,12 @@ Durations: 500ms, 30s, 5m, 1h30m; a bare number is seconds; `forever` where a wa
 
 Exit codes:
     0    ok
-    1    \"no\" (inspect: the lock is free; doctor: a check failed)
+    1    \"no\" (inspect: the lock is free; check: the sequencer is stale; break: nothing to break; doctor: a check
+         failed)
    64    usage
    69    store unavailable
    70    a bug
+   74    the answer could not be written to stdout
    75    not acquired
    77    denied
    78    configuration, URL, or not supported by the store
@@ -99,6 +105,10 @@ pub(crate) enum Command {
     Release(HandleArgs),
     Inspect(InspectArgs),
     List(ListArgs),
+    Watch(WatchArgs),
+    Check(CheckArgs),
+    Break(BreakArgs),
+    Bench(BenchArgs),
     /// Examines the store: rights, disk, clock, leftovers, round trip; exit code 1 when something fails
     ///
     /// A line for each check: ok, warn or FAIL, what was found, and what to do about it. It makes no store that is not
@@ -164,6 +174,11 @@ mod tests {
             "lockkeeper acquire a --handle-file h -- b",
             "lockkeeper renew",
             "lockkeeper release h",
+            "lockkeeper break a --reason x",
+            "lockkeeper break a --token 7",
+            "lockkeeper break a --token 7 --id 0123456789abcdef --reason x",
+            "lockkeeper break a --token 0 --reason x",
+            "lockkeeper break a --id 123 --reason x",
             "lockkeeper -q -v list",
         ] {
             assert!(parse(line).is_err(), "{line}");

@@ -40,9 +40,14 @@ impl Signals {
     /// Signals that whoever started us had ignored (nohup, a shell's background job) stay ignored: to catch them
     /// would give the command their default action.
     pub(crate) fn catch() -> io::Result<Self> {
+        Self::catch_only(&CAUGHT)
+    }
+
+    /// Leaves all others to their default action.
+    pub(crate) fn catch_only(signals: &[Signal]) -> io::Result<Self> {
         let ignored = ignored();
-        let mut caught = Vec::with_capacity(CAUGHT.len());
-        for signal in CAUGHT {
+        let mut caught = Vec::with_capacity(signals.len());
+        for &signal in signals {
             if ignored & mask(signal) == 0 {
                 caught.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }

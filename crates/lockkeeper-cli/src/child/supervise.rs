@@ -307,7 +307,8 @@ mod tests {
         let start = Instant::now();
         let ended = supervise(running, lease, &mut signals, policy, &reporter).await.unwrap();
         // A zombie counts as dead: it may still wait for being reaped.
-        let mut left = crate::child::processes::all().unwrap().into_iter().filter(|it| it.group == Some(group) && !it.has_ended);
+        let mut left =
+            crate::child::processes::all().unwrap().into_iter().filter(|it| it.group == Some(group) && !it.has_ended);
         assert!(!ended.lost || policy.ignores_losses() || left.next().is_none());
         (ended, start.elapsed())
     }

@@ -90,7 +90,7 @@ async fn acquire_on(
         Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
         Ok(Err(error)) if error.kind() == ErrorKind::Timeout => {
             let holder = lock::holder(keeper, &args.name).await;
-            let reporter = Reporter::new(&[args.name.clone()], Outlets::stderr(false)?, settings.verbosity);
+            let reporter = Reporter::new(std::slice::from_ref(&args.name), Outlets::stderr(false)?, settings.verbosity);
             reporter.busy(&args.name, began.elapsed(), holder.as_deref());
             reporter.flush();
             return Ok(Exit::Busy(Exit::BUSY));

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use lockkeeper::{LockInfo, LockName, Mode};
+use lockkeeper::{HolderInfo, LockInfo, LockName, Mode};
 use serde::Serialize;
 
 use crate::args::InspectArgs;
 use crate::duration::{human, millis};
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
-use crate::output::{answer, printable, table};
+use crate::output::{answer, json_line, printable, table, titled_table};
 use crate::settings::Settings;
 
 /// Prints the state of one lock; a free one is a "no".
@@ -34,6 +34,7 @@ struct Report<'a> {
 
 #[derive(Serialize)]
 struct HolderReport<'a> {
+    id: String,
     owner: &'a str,
     reason: Option<&'a str>,
     weight: u32,
@@ -44,6 +45,7 @@ struct HolderReport<'a> {
 
 #[derive(Serialize)]
 struct WaiterReport<'a> {
+    id: String,
     owner: &'a str,
     weight: u32,
     waited_ms: Option<u64>,
@@ -52,6 +54,7 @@ struct WaiterReport<'a> {
 /// One line of JSON.
 pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
     let holders = info.holders.iter().map(|holder| HolderReport {
+        id: holder.id.to_string(),
         owner: &holder.owner,
         reason: holder.reason.as_deref(),
         weight: holder.weight,
@@ -60,6 +63,7 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
         expires_in_ms: holder.expires_in.map(millis),
     });
     let waiters = info.waiters.iter().map(|waiter| WaiterReport {
+        id: waiter.id.to_string(),
         owner: &waiter.owner,
         weight: waiter.weight,
         waited_ms: waiter.waited.map(millis),
@@ -73,8 +77,7 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
         waiters: waiters.collect(),
         last_token: info.last_token.map(|token| token.to_string()),
     };
-    let line = serde_json::to_string(&report).map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
-    Ok(line + "\n")
+    json_line(&report)
 }
 
 fn state(info: &LockInfo) -> &'static str {
@@ -106,11 +109,11 @@ fn text(info: &LockInfo) -> String {
     let mut text = table(&lines);
     if !info.holders.is_empty() {
         text.push('\n');
-        text.push_str(&table(&holders(info)));
+        text.push_str(&titled_table(&holders(info)));
     }
     if !info.waiters.is_empty() {
         text.push('\n');
-        text.push_str(&table(&waiters(info)));
+        text.push_str(&titled_table(&waiters(info)));
     }
     text
 }
@@ -120,17 +123,39 @@ fn row(key: &str, value: String) -> Vec<String> {
 }
 
 fn holders(info: &LockInfo) -> Vec<Vec<String>> {
-    let mut rows = vec![["HOLDER", "TOKEN", "HELD", "EXPIRES IN", "REASON"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["HOLDER", "TOKEN", "HELD", "EXPIRES IN", "ID", "REASON"].map(str::to_owned).to_vec()];
     rows.extend(info.holders.iter().map(|holder| {
         let token = holder.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
-        let reason = printable(holder.reason.as_deref().unwrap_or_default()).into_owned();
-        vec![printable(&holder.owner).into_owned(), token, dash(holder.held), dash(holder.expires_in), reason]
+        let reason = reason(holder);
+        vec![
+            printable(&holder.owner).into_owned(),
+            token,
+            dash(holder.held),
+            dash(holder.expires_in),
+            holder.id.to_string(),
+            reason,
+        ]
     }));
     rows
 }
 
+/// Why it is held, and that it was broken, which its holder may not have heard of yet.
+fn reason(holder: &HolderInfo) -> String {
+    let mut reason = printable(holder.reason.as_deref().unwrap_or_default()).into_owned();
+    if let Some(broken) = &holder.broken {
+        let gap = if reason.is_empty() { "" } else { " " };
+        let (by, why) = (printable(&broken.by), printable(&broken.reason));
+        reason.push_str(&format!("{gap}(broken by {by}: {why})"));
+    }
+    reason
+}
+
 fn waiters(info: &LockInfo) -> Vec<Vec<String>> {
-    let mut rows = vec![["WAITER", "WAITED"].map(str::to_owned).to_vec()];
-    rows.extend(info.waiters.iter().map(|waiter| vec![printable(&waiter.owner).into_owned(), dash(waiter.waited)]));
+    let mut rows = vec![["WAITER", "WAITED", "ID"].map(str::to_owned).to_vec()];
+    rows.extend(
+        info.waiters
+            .iter()
+            .map(|waiter| vec![printable(&waiter.owner).into_owned(), dash(waiter.waited), waiter.id.to_string()]),
+    );
     rows
 }

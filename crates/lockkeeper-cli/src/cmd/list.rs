@@ -8,15 +8,21 @@ use super::inspect::{dash, json, mode_word};
 use crate::args::ListArgs;
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
-use crate::output::{answer, printable, table};
+use crate::output::{Verbosity, answer, complain, printable, titled_table};
 use crate::settings::Settings;
 
 /// Prints a table, or the objects of `inspect` as JSON Lines.
 pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, Failure> {
     let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let locks = keeper.admin()?.list(&args.starting_with, limit).await?;
+    // One more than is shown tells whether there are more.
+    let mut locks = keeper.admin()?.list(&args.starting_with, limit.saturating_add(1)).await?;
+    let are_more = locks.len() > limit;
+    locks.truncate(limit);
     answer(&if settings.json { locks.iter().map(json).collect::<Result<String, Failure>>()? } else { text(&locks) })?;
+    if are_more && settings.verbosity >= Verbosity::Warnings {
+        complain(&format!("only the first {limit} are listed, there are more. Try: a higher --limit, or a PREFIX"));
+    }
     Ok(Exit::Ok)
 }
 
@@ -24,7 +30,7 @@ fn text(locks: &[LockInfo]) -> String {
     let titles = ["NAME", "MODE", "HOLDERS", "WAITING", "OLDEST", "HELD", "OWNER"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     rows.extend(locks.iter().map(row));
-    table(&rows)
+    titled_table(&rows)
 }
 
 /// OLDEST is the longest wait, HELD the longest hold, OWNER who holds it that long.

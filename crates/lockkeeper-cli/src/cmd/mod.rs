@@ -1,5 +1,8 @@
 //! The commands, one file each.
 
+pub(crate) mod bench;
+pub(crate) mod break_lock;
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod handle;
@@ -7,3 +10,4 @@ pub(crate) mod inspect;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod run;
+pub(crate) mod watch;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Store, stderr, stdout};
+use crate::support::{Store, Terminal, stderr, stdout};
 
 #[test]
 fn inspect_shows_a_free_lock() {
@@ -28,14 +28,18 @@ fn inspect_shows_holders_and_waiters() {
     assert_eq!(lock["capacity"], Value::Null);
     let first = &lock["holders"][0];
     let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
-    assert_eq!(keys.len(), 6, "{keys:?}");
+    assert_eq!(keys.len(), 7, "{keys:?}");
     assert_eq!((&first["owner"], &first["reason"]), (&json!("me@here"), &json!("a test")));
     assert_eq!(first["token"], token);
     assert!(first["held_ms"].is_u64() && first["expires_in_ms"].is_u64() && first["weight"].is_u64(), "{first}");
     let waiter = &lock["waiters"][0];
+    for claim in [first, waiter] {
+        assert!(claim["id"].as_str().is_some_and(|id| id.len() == 16), "{claim}");
+    }
+    assert_ne!(first["id"], waiter["id"]);
     assert_eq!(waiter["owner"], "you");
     assert!(waiter["waited_ms"].is_u64() && waiter["weight"].is_u64());
-    assert_eq!(waiter.as_object().unwrap().len(), 3);
+    assert_eq!(waiter.as_object().unwrap().len(), 4);
     let output = store.output(&["inspect", "a"]);
     assert_eq!(output.status.code(), Some(0));
     let text = stdout(&output);
@@ -86,4 +90,65 @@ fn a_reader_that_goes_away_is_no_bug() {
     let output = std::process::Command::new("sh").arg("-c").arg(shell).output().unwrap();
     assert_eq!(stdout(&output), "done\n");
     assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+}
+
+#[test]
+fn list_says_when_there_are_more_than_it_lists() {
+    let store = Store::new();
+    let _holders: Vec<_> = ["a", "b", "c"].map(|name| store.hold(name)).into();
+    for args in [&["list", "--limit", "2"][..], &["list", "--limit", "2", "--json"]] {
+        let told = stderr(&store.output(args));
+        assert!(told.starts_with("lockkeeper: only the first 2 are listed") && told.contains("--limit"), "{told}");
+    }
+    for args in [&["list", "--limit", "3"][..], &["list"], &["-q", "list", "--limit", "1"]] {
+        assert_eq!(stderr(&store.output(args)), "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_long_name_is_not_cut() {
+    let store = Store::new();
+    let long = "x".repeat(255);
+    let _holders = [long.as_str(), "a"].map(|name| store.hold(name));
+    let text = stdout(&store.output(&["list"]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[2].starts_with(&format!("{long}  exclusive")), "{text}");
+    assert_eq!(lines[1].find("exclusive"), lines[2].find("exclusive"), "{text}");
+    assert!(stdout(&store.output(&["inspect", &long])).contains(&long));
+}
+
+#[test]
+fn a_terminal_gets_colours_unless_somebody_does_not_want_them() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    let list = |set: &[(&str, &str)]| {
+        let (mut command, terminal) = (store.command(&["list"]), Terminal::new());
+        command.env_remove("NO_COLOR").env("TERM", "xterm").envs(set.iter().copied());
+        let status = command.stdout(terminal.side()).spawn().unwrap().wait().unwrap();
+        assert!(status.success());
+        drop(command);
+        terminal.screen()
+    };
+    assert!(list(&[]).contains("\u{1b}[1mNAME\u{1b}[0m"), "{:?}", list(&[]));
+    assert!(list(&[("NO_COLOR", "")]).contains('\u{1b}'));
+    for set in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        assert!(!list(&[set]).contains('\u{1b}'), "{set:?}");
+    }
+    assert!(!stdout(&store.command(&["list"]).env("TERM", "xterm").output().unwrap()).contains('\u{1b}'));
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error_that_says_so() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    for args in [&["list"][..], &["inspect", "a"], &["check", "lk1.x.7.a"], &["watch", "a"], &["--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = store.command(args);
+        let output =
+            command.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(74), "{args:?}: {told}");
+        assert!(told.starts_with("lockkeeper: the answer could not be written to stdout: No space left"), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
 }

@@ -1,6 +1,9 @@
 //! Black-box tests of the program, written from its manual. Each has a store of its own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod bench;
+mod break_lock;
+mod check;
 mod config;
 mod contention;
 mod doctor;
@@ -25,3 +28,4 @@ mod stores;
 mod support;
 mod terminal;
 mod waiting;
+mod watch;

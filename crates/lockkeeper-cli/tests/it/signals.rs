@@ -11,7 +11,7 @@ const ENDING: [Signal; 6] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUI
 /// A run that cannot reach its store yet.
 fn connecting(store: &Store) -> Process {
     let run = store.start(&["run", "a", "--json", "--connect-timeout", "5m", "--", "touch", "started"]);
-    catches(&run.pid(), Signal::WINCH);
+    catches(&run.pid().to_string(), Signal::WINCH);
     run
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use lockkeeper::FileStore;
 use lockkeeper::store::{Evict, Evicted, Store as _, Target};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -153,6 +154,42 @@ impl Store {
     }
 }
 
+/// A terminal, of which the program gets one side.
+pub(crate) struct Terminal {
+    ours: File,
+    side: File,
+}
+
+impl Terminal {
+    pub(crate) fn new() -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let path = ptsname(&ours, Vec::new()).unwrap();
+        let side = File::options().read(true).write(true).open(path.to_str().unwrap()).unwrap();
+        Self { ours: ours.into(), side }
+    }
+
+    pub(crate) fn side(&self) -> File {
+        self.side.try_clone().unwrap()
+    }
+
+    /// Types a line.
+    pub(crate) fn type_line(&self, text: &str) {
+        (&self.ours).write_all(format!("{text}\n").as_bytes()).unwrap();
+    }
+
+    /// All that is on it, once the programs on it have ended.
+    pub(crate) fn screen(self) -> String {
+        let Self { mut ours, side } = self;
+        drop(side);
+        let mut bytes = Vec::new();
+        // It ends with EIO when nobody has the other side any more.
+        let _ = ours.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
 pub(crate) fn waiters(lock: &Value) -> usize {
     lock["waiters"].as_array().unwrap().len()
 }
@@ -220,10 +257,6 @@ impl Process {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    pub(crate) fn pid(&self) -> String {
-        self.child.id().to_string()
     }
 
     pub(crate) fn close_stdin(&mut self) {

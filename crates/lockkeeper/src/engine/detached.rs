@@ -52,9 +52,24 @@ impl Engine {
     /// Withdraws a claim for its holder. What was adopted is looked for before: a store may still have what is over
     /// already, and with a lock-delay that must not end early.
     pub(crate) async fn release(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {
-        if !hold.is_proven() && self.renew_once(hold).await.is_err() && hold.is_dead() {
+        if hold.is_proven() {
+            return self.withdraw(hold).await;
+        }
+        if self.is_in_its_delay(hold).await || (self.renew_once(hold).await.is_err() && hold.is_dead()) {
             return Ok(Withdrawal::Absent);
         }
         self.withdraw(hold).await
+    }
+
+    /// Whether only the lock-delay keeps it, which a renewal would end on a store where claims live by themselves.
+    async fn is_in_its_delay(&self, hold: &Hold) -> bool {
+        let delay = hold.session.spec.lock_delay;
+        if delay.is_zero() {
+            return false;
+        }
+        // A store that does not answer now says more to the renewal.
+        let line = self.store.line(&hold.key.name).await.unwrap_or_default();
+        let claim = line.entries.iter().find(|entry| entry.id == hold.key.id.hash());
+        claim.and_then(|entry| entry.expires_in).is_some_and(|left| left <= delay)
     }
 }

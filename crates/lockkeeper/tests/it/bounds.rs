@@ -4,8 +4,8 @@ use std::future::IntoFuture;
 
 use lockkeeper::fence::FenceGate;
 use lockkeeper::{
-    Acquire, Acquiring, Admin, Error, FencingToken, Guard, Handle, Keeper, KeeperBuilder, LockName, Lost, MultiGuard,
-    MultiLock, Mutex, Owner, Result, Secret, Sequencer, SessionWatch,
+    Acquire, Acquiring, Admin, Error, FencingToken, Guard, Handle, Keeper, KeeperBuilder, LockName, LockWatch, Lost,
+    MultiGuard, MultiLock, Mutex, Owner, Result, Secret, Sequencer, SessionWatch,
 };
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
@@ -24,6 +24,7 @@ fn types_can_be_shared_and_moved_between_threads() {
     send_sync_static::<Lost>();
     send_sync_static::<Admin>();
     send_sync_static::<SessionWatch>();
+    send_sync_static::<LockWatch>();
     send_sync_static::<Error>();
     send_sync_static::<LockName>();
     send_sync_static::<FencingToken>();
@@ -51,6 +52,7 @@ async fn futures_can_be_spawned() {
     let connect = KeeperBuilder::connect(Keeper::builder(lockkeeper::MemoryStore::new()));
     send_static(&connect);
     send(&keeper.inspect("n"));
+    send(&keeper.watch("n").unwrap().changed());
     send_static(&keeper.clone().shutdown(std::time::Duration::ZERO));
     let release = guard.release();
     send_static(&release);

@@ -8,3 +8,4 @@ mod sessions;
 pub(crate) mod spy;
 mod unfair;
 mod waiting;
+mod watching;

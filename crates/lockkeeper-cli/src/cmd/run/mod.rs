@@ -86,7 +86,7 @@ impl<'a> Run<'a> {
 
     async fn connect_and_run(&mut self) -> Result<Exit, Failure> {
         let (reporter, place) = (Arc::clone(&self.reporter), self.place.clone());
-        let terms = Terms { ttl: self.args.ttl, lock_delay: self.args.lock_delay };
+        let terms = Terms { ttl: self.args.ttl, lock_delay: self.args.lock_delay, whole_names: false };
         let connecting = lock::open(self.settings, terms, move |event| reporter.observe(event, &place));
         let connection = tokio::select! {
             biased;

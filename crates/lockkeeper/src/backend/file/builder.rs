@@ -115,7 +115,7 @@ impl FileStoreBuilder {
             return Ok(());
         }
         checks::database(path)?;
-        database::recognise(&database::connect(path)?, path).map(drop)
+        database::recognise(&database::connect_to_look(path)?, path).map(drop)
     }
 
     /// The one path of the file, whatever way led there: the files beside it must be the same for all.

@@ -112,6 +112,15 @@ fn place(fresh: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
+/// A connection to a database that may be anybody's. What was left in its log stays there: the last connection would
+/// copy it into the database when it is closed and delete the log, which is nothing that a look should do, and costs
+/// more time than all of an opening.
+pub(super) fn connect_to_look(path: &Path) -> Result<Connection> {
+    let db = connect(path)?;
+    let set = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    set.map_err(|e| fault::undone(path, e)).map(|_| db)
+}
+
 /// A connection to a database of ours.
 pub(super) fn connect(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;

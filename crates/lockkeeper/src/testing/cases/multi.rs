@@ -177,9 +177,11 @@ pub async fn a_fixed_lease_begins_when_all_are_held<H: Harness>(case: &Case<H>) 
     let lock = multi(&party.keeper, &[a.clone(), b.clone()]);
     let waiting = tokio::spawn(lock.lock().lease(lease).into_future());
     case.until_waiting(&blocker, &b, 1).await;
+    let early = blocker.inspect(&a).await.unwrap().holders[0].token;
     case.pass(lease * 3).await;
     held.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(Some(guard.guards()[0].token()), early, "what it had was kept while it waited");
     assert!(guard.remaining() > lease / 2, "{:?}", guard.remaining());
     assert_eq!(guard.lost().await, LostReason::Expired);
     drop(guard);
@@ -194,10 +196,13 @@ pub async fn max_hold_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
     let max_hold = Duration::from_millis(800);
-    let waiting = tokio::spawn(multi(&keeper, &[a, b]).lock().max_hold(max_hold).into_future());
+    let waiting = tokio::spawn(multi(&keeper, &[a.clone(), b.clone()]).lock().max_hold(max_hold).into_future());
+    case.until_waiting(&blocker, &b, 1).await;
+    let early = blocker.inspect(&a).await.unwrap().holders[0].token;
     case.pass(max_hold * 2).await;
     held.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(Some(guard.guards()[0].token()), early, "what it had was kept while it waited");
     assert!(guard.remaining() > max_hold / 2, "{:?}", guard.remaining());
     assert_eq!(guard.lost().await, LostReason::MaxHold);
     assert!(guard.guards().iter().all(|guard| guard.check().is_err()));

@@ -21,6 +21,8 @@ async fn where_the_store_keeps_no_line_lock_waits_all_the_same() {
     let (holder, party) = (world.party(secs(30)).await, without_a_queue(&world).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(millis(10)).await;
+    assert_eq!(party.keeper.leftovers(), 0, "between two tries it has nothing");
     sleep(secs(60)).await;
     assert_eq!(world.line("n").await.len(), 1, "it never stands in line");
     assert_eq!((party.count("queued"), waiting.is_finished()), (0, false));

@@ -230,6 +230,25 @@ async fn a_sticky_folder_is_taken() {
     drop(machine.open().await);
 }
 
+/// What another program, or one of ours that was killed, has in its log is where it was.
+#[tokio::test]
+async fn a_look_at_a_database_leaves_its_log_alone() {
+    let foreign = Machine::new();
+    {
+        let db = Connection::open(foreign.path()).unwrap();
+        db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        db.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE songs (title); INSERT INTO songs VALUES (1)")
+            .unwrap();
+    }
+    let files =
+        || ["", "-wal"].map(|suffix| fs::read(super::super::database::suffixed(&foreign.path(), suffix)).unwrap());
+    let before = files();
+    assert!(!before[1].is_empty());
+    let refused = FileStore::new(foreign.path()).open().await.unwrap_err();
+    assert!(refused.to_string().contains("another program"), "{refused}");
+    assert_eq!(files(), before);
+}
+
 #[tokio::test]
 async fn every_commit_reaches_the_disk() {
     let machine = Machine::new();

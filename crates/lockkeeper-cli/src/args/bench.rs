@@ -1,0 +1,30 @@
+//! `bench` as it was typed.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::duration;
+
+/// Measures how fast the store gives locks to the tasks of this process
+///
+/// The locks have names of their own that nobody else uses, behind the --prefix, and are all released in the end. INT
+/// ends it early, with what was measured so far.
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// How long to measure; a duration
+    #[arg(long, value_name = "DURATION", default_value = "10", value_parser = duration::parse)]
+    pub(crate) seconds: Duration,
+
+    /// How many tasks take a lock and release it, again and again
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) tasks: u32,
+
+    /// How many locks they share, each task always the same one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) names: u32,
+
+    /// How long a lock is held
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration::parse)]
+    pub(crate) hold: Duration,
+}

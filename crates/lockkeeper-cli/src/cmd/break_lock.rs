@@ -1,0 +1,158 @@
+//! `lockkeeper break NAME`: takes a lock from its holder.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::time::Duration;
+
+use lockkeeper::{Break, FencingToken, IdHash, Keeper, LockInfo, LockName, Target};
+use serde::Serialize;
+
+use crate::args::BreakArgs;
+use crate::duration::{human, millis};
+use crate::exit::{Exit, Failure};
+use crate::lock::{self, Terms};
+use crate::output::{Verbosity, answer, complain, json_line, printable};
+use crate::settings::Settings;
+
+/// Who is to lose the lock, or its place in line.
+struct Claim {
+    id: IdHash,
+    owner: String,
+    /// What only a holder has.
+    token: Option<FencingToken>,
+    reason: Option<String>,
+    since: Option<Duration>,
+    holds: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    lock: &'a str,
+    id: String,
+    owner: &'a str,
+    token: Option<String>,
+    removed: bool,
+    free_in_ms: Option<u64>,
+}
+
+/// Marks or removes one claim, and prints which; none is a "no".
+pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<Exit, Failure> {
+    LockName::new(&args.name)?;
+    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if !(args.yes || can_ask) {
+        return Err(Failure::usage("break asks before it breaks, and there is no terminal to ask on. Try: --yes"));
+    }
+    let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+    let info = keeper.inspect(args.name.as_str()).await?;
+    let Some(claim) = find(&info, args) else { return Ok(nothing(args, settings)) };
+    if args.now && claim.holds && settings.verbosity >= Verbosity::Warnings {
+        complain(&format!(
+            "lock {:?}: --now breaks the promise of the lock: {} may go on believing that it holds it for up to its \
+             ttl; only what checks fencing tokens is safe from it",
+            args.name,
+            printable(&claim.owner)
+        ));
+    }
+    if !args.yes && !agreed(&question(&args.name, &claim)) {
+        complain("nothing was broken");
+        return Ok(Exit::No);
+    }
+    let how = if args.now { Break::Now } else { Break::Mark };
+    // By its id, which is used once: whoever has come since it was looked at is not meant.
+    let target = Target::IdHash(claim.id);
+    if !keeper.admin()?.break_lock(args.name.as_str(), target, &args.reason, how).await? {
+        return Ok(nothing(args, settings));
+    }
+    let free_in = free_in(&keeper, args, &claim).await;
+    answer(&if settings.json { json(&info, args, &claim, free_in)? } else { text(args, &claim, free_in) })?;
+    Ok(Exit::Ok)
+}
+
+fn nothing(args: &BreakArgs, settings: &Settings) -> Exit {
+    if settings.verbosity >= Verbosity::Warnings {
+        let whom = match (args.token, args.id) {
+            (Some(token), _) => format!("holds it with the token {token}"),
+            (_, Some(id)) => format!("holds it or waits for it with the id {id}"),
+            _ => "is meant".to_owned(),
+        };
+        complain(&format!("lock {:?}: nobody {whom}. Try: lockkeeper inspect", args.name));
+    }
+    Exit::No
+}
+
+fn find(info: &LockInfo, args: &BreakArgs) -> Option<Claim> {
+    let holders = info.holders.iter().map(|holder| Claim {
+        id: holder.id,
+        owner: holder.owner.clone(),
+        token: holder.token,
+        reason: holder.reason.clone(),
+        since: holder.held,
+        holds: true,
+    });
+    let waiters = info.waiters.iter().map(|waiter| Claim {
+        id: waiter.id,
+        owner: waiter.owner.clone(),
+        token: None,
+        reason: waiter.reason.clone(),
+        since: waiter.waited,
+        holds: false,
+    });
+    let is_meant = |claim: &Claim| match args.id {
+        Some(id) => claim.id == id,
+        None => claim.token.is_some() && claim.token == args.token,
+    };
+    holders.chain(waiters).find(is_meant)
+}
+
+fn question(name: &str, claim: &Claim) -> String {
+    let does = if claim.holds { "is held by" } else { "is waited for by" };
+    let mut question = format!("lock {name:?} {does} {}", printable(&claim.owner));
+    if let Some(token) = claim.token {
+        question.push_str(&format!(", token {token}"));
+    }
+    if let Some(since) = claim.since {
+        question.push_str(&format!(", for {}", human(since)));
+    }
+    if let Some(reason) = &claim.reason {
+        question.push_str(&format!(" ({})", printable(reason)));
+    }
+    question + ". Break it? [y/N] "
+}
+
+/// Whether somebody says yes; all else is no.
+fn agreed(question: &str) -> bool {
+    let mut stderr = io::stderr().lock();
+    let mut line = String::new();
+    let asked = stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush());
+    let read = asked.and_then(|()| io::stdin().lock().read_line(&mut line));
+    read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+/// How long the claim still stands; `None` when the store does not say.
+async fn free_in(keeper: &Keeper, args: &BreakArgs, claim: &Claim) -> Option<Duration> {
+    let info = keeper.inspect(args.name.as_str()).await.ok()?;
+    let holders = info.holders.iter().map(|holder| (holder.id, holder.expires_in));
+    let mut claims = holders.chain(info.waiters.iter().map(|waiter| (waiter.id, waiter.expires_in)));
+    claims.find(|(id, _)| *id == claim.id).map_or(Some(Duration::ZERO), |(_, expires_in)| expires_in)
+}
+
+fn json(info: &LockInfo, args: &BreakArgs, claim: &Claim, free_in: Option<Duration>) -> Result<String, Failure> {
+    json_line(&Report {
+        lock: info.name.as_str(),
+        id: claim.id.to_string(),
+        owner: &claim.owner,
+        token: claim.token.map(|token| token.to_string()),
+        removed: args.now,
+        free_in_ms: free_in.map(millis),
+    })
+}
+
+fn text(args: &BreakArgs, claim: &Claim, free_in: Option<Duration>) -> String {
+    let owner = printable(&claim.owner);
+    match (args.now, claim.holds, free_in) {
+        (true, true, _) => format!("removed: {owner} does not hold it any more\n"),
+        (_, false, _) => format!("broken: {owner} has lost its place in line\n"),
+        (false, true, Some(free_in)) if free_in.is_zero() => format!("broken: {owner} does not hold it any more\n"),
+        (false, true, Some(free_in)) => format!("broken: {owner} cannot renew it; free within {}\n", human(free_in)),
+        (false, true, None) => format!("broken: {owner} cannot renew it\n"),
+    }
+}

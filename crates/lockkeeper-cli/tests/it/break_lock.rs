@@ -1,0 +1,170 @@
+//! `break`.
+
+use serde_json::{Value, json};
+
+use crate::support::{Process, Store, Terminal, sh, stderr, stdout};
+
+/// A command that ends well at TERM, under a lock, and the token of its lock.
+fn hold(store: &Store, name: &str, ttl: &str, args: &[&str]) -> (Process, String) {
+    let script = "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let holder = store.start(&sh(&[&["--owner", "me@here", "run", name, "-t", ttl], args].concat(), script));
+    assert_eq!(holder.line(), "ready");
+    let token = store.inspect(name)["holders"][0]["token"].as_str().unwrap().to_owned();
+    (holder, token)
+}
+
+#[test]
+fn a_broken_holder_is_told_who_did_it_and_why_before_the_lock_is_free() {
+    let store = Store::new();
+    let (mut holder, token) = hold(&store, "a", "3s", &[]);
+    let mut next = store.queue(&sh(&["run", "a"], "echo mine"), "a", 0);
+    let broken = ["--owner", "ops", "break", "a", "--token", &token, "--reason", "runner is stuck", "--yes"];
+    let output = store.output(&broken);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert!(stdout(&output).starts_with("broken: me@here cannot renew it; free within "), "{output:?}");
+    let marked = stdout(&store.output(&["inspect", "a"]));
+    assert!(marked.contains("(broken by ops: runner is stuck)"), "{marked}");
+    // Its command gets TERM while the lock is still its own: the next one comes after its end.
+    assert_eq!(holder.line(), "ended");
+    assert_eq!(holder.finish(), 79);
+    let told = holder.rest();
+    assert!(told.contains("lock \"a\": lost: ") && told.contains("SIGTERM"), "{told}");
+    assert!(told.contains("ops") && told.contains("runner is stuck"), "{told}");
+    assert_eq!(next.line(), "mine");
+    assert_eq!(next.finish(), 0);
+}
+
+#[test]
+fn machines_are_told_of_it_too() {
+    let store = Store::new();
+    let (mut holder, token) = hold(&store, "p/a", "3s", &["--json"]);
+    let id = store.inspect("p/a")["holders"][0]["id"].as_str().unwrap().to_owned();
+    let output = store.output(&["--prefix", "p/", "--json", "break", "a", "--id", &id, "--reason", "r", "--yes"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["free_in_ms"].as_u64().is_some_and(|left| left <= 3000), "{report}");
+    let mut rest = report.clone();
+    rest.as_object_mut().unwrap().remove("free_in_ms");
+    assert_eq!(rest, json!({"lock": "p/a", "id": id, "owner": "me@here", "token": token, "removed": false}));
+    let lost = holder.event("lost");
+    assert_eq!((&lost["reason"], &lost["signal"]), (&json!("broken"), &json!("TERM")));
+    assert_eq!(holder.finish(), 79);
+}
+
+#[test]
+fn a_holder_that_hears_nothing_keeps_it_for_the_rest_of_its_ttl_and_no_longer() {
+    let store = Store::new();
+    let (holder, token) = hold(&store, "a", "6s", &[]);
+    holder.signal(rustix::process::Signal::STOP);
+    assert_eq!(store.code(&["break", "a", "--token", &token, "--reason", "stuck", "--yes"]), 0);
+    assert_eq!(store.code(&["run", "-n", "a", "--", "true"]), 75);
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+    holder.signal(rustix::process::Signal::CONT);
+}
+
+#[test]
+fn now_gives_the_lock_away_at_once_and_says_what_that_means() {
+    let store = Store::new();
+    let (mut holder, token) = hold(&store, "a", "60s", &["--json"]);
+    let args = ["break", "a", "--token", &token, "--reason", "r", "--yes", "--now"];
+    let output = store.output(&args);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stdout(&output), "removed: me@here does not hold it any more\n");
+    let told = stderr(&output);
+    assert!(told.contains("--now breaks the promise") && told.contains("me@here"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
+    holder.signal(rustix::process::Signal::TERM);
+    // It hears at its release that it had lost the lock.
+    assert_eq!(holder.finish(), 79);
+    assert_eq!(holder.event("lost")["reason"], "expired");
+    let output = store.output(&args);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""), "{}", stderr(&output));
+}
+
+#[test]
+fn a_waiter_can_be_sent_to_the_end_of_the_line() {
+    let store = Store::new();
+    let (_holder, _) = hold(&store, "a", "3s", &[]);
+    let _one = store.queue(&["--owner", "one", "run", "a", "--", "true"], "a", 0);
+    let _two = store.queue(&["--owner", "two", "run", "a", "--", "true"], "a", 1);
+    let id = store.inspect("a")["waiters"][0]["id"].as_str().unwrap().to_owned();
+    let output = store.output(&["break", "a", "--id", &id, "--reason", "r", "--yes", "--now"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert_eq!(stdout(&output), "broken: one has lost its place in line\n");
+    store.inspect_until("a", |lock| {
+        let owners: Vec<&Value> = lock["waiters"].as_array().unwrap().iter().map(|waiter| &waiter["owner"]).collect();
+        owners == ["two", "one"]
+    });
+}
+
+#[test]
+fn nothing_to_break_is_a_no() {
+    let store = Store::new();
+    assert_eq!(store.code(&["break", "a", "--token", "7", "--reason", "r", "--yes"]), 1);
+    let (_holder, _) = hold(&store, "a", "3s", &[]);
+    for target in [["--token", "7"], ["--id", "0123456789abcdef"]] {
+        let output = store.output(&[&["break", "a", "--reason", "r", "--yes", "--now"], &target[..]].concat());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).starts_with("lockkeeper: lock \"a\": nobody holds it"), "{}", stderr(&output));
+        assert!(stderr(&output).contains(target[1]), "{}", stderr(&output));
+    }
+    assert_eq!(store.inspect("a")["state"], "held");
+}
+
+#[test]
+fn without_a_terminal_it_needs_yes() {
+    let store = Store::new();
+    let (_holder, token) = hold(&store, "a", "3s", &[]);
+    let output = store.output(&["break", "a", "--token", &token, "--reason", "r", "--now"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(stderr(&output).contains("--yes"), "{}", stderr(&output));
+    assert_eq!(store.inspect("a")["state"], "held");
+}
+
+/// What a terminal shows after this was typed at it, and the exit code.
+fn on_a_terminal(store: &Store, typed: &str, args: &[&str]) -> (String, Option<i32>) {
+    let (mut command, terminal) = (store.command(args), Terminal::new());
+    command.stdin(terminal.side()).stdout(terminal.side()).stderr(terminal.side());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    terminal.type_line(typed);
+    let status = child.wait().unwrap();
+    (terminal.screen(), status.code())
+}
+
+#[test]
+fn on_a_terminal_it_asks() {
+    let store = Store::new();
+    let (mut holder, token) = hold(&store, "a", "3s", &["--reason", "a test"]);
+    let args = ["break", "a", "--token", &token, "--reason", "r"];
+    for no in ["", "n", "yesterday"] {
+        let (screen, code) = on_a_terminal(&store, no, &args);
+        assert_eq!(code, Some(1), "{screen}");
+        assert!(screen.contains(&format!("lock \"a\" is held by me@here, token {token}, for ")), "{screen}");
+        assert!(screen.contains("(a test). Break it? [y/N]") && screen.contains("nothing was broken"), "{screen}");
+    }
+    assert_eq!(store.code(&["check", &format!("lk1.x.{token}.a")]), 0);
+    let (screen, code) = on_a_terminal(&store, "y", &args);
+    assert_eq!(code, Some(0), "{screen}");
+    assert_eq!(holder.finish(), 79);
+}
+
+#[test]
+fn what_can_never_be_broken_is_a_matter_of_usage() {
+    let store = Store::new();
+    let long = "x".repeat(1025);
+    for args in [
+        &["a", "--token", "7"][..],
+        &["a", "--reason", "r"],
+        &["a", "--reason", "r", "--token", "7", "--id", "0123456789abcdef"],
+        &["a", "--reason", "r", "--token", "seven"],
+        &["a", "--reason", "r", "--id", "7"],
+        &["", "--reason", "r", "--token", "7"],
+        &["a\nb", "--reason", "r", "--token", "7"],
+    ] {
+        assert_eq!(store.code(&[&["break", "--yes"], args].concat()), 64, "{args:?}");
+    }
+    let (_holder, token) = hold(&store, "a", "3s", &[]);
+    assert_eq!(store.code(&["break", "a", "--token", &token, "--yes", "--reason", &long]), 64);
+}

@@ -1,0 +1,71 @@
+//! Watching a lock.
+
+use std::future::IntoFuture;
+
+use lockkeeper::ErrorKind;
+use lockkeeper::layer::Operation;
+use lockkeeper::store::{Evict, Evicted, Store as _, Target};
+
+use super::spy::{Do, World, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_sees_who_holds_and_who_waits_as_soon_as_it_changes() {
+    let world = World::new();
+    let (one, two) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let mut watch = world.party(secs(30)).await.keeper.watch("n").unwrap();
+    assert!(!watch.changed().await.unwrap().is_held());
+    let start = world.now();
+    let guard = one.mutex("n").lock().await.unwrap();
+    let held = watch.changed().await.unwrap();
+    assert_eq!(held.holders[0].token, Some(guard.token()));
+    let waiting = tokio::spawn(two.mutex("n").lock().into_future());
+    assert_eq!(watch.changed().await.unwrap().waiters.len(), 1);
+    guard.release().await.unwrap();
+    let next = watch.changed().await.unwrap();
+    assert!(next.holders[0].token > held.holders[0].token && next.waiters.is_empty());
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert!(!watch.changed().await.unwrap().is_held());
+    // Pushed, not polled: on virtual time none has passed.
+    assert_eq!(world.now(), start);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_sees_the_end_of_a_claim_that_nobody_ends() {
+    let world = World::new();
+    let party = world.party(secs(3)).await;
+    let mut watch = world.party(secs(30)).await.keeper.watch("n").unwrap();
+    let guard = party.mutex("n").lock().await.unwrap();
+    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    assert!(watch.changed().await.unwrap().is_held());
+    assert!(!watch.changed().await.unwrap().is_held());
+    assert!(guard.check().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_says_nothing_of_what_changes_nobody() {
+    let world = World::new();
+    let party = world.party(secs(3)).await;
+    let mut watch = party.keeper.watch("n").unwrap();
+    let guard = party.mutex("n").lock().await.unwrap();
+    let held = watch.changed().await.unwrap();
+    // Renewals come and go, and a mark is on the claim that is there already.
+    assert!(tokio::time::timeout(secs(10), watch.changed()).await.is_err());
+    let (admin, target) = (world.store.admin().unwrap(), Target::Id(held.holders[0].id));
+    let evicted = admin.evict(guard.name(), &target, Evict::Mark, "ops", "a test").await.unwrap();
+    assert_eq!(evicted, Evicted::Done);
+    assert!(!watch.changed().await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_after_an_outage() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let mut watch = party.keeper.watch("n").unwrap();
+    assert!(!watch.changed().await.unwrap().is_held());
+    party.spy.once(Operation::Wait, Do::Fail(ErrorKind::Unavailable));
+    let error = watch.changed().await.unwrap_err();
+    assert_eq!((error.kind(), error.name().unwrap().as_str()), (ErrorKind::Unavailable, "n"));
+    let _guard = party.mutex("n").lock().await.unwrap();
+    assert!(watch.changed().await.unwrap().is_held());
+}
