@@ -6,7 +6,7 @@ use std::thread;
 use rusqlite::Connection;
 use rustix::process::Signal;
 
-use crate::support::{Store, reaped, script, stderr, stdout, text};
+use crate::support::{Store, reaped, script, sh, stderr, stdout, text};
 
 /// A line as somebody types it into a shell, or into a crontab.
 fn shell(store: &Store, line: &str) -> Command {
@@ -95,4 +95,29 @@ fn a_fenced_update_of_an_older_holder_changes_no_row() {
     assert_eq!(database.execute(&newer, ()).unwrap(), 1, "a holder may write twice");
     let v: u32 = database.query_row("SELECT v FROM cfg WHERE id=1", (), |row| row.get(0)).unwrap();
     assert_eq!(v, 2);
+}
+
+/// A statement is on its way when its sender is stopped; the lock goes to somebody else, and then it arrives.
+#[test]
+fn a_late_write_of_a_stopped_holder_is_refused() {
+    let store = Store::new();
+    let database = Connection::open_in_memory().unwrap();
+    database.execute_batch("CREATE TABLE cfg (v TEXT, fence BIGINT); INSERT INTO cfg VALUES ('-', 0)").unwrap();
+    let write = |who: &str| {
+        format!(
+            "echo \"UPDATE cfg SET v='{who}', fence=$LOCKKEEPER_FENCING_TOKEN WHERE fence<=$LOCKKEEPER_FENCING_TOKEN\"; cat"
+        )
+    };
+    let mut a = store.start(&sh(&["run", "cfg", "-t", "1s"], &write("A")));
+    let from_a = a.line();
+    a.signal(Signal::STOP);
+    let mut b = store.start(&sh(&["run", "cfg"], &write("B")));
+    let from_b = b.line();
+    assert_eq!(database.execute(&from_b, ()).unwrap(), 1);
+    assert_eq!(database.execute(&from_a, ()).unwrap(), 0, "{from_a}");
+    let v: String = database.query_row("SELECT v FROM cfg", (), |row| row.get(0)).unwrap();
+    assert_eq!(v, "B");
+    a.signal(Signal::CONT);
+    assert_eq!(a.finish(), 79);
+    assert_eq!(b.finish(), 0);
 }
