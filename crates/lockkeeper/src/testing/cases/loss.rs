@@ -17,7 +17,10 @@ pub async fn a_lock_is_kept_for_many_ttls<H: Harness>(case: &Case<H>) {
     let guard = party.mutex(&name).lock().await.unwrap();
     case.pass(case.short().ttl * 4).await;
     guard.check().unwrap();
-    assert!(!party.diary.has("renewal failed"));
+    // A machine that is busy may hold up a renewal until it counts as a failed one; then another one came in time.
+    let entries = party.diary.entries();
+    let trouble = entries.iter().rfind(|entry| entry.starts_with("renewal failed") || *entry == "recovered");
+    assert!(trouble.is_none_or(|last| last == "recovered"), "{entries:?}");
     assert_eq!(guard.release().await.unwrap(), Release::Done);
 }
 
