@@ -11,7 +11,7 @@ use crate::store::{Expiry, SessionSpec};
 use crate::{Error, ErrorKind, Guard, LockName, LostReason, Mode, MultiGuard, Owner, Release, Result};
 
 /// The longest reason, in bytes.
-pub(crate) const REASON_MAX: usize = 1024;
+const REASON_MAX: usize = 1024;
 
 /// An attempt to acquire: set what belongs to it, then await it. The result is `G`.
 ///
@@ -194,7 +194,8 @@ impl<G: Outcome> Acquire<G> {
     /// [`MaxHold`](crate::LostReason::MaxHold). The keeper's own limit, if it has one, unless this is set.
     pub fn max_hold(mut self, d: Duration) -> Self {
         if d.is_zero() {
-            self.refuse("max_hold is zero: the lock would be lost at once");
+            let problem = Error::invalid("max_hold is zero: the lock would be lost at once");
+            self.refuse(problem.with_remedy("the longest time that the work may take"));
         }
         self.request.max_hold = Some(d);
         self
@@ -213,34 +214,41 @@ impl<G: Outcome> Acquire<G> {
     /// Why, for people: shown to those who look at who holds the lock. At most 1024 bytes.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        if reason.len() > REASON_MAX {
-            self.refuse(&format!("the reason has {} bytes; at most {REASON_MAX} fit", reason.len()));
+        if let Err(problem) = check_reason(&reason) {
+            self.refuse(problem);
         }
         self.request.reason = Some(reason.into());
         self
     }
 
-    fn refuse(&mut self, problem: &str) {
-        self.problem.get_or_insert_with(|| Error::invalid(problem).about(self.request.name.clone()));
+    fn refuse(&mut self, problem: Error) {
+        self.problem.get_or_insert_with(|| problem.about(self.request.name.clone()));
     }
 
     /// What the store cannot do is refused before anything is sent.
     pub(crate) fn problem(&mut self) -> Option<Error> {
         let can = &self.engine.capabilities;
         let spec = &self.request.spec;
-        let refused = if spec.ttl < can.ttl_min || spec.ttl > can.ttl_max {
-            Some(format!("a ttl of {:?} is outside what it can do: {:?} to {:?}", spec.ttl, can.ttl_min, can.ttl_max))
-        } else if spec.lock_delay > can.lock_delay_max {
-            Some(format!("a lock-delay of {:?} is more than it can do: {:?}", spec.lock_delay, can.lock_delay_max))
-        } else if spec.detached && !resumable(&can.expiry) {
-            Some("its locks end with the connection that acquired them, so none can be detached".to_owned())
-        } else {
-            None
-        };
-        let unsupported = refused
-            .map(|message| self.engine.describe(Error::new(ErrorKind::Unsupported, message), &self.request.name));
+        let refused = can.check(spec).err().or_else(|| {
+            let message = "its locks end with the connection that acquired them, so none can be detached";
+            let is_impossible = spec.detached && !resumable(&can.expiry);
+            is_impossible.then(|| Error::new(ErrorKind::Unsupported, message).with_remedy("a store of another kind"))
+        });
+        let unsupported = refused.map(|error| self.engine.describe(error, &self.request.name));
         self.problem.take().or(unsupported)
     }
+}
+
+/// Whether this fits as the reason of an attempt or of a break.
+///
+/// # Errors
+/// [`Invalid`](ErrorKind::Invalid) when it is too long.
+pub(crate) fn check_reason(reason: &str) -> Result<()> {
+    if reason.len() <= REASON_MAX {
+        return Ok(());
+    }
+    let problem = format!("the reason has {} bytes", reason.len());
+    Err(Error::invalid(problem).with_remedy(format!("at most {REASON_MAX}")))
 }
 
 impl Acquire<Guard> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::acquire::REASON_MAX;
+use crate::acquire::check_reason;
 use crate::engine::Engine;
 use crate::finish::Finish;
 use crate::info::LockInfo;
@@ -100,10 +100,7 @@ impl Admin {
     {
         self.engine.usable()?;
         let name = full_name(&self.engine, name)?;
-        if reason.len() > REASON_MAX {
-            let message = format!("the reason has {} bytes; at most {REASON_MAX} fit", reason.len());
-            return Err(Error::invalid(message).about(name));
-        }
+        check_reason(reason).map_err(|error| error.about(name.clone()))?;
         let line = self.engine.line(&name).await?;
         // An id is used once, so what is found here cannot become another holder on the way.
         let Some(claim) = find(&line, target) else { return Ok(false) };

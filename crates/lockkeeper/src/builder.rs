@@ -8,7 +8,7 @@ use crate::engine::{Engine, Settings};
 use crate::event::{Event, Events};
 use crate::name::check_prefix;
 use crate::runtime::{Runtime, inside};
-use crate::store::{Fencing, Store};
+use crate::store::{Fencing, SessionSpec, Store};
 use crate::time::Clock;
 use crate::url::{CommonParams, StoreUrl};
 use crate::{Error, ErrorKind, FencingToken, Keeper, Result};
@@ -98,7 +98,8 @@ impl KeeperBuilder {
     /// How long a lock may be held at most, where an attempt does not say otherwise; no limit.
     pub fn max_hold(mut self, d: Duration) -> Self {
         if d.is_zero() {
-            self.refuse("max_hold is zero: every lock would be lost at once");
+            let problem = Error::invalid("max_hold is zero: every lock would be lost at once");
+            self.refuse(problem.with_remedy("the longest time that the work may take"));
         }
         self.settings.max_hold = Some(d);
         self
@@ -119,7 +120,8 @@ impl KeeperBuilder {
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         let owner = owner.into();
         if owner.len() > OWNER_MAX {
-            self.refuse(&format!("the owner has {} bytes; at most {OWNER_MAX} fit", owner.len()));
+            let problem = Error::invalid(format!("the owner has {} bytes", owner.len()));
+            self.refuse(problem.with_remedy(format!("at most {OWNER_MAX}")));
         }
         self.settings.owner = owner.into();
         self
@@ -130,7 +132,8 @@ impl KeeperBuilder {
     /// lower epoch is refused while one with a higher is in line; on a free lock it is not, and gets lower tokens.
     pub fn epoch(mut self, epoch: u16) -> Self {
         if epoch > FencingToken::MAX_EPOCH {
-            self.refuse(&format!("the epoch is {epoch}; the highest is {}", FencingToken::MAX_EPOCH));
+            let problem = Error::invalid(format!("the epoch is {epoch}"));
+            self.refuse(problem.with_remedy(format!("0 to {}", FencingToken::MAX_EPOCH)));
         }
         self.settings.epoch = epoch;
         self
@@ -242,20 +245,18 @@ impl KeeperBuilder {
     fn check(&self, store: &dyn Store) -> Result<()> {
         let can = store.capabilities();
         let Settings { ttl, lock_delay, .. } = self.settings;
-        let problem = if self.require.is_some_and(|required| can.fencing < required) {
-            format!("its fencing is {:?}, {:?} is required", can.fencing, self.require.unwrap_or(Fencing::None))
-        } else if ttl < can.ttl_min || ttl > can.ttl_max {
-            format!("a ttl of {ttl:?} is outside what it can do: {:?} to {:?}", can.ttl_min, can.ttl_max)
-        } else if lock_delay > can.lock_delay_max {
-            format!("a lock-delay of {lock_delay:?} is more than it can do: {:?}", can.lock_delay_max)
-        } else {
-            return Ok(());
+        let checked = match self.require {
+            Some(required) if can.fencing < required => {
+                let problem = format!("its fencing is {:?}, {required:?} is required", can.fencing);
+                Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("a store with stronger fencing"))
+            }
+            _ => can.check(&SessionSpec::new(ttl, lock_delay)),
         };
-        Err(Error::new(ErrorKind::Unsupported, format!("{store}: {problem}")))
+        checked.map_err(|error| error.at(&store.to_string()))
     }
 
-    fn refuse(&mut self, problem: &str) {
-        self.problem.get_or_insert_with(|| Error::invalid(problem));
+    fn refuse(&mut self, problem: Error) {
+        self.problem.get_or_insert(problem);
     }
 }
 

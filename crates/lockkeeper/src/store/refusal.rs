@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::duration::format_duration;
 use crate::{Error, ErrorKind};
 
 /// Somebody uses the lock with another capacity.
@@ -28,6 +29,7 @@ pub fn queue_full(max_waiters: u32) -> Error {
 
 /// A duration that the store cannot keep.
 pub fn out_of_range(what: &str, asked: Duration, min: Duration, max: Duration) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("this store keeps a {what} from {min:?} to {max:?}, not {asked:?}"))
-        .with_remedy(format!("a {what} in that range, or another store"))
+    let [asked, min, max] = [asked, min, max].map(format_duration);
+    Error::new(ErrorKind::Unsupported, format!("this store cannot keep a {what} of {asked}"))
+        .with_remedy(format!("{min} to {max}"))
 }

@@ -37,7 +37,7 @@ fn host(text: &str, place: usize) -> Result<Host> {
             let port = if after.is_empty() { None } else { after.strip_prefix(':').or(Some("")) };
             (address, port)
         }
-        Some(_) => return Err(invalid("is not an IPv6 address in brackets")),
+        Some(_) => return Err(invalid("is not an IPv6 address in brackets").with_remedy("[::1]")),
         None => match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {
                 return Err(invalid("has more than one colon").with_remedy("[…] around an IPv6 address"));
@@ -50,11 +50,16 @@ fn host(text: &str, place: usize) -> Result<Host> {
         return Err(invalid("is empty").with_remedy("localhost, or what the store's host is called"));
     }
     if !name.chars().all(|c| c.is_alphanumeric() || ".-_:".contains(c)) {
-        return Err(invalid("contains a character that no name of a host has"));
+        return Err(
+            invalid("contains a character that no name of a host has").with_remedy("letters, digits, - and dots")
+        );
     }
     let port = match port {
         None => None,
-        Some(digits) => Some(read_port(digits).ok_or_else(|| invalid("has a port that is not a number in 1..=65535"))?),
+        Some(digits) => Some(
+            read_port(digits)
+                .ok_or_else(|| invalid("has a port that is none").with_remedy("a number from 1 to 65535"))?,
+        ),
     };
     Ok(Host { name: name.to_owned(), port })
 }

@@ -104,7 +104,9 @@ impl StoreUrl {
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats nothing of the part that may hold a password.
     pub fn parse(text: &str) -> Result<Self> {
-        parse::parse(text, std::env::var("HOME").ok().as_deref())
+        // One that is relative would be another place in every working directory.
+        let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
+        parse::parse(text, home.as_deref())
     }
 
     /// The same with another password, one that came from a file or from elsewhere; a store that knows no passwords

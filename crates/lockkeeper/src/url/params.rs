@@ -31,7 +31,8 @@ pub(super) fn read(query: &str, url: &mut StoreUrl) -> Result<()> {
             url.params.insert(key.to_string(), value.into_owned());
         }
         if !seen.insert(key.to_string()) {
-            return Err(Error::invalid(format!("{} is given twice in the store's URL", shown(&key))));
+            let error = Error::invalid(format!("{} is given twice in the store's URL", shown(&key)));
+            return Err(error.with_remedy("one of them"));
         }
     }
     Ok(())

@@ -8,7 +8,9 @@ use crate::{Error, Result};
 /// `home` is what `~/` stands for.
 pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
     if text.chars().any(char::is_control) {
-        return Err(Error::invalid("the URL of the store contains a control character"));
+        return Err(
+            Error::invalid("the URL of the store contains a control character").with_remedy("one line without tabs")
+        );
     }
     let (scheme, rest) = split_scheme(text)?;
     let mut url = StoreUrl {
@@ -67,7 +69,8 @@ fn file<'a>(rest: &'a str, home: Option<&str>, url: &mut StoreUrl) -> Result<&'a
     url.path = match (path.strip_prefix("~/"), home) {
         (Some(below), Some(home)) => format!("{}/{below}", home.trim_end_matches('/')),
         (Some(_), None) => {
-            let error = Error::invalid("the path of the file begins with ~/, and HOME is not set");
+            let error =
+                Error::invalid("the path of the file begins with ~/, and HOME is not set, or is no absolute path");
             return Err(error.with_remedy("an absolute path"));
         }
         (None, _) if path.is_empty() || path == "~" => {
@@ -110,8 +113,10 @@ pub(super) fn decode<'a>(text: &'a str, what: &str) -> Result<Cow<'a, str>> {
     }
     let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
     match decoded {
-        Ok(decoded) if decoded.chars().any(char::is_control) => Err(invalid("contains a control character")),
+        Ok(decoded) if decoded.chars().any(char::is_control) => {
+            Err(invalid("contains a control character").with_remedy("text of one line"))
+        }
         Ok(decoded) => Ok(decoded),
-        Err(_) => Err(invalid("is not UTF-8 when decoded")),
+        Err(_) => Err(invalid("is not UTF-8 when decoded").with_remedy("%C3%A4 for an ä")),
     }
 }

@@ -117,19 +117,19 @@ fn what_is_wrong_is_said_with_a_remedy() {
             "\"colour\" is not a parameter of file: URLs. Try: one of prefix, epoch, ttl, max-waiters, unsafe",
         ),
         ("memory:?ttl", "a parameter of the store's URL has no value. Try: NAME=VALUE"),
-        ("memory:?ttl=5&ttl=5", "\"ttl\" is given twice in the store's URL"),
+        ("memory:?ttl=5&ttl=5", "\"ttl\" is given twice in the store's URL. Try: one of them"),
         ("memory:?epoch=512", "epoch= of the store's URL must be a number from 0 to 511"),
         ("memory:?max-waiters=-1", "max-waiters= of the store's URL must be a number below 2^32"),
         ("memory:?unsafe=a,,b", "unsafe= of the store's URL must be names of checks, separated by commas"),
         ("redis://", "host 1 of the store's URL is empty. Try: localhost, or what the store's host is called"),
         ("redis://a,::1", "host 2 of the store's URL has more than one colon. Try: […] around an IPv6 address"),
-        ("redis://a:0", "host 1 of the store's URL has a port that is not a number in 1..=65535"),
+        ("redis://a:0", "host 1 of the store's URL has a port that is none. Try: a number from 1 to 65535"),
         (
             "redis://h/%zz",
             "the path of the store's URL has a % without two hexadecimal digits. Try: %25 for a % itself",
         ),
-        ("redis://h/%00", "the path of the store's URL contains a control character"),
-        ("redis://h/%FF", "the path of the store's URL is not UTF-8 when decoded"),
+        ("redis://h/%00", "the path of the store's URL contains a control character. Try: text of one line"),
+        ("redis://h/%FF", "the path of the store's URL is not UTF-8 when decoded. Try: %C3%A4 for an ä"),
     ] {
         assert_eq!(refused(text), message, "{text}");
     }
