@@ -1,14 +1,18 @@
 //! The file with a handle: one line, a secret, there as a whole or not at all.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use lockkeeper::Handle;
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::exit::Failure;
+use crate::output::{Verbosity, complain};
+use crate::small_file;
 
 /// The place for a handle that is yet to be acquired: a file beside it, which nobody else can read and which is gone
 /// again unless it becomes the handle file.
@@ -21,39 +25,54 @@ pub(crate) struct Place {
 impl Place {
     /// Finds out before anybody waits for a lock whether there is room for its handle.
     pub(crate) fn prepare(path: &Path) -> Result<Self, Failure> {
-        if fs::symlink_metadata(path).is_ok() {
-            return Err(is_taken(path));
+        match fs::symlink_metadata(path) {
+            Ok(_) => return Err(is_taken(path)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(path, &error)),
+            // A slash at the end makes it a folder.
+            Err(_) if path.as_os_str().as_bytes().ends_with(b"/") => {
+                return Err(unwritable(path, &io::ErrorKind::IsADirectory.into()));
+            }
+            Err(_) => {}
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let temporary = NamedTempFile::with_prefix_in(".lockkeeper-", folder);
-        let temporary = temporary.map_err(|error| failed(path, "cannot be written", &error))?;
+        let temporary = temporary.map_err(|error| unwritable(path, &error))?;
         Ok(Self { path: path.to_owned(), temporary })
     }
 
     /// Makes it the handle file, in one step, and never in the place of another file.
     pub(crate) fn fill(mut self, handle: &Handle) -> Result<(), Failure> {
-        let unwritten = |error: &io::Error| failed(&self.path, "cannot be written", error);
         let line = format!("{}\n", handle.expose());
         let file = self.temporary.as_file_mut();
-        file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| unwritten(&error))?;
+        file.write_all(line.as_bytes())
+            .and_then(|()| file.sync_all())
+            .map_err(|error| unwritable(&self.path, &error))?;
         let temporary: TempPath = self.temporary.into_temp_path();
         temporary.persist_noclobber(&self.path).map_err(|refused| match refused.error.kind() {
             io::ErrorKind::AlreadyExists => is_taken(&self.path),
-            _ => unwritten(&refused.error),
+            _ => unwritable(&self.path, &refused.error),
         })
     }
 }
 
 /// The handle in a file.
-pub(crate) fn read(path: &Path) -> Result<Handle, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| failed(path, "cannot be read", &error))?;
+pub(crate) fn read(path: &Path, verbosity: Verbosity) -> Result<Handle, Failure> {
+    let unreadable = |error| failed(path, "cannot be read", &error, "the file that `lockkeeper acquire` wrote");
+    let file = File::open(path).map_err(unreadable)?;
+    let is_open = file.metadata().is_ok_and(|meta| meta.is_file() && meta.mode() & 0o077 != 0);
+    let text = small_file::read(file).map_err(unreadable)?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
-    line.parse().map_err(|error| Failure::config(format!("{}: {error}", shown(path))))
+    let handle = line.parse().map_err(|error| Failure::config(format!("{}: {error}", shown(path))))?;
+    // To refuse it would keep a lock that is to be released.
+    if is_open && verbosity >= Verbosity::Warnings {
+        complain(&format!("{} is open to others, who could release the lock. Try: chmod 600", shown(path)));
+    }
+    Ok(handle)
 }
 
 /// Takes away the file of a lock that is gone.
 pub(crate) fn remove(path: &Path) -> Result<(), Failure> {
-    fs::remove_file(path).map_err(|error| failed(path, "cannot be deleted", &error))
+    fs::remove_file(path).map_err(|error| failed(path, "cannot be deleted", &error, "rm"))
 }
 
 fn is_taken(path: &Path) -> Failure {
@@ -61,8 +80,12 @@ fn is_taken(path: &Path) -> Failure {
     Failure::config(format!("{} exists already. {remedy}", shown(path)))
 }
 
-fn failed(path: &Path, what: &str, error: &io::Error) -> Failure {
-    Failure::config(format!("{} {what}: {error}", shown(path)))
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    failed(path, "cannot be written", error, "a file in a folder in which you may write")
+}
+
+fn failed(path: &Path, what: &str, error: &io::Error, remedy: &str) -> Failure {
+    Failure::config(format!("{} {what}: {error}. Try: {remedy}", shown(path)))
 }
 
 fn shown(path: &Path) -> impl fmt::Display {

@@ -15,6 +15,7 @@ mod output;
 mod runtime;
 mod secrets;
 mod settings;
+mod small_file;
 mod waiting;
 
 use std::io;
@@ -49,7 +50,7 @@ fn explain(error: &clap::Error) -> Exit {
             Err(failure) => tell(&failure),
         };
     }
-    output::complain(&args::one_line(error));
+    output::complain(&args::one_line(error, std::env::args_os().skip(1)));
     Exit::Usage
 }
 

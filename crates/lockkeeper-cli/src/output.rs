@@ -26,7 +26,7 @@ pub(crate) fn complain(message: &str) {
 
 /// The line that [`complain`] writes.
 pub(crate) fn complaint(message: &str) -> String {
-    format!("lockkeeper: {}\n", redact(message))
+    format!("lockkeeper: {}\n", printable(&redact(message)))
 }
 
 /// The answer, on stdout.
@@ -152,6 +152,8 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
 fn without_parameters(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     let words = text.split(|c: char| c.is_whitespace() || "\"'".contains(c)).filter(|word| word.contains("://"));
+    // An error says something about the URL behind a colon.
+    let words = words.map(|word| word.strip_suffix(':').unwrap_or(word));
     let urls = words.filter_map(|word| Some((word.to_owned(), word.parse::<StoreUrl>().ok()?)));
     for (word, url) in urls.filter(|(_, url)| url.has_password()).collect::<Vec<_>>() {
         text = Cow::Owned(text.replace(&word, &url.to_string()));

@@ -1,7 +1,7 @@
 //! Passwords and tokens on their way from the environment and from files to the store's URL. None is ever printed, and
 //! no error repeats a piece of one.
 
-use std::fs;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use lockkeeper::url::StoreUrl;
 
 use crate::exit::Failure;
 use crate::settings::{Environment, text};
+use crate::small_file;
 
 /// The variables that hold a secret; with `_FILE` behind it each names a file that does.
 const PASSWORD: &str = "LOCKKEEPER_PASSWORD";
@@ -52,7 +53,7 @@ fn variable(name: &str, environment: Environment<'_>) -> Result<Option<Secret>, 
 /// The secret in a file, without the newline that editors put behind it. `what` named the file.
 pub(crate) fn read_file(what: &str, path: &Path) -> Result<Secret, Failure> {
     let failed = |problem: &str| Failure::config(format!("{what}: {} {problem}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+    let text = File::open(path).and_then(small_file::read).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => failed("is not UTF-8. Try: a file with nothing but the secret"),
         _ => failed(&format!("cannot be read: {error}. Try: the path of a file that this user may read")),
     })?;
@@ -91,7 +92,7 @@ mod tests {
         assert_eq!(password(&[(PASSWORD, "hunter2 ")]).unwrap().as_deref(), Some("hunter2 "));
         assert_eq!(password(&[(PASSWORD, ""), ("LOCKKEEPER_PASSWORD_FILE", "")]).unwrap(), None);
         for (content, secret) in [("hunter2", "hunter2"), ("hunter2\n", "hunter2"), (" hunter2 \r\n", " hunter2 ")] {
-            fs::write(path, content).unwrap();
+            std::fs::write(path, content).unwrap();
             assert_eq!(password(&[("LOCKKEEPER_PASSWORD_FILE", path)]).unwrap().as_deref(), Some(secret));
         }
         let token = resolve(&[("LOCKKEEPER_API_TOKEN_FILE", path)]).unwrap().api_token.unwrap();
@@ -109,7 +110,7 @@ mod tests {
             failure.message
         };
         for content in [&b""[..], b"\n", b"hunter2\nhunter2\n", b"hunter2\0", b"hunter2\xff"] {
-            fs::write(path, content).unwrap();
+            std::fs::write(path, content).unwrap();
             let message = refused(&[("LOCKKEEPER_PASSWORD_FILE", path)]);
             assert!(message.starts_with(&format!("LOCKKEEPER_PASSWORD_FILE: {path} ")), "{message}");
         }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lockkeeper::LockName;
 use lockkeeper::url::StoreUrl;
 
 use crate::args::Global;
@@ -77,7 +78,7 @@ impl Settings {
         let config = Config::load(global.config.as_deref(), environment)?;
         Ok(Self {
             store: Store::resolve(global.store.as_deref(), &config, environment)?,
-            prefix: or_variable(global.name_prefix.as_ref(), environment, "LOCKKEEPER_PREFIX")?,
+            prefix: prefix(global.name_prefix.as_ref(), environment)?,
             owner: owner(global.owner.as_ref(), &config, environment)?,
             connect_timeout: global.connect_timeout.or(config.connect_timeout).unwrap_or(CONNECT_TIMEOUT),
             json: global.json,
@@ -207,12 +208,24 @@ fn named_verbosity(value: &str) -> Verbosity {
     }
 }
 
+/// A flag is a matter of usage; what else may be wrong with a prefix is found where the store is opened.
+fn prefix(flag: Option<&String>, environment: Environment<'_>) -> Result<Option<String>, Failure> {
+    if let Some(prefix) = flag.filter(|prefix| LockName::new(&format!("{prefix}a")).is_err()) {
+        let shown: String = prefix.chars().take(40).collect();
+        let most = LockName::MAX_LEN - 1;
+        return Err(Failure::usage(format!(
+            "--prefix {shown:?} cannot stand before a NAME. Try: one of at most {most} bytes without control characters"
+        )));
+    }
+    or_variable(flag, environment, "LOCKKEEPER_PREFIX")
+}
+
 fn owner(flag: Option<&String>, config: &Config, environment: Environment<'_>) -> Result<String, Failure> {
     let owner = or_variable(flag, environment, "LOCKKEEPER_OWNER")?;
     let Some(owner) = owner.or_else(|| config.owner.clone()) else {
         return Ok(default_owner(environment));
     };
-    let problem = format!("the owner has {} bytes; at most {OWNER_MAX} fit", owner.len());
+    let problem = format!("the owner has {} bytes. Try: at most {OWNER_MAX}", owner.len());
     match flag {
         _ if owner.len() <= OWNER_MAX => Ok(owner),
         Some(_) => Err(Failure::usage(problem)),
@@ -241,7 +254,7 @@ pub(crate) fn text(environment: Environment<'_>, name: &str) -> Result<Option<St
 }
 
 fn not_unicode(what: &str) -> Failure {
-    Failure::config(format!("{what} is not valid UTF-8"))
+    Failure::config(format!("{what} is not valid UTF-8. Try: another one, or none"))
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ Durations: 500ms, 30s, 5m, 1h30m; a bare number is seconds; `forever` where a wa
 
 Exit codes:
     0    ok
-    1    \"no\" (inspect: the lock is free; check: the sequencer is stale; break: nothing to break; doctor: a check
-         failed)
+    1    \"no\": the lock is free (inspect) or was lost (renew, release), the
+         sequencer is stale (check), nothing to break (break), FAIL (doctor)
    64    usage
    69    store unavailable
    70    a bug
@@ -46,6 +46,7 @@ Exit codes:
 /// Runs commands under a distributed lock, and shows who holds which.
 #[derive(Debug, Parser)]
 #[command(name = "lockkeeper", version, after_long_help = MANUAL, max_term_width = 110)]
+#[command(mut_subcommands(|command| command.after_long_help(MANUAL)))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -134,6 +135,14 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_of_every_command_has_the_durations_and_the_exit_codes() {
+        for command in Cli::command().get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("a bare number is seconds") && help.contains("79    the lock was lost"), "{help}");
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use super::MANUAL;
 use crate::child::policy::OnLost;
 use crate::duration::{self, Limit};
 use crate::event::Target;
@@ -17,7 +16,6 @@ use crate::exit::Exit;
 /// The command gets LOCKKEEPER_FENCING_TOKEN, a number that rises with every grant of this lock: hand it on with
 /// every access to what the lock protects. It is ended when the lock is lost (exit code 79).
 #[derive(Args, Debug)]
-#[command(after_long_help = MANUAL)]
 pub(crate) struct RunArgs {
     /// The lock: 1 to 255 bytes, prefix included, without control characters. Of several, all are held or none
     #[arg(value_name = "NAME", required = true)]

@@ -1,18 +1,24 @@
 //! What was typed wrongly, in one line with a remedy, as all our errors are.
 
+use std::ffi::OsString;
+
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::Cli;
 use crate::output::printable;
 
 /// clap's paragraphs as one line: what is wrong, and what was most likely meant.
-pub(crate) fn one_line(error: &clap::Error) -> String {
+///
+/// `typed` is what was typed, for errors that do not know of which command they speak.
+pub(crate) fn one_line(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> String {
     let problem = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             "a command is missing".to_owned()
         }
         _ => problem(error),
     };
-    let line = if problem.contains("Try: ") { problem } else { format!("{problem}. Try: {}", remedy(error)) };
+    let line = if problem.contains("Try: ") { problem } else { format!("{problem}. Try: {}", remedy(error, typed)) };
     printable(&line).into_owned()
 }
 
@@ -23,13 +29,21 @@ fn problem(error: &clap::Error) -> String {
     words(first.strip_prefix("error: ").unwrap_or(first))
 }
 
-fn remedy(error: &clap::Error) -> String {
+fn remedy(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> String {
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        return "UTF-8; only what stands behind -- may be other bytes".to_owned();
+    }
     let suggested = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     if let Some(meant) = suggested.iter().find_map(|kind| texts(error.get(*kind)?)) {
         return meant;
     }
+    if error.kind() == ErrorKind::InvalidValue
+        && let Some(valid) = error.get(ContextKind::ValidValue).and_then(texts)
+    {
+        return valid;
+    }
     let Some(usage) = error.get(ContextKind::Usage).map(|usage| words(&usage.to_string())) else {
-        return "lockkeeper --help".to_owned();
+        return help_of(typed);
     };
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
     if shows_the_form(error) {
@@ -37,6 +51,14 @@ fn remedy(error: &clap::Error) -> String {
     }
     let command: Vec<_> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
     format!("{} --help", command.join(" "))
+}
+
+/// The help of the command that was typed, or of all.
+fn help_of(typed: impl IntoIterator<Item = OsString>) -> String {
+    let commands = Cli::command();
+    let typed = typed.into_iter().take_while(|word| word != "--");
+    let command = typed.filter_map(|word| commands.find_subcommand(word).map(|command| command.get_name())).next();
+    command.map_or_else(|| "lockkeeper --help".to_owned(), |command| format!("lockkeeper {command} --help"))
 }
 
 /// Whether it is the form of the command that was missed, rather than an option or a value.
@@ -71,7 +93,7 @@ mod tests {
 
     fn told(line: &str) -> String {
         let args: Vec<_> = line.split(' ').filter(|word| !word.is_empty()).collect();
-        one_line(&Cli::try_parse_from(args).unwrap_err())
+        one_line(&Cli::try_parse_from(&args).unwrap_err(), args.iter().map(OsString::from))
     }
 
     #[test]
@@ -89,7 +111,15 @@ mod tests {
             ("lockkeeper inspect a b", "unexpected argument 'b' found. Try: lockkeeper inspect [OPTIONS] <NAME>"),
             (
                 "lockkeeper list --limit 0",
-                "invalid value '0' for '--limit <N>': 0 is not in 1..=4294967295. Try: lockkeeper --help",
+                "invalid value '0' for '--limit <N>': 0 is not in 1..=4294967295. Try: lockkeeper list --help",
+            ),
+            (
+                "lockkeeper run a --on-lost stop -- b",
+                "invalid value 'stop' for '--on-lost <WHAT>' [possible values: term, kill, ignore]. Try: term or kill or ignore",
+            ),
+            (
+                "lockkeeper --json run a --ttl -- list",
+                "a value is required for '--ttl <DURATION>' but none was supplied. Try: lockkeeper run --help",
             ),
         ] {
             assert_eq!(told(line), message);
@@ -101,7 +131,7 @@ mod tests {
     #[test]
     fn what_was_typed_stays_in_its_line() {
         let error = Cli::try_parse_from(["lockkeeper", "a\n\nb\x1b[2J"]).unwrap_err();
-        let line = one_line(&error);
+        let line = one_line(&error, []);
         assert!(!line.contains(char::is_control) && line.contains("a"), "{line:?}");
     }
 }

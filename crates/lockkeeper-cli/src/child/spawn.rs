@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
 use rustix::process::Pid;
 use tokio::signal::unix::{self, SignalKind};
 
@@ -43,7 +44,7 @@ pub(crate) fn find(argv: &[OsString], search_path: Option<OsString>) -> Result<P
     }
     Err(match refused {
         Some(error) => cannot_start(name, &error),
-        None => Failure::new(Exit::NotFound, format!("{}: command not found", name.display())),
+        None => not_found(name),
     })
 }
 
@@ -70,9 +71,28 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
+fn not_found(name: &OsStr) -> Failure {
+    let remedy = "the path of the command, or another PATH";
+    Failure::new(Exit::NotFound, format!("{}: command not found. Try: {remedy}", shown(name)))
+}
+
 fn cannot_start(name: &OsStr, error: &io::Error) -> Failure {
-    let exit = if is_absent(error) { Exit::NotFound } else { Exit::NotExecutable };
-    Failure::new(exit, format!("{}: cannot execute: {error}", name.display()))
+    let remedy = match Errno::from_io_error(error) {
+        Some(Errno::ACCESS) => "chmod +x, or another file",
+        Some(Errno::NOEXEC) => "a first line such as #!/bin/sh",
+        Some(Errno::NOENT) => "another interpreter in its first line, or a binary whose loader is here",
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {
+            return runtime::refused(&shown(name), error);
+        }
+        Some(Errno::TOOBIG) => "fewer or shorter arguments and variables",
+        _ => "another file",
+    };
+    Failure::new(Exit::NotExecutable, format!("{}: cannot execute: {error}. Try: {remedy}", shown(name)))
+}
+
+/// As it was typed, but that nothing at all is seen too.
+fn shown(name: &OsStr) -> String {
+    if name.is_empty() { "\"\"".to_owned() } else { name.display().to_string() }
 }
 
 /// What a command starts with.
@@ -110,7 +130,8 @@ impl Program {
             Ok(child) => Ok(Running::new(Pid::from_child(&child), ends, guard, terminal)),
             Err(error) => {
                 guard.dismiss();
-                Err(cannot_start(name, &error))
+                // It was there when it was looked up.
+                Err(if is_absent(&error) && !self.path.exists() { not_found(name) } else { cannot_start(name, &error) })
             }
         }
     }

@@ -44,7 +44,11 @@ fn read(argument: &str) -> Result<Sequencer, Failure> {
     }
     let mut text = String::new();
     let read = io::stdin().lock().take(LONGEST).read_to_string(&mut text);
-    read.map_err(|error| Failure::usage(format!("the sequencer cannot be read from stdin: {error}")))?;
+    read.map_err(|error| {
+        Failure::usage(format!(
+            "the sequencer cannot be read from stdin: {error}. Try: the text that the holder printed, or as an argument"
+        ))
+    })?;
     text.trim_end().parse().map_err(Failure::usage)
 }
 

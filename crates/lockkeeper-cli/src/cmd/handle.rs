@@ -148,7 +148,7 @@ async fn give_back(keeper: &Keeper, handle: Handle, mut failure: Failure) -> Fai
 
 /// Begins the life of the lock anew.
 pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit, Failure> {
-    let handle = handle_file::read(&args.handle_file)?;
+    let handle = handle_file::read(&args.handle_file, settings.verbosity)?;
     let (keeper, guard) = adopt(&handle, settings).await?;
     let renewed = answered(settings, guard.renew_once()).await?;
     drop(guard);
@@ -175,7 +175,7 @@ pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit
 
 /// Releases the lock and deletes its handle. A handle whose lock may still be there is kept, for another try.
 pub(crate) async fn release(args: &HandleArgs, settings: &Settings) -> Result<Exit, Failure> {
-    let handle = handle_file::read(&args.handle_file)?;
+    let handle = handle_file::read(&args.handle_file, settings.verbosity)?;
     let (keeper, guard) = adopt(&handle, settings).await?;
     let released = answered(settings, guard.release()).await??;
     drop(keeper.shutdown(LEAVE).await);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
@@ -10,6 +10,8 @@ use crate::args::{Cli, MANUAL};
 use crate::exit::{Exit, Failure};
 use crate::output::answer;
 
+/// How many columns the code has in the help.
+const CODE: usize = 6;
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("LOCKKEEPER_STORE", "The store, as --store has it, but that it may contain a password."),
     ("LOCKKEEPER_CONFIG", "The configuration, as --config has it."),
@@ -22,13 +24,17 @@ const ENVIRONMENT: &[(&str, &str)] = &[
         "The password of the store, or the file that it is in. It replaces the one of the URL and of the configuration.",
     ),
     ("LOCKKEEPER_API_TOKEN, LOCKKEEPER_API_TOKEN_FILE", "The same for a lock server."),
-    ("NO_COLOR", "Set to anything: no colours on stderr."),
+    ("NO_COLOR", "Set to anything: no colours. They are for terminals only anyway."),
     (
         "LOCKKEEPER_LOCK, LOCKKEEPER_LOCKS, LOCKKEEPER_FENCING_TOKEN, LOCKKEEPER_SEQUENCER, LOCKKEEPER_SEQUENCERS, \
          LOCKKEEPER_MODE",
         "Set for a command that runs under a lock: the name that was typed first, all names, the fencing token and the \
          sequencer of the first, all sequencers (lists have one a line), and exclusive, shared or permits. Passwords \
          are taken out of its environment.",
+    ),
+    (
+        "LOCKKEEPER_OUTER_LOCKS",
+        "Set for a command inside a run inside a run: the names of all runs around, one a line.",
     ),
 ];
 
@@ -86,6 +92,7 @@ fn page(command: Command) -> io::Result<String> {
         page.extend(section_of(subcommand)?.into_bytes());
     }
     man.render_options_section(&mut page)?;
+    durations().to_writer(&mut page)?;
     terms("EXIT STATUS", &exit_codes()).to_writer(&mut page)?;
     terms("ENVIRONMENT", ENVIRONMENT).to_writer(&mut page)?;
     terms("FILES", FILES).to_writer(&mut page)?;
@@ -125,7 +132,7 @@ fn synopsis(command: &Command) -> Roff {
 fn section_of(subcommand: &Command) -> io::Result<String> {
     let mut text = Vec::new();
     Roff::new().control("SS", [usage(subcommand).as_str()]).to_writer(&mut text)?;
-    let man = Man::new(subcommand.clone().disable_help_flag(true));
+    let man = Man::new(subcommand.clone().disable_help_flag(true).mut_args(with_aliases));
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
     let text = String::from_utf8_lossy(&text);
@@ -133,17 +140,41 @@ fn section_of(subcommand: &Command) -> io::Result<String> {
     Ok(without_headings.flat_map(|line| [line, "\n"]).collect())
 }
 
-/// Those of the help.
-fn exit_codes() -> Vec<(&'static str, &'static str)> {
-    let (_, codes) = MANUAL.split_once("Exit codes:\n").unwrap_or_default();
-    codes.lines().filter_map(|line| line.trim().split_once(' ')).map(|(code, what)| (code, what.trim())).collect()
+/// The other names of an option, which roff would not get otherwise.
+fn with_aliases(option: Arg) -> Arg {
+    let Some(aliases) = option.get_visible_aliases().filter(|aliases| !aliases.is_empty()) else { return option };
+    let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+    let named = format!("{help} [also: --{}]", aliases.join(", --"));
+    option.help(named)
 }
 
-fn terms(heading: &str, terms: &[(&str, &str)]) -> Roff {
+/// Those of the help, where the code stands in the first columns and what it means may go on below itself.
+fn exit_codes() -> Vec<(String, String)> {
+    let (_, codes) = MANUAL.split_once("Exit codes:\n").unwrap_or_default();
+    let mut terms: Vec<(String, String)> = Vec::new();
+    for (code, meaning) in codes.lines().filter_map(|line| line.split_at_checked(CODE)) {
+        let meaning = meaning.trim();
+        match terms.last_mut() {
+            Some((_, before)) if code.trim().is_empty() => before.extend([" ", meaning]),
+            _ => terms.push((code.trim().to_owned(), meaning.to_owned())),
+        }
+    }
+    terms
+}
+
+fn durations() -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["DURATIONS"]);
+    let (durations, _) = MANUAL.split_once("\n\n").unwrap_or_default();
+    roff.text([roman(durations.trim_start_matches("Durations: "))]);
+    roff
+}
+
+fn terms<T: AsRef<str>>(heading: &str, terms: &[(T, T)]) -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", [heading]);
     for (term, meaning) in terms {
-        roff.control("TP", []).text([bold(*term)]).text([roman(*meaning)]);
+        roff.control("TP", []).text([bold(term.as_ref())]).text([roman(meaning.as_ref())]);
     }
     roff
 }
@@ -192,7 +223,8 @@ mod tests {
         let all = std::iter::once(&command).chain(shown(&command));
         for arg in all.flat_map(Command::get_arguments).filter(|arg| !arg.is_hide_set()) {
             let value = arg.get_value_names().filter(|_| arg.get_action().takes_values()).unwrap_or_default();
-            for name in arg.get_long().into_iter().chain(value.iter().map(|name| name.as_str())) {
+            let aliases = arg.get_visible_aliases().unwrap_or_default();
+            for name in arg.get_long().into_iter().chain(aliases).chain(value.iter().map(|name| name.as_str())) {
                 assert!(page.contains(name), "{name}: {page}");
             }
         }
@@ -201,7 +233,12 @@ mod tests {
     #[test]
     fn the_exit_codes_are_those_of_the_help() {
         let codes = exit_codes();
-        assert!(codes.contains(&("79", "the lock was lost while the command ran")), "{codes:?}");
-        assert!(codes.contains(&("128+n", "ended by signal n")) && codes.len() >= 13, "{codes:?}");
+        let meaning = |code: &str| codes.iter().find(|(known, _)| known == code).map(|(_, meaning)| meaning.as_str());
+        assert_eq!(meaning("79"), Some("the lock was lost while the command ran"));
+        assert_eq!(meaning("128+n"), Some("ended by signal n"));
+        let no = meaning("1").unwrap();
+        assert!(no.starts_with("\"no\": ") && no.ends_with("FAIL (doctor)"), "{no}");
+        let all: Vec<&str> = codes.iter().map(|(code, _)| code.as_str()).collect();
+        assert_eq!(all, ["0", "1", "64", "69", "70", "74", "75", "77", "78", "79", "126", "127", "128+n", "else"]);
     }
 }

@@ -26,7 +26,8 @@ pub(super) fn understand(path: &Path, text: &str) -> Result<(Config, bool), Fail
     let file = Text { path, text };
     let table = DeTable::parse(text).map_err(|error| {
         // Not its Display, which shows the line.
-        file.wrong(error.span().unwrap_or(0..0), error.message())
+        let problem = format!("{}. Try: KEY = \"VALUE\", each key once", error.message());
+        file.wrong(error.span().unwrap_or(0..0), problem)
     })?;
     let mut config = Config { path: path.to_owned(), ..Config::default() };
     let mut has_secrets = false;
@@ -57,7 +58,9 @@ fn stores(file: &Text<'_>, value: &Value<'_>, config: &mut Config) -> Result<boo
     for (name, value) in file.table("stores", value)? {
         let name_text = &**name.get_ref();
         if name_text.is_empty() || name_text.contains(':') {
-            return Err(file.wrong(name.span(), "the name of a store is not empty and has no colon"));
+            return Err(
+                file.wrong(name.span(), "the name of a store is not empty and has no colon. Try: [stores.prod]")
+            );
         }
         let mut fields = Fields::default();
         for (key, value) in file.table(&format!("stores.{name_text}"), value)? {
@@ -86,7 +89,9 @@ impl Fields {
             "url" => self.url = Some((value.span(), file.url(value)?)),
             "nodes" => {
                 let DeValue::Array(nodes) = value.get_ref() else {
-                    return Err(file.wrong(value.span(), "nodes is not a list of URLs"));
+                    return Err(
+                        file.wrong(value.span(), "nodes is not a list of URLs. Try: nodes = [\"redis://a:6379\", …]")
+                    );
                 };
                 self.nodes = Some(nodes.iter().map(|node| file.url(node)).collect::<Result<_, _>>()?);
             }

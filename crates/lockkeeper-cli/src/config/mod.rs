@@ -14,7 +14,7 @@ mod file;
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use lockkeeper::url::nearest;
 pub(crate) use self::entry::{Address, Entry};
 use crate::exit::Failure;
 use crate::settings::Environment;
+use crate::small_file;
 
 const OF_THE_HOST: &str = "/etc/lockkeeper/config.toml";
 const VARIABLE: &str = "LOCKKEEPER_CONFIG";
@@ -95,10 +96,9 @@ fn usual(environment: Environment<'_>) -> Vec<PathBuf> {
 
 /// The outer result is that of the reading, the inner one that of understanding.
 fn read(path: &Path) -> io::Result<Result<Config, Failure>> {
-    let mut file = File::open(path)?;
+    let file = File::open(path)?;
     let meta = file.metadata()?;
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
+    let text = small_file::read(file)?;
     if meta.is_file() && meta.mode() & 0o002 != 0 {
         return Ok(Err(writable(path)));
     }

@@ -8,6 +8,7 @@ mod config;
 mod contention;
 mod doctor;
 mod environment;
+mod errors;
 mod event_targets;
 mod events;
 mod exit_codes;

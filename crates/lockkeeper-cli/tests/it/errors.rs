@@ -1,0 +1,226 @@
+//! What is wrong is said in one line that names it and ends with what to do, whatever was wrong.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::{Store, program, script, stderr, stdout};
+
+/// Fails with this code and one line that has all of these pieces, and `Try: ` before its end.
+fn assert_refused(output: &Output, code: i32, pieces: &[&str]) {
+    let told = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{told}");
+    assert!(told.starts_with("lockkeeper: ") && told.ends_with('\n') && told.lines().count() == 1, "{told:?}");
+    assert!(!told.trim_end().contains(char::is_control), "{told:?}");
+    for piece in pieces.iter().chain(&["Try: "]) {
+        assert!(told.contains(piece), "{piece:?} is missing: {told}");
+    }
+    assert_eq!(stdout(output), "");
+}
+
+#[test]
+fn error_of_a_value_names_the_help_of_its_command() {
+    let store = Store::new();
+    let long = "x".repeat(300);
+    for (args, pieces) in [
+        (&["list", "--limit", "x"][..], &["--limit", "Try: lockkeeper list --help"][..]),
+        (&["run", "a", "--events", "", "--", "true"], &["--events", "Try: lockkeeper run --help"]),
+        (&["run", "a", "-t"], &["--ttl", "Try: lockkeeper run --help"]),
+        (&["run", "a", "--on-lost", "stop", "--", "true"], &["--on-lost", "Try: term or kill or ignore"]),
+        (&["run", "a", "--owner", &long, "--", "true"], &["the owner has 300 bytes. Try: at most 255"]),
+        (&["run", "a", "--prefix", "\n", "--", "true"], &["--prefix \"\\n\""]),
+        (&["list", "--prefix", &long], &["--prefix \"xxx", "at most 254 bytes"]),
+        (&["run", "a", "--max-hold", "0", "--", "true"], &["--max-hold 0"]),
+    ] {
+        assert_refused(&store.output(args), 64, pieces);
+    }
+    let reason = "x".repeat(2000);
+    let output = store.output(&["run", "a", "--reason", &reason, "--", "true"]);
+    assert_refused(&output, 64, &["lock \"a\"", "2000 bytes", "at most 1024"]);
+}
+
+#[test]
+fn error_of_a_ttl_that_the_store_cannot_keep_is_in_units_of_people() {
+    let store = Store::new();
+    for (ttl, shown) in [("0", "a ttl of 0s"), ("1ms", "a ttl of 1ms"), ("9000h", "a ttl of 9000h")] {
+        let output = store.output(&["run", "a", "-t", ttl, "--", "true"]);
+        assert_refused(&output, 78, &[&store.url(), shown, "Try: 100ms to 8760h"]);
+        let output = store.output(&["acquire", "a", "-t", ttl, "--handle-file", "h"]);
+        assert_refused(&output, 78, &["lock \"a\"", &store.url(), shown, "Try: 100ms to 8760h"]);
+    }
+    let output = store.output(&["run", "a", "--lock-delay", "25h", "--", "true"]);
+    assert_refused(&output, 78, &["a lock-delay of 25h", "Try: 0s to 24h"]);
+}
+
+#[test]
+fn error_of_bytes_that_are_no_text_says_where_they_may_stand() {
+    let store = Store::new();
+    let bytes = OsStr::from_bytes(b"\xff");
+    for command in ["run", "inspect", "list", "watch", "acquire"] {
+        let mut command = store.command(&[command]);
+        assert_refused(&command.arg(bytes).output().unwrap(), 64, &["UTF-8", "behind --"]);
+    }
+    let output = store.command(&["run", "a", "--", "printf", "%s"]).arg(bytes).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"\xff"[..]));
+    for name in ["STORE", "PREFIX", "OWNER", "LOG", "PASSWORD", "API_TOKEN", "REQUIRE_STORE"] {
+        let name = format!("LOCKKEEPER_{name}");
+        let mut command = if name == "LOCKKEEPER_REQUIRE_STORE" { program() } else { store.command(&[]) };
+        if name == "LOCKKEEPER_STORE" {
+            command = program();
+        }
+        assert_refused(&command.arg("list").env(&name, bytes).output().unwrap(), 78, &[&name, "UTF-8"]);
+    }
+}
+
+#[test]
+fn error_with_what_a_stranger_typed_stays_in_its_line() {
+    let store = Store::new();
+    assert_refused(&store.output(&["run", "a", "--", "no\nsuch\x1b[2J"]), 127, &["no\\nsuch"]);
+    let mut command = program();
+    assert_refused(&command.args(["--config", "/no\nwhere", "list"]).output().unwrap(), 78, &["/no\\nwhere"]);
+    let mut command = store.command(&["list"]);
+    assert_refused(&command.env("LOCKKEEPER_PASSWORD_FILE", "/no\nwhere").output().unwrap(), 78, &["/no\\nwhere"]);
+}
+
+#[test]
+fn error_of_a_file_without_end_comes_before_memory_is_full() {
+    let store = Store::new();
+    let zero = "/dev/zero";
+    // A mebibyte is read and no more, which this leaves room for.
+    let limited = |args: &[&str], set: &[(&str, &str)]| {
+        let line = format!("ulimit -v 1000000; exec {} -S {} \"$@\"", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+        let mut command = Command::new("sh");
+        command.args(["-c", &line, "sh"]).args(args).env("LOCKKEEPER_CONFIG", "/dev/null").current_dir(store.path(""));
+        command.envs(set.iter().copied()).stdin(Stdio::null()).output().unwrap()
+    };
+    assert_refused(&limited(&["--config", zero, "list"], &[]), 78, &[zero, "more than 1 MiB"]);
+    for name in ["LOCKKEEPER_PASSWORD_FILE", "LOCKKEEPER_API_TOKEN_FILE"] {
+        assert_refused(&limited(&["list"], &[(name, zero)]), 78, &[name, zero, "more than 1 MiB"]);
+    }
+    for command in ["renew", "release"] {
+        assert_refused(&limited(&[command, "--handle-file", zero], &[]), 78, &[zero, "more than 1 MiB"]);
+    }
+}
+
+#[test]
+fn error_of_a_handle_file_comes_before_anybody_waits_for_the_lock() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    fs::write(store.path("plain"), "").unwrap();
+    let long = "x".repeat(300);
+    for (file, pieces) in [
+        ("nowhere/h", &["nowhere/h", "cannot be written"][..]),
+        ("plain/h", &["plain/h", "cannot be written"]),
+        ("h/", &["h/", "cannot be written"]),
+        (&long, &["cannot be written", "too long"]),
+        ("plain", &["plain", "exists already"]),
+        (".", &["exists already"]),
+    ] {
+        assert_refused(&store.output(&["acquire", "a", "--handle-file", file]), 78, pieces);
+    }
+    for command in ["renew", "release"] {
+        let output = store.output(&[command, "--handle-file", "nowhere/h"]);
+        assert_refused(&output, 78, &["nowhere/h", "cannot be read", "lockkeeper acquire"]);
+        assert_refused(&store.output(&[command, "--handle-file", "plain"]), 78, &["plain", "not a handle", "lkh1."]);
+    }
+}
+
+#[test]
+fn error_of_a_handle_file_that_others_can_read_is_only_a_warning() {
+    let store = Store::new();
+    assert_eq!(store.code(&["acquire", "a", "--handle-file", "h"]), 0);
+    fs::set_permissions(store.path("h"), fs::Permissions::from_mode(0o644)).unwrap();
+    let output = store.output(&["renew", "--handle-file", "h"]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("\"h\" is open to others") && told.trim_end().ends_with("Try: chmod 600"), "{told}");
+    assert_eq!(stderr(&store.output(&["-q", "renew", "--handle-file", "h"])), "");
+    assert_eq!(store.code(&["release", "--handle-file", "h"]), 0);
+}
+
+#[test]
+fn error_of_a_home_that_is_none_makes_no_store_elsewhere() {
+    let store = Store::new();
+    for home in ["", "home"] {
+        let mut command = program();
+        command.args(["-S", "file:~/lockkeeper-test/l.db", "list"]).env("HOME", home).current_dir(store.path(""));
+        assert_refused(&command.output().unwrap(), 78, &["HOME", "absolute path"]);
+        let mut command = store.as_user(&["list"]);
+        assert_refused(&command.env("HOME", home).output().unwrap(), 78, &["HOME", "--store URL"]);
+    }
+    assert!(!store.path("home").exists());
+}
+
+#[test]
+fn error_of_a_store_that_is_no_database_or_cannot_be_written_names_it() {
+    let store = Store::new();
+    let file = store.path("plain");
+    fs::write(&file, "hello\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let url = format!("file:{}", file.display());
+    let on = |url: &str, args: &[&str]| program().args(["-S", url]).args(args).output().unwrap();
+    for args in [&["list"][..], &["inspect", "a"], &["run", "a", "--", "true"], &["check", "lk1.x.1.a"]] {
+        assert_refused(&on(&url, args), 78, &[&url, "not a SQLite database"]);
+        assert_refused(&on("file:/", args), 78, &["not the path of a file"]);
+    }
+    let folder = format!("file:{}", store.path("").display());
+    assert_refused(&on(&folder, &["list"]), 78, &["is not a file"]);
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+    let theirs = store.as_user(&["-S", &store.url(), "list"]).output().unwrap();
+    if rustix::process::geteuid().is_root() {
+        assert_refused(&theirs, 77, &["locks.db"]);
+    } else {
+        assert_eq!(theirs.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn error_of_a_configuration_names_file_and_line() {
+    let store = Store::new();
+    for (text, pieces) in [
+        ("x", &[":1: key with no value"][..]),
+        ("owner = 5", &[":1: owner is not a text"]),
+        ("require_store = \"yes\"", &[":1: require_store is neither true nor false"]),
+        ("connect_timeout = \"x\"", &[":1: connect_timeout: \"x\" is not a duration"]),
+        ("stores = 5", &[":1: stores is not a table"]),
+        ("[stores]\na = 5", &[":2: stores.a is not a table"]),
+        ("[stores.a]", &[":1: stores.a has no url"]),
+        ("[stores.\"a:b\"]\nurl = \"file:x\"", &[":1: the name of a store"]),
+        ("[stores.a]\nurl = \"file:x\"\nurl = \"file:y\"", &[":3: duplicate key"]),
+        ("[stores.a]\nurl = \"file:x\"\nnodes = []", &[":1: stores.a has both url and nodes"]),
+    ] {
+        fs::write(store.path("c.toml"), text).unwrap();
+        let output = program().arg("--config").arg(store.path("c.toml")).arg("list").output().unwrap();
+        assert_refused(&output, 78, &[pieces, &["c.toml"]].concat());
+    }
+}
+
+#[test]
+fn error_of_a_command_that_cannot_start_says_why() {
+    let store = Store::new();
+    script(&store.path("lost"), "#!/no/such/interpreter\n");
+    script(&store.path("plain"), "echo no first line\n");
+    fs::write(store.path("data"), "").unwrap();
+    for (command, code, pieces) in [
+        ("./lost", 126, &["./lost: cannot execute", "interpreter"][..]),
+        ("./plain", 126, &["./plain: cannot execute", "#!/bin/sh"]),
+        ("./data", 126, &["./data: cannot execute", "chmod +x"]),
+        ("/", 126, &["/: cannot execute"]),
+        ("./none", 127, &["./none: command not found"]),
+        ("", 127, &["\"\": command not found"]),
+    ] {
+        assert_refused(&store.output(&["run", "a", "--", command]), code, pieces);
+    }
+    // Whatever went wrong, nothing is left held.
+    assert_eq!(store.inspect("a")["state"], "free");
+}
+
+#[test]
+fn error_behind_a_url_with_a_secret_keeps_its_colon() {
+    let mut command = program();
+    let output = command.arg("list").env("LOCKKEEPER_STORE", "redis://h?password=hush").output().unwrap();
+    assert_refused(&output, 78, &["redis://h?password=***: this version"]);
+    assert!(!stderr(&output).contains("hush"));
+}
