@@ -18,7 +18,7 @@ fn in_memory(args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_bench_measures_pairs_times_commands_and_fairness() {
+fn bench_measures_pairs_times_commands_and_fairness() {
     let store = Store::new();
     let report = report(&mut store.command(&["bench", "--seconds", "1", "--tasks", "4", "--json"]));
     let number =

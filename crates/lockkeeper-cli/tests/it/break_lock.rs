@@ -14,7 +14,7 @@ fn hold(store: &Store, name: &str, ttl: &str, args: &[&str]) -> (Process, String
 }
 
 #[test]
-fn a_broken_holder_is_told_who_did_it_and_why_before_the_lock_is_free() {
+fn break_tells_the_holder_who_and_why_before_the_lock_is_free() {
     let store = Store::new();
     let (mut holder, token) = hold(&store, "a", "3s", &[]);
     let mut next = store.queue(&sh(&["run", "a"], "echo mine"), "a", 0);
@@ -63,7 +63,7 @@ fn a_holder_that_hears_nothing_keeps_it_for_the_rest_of_its_ttl_and_no_longer() 
 }
 
 #[test]
-fn now_gives_the_lock_away_at_once_and_says_what_that_means() {
+fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
     let store = Store::new();
     let (mut holder, token) = hold(&store, "a", "60s", &["--json"]);
     let args = ["break", "a", "--token", &token, "--reason", "r", "--yes", "--now"];
@@ -99,7 +99,7 @@ fn a_waiter_can_be_sent_to_the_end_of_the_line() {
 }
 
 #[test]
-fn nothing_to_break_is_a_no() {
+fn exit_1_is_nothing_to_break() {
     let store = Store::new();
     assert_eq!(store.code(&["break", "a", "--token", "7", "--reason", "r", "--yes"]), 1);
     let (_holder, _) = hold(&store, "a", "3s", &[]);
@@ -113,7 +113,7 @@ fn nothing_to_break_is_a_no() {
 }
 
 #[test]
-fn without_a_terminal_it_needs_yes() {
+fn break_without_a_terminal_needs_yes() {
     let store = Store::new();
     let (_holder, token) = hold(&store, "a", "3s", &[]);
     let output = store.output(&["break", "a", "--token", &token, "--reason", "r", "--now"]);
@@ -134,7 +134,7 @@ fn on_a_terminal(store: &Store, typed: &str, args: &[&str]) -> (String, Option<i
 }
 
 #[test]
-fn on_a_terminal_it_asks() {
+fn break_on_a_terminal_asks() {
     let store = Store::new();
     let (mut holder, token) = hold(&store, "a", "3s", &["--reason", "a test"]);
     let args = ["break", "a", "--token", &token, "--reason", "r"];

@@ -19,7 +19,7 @@ fn json_of(store: &Store, args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_sequencer_is_valid_while_its_grant_holds_and_stale_afterwards() {
+fn check_says_valid_while_the_grant_holds_and_stale_afterwards() {
     let store = Store::new();
     let (mut holder, sequencer, token) = hold(&store, "stock/42");
     let output = store.output(&["check", &sequencer]);

@@ -44,7 +44,7 @@ fn report(store: &Store) -> Report {
 }
 
 #[test]
-fn a_healthy_store_has_nothing_that_fails() {
+fn doctor_of_a_healthy_store_has_nothing_that_fails() {
     let store = Store::new();
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     let report = report(&store);
@@ -65,7 +65,7 @@ fn a_healthy_store_has_nothing_that_fails() {
 }
 
 #[test]
-fn the_text_has_a_line_for_each_check() {
+fn doctor_has_a_line_for_each_check() {
     let store = Store::new();
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     let output = store.output(&["doctor"]);

@@ -13,7 +13,7 @@ fn environment(command: &mut Command) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_command_learns_of_its_lock() {
+fn environment_of_the_command_tells_of_its_lock() {
     let store = Store::new();
     let mut command = store.command(&["run", "deploy/web", "--", "env"]);
     let env = environment(command.env("LOCKKEEPER_LOCK", "other").env("LOCKKEEPER_MODE", "permits"));
@@ -105,7 +105,7 @@ fn the_default_store_is_told_about_once() {
 }
 
 #[test]
-fn a_store_can_be_required() {
+fn require_store_refuses_the_file_of_this_host() {
     let store = Store::new();
     let mut command = crate::support::program();
     let output = command.args(["run", "a", "--", "true"]).env("LOCKKEEPER_REQUIRE_STORE", "1").output().unwrap();

@@ -28,7 +28,7 @@ fn pipe_at(path: &Path) {
 }
 
 #[test]
-fn a_file_is_appended_to() {
+fn events_to_a_file_are_appended() {
     let store = Store::new();
     fs::write(store.path("log"), "before\n").unwrap();
     for _ in 0..2 {
@@ -42,7 +42,7 @@ fn a_file_is_appended_to() {
 }
 
 #[test]
-fn a_descriptor_gets_the_events() {
+fn events_to_a_descriptor_are_written_there() {
     let store = Store::new();
     for n in [3, 7] {
         let args = format!("run a --events fd:{n} -- echo x");

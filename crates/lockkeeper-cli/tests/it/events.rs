@@ -11,7 +11,7 @@ fn keys(event: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_plain_run_gives_four_events_in_order() {
+fn events_of_a_plain_run_are_acquired_started_released_exited() {
     let store = Store::new();
     let output = store.output(&["run", "deploy/web", "--json", "--", "true"]);
     let all = stderr(&output);
@@ -36,7 +36,7 @@ fn a_plain_run_gives_four_events_in_order() {
 }
 
 #[test]
-fn started_names_the_commands_own_pid() {
+fn event_started_names_the_commands_own_pid() {
     let store = Store::new();
     let output = store.output(&["run", "a", "--json", "--", "sh", "-c", "echo $$"]);
     let pid = events(&stderr(&output))[1]["pid"].to_string();
@@ -44,7 +44,7 @@ fn started_names_the_commands_own_pid() {
 }
 
 #[test]
-fn a_wait_gives_queued_with_its_place_and_the_holder() {
+fn event_queued_has_the_place_and_the_holder() {
     let store = Store::new();
     let mut holder = store.hold("a");
     let owner = store.inspect("a")["holders"][0]["owner"].clone();
@@ -58,7 +58,7 @@ fn a_wait_gives_queued_with_its_place_and_the_holder() {
 }
 
 #[test]
-fn a_busy_lock_gives_busy_with_the_holder() {
+fn event_busy_has_the_holder() {
     let store = Store::new();
     let _holder = store.hold("a");
     let owner = store.inspect("a")["holders"][0]["owner"].clone();
@@ -71,7 +71,7 @@ fn a_busy_lock_gives_busy_with_the_holder() {
 }
 
 #[test]
-fn an_outage_gives_renewal_failed_and_recovered() {
+fn event_renewal_failed_and_recovered_tell_of_an_outage() {
     let store = Store::new();
     // A renewal is due at 2 s and told to hang 1 s later; TERM would come at 5.5 s.
     let mut run = store.start(&["run", "a", "--json", "-t", "6s", "-k", "500ms", "--", "cat"]);
@@ -92,7 +92,7 @@ fn an_outage_gives_renewal_failed_and_recovered() {
 }
 
 #[test]
-fn exited_tells_causes_apart() {
+fn event_exited_tells_causes_apart() {
     let store = Store::new();
     let cause = |args: &[&str]| {
         let output = store.output(&[&["run", "a", "--json", "--"], args].concat());
@@ -108,7 +108,7 @@ fn exited_tells_causes_apart() {
 }
 
 #[test]
-fn without_json_a_run_is_silent() {
+fn events_are_for_json_only() {
     let store = Store::new();
     assert_eq!(stderr(&store.output(&["run", "a", "--", "true"])), "");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Store, program, stderr, stdout};
+use crate::support::{Store, program, sh, stderr, stdout};
 
 fn code_of(args: &[&str]) -> i32 {
     program().args(args).output().unwrap().status.code().unwrap()
@@ -176,4 +176,83 @@ fn exit_78_is_a_matter_of_configuration() {
     assert!(stderr(&output).contains("100ms"), "{}", stderr(&output));
     let output = program().args(["-S", "file:x?ttll=3", "list"]).output().unwrap();
     assert!(stderr(&output).contains("ttl="), "{}", stderr(&output));
+}
+
+#[test]
+fn exit_1_is_every_no() {
+    let store = Store::new();
+    assert_eq!(store.code(&["check", "lk1.x.7.a"]), 1);
+    assert_eq!(store.code(&["break", "a", "--token", "7", "--reason", "r", "--yes"]), 1);
+    fs::write(store.path("plain"), "no database\n").unwrap();
+    assert_eq!(
+        program()
+            .arg("-S")
+            .arg(format!("file:{}", store.path("plain").display()))
+            .arg("doctor")
+            .output()
+            .unwrap()
+            .status
+            .code(),
+        Some(1)
+    );
+    assert_eq!(store.code(&["acquire", "a", "--handle-file", "h", "-t", "1s"]), 0);
+    store.inspect_until("a", |lock| lock["state"] == "free");
+    for command in ["renew", "release"] {
+        assert_eq!(store.code(&[command, "--handle-file", "h"]), 1, "{command}");
+    }
+}
+
+#[test]
+fn exit_79_is_a_lock_that_was_lost_while_the_command_ran() {
+    let store = Store::new();
+    // The command's own code says nothing any more.
+    let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut run = store.start(&sh(&["run", "a", "--max-hold", "500ms"], script));
+    assert_eq!(run.line(), "ready");
+    assert_eq!(run.finish(), 79);
+}
+
+#[test]
+fn exit_126_is_a_command_that_cannot_be_executed() {
+    let store = Store::new();
+    fs::write(store.path("plain"), "").unwrap();
+    for command in ["./plain", "/"] {
+        assert_eq!(store.code(&["run", "a", "--", command]), 126, "{command}");
+    }
+}
+
+#[test]
+fn exit_127_is_a_command_that_is_not_there() {
+    let store = Store::new();
+    for command in ["no-such-command", "./none", "/bin/sh/x", ""] {
+        assert_eq!(store.code(&["run", "a", "--", command]), 127, "{command}");
+    }
+    fs::write(store.path("once"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(store.path("once"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut holder = store.hold("a");
+    let mut waiter = store.queue(&["run", "a", "--", "./once"], "a", 0);
+    // It was there when the wait began.
+    fs::remove_file(store.path("once")).unwrap();
+    assert_eq!(holder.finish(), 0);
+    assert_eq!(waiter.finish(), 127);
+    assert_eq!(store.inspect("a")["state"], "free");
+}
+
+#[test]
+fn exit_128_and_n_is_the_end_by_signal_n() {
+    let store = Store::new();
+    for (name, code) in [("HUP", 129), ("INT", 130), ("KILL", 137), ("SEGV", 139), ("TERM", 143)] {
+        assert_eq!(store.code(&["run", "a", "--", "sh", "-c", &format!("kill -{name} $$")]), code, "{name}");
+    }
+}
+
+#[test]
+fn exit_of_the_command_is_its_own_and_the_event_tells() {
+    let store = Store::new();
+    for code in [1, 2, 64, 69, 74, 75, 78, 79, 126, 127, 200, 255] {
+        let output = store.output(&["run", "a", "--json", "--", "sh", "-c", &format!("exit {code}")]);
+        assert_eq!(output.status.code(), Some(code));
+        let told = stderr(&output);
+        assert!(told.contains(&format!("\"code\":{code},\"cause\":\"child\"")), "{told}");
+    }
 }

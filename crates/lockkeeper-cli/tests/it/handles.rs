@@ -100,7 +100,7 @@ fn the_answers_are_json_where_wanted() {
 }
 
 #[test]
-fn a_busy_lock_is_75_and_leaves_no_file() {
+fn acquire_of_a_busy_lock_is_75_and_leaves_no_file() {
     let store = Store::new();
     let _holder = store.start(&["run", "a", "--owner", "me@here", "--", "cat"]);
     store.inspect_until("a", |lock| lock["state"] == "held");
@@ -228,7 +228,7 @@ fn renew_tells_who_broke_it() {
 }
 
 #[test]
-fn a_release_frees_nobody_elses_lock() {
+fn release_frees_nobody_elses_lock() {
     let store = Store::new();
     acquired(&store, &[]);
     let handle = text(store.path("h"));

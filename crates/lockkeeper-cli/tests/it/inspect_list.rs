@@ -118,7 +118,7 @@ fn a_long_name_is_not_cut() {
 }
 
 #[test]
-fn a_terminal_gets_colours_unless_somebody_does_not_want_them() {
+fn no_color_and_a_dumb_terminal_and_a_pipe_get_no_colours() {
     let store = Store::new();
     let _holder = store.hold("a");
     let list = |set: &[(&str, &str)]| {
@@ -138,7 +138,7 @@ fn a_terminal_gets_colours_unless_somebody_does_not_want_them() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_written_is_an_error_that_says_so() {
+fn exit_74_is_an_answer_that_cannot_be_written() {
     let store = Store::new();
     let _holder = store.hold("a");
     for args in [&["list"][..], &["inspect", "a"], &["check", "lk1.x.7.a"], &["watch", "a"], &["--help"]] {

@@ -7,6 +7,7 @@ mod check;
 mod config;
 mod contention;
 mod doctor;
+mod each_option;
 mod environment;
 mod errors;
 mod event_targets;

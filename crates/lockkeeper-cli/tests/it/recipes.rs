@@ -27,7 +27,7 @@ fn everywhere(store: &Store, hosts: usize, line: &str) -> Vec<Output> {
 }
 
 #[test]
-fn cron_on_five_hosts_makes_one_report() {
+fn recipe_cron_on_five_hosts_makes_one_report() {
     let store = Store::new();
     script(&store.path("report.sh"), "#!/bin/sh\necho report >> reports\n");
     // The clock of the first host is ahead: its report is ready before the others begin.
@@ -44,7 +44,7 @@ fn cron_on_five_hosts_makes_one_report() {
 }
 
 #[test]
-fn one_deploy_at_a_time() {
+fn recipe_one_deploy_at_a_time() {
     let store = Store::new();
     // A second one beside it would find the folder.
     let deploy = "#!/bin/sh\nmkdir deploying || exit 9\nlockkeeper inspect deploy/web --json > seen\nrmdir deploying\n";
@@ -59,7 +59,7 @@ fn one_deploy_at_a_time() {
 }
 
 #[test]
-fn migrations_run_in_one_pod_and_the_rest_find_nothing_to_do() {
+fn recipe_migrations_run_in_one_pod_and_the_rest_find_nothing_to_do() {
     let store = Store::new();
     let migrate = "#!/bin/sh\ntest -e migrated && { echo nothing to do; exit 0; }\n\
                    echo migrating; sleep 0.3; touch migrated\n";
@@ -74,7 +74,7 @@ fn migrations_run_in_one_pod_and_the_rest_find_nothing_to_do() {
 }
 
 #[test]
-fn a_fenced_update_of_an_older_holder_changes_no_row() {
+fn recipe_a_fenced_update_of_an_older_holder_changes_no_row() {
     let store = Store::new();
     let database = Connection::open_in_memory().unwrap();
     database

@@ -163,7 +163,7 @@ fn environment(command: &mut Command) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn credentials_do_not_reach_the_command() {
+fn pass_credentials_or_they_do_not_reach_the_command() {
     let store = Store::new();
     let file = secret_file(&store);
     let with_secrets = |suffix: &str, value: &str, args: &[&str]| {

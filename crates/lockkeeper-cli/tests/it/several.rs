@@ -16,7 +16,7 @@ fn told(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn all_are_held_and_told_in_the_order_typed() {
+fn run_of_several_names_holds_all_and_tells_in_the_order_typed() {
     let store = Store::new();
     let output = store.output(&["run", "--json", "b", "c", "a", "--", "env"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

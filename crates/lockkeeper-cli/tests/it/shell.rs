@@ -22,7 +22,7 @@ fn fed(command: &[&str], text: &str) -> Option<std::process::Output> {
 }
 
 #[test]
-fn every_shell_gets_its_completions() {
+fn completions_are_there_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = printed(&["completions", shell]);
         for word in ["inspect", "completions", "connect-timeout", "pass-credentials"] {
@@ -46,7 +46,7 @@ fn bash_understands_its_completions_and_completes() {
 }
 
 #[test]
-fn the_manual_has_its_sections_and_renders() {
+fn man_has_its_sections_and_renders() {
     let page = printed(&["man"]);
     let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
     let expected =

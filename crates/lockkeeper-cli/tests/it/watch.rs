@@ -22,7 +22,7 @@ fn watching(store: &Store, args: &[&str]) -> Process {
 }
 
 #[test]
-fn a_lock_that_is_watched_tells_who_comes_and_goes() {
+fn watch_tells_who_comes_and_goes() {
     let store = Store::new();
     let mut first = store.start(&["--owner", "one", "run", "a", "--json", "--", "cat"]);
     let token = first.event("acquired")["token"].clone();
@@ -63,7 +63,7 @@ fn a_holder_that_was_killed_leaves_too() {
 }
 
 #[test]
-fn a_prefix_is_watched_as_a_whole() {
+fn watch_of_a_prefix_is_of_all_its_locks() {
     let store = Store::new();
     let mut holders: Vec<_> = ["b/1", "b/2", "c"].map(|name| store.hold(name)).into();
     let watch = store.start(&["watch", "--json", "b/*"]);
@@ -82,7 +82,7 @@ fn a_prefix_is_watched_as_a_whole() {
 }
 
 #[test]
-fn int_and_term_end_it_well() {
+fn watch_ends_well_at_int_and_term() {
     let store = Store::new();
     let _holder = store.hold("a");
     for signal in [Signal::INT, Signal::TERM] {
