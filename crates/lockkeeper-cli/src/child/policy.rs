@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use lockkeeper::LostReason;
 use rustix::process::Signal;
 
+use super::guard;
 use super::supervise::Lease;
 
 /// All is dead this long before the store can give the lock away, unless its ttl is so short that nothing would be
@@ -49,9 +50,12 @@ impl Policy {
         if self.ignores_losses() { Duration::ZERO } else { self.kill_after.max(self.margin) }
     }
 
-    /// How long a command may live if nothing more is heard of us: till all must be dead.
-    pub(crate) fn life(self, lease: &impl Lease) -> Duration {
-        if self.ignores_losses() { EVER } else { lease.remaining().saturating_sub(self.margin) }
+    /// When a command has to die if nothing more is heard of us, by the guard's clock: then all must be dead.
+    pub(crate) fn kill_time(self, lease: &impl Lease) -> Duration {
+        // Before the lease is asked: a pause in between makes it too early, never too late.
+        let now = guard::now();
+        let life = if self.ignores_losses() { EVER } else { lease.remaining().saturating_sub(self.margin) };
+        now.saturating_add(life)
     }
 }
 

@@ -116,9 +116,9 @@ impl Running {
         self.guard.stop_neighbours();
     }
 
-    /// The command may live for this long even if nothing more is heard of us.
-    pub(super) fn extend(&self, life: Duration) {
-        self.guard.extend(life);
+    /// The command may live up to this time of the guard's clock even if nothing more is heard of us.
+    pub(super) fn extend(&self, kill_at: Duration) {
+        self.guard.extend(kill_at);
     }
 
     /// Kills all that belongs to the command. Whether there was anything.

@@ -102,8 +102,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) set: &'a [(&'a str, String)],
     /// Variables that it must not see.
     pub(crate) stripped: &'a [&'a str],
-    /// How long it may live if nothing more is heard of us.
-    pub(crate) life: Duration,
+    /// When it has to die if nothing more is heard of us, by the guard's clock.
+    pub(crate) kill_at: Duration,
     /// What shows the store that this client lives: it does as long as the command does.
     pub(crate) liveness: Option<File>,
 }
@@ -118,7 +118,7 @@ impl Program {
         let ends = unix::signal(SignalKind::child()).map_err(internal)?;
         let guard = Guardian::start(launch.sequencer(), launch.liveness)
             .map_err(|error| runtime::refused("no guard process", &error))?;
-        guard.extend(launch.life);
+        guard.extend(launch.kill_at);
         let mut command = Command::new(&self.path);
         command.arg0(name).args(&self.argv[1..]).process_group(0);
         for variable in launch.stripped {

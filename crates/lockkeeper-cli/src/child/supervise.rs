@@ -108,8 +108,9 @@ async fn watch(
 ) -> io::Result<Watched> {
     let mut loss = pin!(loss(lease, policy));
     let (mut asked_to_stop, mut lost) = (false, false);
+    // Not begun anew by what else happens: signals that come all the time must not keep the guard from hearing of us.
+    let mut tell = pin!(sleep(Duration::ZERO));
     loop {
-        let told = (lease.remaining() / TELL).clamp(TELL_MIN, LOOK);
         tokio::select! {
             biased;
             change = running.changed() => match change? {
@@ -139,7 +140,10 @@ async fn watch(
                     running.signal_group(signal);
                 }
             },
-            () = sleep(told) => running.extend(policy.life(lease)),
+            () = &mut tell => {
+                running.extend(policy.kill_time(lease));
+                tell.as_mut().reset(Instant::now() + (lease.remaining() / TELL).clamp(TELL_MIN, LOOK));
+            }
         }
     }
 }
@@ -299,7 +303,7 @@ mod tests {
     async fn run_with(on_lost: OnLost, script: &str, lease: &impl Lease, kill_after: Duration) -> (Ended, Duration) {
         let policy = Policy::new(on_lost, kill_after, 3000 * MS);
         let argv = ["/bin/sh", "-c", script].map(Into::into);
-        let launch = Launch { set: &[], stripped: &[], life: policy.life(lease), liveness: None };
+        let launch = Launch { set: &[], stripped: &[], kill_at: policy.kill_time(lease), liveness: None };
         let running = find(&argv, None).unwrap().start(launch).unwrap();
         let group = Pid::from_raw(running.pid().cast_signed()).unwrap();
         let mut signals = Signals::catch().unwrap();

@@ -173,6 +173,18 @@ fn r8_a_run_that_is_stopped_for_less_than_its_lease_goes_on() {
 }
 
 #[test]
+fn r8_the_guard_hears_of_renewals_however_many_signals_come() {
+    let store = Store::new();
+    let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "2s"], "echo $$; cat; exit 4");
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until && is_alive(&pids[0]) {
+        run.signal(Signal::WINCH);
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(run.finish(), 4);
+}
+
+#[test]
 fn r8_a_kill_in_the_moment_of_the_start_leaves_no_command() {
     let store = Store::new();
     for step in 0..40 {

@@ -25,6 +25,7 @@ use rustix::process::{Pid, getpid};
 
 use super::signals;
 use order::Order;
+pub(super) use order::now;
 pub(crate) use process::keep;
 
 /// What makes this program a guard, as its only argument.
@@ -60,9 +61,9 @@ impl Guardian {
         self.tell(&Order::Watch(command));
     }
 
-    /// The command may live for this long from now on.
-    pub(super) fn extend(&self, life: Duration) {
-        self.tell(&Order::KillAt(order::now().saturating_add(life)));
+    /// The command may live up to this time of [`now`]'s clock.
+    pub(super) fn extend(&self, kill_at: Duration) {
+        self.tell(&Order::KillAt(kill_at));
     }
 
     /// We are about to stop: the shell script or the pipeline that we are a part of has to stop too, but not before us.

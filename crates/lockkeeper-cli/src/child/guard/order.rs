@@ -55,7 +55,7 @@ fn pid(number: u64) -> Option<Pid> {
 }
 
 /// Runs on while the machine is suspended, and is the same in every process.
-pub(super) fn now() -> Duration {
+pub(in crate::child) fn now() -> Duration {
     #[cfg(target_os = "linux")]
     let clock = ClockId::Boottime;
     #[cfg(not(target_os = "linux"))]

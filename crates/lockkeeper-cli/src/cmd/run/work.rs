@@ -76,7 +76,8 @@ impl Run<'_> {
         let liveness = connection.liveness().map_err(|error| runtime::refused("no sign of life", &error))?;
         let mut set = environment::set(&holding.each(), &self.outer);
         set.extend(environment::in_place_of(&stripped));
-        let launch = Launch { set: &set, stripped: &stripped, life: self.policy.life(holding), liveness };
+        let kill_at = self.policy.kill_time(holding);
+        let launch = Launch { set: &set, stripped: &stripped, kill_at, liveness };
         let running = self.program.start(launch)?;
         self.reporter.started(running.pid());
         let reporter = Arc::clone(&self.reporter);
