@@ -50,6 +50,11 @@ impl Policy {
         if self.ignores_losses() { Duration::ZERO } else { self.kill_after.max(self.margin) }
     }
 
+    /// Whether so little remains of the lease that the command has to be dead.
+    pub(super) fn is_over(self, lease: &impl Lease) -> bool {
+        !self.ignores_losses() && lease.remaining() <= self.margin
+    }
+
     /// When a command has to die if nothing more is heard of us, by the guard's clock: then all must be dead.
     pub(crate) fn kill_time(self, lease: &impl Lease) -> Duration {
         // Before the lease is asked: a pause in between makes it too early, never too late.

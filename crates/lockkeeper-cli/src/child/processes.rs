@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 /// Where proc(5) has the state of a process among the fields of its `stat`, and how many threads it has.
 const STATE: usize = 3;
@@ -21,8 +21,12 @@ pub(super) struct Process {
     pub(super) is_stopped: bool,
 }
 
-/// All that can be seen; `None` where there is no `/proc`.
+/// All that can be seen; `None` where there is no `/proc`, or one of another PID namespace, whose numbers mean others.
 pub(super) fn all() -> Option<Vec<Process>> {
+    let own = fs::read_link("/proc/self").ok()?;
+    if own.to_str()?.parse() != Ok(getpid().as_raw_nonzero().get()) {
+        return None;
+    }
     let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let all: Vec<Process> = pids.filter_map(Process::of).collect();
     (!all.is_empty()).then_some(all)
@@ -69,7 +73,7 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::{getpgrp, getpid, getppid, getsid};
+    use rustix::process::{getpgrp, getppid, getsid};
 
     use super::*;
 

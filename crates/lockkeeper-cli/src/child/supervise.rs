@@ -115,6 +115,11 @@ async fn watch(
             biased;
             change = running.changed() => match change? {
                 Change::Ended(status) => return Ok(Watched::Ended { status, lost }),
+                // The guard stops what it kills, and nobody meant us by that.
+                Change::Stopped(_) if policy.is_over(lease) => {
+                    let reason = lease.loss().unwrap_or_else(|| lease.silent_loss());
+                    return Ok(Watched::Lost(Loss::while_stopped(reason)));
+                }
                 Change::Stopped(signal) => {
                     let next = after_stop(running, signal, mem::take(&mut asked_to_stop));
                     // First of all: the lock may be gone, and then it must not go on for a moment.

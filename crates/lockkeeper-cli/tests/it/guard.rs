@@ -11,6 +11,7 @@ use crate::support::{self, Process, Store, children, eventually, is_alive, sh, t
 
 /// Runs under the lock `a` with a long lease, so that nothing ends by time.
 const LONG: [&str; 3] = ["run", "a", "--json"];
+const PROGRAM: &str = env!("CARGO_BIN_EXE_lockkeeper");
 /// What a loaded machine may take for what is done at once.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
@@ -96,6 +97,51 @@ fn r7_kill_reaches_grandchildren_in_groups_of_their_own() {
         assert!(took < AT_ONCE, "{script}: {took:?}");
         eventually("the lock is free", || store.inspect("a")["state"] == "free");
     }
+}
+
+#[test]
+fn r7_kill_reaches_what_is_started_while_it_looks() {
+    let store = Store::new();
+    for limit in ["", "ulimit -n 64; "] {
+        // Each makes itself the leader of a group at some moment after its start; there are more than descriptors.
+        let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & i=$((i + 1)); \
+                      [ $i = 100 ] && echo many; sleep 0.002; done";
+        let shell = format!("{limit}exec {} -S {} run a --json -- sh -c '{script}'", PROGRAM, store.url());
+        let mut run = Process::start(Command::new("sh").args(["-c", &shell]));
+        let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
+        assert_eq!(run.line(), "many");
+        run.signal(Signal::KILL);
+        run.wait();
+        // Whoever gets the lock now finds nobody.
+        assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+        let left = with_environment(&format!("LOCKKEEPER_FENCING_TOKEN={token}\0"));
+        left.iter().for_each(|pid| kill(pid, Signal::KILL));
+        assert_eq!(left, Vec::<String>::new(), "{limit}");
+    }
+}
+
+#[test]
+fn r7_a_proc_of_another_namespace_is_not_believed() {
+    let store = Store::new();
+    let script = "(trap \"\" TERM; while :; do sleep 0.02; date +%s%N > beat; done) & trap \"exit 0\" TERM; \
+                  echo ready; wait";
+    let shell = format!("{} -S {} run a --json -t 3s -- sh -c '{script}'; date +%s%N > end", PROGRAM, store.url());
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--pid", "--fork", "--kill-child", "sh", "-c", &shell]).current_dir(store.path(""));
+    let mut namespace = Process::start(&mut command);
+    namespace.event("started");
+    assert_eq!(namespace.line(), "ready");
+    let outage = store.outage();
+    namespace.event("lost");
+    assert_eq!(namespace.finish(), 0);
+    drop(outage);
+    let time = |name: &str| text(store.path(name)).trim().parse::<u128>().unwrap_or(0);
+    // Killed before the release was tried, not by the end of the namespace.
+    let (beat, end) = (time("beat"), time("end"));
+    assert!(beat + 300_000_000 < end, "beat at {beat}, end at {end}");
 }
 
 #[test]
@@ -254,6 +300,19 @@ fn r8_a_guard_that_is_killed_changes_nothing() {
 }
 
 #[test]
+fn r8_a_guard_that_is_stopped_keeps_nobody() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&LONG, "echo ready; cat; exit 4"));
+    assert_eq!(run.line(), "ready");
+    let guard = guard(&run);
+    kill(&guard, Signal::STOP);
+    eventually("it is stopped", || text(format!("/proc/{guard}/stat")).contains(") T"));
+    assert_eq!(run.finish(), 4);
+    assert!(!is_alive(&guard));
+    assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
+}
+
+#[test]
 fn r8_the_guard_has_no_credential_and_says_nothing() {
     let store = Store::new();
     let mut command = store.command(&["run", "a", "--json", "--", "cat"]);
@@ -263,7 +322,7 @@ fn r8_the_guard_has_no_credential_and_says_nothing() {
     assert!(environment.starts_with("LOCKKEEPER_SEQUENCER=lk1."), "{environment}");
     assert!(!environment.contains("hunter2"));
     // Not even when it is started by somebody who does not know what it is.
-    let output = Command::new(env!("CARGO_BIN_EXE_lockkeeper")).arg("__guard").output().unwrap();
+    let output = Command::new(PROGRAM).arg("__guard").output().unwrap();
     assert!(output.stdout.is_empty() && output.stderr.is_empty());
     assert_eq!(run.finish(), 0);
 }

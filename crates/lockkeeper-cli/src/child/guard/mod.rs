@@ -21,8 +21,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, getpid};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
+use super::doomed::has_ended;
 use super::signals;
 use order::Order;
 pub(super) use order::now;
@@ -32,6 +33,8 @@ pub(crate) use process::keep;
 pub(crate) const ROLE: &str = "__guard";
 /// Under which name `ps` shows it.
 const NAME: &str = "lockkeeper-guard";
+/// How long a guard that was dismissed may take to go.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// By this variable the guard recognises the command.
 pub(super) const SEQUENCER: &str = "LOCKKEEPER_SEQUENCER";
 
@@ -76,8 +79,17 @@ impl Guardian {
     pub(super) fn dismiss(mut self) {
         self.tell(&Order::Leave);
         let _ = self.line.shutdown(Shutdown::Write);
-        // It has nothing left to do, and ends at once.
-        let _ = self.process.wait();
+        let Ok(guard) = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()) else {
+            drop(self.process.wait());
+            return;
+        };
+        // Somebody may have stopped it.
+        let _ = pidfd_send_signal(&guard, Signal::CONT);
+        // It has nothing left to do, and ends at once, unless its time has come to kill: what it cannot kill must not
+        // keep us too.
+        if has_ended(&guard, PATIENCE) {
+            let _ = self.process.wait();
+        }
     }
 
     /// A guard that was killed is not there to hear it, and one that is stopped has not read what it was told before:

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, getpid, getsid};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -22,8 +22,11 @@ use crate::child::processes::{self, Process};
 
 /// How long who is about to stop may take.
 const STOP: Duration = Duration::from_millis(500);
-/// Between two looks whether everything is dead.
+/// How long an exec may take that has closed descriptors already.
+const START: Duration = Duration::from_secs(1);
+/// Between two looks whether everything is dead: at first, and at last, when something cannot be killed.
 const LOOK: Duration = Duration::from_millis(5);
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// Waits for orders, for the time to kill, or for the end of who gives the orders.
 pub(crate) fn keep() -> ExitCode {
@@ -110,16 +113,18 @@ fn stop_neighbours(first: Pid) {
     while now() < until {
         match Process::of(first.as_raw_nonzero().get()) {
             Some(process) if process.is_stopped => return process.signal_neighbours(Signal::TSTP),
-            Some(_) => thread::sleep(Duration::from_millis(1)),
-            None => return,
+            Some(process) if !process.has_ended => thread::sleep(Duration::from_millis(1)),
+            _ => return,
         }
     }
 }
 
 /// Kills until nothing is left; only then the store may hear that this client is gone.
 fn kill(mut command: Doomed) {
+    let mut pause = LOOK;
     while command.kill() {
-        command.pause(LOOK);
+        command.pause(pause);
+        pause = (pause * 2).min(LAST_LOOK);
     }
 }
 
@@ -127,24 +132,40 @@ fn kill(mut command: Doomed) {
 fn kill_unknown() {
     let Some(sequencer) = std::env::var_os(SEQUENCER) else { return };
     let mark = [SEQUENCER.as_bytes(), b"=", sequencer.as_encoded_bytes()].concat();
+    let until = now() + START;
     loop {
-        let leaders = started_with(&mark);
-        if leaders.is_empty() {
+        let Starting { ours, nameless } = Starting::of(&mark);
+        let found = !ours.is_empty();
+        ours.into_iter().map(Doomed::of).for_each(kill);
+        if !found && (!nameless || now() >= until) {
             return;
         }
-        leaders.into_iter().map(Doomed::of).for_each(kill);
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// The processes other than this one that lead a group and have this line in their environment.
-fn started_with(mark: &[u8]) -> Vec<Pid> {
-    let own = rustix::process::getpid();
-    let leaders = processes::all().unwrap_or_default().into_iter();
-    let leaders = leaders.filter(|process| process.pid != own && process.group == Some(process.pid));
-    let leaders = leaders.filter(|process| !process.has_ended);
-    let marked = leaders.filter(|process| {
-        let environment = fs::read(format!("/proc/{}/environ", process.pid.as_raw_nonzero())).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|line| line == mark)
-    });
-    marked.map(|process| process.pid).collect()
+/// Who may be the command.
+struct Starting {
+    /// Processes that lead a group and have our mark in their environment.
+    ours: Vec<Pid>,
+    /// There is one that has no environment. In the middle of an exec it has none yet, though its descriptors are
+    /// closed already.
+    nameless: bool,
+}
+
+impl Starting {
+    fn of(mark: &[u8]) -> Self {
+        let (own, session) = (getpid(), getsid(None).ok());
+        let leaders = processes::all().unwrap_or_default().into_iter();
+        let leaders = leaders.filter(|process| process.pid != own && process.group == Some(process.pid));
+        let mut starting = Self { ours: Vec::new(), nameless: false };
+        for process in leaders.filter(|process| !process.has_ended) {
+            let Ok(environment) = fs::read(format!("/proc/{}/environ", process.pid.as_raw_nonzero())) else { continue };
+            starting.nameless |= environment.is_empty() && process.session == session;
+            if environment.split(|byte| *byte == 0).any(|line| line == mark) {
+                starting.ours.push(process.pid);
+            }
+        }
+        starting
+    }
 }
