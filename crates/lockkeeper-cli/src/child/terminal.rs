@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::{Pid, getpgrp, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
@@ -47,11 +48,16 @@ impl Terminal {
     /// Takes the foreground back from the command, or from what it gave it to and is dead.
     pub(super) fn take_back(&self, group: Pid) {
         let foreground = tcgetpgrp(&self.device);
-        if foreground.is_ok_and(|it| it == group || (it != self.own && test_kill_process_group(it).is_err())) {
+        if foreground.is_ok_and(|it| it == group || (it != self.own && is_gone(it))) {
             // Whoever changes the foreground from the background is stopped, unless the signal is blocked.
             stop_at_output(false);
             let _ = tcsetpgrp(&self.device, self.own);
         }
         stop_at_output(true);
     }
+}
+
+/// One that may not be signalled, as those of sudo, is there.
+fn is_gone(group: Pid) -> bool {
+    test_kill_process_group(group) == Err(Errno::SRCH)
 }

@@ -41,6 +41,7 @@ impl Shell {
         command.env("PATH", format!("{program}:{}", std::env::var("PATH").unwrap()));
         command.args(["--ctty", "bash", "--norc", "--noprofile", "-i"]).current_dir(store.path(""));
         command.env("PS1", "$ ").env("TERM", "dumb").env("LOCKKEEPER_STORE", store.url());
+        command.env("LOCKKEEPER_CONFIG", "/dev/null");
         command.stdin(slave()).stdout(slave()).stderr(slave());
         let shell = command.spawn().unwrap_or_else(|e| panic!("this test needs setsid (util-linux) and bash: {e}"));
         let keys = File::from(master);
@@ -201,6 +202,27 @@ fn r12_a_run_in_the_background_leaves_the_terminal_alone() {
     shell.sees("i read this");
     shell.keys("kill %1; wait %1; echo code $?\n");
     shell.sees("code 143");
+}
+
+#[test]
+fn r12_a_run_in_the_background_takes_no_terminal_from_another_user() {
+    let store = Store::new();
+    pipe(&store, "go");
+    let other = store.as_user(&[]);
+    let mut shell = Shell::new(&store);
+    let program = other.get_program().to_str().unwrap().to_owned();
+    // Where the tests are not root's, there is no other user to be had, and this is a neighbour like any other.
+    let user = if rustix::process::geteuid().is_root() { "setpriv --reuid 65534 --clear-groups " } else { "" };
+    shell.keys("chmod 777 . go; mkdir -m 777 other\n");
+    let run = format!("{user}{program} -S 'file:other/locks.db?unsafe=permissions' run a -- sh -c 'echo working; read x < go'");
+    shell.keys(&format!("{run} &\n"));
+    shell.sees("working");
+    shell.keys(
+        "sh -c 'echo > go; while kill -0 $0; do sleep 0.02; done 2>/dev/null; echo ended; read x; echo i read $x' $!\n",
+    );
+    shell.sees("ended");
+    shell.keys("this\n");
+    shell.sees("i read this");
 }
 
 #[test]
