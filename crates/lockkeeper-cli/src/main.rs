@@ -8,6 +8,7 @@ mod config;
 mod duration;
 mod event;
 mod exit;
+mod hand_down;
 mod handle_file;
 mod lock;
 mod locks;

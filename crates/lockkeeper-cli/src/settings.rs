@@ -12,6 +12,7 @@ use lockkeeper::url::StoreUrl;
 use crate::args::Global;
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::hand_down;
 use crate::output::{Verbosity, has_password};
 use crate::secrets::Secrets;
 
@@ -39,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) log: Option<String>,
     /// The configuration that was read.
     pub(crate) config: Option<PathBuf>,
+    /// Variables for a command, so that a lockkeeper inside it has the same store.
+    pub(crate) handed_down: Vec<(&'static str, String)>,
 }
 
 /// Where the locks are kept.
@@ -85,6 +88,7 @@ impl Settings {
             verbosity,
             log,
             config: config.path().map(Path::to_owned),
+            handed_down: hand_down::variables(global),
         })
     }
 

@@ -30,8 +30,12 @@ fn problem(error: &clap::Error) -> String {
 }
 
 fn remedy(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> String {
+    let typed: Vec<OsString> = typed.into_iter().collect();
     if error.kind() == ErrorKind::InvalidUtf8 {
         return "UTF-8; only what stands behind -- may be other bytes".to_owned();
+    }
+    if forgot_the_dashes(error, &typed) {
+        return "lockkeeper run NAME -- CMD, with -- before the command".to_owned();
     }
     let suggested = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     if let Some(meant) = suggested.iter().find_map(|kind| texts(error.get(*kind)?)) {
@@ -51,6 +55,12 @@ fn remedy(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> Str
     }
     let command: Vec<_> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
     format!("{} --help", command.join(" "))
+}
+
+/// Whether an option of the command was taken for one of ours.
+fn forgot_the_dashes(error: &clap::Error, typed: &[OsString]) -> bool {
+    let of_run = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("lockkeeper run"));
+    of_run && error.kind() == ErrorKind::UnknownArgument && !typed.iter().any(|word| word == "--")
 }
 
 /// The help of the command that was typed, or of all.
@@ -103,6 +113,10 @@ mod tests {
             ("lockkeeper insepct a", "unrecognized subcommand 'insepct'. Try: inspect"),
             ("lockkeeper frobnicate", "unrecognized subcommand 'frobnicate'. Try: lockkeeper --help"),
             ("lockkeeper run a --reson x -- b", "unexpected argument '--reson' found. Try: --reason"),
+            (
+                "lockkeeper run a sh -c b",
+                "unexpected argument '-c' found. Try: lockkeeper run NAME -- CMD, with -- before the command",
+            ),
             ("lockkeeper list --colour", "unexpected argument '--colour' found. Try: lockkeeper list --help"),
             (
                 "lockkeeper inspect",

@@ -90,7 +90,9 @@ impl Loss {
 
     pub(super) fn by_silence(reason: LostReason, remaining: Duration, policy: Policy) -> Self {
         let kill_after = remaining.saturating_sub(policy.margin);
-        Self::new(reason, policy.on_lost, kill_after, Some(policy.margin))
+        // After a pause of ours there may be no time for anything but the end.
+        let on_lost = if kill_after.is_zero() { OnLost::Kill } else { policy.on_lost };
+        Self::new(reason, on_lost, kill_after, Some(policy.margin))
     }
 
     fn new(reason: LostReason, on_lost: OnLost, kill_after: Duration, margin: Option<Duration>) -> Self {

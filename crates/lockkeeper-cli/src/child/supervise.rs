@@ -10,6 +10,7 @@
 
 use std::io;
 use std::mem;
+use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -70,8 +71,12 @@ pub(crate) async fn supervise(
     match watch(&mut running, lease, signals, policy, reporter).await? {
         Watched::Ended { status, lost } => {
             running.dismiss();
-            // A machine that slept through the deadline sees the end of the command first.
-            let loss = lease.loss().filter(|_| !lost);
+            // A machine that slept through the deadline sees the end of the command first, and so does a run that was
+            // stopped until the guard killed it.
+            let killed = || {
+                (status.signal() == Some(Signal::KILL.as_raw()) && policy.is_over(lease)).then(|| lease.silent_loss())
+            };
+            let loss = lease.loss().or_else(killed).filter(|_| !lost);
             if let Some(reason) = &loss {
                 reporter.lost(lease.weakest(), reason, None);
             }
@@ -240,7 +245,6 @@ async fn all_ended(running: &mut Running) -> io::Result<ExitStatus> {
 mod tests {
     use std::cell::Cell;
     use std::future::pending;
-    use std::os::unix::process::ExitStatusExt;
 
     use rustix::process::Pid;
 

@@ -30,7 +30,8 @@ const ENVIRONMENT: &[(&str, &str)] = &[
          LOCKKEEPER_MODE",
         "Set for a command that runs under a lock: the name that was typed first, all names, the fencing token and the \
          sequencer of the first, all sequencers (lists have one a line), and exclusive, shared or permits. Passwords \
-         are taken out of its environment.",
+         are taken out of its environment. LOCKKEEPER_STORE, LOCKKEEPER_CONFIG and LOCKKEEPER_PREFIX are what the \
+         flags of run say, so that a lockkeeper inside the command has the same locks.",
     ),
     (
         "LOCKKEEPER_OUTER_LOCKS",
@@ -49,6 +50,21 @@ const FILES: &[(&str, &str)] = &[
         "/var/lib/lockkeeper/locks.db, ${XDG_STATE_HOME:-~/.local/state}/lockkeeper/locks.db",
         "Where the locks of root and of other users are kept when no store is configured. They hold on this host only.",
     ),
+];
+
+const NOTES: &[(&str, &str)] = &[
+    (
+        "What ends with the lock",
+        "The command, its process group, and what still descends from them, before the store can give the lock away; \
+         also if run itself is killed, or stopped for longer than the ttl: a guard process (lockkeeper-guard) ends them \
+         then, with KILL. A daemon that has left the group and lost its parent is not ended. If run and its guard are \
+         both killed or stopped, nobody ends the command.",
+    ),
+    (
+        "What the command leaves in the background",
+        "When the command itself ends, the lock is released and what it left goes on without it, as with timeout(1).",
+    ),
+    ("Ctrl-Z", "Stops the command and run. A stop that is longer than the ttl loses the lock, and kills the command."),
 ];
 
 const CONFIGURATION: &str = "\
@@ -96,6 +112,7 @@ fn page(command: Command) -> io::Result<String> {
     terms("EXIT STATUS", &exit_codes()).to_writer(&mut page)?;
     terms("ENVIRONMENT", ENVIRONMENT).to_writer(&mut page)?;
     terms("FILES", FILES).to_writer(&mut page)?;
+    terms("NOTES", NOTES).to_writer(&mut page)?;
     configuration().to_writer(&mut page)?;
     examples().to_writer(&mut page)?;
     Ok(with_one_preamble(&String::from_utf8_lossy(&page)))

@@ -209,6 +209,20 @@ fn r8_a_command_of_a_stopped_run_is_dead_before_the_next_one_starts() {
 }
 
 #[test]
+fn r8_a_run_that_goes_on_between_the_kill_and_the_deadline_has_lost() {
+    let store = Store::new();
+    for _ in 0..5 {
+        let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "1s"], "echo $$; exec sleep 1000");
+        run.signal(Signal::STOP);
+        // The guard leaves a tenth of a second between its kill and the end of the lock.
+        eventually("the command is killed", || !is_alive(&pids[0]));
+        run.signal(Signal::CONT);
+        assert_eq!(run.finish(), 79);
+        assert!(run.events().iter().any(|event| event == "lost"));
+    }
+}
+
+#[test]
 fn r8_a_run_that_is_stopped_for_less_than_its_lease_goes_on() {
     let store = Store::new();
     let (mut run, _) = start(&store, &["run", "a", "--json", "-t", "30s"], "echo $$; cat; exit 4");

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::{Store, program, stderr, stdout};
@@ -178,21 +179,22 @@ fn pass_credentials_or_they_do_not_reach_the_command() {
         assert_eq!((env["OTHER"].as_str(), env["LOCKKEEPER_REQUIRE_STORE"].as_str()), ("x", "1"));
         let env = with_secrets(suffix, value, &["run", "a", "--pass-credentials", "--", "env"]);
         assert!(VARIABLES.iter().all(|name| env[&format!("{name}{suffix}")] == value));
-        assert_eq!(env["LOCKKEEPER_STORE"], "redis://:hunter2@h");
+        // The flag stands before the variable inside, too.
+        assert_eq!(env["LOCKKEEPER_STORE"], store.url());
         assert!(!env.contains_key("LOCKKEEPER_REQUIRE_STORE"));
     }
 }
 
 #[test]
-fn a_run_inside_a_run_does_not_fall_back_to_a_file_of_this_host() {
+fn a_run_inside_a_run_has_the_same_store_and_never_falls_back_to_another() {
     let store = Store::new();
-    let inner = [env!("CARGO_BIN_EXE_lockkeeper"), "run", "b", "--", "true"];
-    let run = |url: &str| {
-        let mut command = store.command(&[&["run", "a", "--"], &inner[..]].concat());
-        output(command.env("LOCKKEEPER_STORE", url).env("HOME", store.path("")))
-    };
-    let nested = run("redis://:hunter2@h");
-    assert_eq!(nested.status.code(), Some(78), "{}", stderr(&nested));
-    assert!(stderr(&nested).contains("LOCKKEEPER_REQUIRE_STORE forbids the default"), "{}", stderr(&nested));
-    assert_eq!(run(&store.url()).status.code(), Some(0));
+    let inner = "cd /; lockkeeper check \"$LOCKKEEPER_SEQUENCER\" && lockkeeper run -n a -- true";
+    let folder = Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().to_str().unwrap();
+    // Named by a relative path, and by a flag that replaces a variable with a password.
+    let mut command = program();
+    command.args(["-S", "file:./locks.db", "--prefix", "p/", "run", "a", "--", "sh", "-c", inner]);
+    command.current_dir(store.path("")).env("LOCKKEEPER_STORE", "redis://:hunter2@h");
+    let nested = output(command.env("PATH", format!("{folder}:/usr/bin:/bin")).env("HOME", store.path("")));
+    assert_eq!(stdout(&nested), "valid\n", "{}", stderr(&nested));
+    assert_eq!(nested.status.code(), Some(75), "{}", stderr(&nested));
 }

@@ -214,7 +214,9 @@ fn r12_a_run_in_the_background_takes_no_terminal_from_another_user() {
     // Where the tests are not root's, there is no other user to be had, and this is a neighbour like any other.
     let user = if rustix::process::geteuid().is_root() { "setpriv --reuid 65534 --clear-groups " } else { "" };
     shell.keys("chmod 777 . go; mkdir -m 777 other\n");
-    let run = format!("{user}{program} -S 'file:other/locks.db?unsafe=permissions' run a -- sh -c 'echo working; read x < go'");
+    let run = format!(
+        "{user}{program} -S 'file:other/locks.db?unsafe=permissions' run a -- sh -c 'echo working; read x < go'"
+    );
     shell.keys(&format!("{run} &\n"));
     shell.sees("working");
     shell.keys(

@@ -76,6 +76,7 @@ impl Run<'_> {
         let liveness = connection.liveness().map_err(|error| runtime::refused("no sign of life", &error))?;
         let mut set = environment::set(&holding.each(), &self.outer);
         set.extend(environment::in_place_of(&stripped));
+        set.extend(self.settings.handed_down.iter().cloned());
         let kill_at = self.policy.kill_time(holding);
         let launch = Launch { set: &set, stripped: &stripped, kill_at, liveness };
         let running = self.program.start(launch)?;
