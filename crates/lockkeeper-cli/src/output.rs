@@ -92,6 +92,12 @@ impl Columns {
         Self { widths: Vec::new(), colours }
     }
 
+    /// The same with room for these cells from the first line on.
+    pub(crate) fn with_room_for<'a>(mut self, cells: impl Iterator<Item = &'a str>) -> Self {
+        self.make_room(cells);
+        self
+    }
+
     fn make_room<'a>(&mut self, cells: impl Iterator<Item = &'a str>) {
         for (column, cell) in cells.enumerate() {
             let width = cell.chars().count();

@@ -44,7 +44,9 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
 }
 
 async fn tell_changes(mut subject: Subject<'_>, settings: &Settings) -> Result<Exit, Failure> {
-    let (mut known, mut is_away, mut columns) = (Known::default(), false, Columns::new(colours(&io::stdout())));
+    let (mut known, mut is_away) = (Known::default(), false);
+    // The longest word that may stand in the second column.
+    let mut columns = Columns::new(colours(&io::stdout())).with_room_for(["", "queued"].into_iter());
     loop {
         match subject.look().await {
             Ok(locks) => {

@@ -136,6 +136,20 @@ fn a_reader_that_goes_away_ends_it_as_sigpipe_would() {
 }
 
 #[test]
+fn watch_aligns_a_waiter_with_its_holder() {
+    let store = Store::new();
+    let mut holder = store.hold("a");
+    let mut waiter = store.queue(&["run", "a", "--", "true"], "a", 0);
+    let watch = store.start(&["watch", "a"]);
+    let lines = [watch.line(), watch.line()];
+    let lock_at = |line: &str| line.find(" a ");
+    assert!(lines[0].contains("held") && lines[1].contains("queued"), "{lines:#?}");
+    assert_eq!(lock_at(&lines[0]), lock_at(&lines[1]), "{lines:#?}");
+    assert_eq!(holder.finish(), 0);
+    assert_eq!(waiter.finish(), 0);
+}
+
+#[test]
 fn people_get_aligned_lines_without_colours_in_a_pipe() {
     let store = Store::new();
     let _holders = ["a", "a/longer"].map(|name| store.hold(name));
