@@ -1,8 +1,9 @@
 //! Events with --json: JSON Lines on stderr.
 
+use lockkeeper::store::Evict;
 use serde_json::Value;
 
-use crate::support::{Store, event_names, events, program, stderr, stdout};
+use crate::support::{Store, event_names, events, program, sh, stderr, stdout};
 
 fn keys(event: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = event.as_object().unwrap().keys().map(String::as_str).collect();
@@ -111,4 +112,35 @@ fn event_exited_tells_causes_apart() {
 fn events_are_for_json_only() {
     let store = Store::new();
     assert_eq!(stderr(&store.output(&["run", "a", "--", "true"])), "");
+}
+
+#[test]
+fn event_lost_has_the_reason_and_the_signal_and_exited_its_cause() {
+    let ends = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    for reason in ["expired", "broken", "max_hold"] {
+        let store = Store::new();
+        let limit: &[&str] = if reason == "max_hold" { &["--max-hold", "1s"] } else { &[] };
+        let mut run = store.start(&sh(&[&["run", "a", "--json", "-t", "3s"], limit].concat(), ends));
+        let token = run.event("acquired")["token"].as_str().unwrap().parse().unwrap();
+        assert_eq!(run.line(), "ready");
+        let outage = (reason == "expired").then(|| store.outage());
+        if reason == "broken" {
+            store.break_lock("a", token, Evict::Mark);
+        }
+        let lost = run.event("lost");
+        assert_eq!(keys(&lost), ["event", "lock", "reason", "signal", "time"]);
+        assert_eq!((&lost["reason"], &lost["signal"], &lost["lock"]), (&reason.into(), &"TERM".into(), &"a".into()));
+        drop(outage);
+        assert_eq!(run.finish(), 79, "{reason}");
+        let exited = run.event("exited");
+        assert_eq!((&exited["code"], &exited["cause"]), (&79.into(), &"lost".into()), "{reason}");
+    }
+}
+
+#[test]
+fn event_released_tells_for_how_long_it_was_held() {
+    let store = Store::new();
+    let all = stderr(&store.output(&["run", "a", "--json", "--", "sleep", "0.3"]));
+    let released = events(&all).into_iter().find(|event| event["event"] == "released").unwrap();
+    assert!(released["held_ms"].as_u64().unwrap() >= 300, "{all}");
 }
