@@ -36,6 +36,20 @@ fn wait_of_a_bare_number_is_in_seconds() {
 }
 
 #[test]
+fn wait_goes_on_while_the_store_is_away_and_warns() {
+    let store = Store::new();
+    let mut holder = store.start(&["run", "a", "--json", "-t", "5m", "--", "cat"]);
+    holder.event("started");
+    let mut waiter = store.queue(&["run", "a", "-w", "10m", "--", "true"], "a", 0);
+    let outage = store.outage();
+    let warning = waiter.error_line();
+    assert!(warning.contains("lock \"a\": the store does not answer; still waiting in line"), "{warning}");
+    drop(outage);
+    assert_eq!(holder.finish(), 0);
+    assert_eq!(waiter.finish(), 0, "{}", waiter.rest());
+}
+
+#[test]
 fn try_and_nonblock_take_no_place_in_line() {
     let store = Store::new();
     let _holder = store.hold("a");

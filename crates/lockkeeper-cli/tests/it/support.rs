@@ -227,6 +227,11 @@ impl Process {
         self.out.recv_timeout(LIMIT).unwrap()
     }
 
+    /// The next line on stderr.
+    pub(crate) fn error_line(&self) -> String {
+        self.err.recv_timeout(LIMIT).unwrap()
+    }
+
     /// The next event of this name on stderr; what comes before is in `seen`.
     pub(crate) fn event(&mut self, name: &str) -> Value {
         loop {
