@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tokio::sync::oneshot;
 
+use super::bell::Belfry;
 use super::checks::{self, Check};
 use super::database::Identity;
 use super::gate::Gate;
@@ -101,7 +102,8 @@ impl FileStoreBuilder {
         let waiters = Waiters::new(for_reading, file.clone(), beside.bells.clone(), clients.clone(), own.clone());
         let reader = start_reader(waiters)?;
         let memory = Memory::default();
-        let desk = Desk { db, clients, own: own.clone(), file, bells: beside.bells, clock: Clock::boot(), memory };
+        let bells = Belfry::new(beside.bells);
+        let desk = Desk { db, clients, own: own.clone(), file, bells, clock: Clock::boot(), memory };
         let mut writer = Writer { gate, desk };
         clear_away(&mut writer)?;
         let (jobs, receiver) = channel();

@@ -1,13 +1,12 @@
 //! The writer: one thread that takes its turns inside the gate, and does all requests that are there in one turn.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::bell::Ringing;
+use super::bell::{Belfry, Ringing};
 use super::database::Identity;
 use super::fault::{self, Outcome};
 use super::gate::Gate;
@@ -61,7 +60,7 @@ pub(super) struct Desk {
     pub(super) clients: Clients,
     pub(super) own: ClientId,
     pub(super) file: Identity,
-    pub(super) bells: PathBuf,
+    pub(super) bells: Belfry,
     pub(super) clock: Clock,
     pub(super) memory: Memory,
 }
@@ -97,7 +96,7 @@ impl Writer {
         };
         if done.committed.is_ok() {
             done.dead.iter().for_each(|client| self.desk.clients.bury(client));
-            done.ringing.ring(&self.desk.bells);
+            self.desk.bells.ring(&done.ringing);
         }
         done.answers.into_iter().for_each(|answer| answer(done.committed.clone()));
     }
@@ -111,7 +110,8 @@ impl Desk {
         let census = Census::new(&self.clients, &self.own);
         // The clock is read behind the gate: what was sent before it was opened cannot be later than this.
         let now = super::layout::micros(self.clock.now());
-        let mut turn = Turn::new(&self.db, self.file.path(), now, census, &mut self.memory);
+        let alone = jobs.len() == 1;
+        let mut turn = Turn::new(&self.db, self.file.path(), now, census, &mut self.memory, alone);
         let answers = jobs
             .into_iter()
             .map(|job| match turn.failure() {
@@ -126,16 +126,20 @@ impl Desk {
 
     fn begin(&self) -> Result<()> {
         self.file.check()?;
-        self.db.execute_batch("BEGIN IMMEDIATE").map_err(|e| fault::undone(self.file.path(), e))
+        self.run("BEGIN IMMEDIATE").map_err(|e| fault::undone(self.file.path(), e))
     }
 
     fn commit(&self) -> Result<()> {
-        let Err(e) = self.db.execute_batch("COMMIT") else { return Ok(()) };
+        let Err(e) = self.run("COMMIT") else { return Ok(()) };
         if !self.db.is_autocommit() {
             // If not even this works, the next BEGIN says so.
             let _ = self.db.execute_batch("ROLLBACK");
         }
         Err(fault::uncommitted(self.file.path(), e))
+    }
+
+    fn run(&self, sql: &str) -> rusqlite::Result<()> {
+        self.db.prepare_cached(sql)?.execute([]).map(drop)
     }
 }
 

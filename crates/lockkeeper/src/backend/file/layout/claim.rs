@@ -23,11 +23,14 @@ impl Turn<'_> {
         if self.is_gone(key.id)? {
             return Ok(Verdict::Gone);
         }
-        if let Some(place) = self.find(&key.name, key.id)?.filter(|p| !p.granted()) {
-            self.remove_dead_before(&place)?;
+        let known = self.find(&key.name, key.id)?;
+        if let Some(place) = known.as_ref().filter(|p| !p.granted()) {
+            self.remove_dead_before(place)?;
         }
         let front = self.settle(&key.name)?;
-        if let Some(place) = self.find(&key.name, key.id)? {
+        // Again, for that may have granted or removed it.
+        let known = if known.is_some() { self.find(&key.name, key.id)? } else { None };
+        if let Some(place) = known {
             return self.stand(&place, &front);
         }
         if claim.resend {
@@ -196,19 +199,19 @@ impl Turn<'_> {
 
     /// Raises the fence of a name. A new name starts above the floor, at a revision that no earlier row of it had.
     fn next_token(&mut self, name: &[u8]) -> Outcome<i64> {
-        let start = i64::try_from(random::below(1 << 60)).unwrap_or(0) + 1;
-        let raised = self.first(
-            "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, (SELECT floor FROM lk_meta) + 1, ?2)
-             ON CONFLICT (name) DO UPDATE SET fence = fence + 1, revision = revision + 1
-             RETURNING fence, revision",
-            params![name, start],
-            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)),
-        )?;
-        let (fence, revision) = raised.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        if revision == start {
-            self.made_a_name()?;
+        let raise = "UPDATE lk_lock SET fence = fence + 1, revision = revision + 1 WHERE name = ?1 RETURNING fence";
+        if let Some(fence) = self.first(raise, [name], |row| row.get(0))? {
+            return Ok(fence);
         }
-        Ok(fence)
+        let start = i64::try_from(random::below(1 << 60)).unwrap_or(0) + 1;
+        let made = self.first(
+            "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, (SELECT floor FROM lk_meta) + 1, ?2)
+             RETURNING fence",
+            params![name, start],
+            |row| row.get(0),
+        )?;
+        self.made_a_name()?;
+        made.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }
 
     fn is_gone(&self, id: ClaimId) -> Outcome<bool> {

@@ -51,6 +51,8 @@ pub(super) struct Turn<'a> {
     dead: Vec<ClientId>,
     failure: Option<Error>,
     path: &'a std::path::Path,
+    /// Whether one request is all that it does.
+    alone: bool,
 }
 
 impl<'a> Turn<'a> {
@@ -60,19 +62,16 @@ impl<'a> Turn<'a> {
         now: Micros,
         census: Census<'a>,
         memory: &'a mut Memory,
+        alone: bool,
     ) -> Self {
-        Self { db, now, census, memory, ringing: Ringing::default(), dead: Vec::new(), failure: None, path }
+        Self { db, now, census, memory, ringing: Ringing::default(), dead: Vec::new(), failure: None, path, alone }
     }
 
     /// Does one request. If SQLite fails in it, its changes are undone, and those of the others stay.
     pub(super) fn attempt<T>(&mut self, operation: impl FnOnce(&mut Self) -> Outcome<T>) -> Result<T> {
         let found_dead = self.dead.len();
-        let result = self.run("SAVEPOINT request").and_then(|()| operation(self));
-        let end = match &result {
-            Err(Fault::Sqlite(_)) => "ROLLBACK TO request; RELEASE request",
-            _ => "RELEASE request",
-        };
-        let ended = if self.db.is_autocommit() { Ok(()) } else { self.run(end) };
+        let result = self.set_apart().and_then(|()| operation(self));
+        let ended = if self.db.is_autocommit() { Ok(()) } else { self.end(matches!(result, Err(Fault::Sqlite(_)))) };
         if ended.is_err() {
             // How much of it stands is not known, so nothing of the whole transaction may.
             let _ = self.run("ROLLBACK");
@@ -85,6 +84,21 @@ impl<'a> Turn<'a> {
                 self.dead.truncate(found_dead);
                 Err(self.fail(error))
             }
+        }
+    }
+
+    /// For a savepoint SQLite keeps a copy of every page that is changed, which costs as much as the changes. A request
+    /// that is alone can do without: the transaction is undone instead.
+    fn set_apart(&self) -> Outcome<()> {
+        if self.alone { Ok(()) } else { self.run("SAVEPOINT request") }
+    }
+
+    fn end(&self, undo: bool) -> Outcome<()> {
+        match (self.alone, undo) {
+            (true, false) => Ok(()),
+            (true, true) => self.run("ROLLBACK"),
+            (false, false) => self.run("RELEASE request"),
+            (false, true) => self.run("ROLLBACK TO request; RELEASE request"),
         }
     }
 
