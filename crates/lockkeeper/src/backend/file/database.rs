@@ -1,5 +1,6 @@
 //! The database: made, recognised, and set up.
 
+use std::cmp::Ordering;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -19,7 +20,7 @@ use crate::{Error, ErrorKind, Result, random, time};
 /// Tells our databases from others: "lkep".
 const APPLICATION_ID: i32 = 0x6c6b_6570;
 /// Of the tables in `schema.sql`.
-const SCHEMA_VERSION: i32 = 1;
+const SCHEMA_VERSION: i32 = 2;
 /// How long a program other than lockkeeper may keep the file locked.
 const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;
@@ -150,10 +151,18 @@ pub(super) fn recognise(db: &Connection, path: &Path) -> Result<Kind> {
     let tables = number("SELECT count(*) FROM sqlite_schema")?;
     let version = number("PRAGMA user_version")?;
     match number("PRAGMA application_id")? {
-        APPLICATION_ID if version > SCHEMA_VERSION => Err(newer(path, version)),
-        APPLICATION_ID => Ok(Kind::Ours),
+        // Somebody may have made it since the other look; now it is ours, and has its version.
+        APPLICATION_ID => known(path, number("PRAGMA user_version")?),
         0 if tables == 0 && version == 0 => Ok(Kind::Empty),
         _ => Err(foreign(path)),
+    }
+}
+
+fn known(path: &Path, version: i32) -> Result<Kind> {
+    match version.cmp(&SCHEMA_VERSION) {
+        Ordering::Less => Err(older(path, version)),
+        Ordering::Equal => Ok(Kind::Ours),
+        Ordering::Greater => Err(newer(path, version)),
     }
 }
 
@@ -202,8 +211,9 @@ fn go_durable(db: &Connection, path: &Path) -> Result<()> {
 fn greet_boot(db: &mut Connection, boot_id: &str) -> rusqlite::Result<()> {
     let greeting = Transaction::new(db, TransactionBehavior::Immediate)?;
     greeting.execute_batch(
-        "DELETE FROM lk_claim; DELETE FROM lk_session; DELETE FROM lk_gone;
-         UPDATE lk_lock SET revision = revision + 1;",
+        "UPDATE lk_lock AS l SET revision = revision + 1,
+             fence = max(fence, coalesce((SELECT max(ord) FROM lk_claim WHERE name = l.name), 0));
+         DELETE FROM lk_claim; DELETE FROM lk_session; DELETE FROM lk_gone;",
     )?;
     greeting.execute("UPDATE lk_meta SET boot_id = ?1", [boot_id])?;
     greeting.commit()
@@ -223,6 +233,16 @@ fn newer(path: &Path, version: i32) -> Error {
         path.display()
     );
     Error::new(ErrorKind::Unsupported, problem).with_remedy("the newer lockkeeper here too, or another path")
+}
+
+/// No version before this one was released.
+fn older(path: &Path, version: i32) -> Error {
+    let problem = format!(
+        "file:{} was made by an older lockkeeper (its tables have version {version}, this one needs {SCHEMA_VERSION})",
+        path.display()
+    );
+    let remedy = "stop all programs that use it, move it away with its -wal and -shm files, and start them again";
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(remedy)
 }
 
 fn foreign(path: &Path) -> Error {

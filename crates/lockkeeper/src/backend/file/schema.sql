@@ -1,4 +1,4 @@
--- Version 1. Times are µs of CLOCK_BOOTTIME, and mean nothing after lk_meta.boot_id has changed.
+-- Version 2. Times are µs of CLOCK_BOOTTIME, and mean nothing after lk_meta.boot_id has changed.
 
 -- One row: what holds for the whole file.
 CREATE TABLE lk_meta (
@@ -7,11 +7,12 @@ CREATE TABLE lk_meta (
     boot_id TEXT    NOT NULL
 ) STRICT;
 
--- A name, and the last token that it gave out. Never deleted by a release.
+-- A name. The last token that it gave out is the higher one of its fence and the last place in its line: a claim writes
+-- only itself, and its end writes its place here. Never deleted by a release.
 CREATE TABLE lk_lock (
     name     BLOB    PRIMARY KEY,
     fence    INTEGER NOT NULL,
-    revision INTEGER NOT NULL   -- changes whenever the line does; only compared
+    revision INTEGER NOT NULL   -- plus the last token it changes whenever the line does; only compared
 ) STRICT, WITHOUT ROWID;
 
 -- What claims live and die with. Waiting claims live until wait_until_us, held ones until hold_until_us + delay_us.
@@ -32,7 +33,7 @@ CREATE INDEX lk_session_client ON lk_session (client);
 CREATE TABLE lk_claim (
     name          BLOB    NOT NULL,
     ord           INTEGER NOT NULL,
-    id            BLOB    NOT NULL UNIQUE,
+    id            BLOB    NOT NULL,
     session       TEXT    NOT NULL,
     weight        INTEGER NOT NULL,
     capacity      INTEGER NOT NULL,
@@ -48,7 +49,8 @@ CREATE TABLE lk_claim (
     broken_reason TEXT,
     PRIMARY KEY (name, ord)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX lk_claim_session ON lk_claim (session);
+-- One index for both ways to look: every claim and every release writes a page of each.
+CREATE UNIQUE INDEX lk_claim_session ON lk_claim (session, id);
 CREATE INDEX lk_claim_not_held ON lk_claim (session, state) WHERE state < 2;
 CREATE INDEX lk_claim_waiting ON lk_claim (name, ord) WHERE state = 0;
 

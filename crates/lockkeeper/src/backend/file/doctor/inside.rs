@@ -66,7 +66,7 @@ fn times_in(db: &Connection) -> rusqlite::Result<Times> {
         "SELECT boot_id,
              max(coalesce((SELECT max(since_us) FROM lk_claim), 0),
                  coalesce((SELECT max(hold_until_us - ttl_us) FROM lk_session), 0)),
-             max(floor, coalesce((SELECT max(fence) FROM lk_lock), 0))
+             max(floor, coalesce((SELECT max(fence) FROM lk_lock), 0), coalesce((SELECT max(ord) FROM lk_claim), 0))
          FROM lk_meta",
         [],
         |row| Ok(Times { boot_id: row.get(0)?, newest: row.get(1)?, highest_fence: row.get(2)? }),

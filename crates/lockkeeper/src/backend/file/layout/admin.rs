@@ -34,8 +34,8 @@ impl Turn<'_> {
     /// Its life stays as it is, whatever becomes of its session.
     fn mark(&mut self, place: &Place, by: &str, reason: &str) -> Outcome<()> {
         self.change(
-            "UPDATE lk_claim SET broken_by = ?2, broken_reason = ?3, until_us = ?4 WHERE id = ?1",
-            params![place.id.as_bytes(), by, reason, place.expires()],
+            "UPDATE lk_claim SET broken_by = ?3, broken_reason = ?4, until_us = ?5 WHERE name = ?1 AND ord = ?2",
+            params![place.name.as_str().as_bytes(), place.ord, by, reason, place.expires()],
         )?;
         self.touch(&place.name)
     }

@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::line::Front;
 use super::place::{Place, State};
-use super::{Micros, Turn, span};
+use super::{Micros, Turn, read, span};
 use crate::backend::file::fault::Outcome;
 use crate::store::admit::Standing;
 use crate::store::{Amend, Amended, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
@@ -23,13 +23,13 @@ impl Turn<'_> {
         if self.is_gone(key.id)? {
             return Ok(Verdict::Gone);
         }
-        let known = self.find(&key.name, key.id)?;
+        let known = self.find(key)?;
         if let Some(place) = known.as_ref().filter(|p| !p.granted()) {
             self.remove_dead_before(place)?;
         }
         let front = self.settle(&key.name)?;
         // Again, for that may have granted or removed it.
-        let known = if known.is_some() { self.find(&key.name, key.id)? } else { None };
+        let known = if known.is_some() { self.find(key)? } else { None };
         if let Some(place) = known {
             return self.stand(&place, &front);
         }
@@ -52,25 +52,27 @@ impl Turn<'_> {
         if let Some(life) = tombstone {
             self.tombstone(key.id, life)?;
         }
-        let Some(place) = self.find(&key.name, key.id)? else { return Ok(Withdrawal::Absent) };
+        let Some(place) = self.find(key)? else { return Ok(Withdrawal::Absent) };
         self.remove_all(std::iter::once(place))?;
         Ok(Withdrawal::Removed)
     }
 
     pub(in crate::backend::file) fn amend(&mut self, key: &ClaimKey, change: &Amend) -> Outcome<Amended> {
         self.settle(&key.name)?;
-        let Some(place) = self.find(&key.name, key.id)?.filter(|p| p.expires() > self.now) else {
+        let Some(place) = self.find(key)?.filter(|p| p.expires() > self.now) else {
             return Ok(Amended::NotLive);
         };
+        let (name, ord) = (key.name.as_str().as_bytes(), place.ord);
         match change {
             Amend::Shared if !place.granted() => return Ok(Amended::NotLive),
-            Amend::Shared => self.change("UPDATE lk_claim SET weight = 1 WHERE id = ?1", [key.id.as_bytes()])?,
-            Amend::Value(value) => {
-                self.change("UPDATE lk_claim SET value = ?2 WHERE id = ?1", params![key.id.as_bytes(), value])?
+            Amend::Shared => {
+                self.change("UPDATE lk_claim SET weight = 1 WHERE name = ?1 AND ord = ?2", params![name, ord])?
             }
+            Amend::Value(value) => self
+                .change("UPDATE lk_claim SET value = ?3 WHERE name = ?1 AND ord = ?2", params![name, ord, value])?,
             Amend::Meta(meta) => self.change(
-                "UPDATE lk_claim SET owner = ?2, reason = ?3, value = ?4, epoch = ?5 WHERE id = ?1",
-                params![key.id.as_bytes(), meta.owner, meta.reason, meta.value, meta.epoch],
+                "UPDATE lk_claim SET owner = ?3, reason = ?4, value = ?5, epoch = ?6 WHERE name = ?1 AND ord = ?2",
+                params![name, ord, meta.owner, meta.reason, meta.value, meta.epoch],
             )?,
         };
         self.touch(&key.name)?;
@@ -136,7 +138,7 @@ impl Turn<'_> {
     }
 
     fn replace(&mut self, claim: &Claim, old: ClaimId, front: &Front) -> Outcome<Verdict> {
-        let old = self.find(&claim.key.name, old)?.filter(|old| old.broken.is_none());
+        let old = self.find(&ClaimKey { id: old, ..claim.key.clone() })?.filter(|old| old.broken.is_none());
         match old {
             Some(old) if !front.others_than(old.ord) => {
                 self.forget(&old)?;
@@ -170,9 +172,9 @@ impl Turn<'_> {
 
     /// Puts a claim at the end of its line, and returns its place there: the next token.
     fn append(&mut self, claim: &Claim, state: State) -> Outcome<i64> {
-        let name = claim.key.name.as_str().as_bytes();
-        let ord = self.next_token(name)?;
         let Claim { key, meta, .. } = claim;
+        let name = key.name.as_str().as_bytes();
+        let (ord, is_new) = self.next_token(&key.name)?;
         self.change(
             "INSERT INTO lk_claim (name, ord, id, session, weight, capacity, state, delay_us, since_us,
                                    owner, reason, value, epoch)
@@ -194,24 +196,26 @@ impl Turn<'_> {
             ],
         )?;
         self.ringing.name(&key.name);
+        if is_new {
+            // Not before: the reaper takes names without claims.
+            self.made_a_name()?;
+        }
         Ok(ord)
     }
 
-    /// Raises the fence of a name. A new name starts above the floor, at a revision that no earlier row of it had.
-    fn next_token(&mut self, name: &[u8]) -> Outcome<i64> {
-        let raise = "UPDATE lk_lock SET fence = fence + 1, revision = revision + 1 WHERE name = ?1 RETURNING fence";
-        if let Some(fence) = self.first(raise, [name], |row| row.get(0))? {
-            return Ok(fence);
+    /// The token after the last one of a name, and whether the name is new. Such a one starts above the floor, at a
+    /// revision that no earlier row of it had.
+    fn next_token(&self, name: &LockName) -> Outcome<(i64, bool)> {
+        if let Some((last, _)) = read::lock(self.db, name)? {
+            return Ok((last + 1, false));
         }
         let start = i64::try_from(random::below(1 << 60)).unwrap_or(0) + 1;
-        let made = self.first(
-            "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, (SELECT floor FROM lk_meta) + 1, ?2)
-             RETURNING fence",
-            params![name, start],
-            |row| row.get(0),
+        let floor = self.first(
+            "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, (SELECT floor FROM lk_meta), ?2) RETURNING fence",
+            params![name.as_str().as_bytes(), start],
+            |row| row.get::<_, i64>(0),
         )?;
-        self.made_a_name()?;
-        made.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
+        Ok((floor.ok_or(rusqlite::Error::QueryReturnedNoRows)? + 1, true))
     }
 
     fn is_gone(&self, id: ClaimId) -> Outcome<bool> {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::Turn;
+use super::{Turn, read};
 use super::place::{Place, State, places};
 use crate::LockName;
 use crate::backend::file::fault::Outcome;
 use crate::store::admit::Admission;
-use crate::store::{ClaimId, Revision, SessionId};
+use crate::store::{ClaimKey, Revision, SessionId};
 
 /// The front of a line, settled: the holders, and the first that has to wait.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Turn<'_> {
         for place in &pushed {
             self.push(place)?;
         }
-        if !dead.is_empty() || !pushed.is_empty() {
+        if !pushed.is_empty() {
             self.touch(name)?;
         }
         // It has watched only the one before it, and that one is now a holder beside others.
@@ -97,7 +97,6 @@ impl Turn<'_> {
                 break;
             }
             self.forget(&previous)?;
-            self.touch(&place.name)?;
         }
         Ok(())
     }
@@ -110,12 +109,12 @@ impl Turn<'_> {
                 self.forget(&place)?;
             }
         }
-        self.touch(name)
+        Ok(())
     }
 
-    pub(super) fn find(&self, name: &LockName, id: ClaimId) -> Outcome<Option<Place>> {
-        let sql = places!("WHERE c.id = ?1 AND c.name = ?2");
-        self.first(sql, params![id.as_bytes(), name.as_str().as_bytes()], Place::read)
+    pub(super) fn find(&self, key: &ClaimKey) -> Outcome<Option<Place>> {
+        let sql = places!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3");
+        self.first(sql, params![key.session.as_str(), key.id.as_bytes(), key.name.as_str().as_bytes()], Place::read)
     }
 
     /// A grant by somebody else's request: the claim stays on the life that it has.
@@ -139,13 +138,16 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Deletes a claim. If it was waiting, somebody may be waiting with it, and is told; and so is the next in line, for
-    /// whom others are ahead now.
+    /// Deletes a claim; its token is not to be given out again. If it was waiting, somebody may be waiting with it, and is
+    /// told; and so is the next in line, for whom others are ahead now.
     pub(super) fn forget(&mut self, place: &Place) -> Outcome<()> {
+        let name = place.name.as_str().as_bytes();
+        self.change("DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2", params![name, place.ord])?;
         self.change(
-            "DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2",
-            params![place.name.as_str().as_bytes(), place.ord],
+            "UPDATE lk_lock SET fence = max(fence, ?2), revision = revision + 1 WHERE name = ?1",
+            params![name, place.ord],
         )?;
+        self.ringing.name(&place.name);
         if place.state == State::Waiting {
             self.nudge(&place.session)?;
             let next = self.next_waiting(place)?;
@@ -178,9 +180,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn revision(&self, name: &LockName) -> Outcome<Revision> {
-        let sql = "SELECT revision FROM lk_lock WHERE name = ?1";
-        let revision = self.first(sql, [name.as_str().as_bytes()], |row| row.get::<_, i64>(0))?;
-        Ok(Revision(revision.unwrap_or(0).unsigned_abs()))
+        Ok(read::revision(self.db, name)?)
     }
 
     /// How many wait in a line, counted up to `limit`.

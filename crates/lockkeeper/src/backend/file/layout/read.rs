@@ -19,7 +19,7 @@ pub(in crate::backend::file) fn line(
     census: &mut Census<'_>,
 ) -> rusqlite::Result<Line> {
     let snapshot = db.unchecked_transaction()?;
-    let Some((fence, revision)) = lock(&snapshot, name)? else { return Ok(Line::default()) };
+    let Some((last_token, revision)) = lock(&snapshot, name)? else { return Ok(Line::default()) };
     let mut query = snapshot.prepare_cached(places!("WHERE c.name = ?1 ORDER BY c.ord"))?;
     let places = query.query_map([name.as_str().as_bytes()], Place::read)?;
     let mut live = Vec::new();
@@ -29,7 +29,7 @@ pub(in crate::backend::file) fn line(
     Ok(Line {
         revision,
         capacity: live.iter().map(|place| place.capacity).min(),
-        last_token: Some(fence),
+        last_token: Some(last_token.unsigned_abs()),
         entries: live.into_iter().map(|place| entry(place, now)).collect(),
     })
 }
@@ -82,8 +82,8 @@ pub(in crate::backend::file) enum Standing {
 pub(in crate::backend::file) fn standing(db: &Connection, key: &ClaimKey, now: Micros) -> rusqlite::Result<Standing> {
     let snapshot = db.unchecked_transaction()?;
     let name = key.name.as_str().as_bytes();
-    let mut find = snapshot.prepare_cached(places!("WHERE c.id = ?1 AND c.name = ?2"))?;
-    let found = find.query_row(params![key.id.as_bytes(), name], Place::read).optional()?;
+    let mut find = snapshot.prepare_cached(places!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3"))?;
+    let found = find.query_row(params![key.session.as_str(), key.id.as_bytes(), name], Place::read).optional()?;
     match found {
         Some(place) if place.granted() && place.expires() > now => Ok(Standing::Granted(place.token())),
         Some(place) if !place.granted() => clients_ahead(&snapshot, name, place.ord).map(Standing::Behind),
@@ -127,11 +127,15 @@ pub(in crate::backend::file) fn nudges(db: &Connection, session: &SessionId) -> 
     query.query_row([session.as_str()], |row| row.get(0)).optional()
 }
 
-/// The fence and the revision of a name.
-fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<(u64, Revision)>> {
-    let mut query = db.prepare_cached("SELECT fence, revision FROM lk_lock WHERE name = ?1")?;
+/// The last token and the revision of a name. Both only rise: a claim raises the token, all else the count of changes.
+pub(super) fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<(i64, Revision)>> {
+    let mut query = db.prepare_cached(
+        "SELECT max(fence, coalesce((SELECT max(ord) FROM lk_claim WHERE name = ?1), 0)), revision
+         FROM lk_lock WHERE name = ?1",
+    )?;
     let read = |row: &rusqlite::Row<'_>| {
-        Ok((row.get::<_, i64>(0)?.unsigned_abs(), Revision(row.get::<_, i64>(1)?.unsigned_abs())))
+        let (last, changes) = (row.get::<_, i64>(0)?, row.get::<_, i64>(1)?);
+        Ok((last, Revision(changes.wrapping_add(last).unsigned_abs())))
     };
     query.query_row([name.as_str().as_bytes()], read).optional()
 }

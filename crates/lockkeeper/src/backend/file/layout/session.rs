@@ -43,7 +43,7 @@ impl Turn<'_> {
     fn renew_few(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Renewal>> {
         let mut renewals = Vec::with_capacity(live.len());
         for l in live {
-            let place = self.find(&l.key.name, l.key.id)?.filter(|place| place.session == *session);
+            let place = if l.key.session == *session { self.find(&l.key)? } else { None };
             renewals.push(self.renew_one(l, place.as_ref())?);
         }
         Ok(renewals)
@@ -110,7 +110,6 @@ impl Turn<'_> {
         lines.sort();
         lines.dedup();
         for name in &lines {
-            self.touch(name)?;
             self.settle(name)?;
         }
         Ok(())

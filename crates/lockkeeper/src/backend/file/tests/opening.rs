@@ -61,6 +61,38 @@ async fn tokens_rise_after_a_name_was_reaped() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_being_claimed_is_not_reaped() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let many = |turn: &mut Turn<'_>| (0..5000).try_for_each(|i| turn.fill(&format!("x{i}"), 1));
+    client.store.write(many).await.unwrap();
+    // The reaper runs at the claim of a new name, one of these, and they are the first that it looks at.
+    for i in 0..1030 {
+        let claim = client.mutex(&format!("a{i}"));
+        let token = client.granted(&claim).await;
+        assert_eq!(client.store.line(&claim.key.name).await.unwrap().last_token, Some(token), "{i}");
+    }
+    let left = client.store.write(|turn| turn.number("SELECT count(*) FROM lk_lock")).await.unwrap();
+    assert!(left < 5000 + 1030, "it ran: {left}");
+}
+
+#[tokio::test]
+async fn another_boot_keeps_the_fence_of_what_was_held() {
+    let machine = Machine::new();
+    let client = machine.client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, TTL) }).await;
+    let earlier = client.mutex("n");
+    client.granted(&earlier).await;
+    client.withdraw(&earlier).await;
+    let tokens = [client.granted(&client.mutex("n")).await, client.granted(&client.mutex("m")).await];
+    client.queued(&client.mutex("n")).await;
+    drop(client);
+    let store = FileStore::new(machine.path()).boot_id("another").open().await.unwrap();
+    let new = Client::on(store, short()).await;
+    assert_eq!(new.granted(&new.mutex("n")).await, tokens[0] + 2, "the one that waited had a token too");
+    assert_eq!(new.granted(&new.mutex("m")).await, tokens[1] + 1);
+}
+
+#[tokio::test]
 async fn the_files_are_private_and_dead_clients_are_buried() {
     let machine = Machine::new();
     let nested = machine.0.path().join("a/b/locks.db");
@@ -108,6 +140,13 @@ async fn what_is_not_ours_is_refused_with_a_remedy() {
     let error = refused(&newer).await;
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("newer") && error.remedy().is_some(), "{error}");
+
+    let older = Machine::new();
+    drop(older.open().await);
+    Connection::open(older.path()).unwrap().execute_batch("PRAGMA user_version = 1").unwrap();
+    let error = refused(&older).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("older") && error.remedy().is_some(), "{error}");
 
     let folder = Machine::new();
     fs::create_dir(folder.path()).unwrap();
