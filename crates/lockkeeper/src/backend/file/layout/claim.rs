@@ -68,8 +68,9 @@ impl Turn<'_> {
             Amend::Shared => {
                 self.change("UPDATE lk_claim SET weight = 1 WHERE name = ?1 AND ord = ?2", params![name, ord])?
             }
-            Amend::Value(value) => self
-                .change("UPDATE lk_claim SET value = ?3 WHERE name = ?1 AND ord = ?2", params![name, ord, value])?,
+            Amend::Value(value) => {
+                self.change("UPDATE lk_claim SET value = ?3 WHERE name = ?1 AND ord = ?2", params![name, ord, value])?
+            }
             Amend::Meta(meta) => self.change(
                 "UPDATE lk_claim SET owner = ?3, reason = ?4, value = ?5, epoch = ?6 WHERE name = ?1 AND ord = ?2",
                 params![name, ord, meta.owner, meta.reason, meta.value, meta.epoch],
@@ -152,7 +153,7 @@ impl Turn<'_> {
     fn busy(&self, claim: &Claim, front: &Front) -> Outcome<Verdict> {
         Ok(Verdict::Busy {
             holder: front.holders.first().map(|place| Arc::clone(&place.meta.owner)),
-            retry_after: front.holders.iter().map(Place::expires).min().map(|at| until(at, self.now)),
+            retry_after: front.holders.iter().map(|place| place.left(self.now)).min(),
             seen: self.revision(&claim.key.name)?,
         })
     }

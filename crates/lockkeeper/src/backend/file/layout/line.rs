@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::{Turn, read};
 use super::place::{Place, State, places};
+use super::{Turn, read};
 use crate::LockName;
 use crate::backend::file::fault::Outcome;
 use crate::store::admit::Admission;

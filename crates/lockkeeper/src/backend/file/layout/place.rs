@@ -1,11 +1,13 @@
 //! One claim in a line, as the file has it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Row;
 use rusqlite::types::Type;
 
 use super::Micros;
+use super::claim::until;
 use crate::LockName;
 use crate::backend::file::liveness::ClientId;
 use crate::store::admit::Standing;
@@ -41,6 +43,8 @@ pub(super) struct Place {
     pub(super) client: Option<ClientId>,
     hold_until: Micros,
     wait_until: Micros,
+    ttl: Micros,
+    wait_ttl: Micros,
 }
 
 /// A query for places. A claim whose session is gone counts as expired.
@@ -50,7 +54,8 @@ macro_rules! places {
             "SELECT c.name, c.ord, c.id, c.session, c.weight, c.capacity, c.state, c.delay_us, c.since_us, c.until_us, ",
             "c.owner, c.reason, c.value, c.epoch, c.broken_by, c.broken_reason, ",
             "CASE WHEN s.dead = 0 AND s.detached = 0 THEN s.client END, ",
-            "coalesce(s.hold_until_us, 0), coalesce(s.wait_until_us, 0) ",
+            "coalesce(s.hold_until_us, 0), coalesce(s.wait_until_us, 0), ",
+            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0) ",
             "FROM lk_claim c LEFT JOIN lk_session s ON s.id = c.session ",
             $rest
         )
@@ -90,6 +95,8 @@ impl Place {
             client: row.get(16)?,
             hold_until: row.get(17)?,
             wait_until: row.get(18)?,
+            ttl: row.get(19)?,
+            wait_ttl: row.get(20)?,
         })
     }
 
@@ -100,6 +107,15 @@ impl Place {
             State::Waiting | State::Pushed => self.wait_until,
         };
         self.until.map_or(life, |until| until.min(life))
+    }
+
+    /// How long it lives, as it is told: not more than was asked for, though the file has a little to spare.
+    pub(super) fn left(&self, now: Micros) -> Duration {
+        let whole = match self.state {
+            State::Held => self.ttl.saturating_add(self.delay),
+            State::Waiting | State::Pushed => self.wait_ttl,
+        };
+        until(self.expires(), now).min(until(whole, 0))
     }
 
     pub(super) fn delay(&self) -> Micros {

@@ -155,7 +155,7 @@ fn entry(place: Place, now: Micros) -> Entry {
         granted: place.granted(),
         token: Some(place.token()),
         age: Some(until(now, place.since)),
-        expires_in: Some(until(place.expires(), now)),
+        expires_in: Some(place.left(now)),
         meta: place.meta,
         broken: place.broken,
     }

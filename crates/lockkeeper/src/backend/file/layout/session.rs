@@ -1,5 +1,6 @@
 //! Sessions: what claims live and die with. Every claim and every renewal proves that the client is there, and starts
-//! both lives of its session anew; so a life in the file never ends before what the client may believe.
+//! both lives of its session anew; so a life in the file never ends before what the client may believe. It may end a
+//! little later, so that not every claim has to write it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +16,9 @@ use crate::{Error, ErrorKind, LockName};
 
 /// Up to this many claims are looked up one by one; more, with one query for all of the session.
 const FEW: usize = 16;
+/// What a life in the file is longer, as a part of it and at most: claims that come meanwhile need not write it.
+const SPARE_PART: Micros = 128;
+const SPARE_MAX: Micros = 250_000;
 
 impl Turn<'_> {
     pub(in crate::backend::file) fn open(&mut self, spec: &SessionSpec, client: &str) -> Outcome<Opened> {
@@ -72,15 +76,16 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Starts both lives of a session anew, and returns its ttl. What is over is over: waiting claims whose life has
-    /// ended are removed before, and a session that has ended is lost.
+    /// Starts both lives of a session anew, unless they are as good as new, and returns its ttl. What is over is over:
+    /// waiting claims whose life has ended are removed before, and a session that has ended is lost.
     pub(super) fn revive(&mut self, session: &SessionId) -> Outcome<Micros> {
         let found = self.first(
-            "SELECT ttl_us, wait_until_us FROM lk_session WHERE id = ?1 AND dead = 0 AND hold_until_us > ?2",
+            "SELECT ttl_us, wait_ttl_us, hold_until_us, wait_until_us FROM lk_session
+             WHERE id = ?1 AND dead = 0 AND hold_until_us > ?2",
             params![session.as_str(), self.now],
-            |row| Ok((row.get::<_, Micros>(0)?, row.get::<_, Micros>(1)?)),
+            |row| Ok([row.get::<_, Micros>(0)?, row.get(1)?, row.get(2)?, row.get(3)?]),
         )?;
-        let Some((ttl, wait_until)) = found else {
+        let Some([ttl, wait_ttl, hold_until, wait_until]) = found else {
             self.memory.leftovers.forget(session);
             return Err(session_lost().into());
         };
@@ -88,10 +93,13 @@ impl Turn<'_> {
             let over = self.all(places!("WHERE c.session = ?1 AND c.state < 2"), [session.as_str()], Place::read)?;
             self.remove_all(over.into_iter())?;
         }
-        self.change(
-            "UPDATE lk_session SET hold_until_us = ?2 + ttl_us, wait_until_us = ?2 + wait_ttl_us WHERE id = ?1",
-            params![session.as_str(), self.now],
-        )?;
+        let (holds, waits) = (self.now.saturating_add(ttl), self.now.saturating_add(wait_ttl));
+        if hold_until < holds || wait_until < waits {
+            self.change(
+                "UPDATE lk_session SET hold_until_us = ?2, wait_until_us = ?3 WHERE id = ?1",
+                params![session.as_str(), holds.saturating_add(spare(ttl)), waits.saturating_add(spare(wait_ttl))],
+            )?;
+        }
         Ok(ttl)
     }
 
@@ -125,6 +133,10 @@ impl Turn<'_> {
         self.dead.push(Arc::clone(client));
         Ok(())
     }
+}
+
+fn spare(life: Micros) -> Micros {
+    (life / SPARE_PART).min(SPARE_MAX)
 }
 
 fn session_lost() -> Error {
