@@ -49,7 +49,7 @@ impl Bell {
     }
 }
 
-/// The bells to ring once a transaction is on disk.
+/// The bells to ring once a transaction is committed.
 #[derive(Debug, Default)]
 pub(super) struct Ringing(HashSet<Bell>);
 

@@ -15,7 +15,7 @@ use super::layout::Memory;
 use super::liveness::Clients;
 use super::reader::{self, Reader};
 use super::wait::Waiters;
-use super::writer::{self, Desk, Job, Writer};
+use super::writer::{self, Commit, Desk, Job, Writer};
 use super::{FileStore, Shared, database, fault};
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
@@ -103,7 +103,8 @@ impl FileStoreBuilder {
         let reader = start_reader(waiters)?;
         let memory = Memory::default();
         let bells = Belfry::new(beside.bells);
-        let desk = Desk { db, clients, own: own.clone(), file, bells, clock: Clock::boot(), memory };
+        let commit = Commit::OnDisk;
+        let desk = Desk { db, clients, own: own.clone(), file, bells, clock: Clock::boot(), memory, commit };
         let mut writer = Writer { gate, desk };
         clear_away(&mut writer)?;
         let (jobs, receiver) = channel();
@@ -187,7 +188,7 @@ fn start_reader(waiters: Waiters) -> Result<Reader> {
 
 /// The first turn of a writer.
 fn clear_away(writer: &mut Writer) -> Result<()> {
-    let (job, mut cleared) = writer::job(|turn| turn.clear_away());
+    let (job, mut cleared) = writer::job(Commit::InOrder, |turn| turn.clear_away());
     writer.turn(vec![job]);
     cleared.try_recv().unwrap_or_else(|_| Err(reader::ended()))
 }

@@ -193,7 +193,8 @@ fn make(db: &mut Connection, boot_id: &str) -> rusqlite::Result<()> {
     making.commit()
 }
 
-/// Commits reach the disk before they are answered: a token that was given out is never given out again.
+/// Commits reach the disk before they are answered: a token that was given out is never given out again. The writer
+/// takes this back for a turn that gives out none.
 fn go_durable(db: &Connection, path: &Path) -> Result<()> {
     let mode = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
     let mode = mode.map_err(|e| fault::undone(path, e))?;

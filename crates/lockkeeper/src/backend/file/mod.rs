@@ -1,8 +1,9 @@
 //! The file store: locks for the processes of one machine, in one SQLite file, with nothing to set up.
 //!
-//! Every change is on disk before it is answered, so tokens rise for as long as the file is kept. Claims live as long
-//! as their session, and a session as long as its process: when it ends, in whatever way, its claims are free at once
-//! (but for a lock-delay), and those who wait for them are told by the kernel.
+//! Every token is on disk before it is given out, so tokens rise for as long as the file is kept. Nothing else has to be:
+//! when the machine is started anew, nobody holds anything. Claims live as long as their session, and a session as long
+//! as its process: when it ends, in whatever way, its claims are free at once (but for a lock-delay), and those who wait
+//! for them are told by the kernel.
 //!
 //! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) stand `locks.db.gate`, where processes queue for their turn
 //! to write, `locks.db.live/`, with a file for each client that it keeps locked for its life, and `locks.db.bells/`,
@@ -44,7 +45,7 @@ use self::layout::{Turn, micros, read};
 use self::liveness::ClientId;
 use self::reader::Reader;
 use self::wait::Watching;
-use self::writer::Job;
+use self::writer::{Commit, Job};
 use super::waivable;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Expiry, Interest, Line, Live, Opened,
@@ -112,8 +113,16 @@ impl FileStore {
         &self,
         operation: impl FnOnce(&mut Turn<'_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
+        self.commit(Commit::InOrder, operation).await
+    }
+
+    async fn commit<T: Send + 'static>(
+        &self,
+        commit: Commit,
+        operation: impl FnOnce(&mut Turn<'_>) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
         self.check_process()?;
-        let (job, answer) = writer::job(operation);
+        let (job, answer) = writer::job(commit, operation);
         // If the thread has ended, the job is dropped with its reply, and the answer says so.
         let _ = self.0.jobs.send(job);
         answer.await.unwrap_or_else(|_| Err(reader::ended().with_unknown_effect()))
@@ -176,7 +185,7 @@ impl Store for FileStore {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         let claim = claim.clone();
-        self.write(move |turn| turn.claim(&claim)).await
+        self.commit(Commit::OnDisk, move |turn| turn.claim(&claim)).await
     }
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {

@@ -10,7 +10,7 @@ use super::bell::{Belfry, Ringing};
 use super::database::Identity;
 use super::fault::{self, Outcome};
 use super::gate::Gate;
-use super::layout::{Memory, Turn};
+use super::layout::{Kind, Memory, Turn};
 use super::liveness::{Census, ClientId, Clients};
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
@@ -18,8 +18,27 @@ use crate::{Error, ErrorKind, Result};
 /// As many requests share a transaction, and so one wait for the disk.
 const TURN_MAX: usize = 256;
 
-/// A request on its way to the writer. It is given its turn, or the reason why there is none.
-pub(super) type Job = Box<dyn FnOnce(Result<&mut Turn<'_>>) -> Answer + Send>;
+/// A request on its way to the writer.
+pub(super) struct Job {
+    commit: Commit,
+    work: Work,
+}
+
+/// What the disk has to have before a request is answered.
+///
+/// Nothing that is in the file counts after the machine was started anew but the tokens that it gave out, and whoever
+/// is answered before that sees all changes, on disk or not. So only who gives out a token waits for the disk; that
+/// brings all there that was changed before, since the log is written in order and read up to its first gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Commit {
+    /// Nothing: it comes there with the next token, or when the system likes.
+    InOrder,
+    /// All of it.
+    OnDisk,
+}
+
+/// It is given its turn, or the reason why there is none.
+type Work = Box<dyn FnOnce(Result<&mut Turn<'_>>) -> Answer + Send>;
 
 /// Its answer, to be given when it is known how the commit went.
 pub(super) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
@@ -36,15 +55,16 @@ pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> 
 
 /// A request as the writer takes it, and where its answer will arrive.
 pub(super) fn job<T: Send + 'static>(
+    commit: Commit,
     operation: impl FnOnce(&mut Turn<'_>) -> Outcome<T> + Send + 'static,
 ) -> (Job, oneshot::Receiver<Result<T>>) {
     let (reply, answer) = oneshot::channel();
-    let job: Job = Box::new(move |turn| {
+    let work: Work = Box::new(move |turn| {
         let result = turn.and_then(|turn| turn.attempt(operation));
         // Nobody listens any more when the future was dropped. What was done stays done.
         Box::new(move |committed| drop(reply.send(committed.and(result))))
     });
-    (job, answer)
+    (Job { commit, work }, answer)
 }
 
 /// What the writer's thread owns.
@@ -63,6 +83,8 @@ pub(super) struct Desk {
     pub(super) bells: Belfry,
     pub(super) clock: Clock,
     pub(super) memory: Memory,
+    /// What SQLite is set to.
+    pub(super) commit: Commit,
 }
 
 /// What a turn leaves to be done outside the gate.
@@ -104,19 +126,20 @@ impl Writer {
 
 impl Desk {
     fn transact(&mut self, jobs: Vec<Job>) -> Done {
-        if let Err(e) = self.begin() {
+        let commit = jobs.iter().map(|job| job.commit).max().unwrap_or(Commit::OnDisk);
+        if let Err(e) = self.begin(commit) {
             return refuse(jobs, e);
         }
         let census = Census::new(&self.clients, &self.own);
         // The clock is read behind the gate: what was sent before it was opened cannot be later than this.
         let now = super::layout::micros(self.clock.now());
-        let alone = jobs.len() == 1;
-        let mut turn = Turn::new(&self.db, self.file.path(), now, census, &mut self.memory, alone);
+        let kind = Kind { alone: jobs.len() == 1, commit };
+        let mut turn = Turn::new(&self.db, self.file.path(), now, census, &mut self.memory, kind);
         let answers = jobs
             .into_iter()
             .map(|job| match turn.failure() {
-                None => job(Ok(&mut turn)),
-                Some(failure) => job(Err(failure)),
+                None => (job.work)(Ok(&mut turn)),
+                Some(failure) => (job.work)(Err(failure)),
             })
             .collect();
         let (failure, ringing, dead) = turn.finish();
@@ -124,9 +147,23 @@ impl Desk {
         Done { answers, committed, ringing, dead }
     }
 
-    fn begin(&self) -> Result<()> {
+    fn begin(&mut self, commit: Commit) -> Result<()> {
         self.file.check()?;
-        self.run("BEGIN IMMEDIATE").map_err(|e| fault::undone(self.file.path(), e))
+        self.wait_for_disk(commit)
+            .and_then(|()| self.run("BEGIN IMMEDIATE"))
+            .map_err(|e| fault::undone(self.file.path(), e))
+    }
+
+    /// Not within a transaction: there SQLite refuses it.
+    fn wait_for_disk(&mut self, commit: Commit) -> rusqlite::Result<()> {
+        if self.commit != commit {
+            self.db.execute_batch(match commit {
+                Commit::InOrder => "PRAGMA synchronous = NORMAL",
+                Commit::OnDisk => "PRAGMA synchronous = FULL",
+            })?;
+            self.commit = commit;
+        }
+        Ok(())
     }
 
     fn commit(&self) -> Result<()> {
@@ -144,6 +181,6 @@ impl Desk {
 }
 
 fn refuse(jobs: Vec<Job>, why: Error) -> Done {
-    let answers = jobs.into_iter().map(|job| job(Err(why.clone()))).collect();
+    let answers = jobs.into_iter().map(|job| (job.work)(Err(why.clone()))).collect();
     Done { answers, committed: Err(why), ringing: Ringing::default(), dead: Vec::new() }
 }

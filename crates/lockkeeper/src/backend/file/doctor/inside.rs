@@ -9,13 +9,14 @@ use rusqlite::Connection;
 
 use crate::backend::file::database::suffixed;
 use crate::backend::file::layout::Micros;
+use crate::backend::file::writer::Commit;
 use crate::backend::file::{FileStore, now};
 use crate::doctor::Finding;
 use crate::duration::format_duration;
 use crate::time::{self, Clock};
 use crate::{Error, ErrorKind, Result};
 
-/// `PRAGMA synchronous`: each commit waits for the disk.
+/// `PRAGMA synchronous`: each commit that gives out a token waits for the disk.
 const FULL: i64 = 2;
 /// A clock that is read in two processes, and what lies between.
 const LEAP: Micros = 1_000_000;
@@ -38,7 +39,7 @@ pub(super) async fn look(store: &FileStore, dead_clients: usize, within: Duratio
 }
 
 async fn durability(store: &FileStore) -> Result<Finding> {
-    let synchronous = store.write(|turn| turn.number("PRAGMA synchronous")).await?;
+    let synchronous = store.commit(Commit::OnDisk, |turn| turn.number("PRAGMA synchronous")).await?;
     let look = |db: &Connection| db.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0));
     let journal = store.0.reader.look(move |db, _| look(db)).await?;
     let finding = format!("journal_mode {journal}, synchronous {synchronous}");

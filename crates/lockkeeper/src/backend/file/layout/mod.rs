@@ -16,6 +16,7 @@ use self::leftover::Leftovers;
 use super::bell::Ringing;
 use super::fault::{Fault, Outcome};
 use super::liveness::{Census, ClientId};
+use super::writer::Commit;
 use crate::time::Instant;
 use crate::{Error, Result};
 
@@ -51,8 +52,15 @@ pub(super) struct Turn<'a> {
     dead: Vec<ClientId>,
     failure: Option<Error>,
     path: &'a std::path::Path,
+    kind: Kind,
+}
+
+/// What kind of transaction it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
     /// Whether one request is all that it does.
-    alone: bool,
+    pub(super) alone: bool,
+    pub(super) commit: Commit,
 }
 
 impl<'a> Turn<'a> {
@@ -62,9 +70,9 @@ impl<'a> Turn<'a> {
         now: Micros,
         census: Census<'a>,
         memory: &'a mut Memory,
-        alone: bool,
+        kind: Kind,
     ) -> Self {
-        Self { db, now, census, memory, ringing: Ringing::default(), dead: Vec::new(), failure: None, path, alone }
+        Self { db, now, census, memory, ringing: Ringing::default(), dead: Vec::new(), failure: None, path, kind }
     }
 
     /// Does one request. If SQLite fails in it, its changes are undone, and those of the others stay.
@@ -90,11 +98,11 @@ impl<'a> Turn<'a> {
     /// For a savepoint SQLite keeps a copy of every page that is changed, which costs as much as the changes. A request
     /// that is alone can do without: the transaction is undone instead.
     fn set_apart(&self) -> Outcome<()> {
-        if self.alone { Ok(()) } else { self.run("SAVEPOINT request") }
+        if self.kind.alone { Ok(()) } else { self.run("SAVEPOINT request") }
     }
 
     fn end(&self, undo: bool) -> Outcome<()> {
-        match (self.alone, undo) {
+        match (self.kind.alone, undo) {
             (true, false) => Ok(()),
             (true, true) => self.run("ROLLBACK"),
             (false, false) => self.run("RELEASE request"),

@@ -289,11 +289,24 @@ async fn a_look_at_a_database_leaves_its_log_alone() {
 }
 
 #[tokio::test]
-async fn every_commit_reaches_the_disk() {
+async fn a_token_reaches_the_disk_before_it_is_given_out() {
     let machine = Machine::new();
-    let store = machine.open().await;
-    let full = store.write(|turn| turn.number("PRAGMA synchronous")).await.unwrap();
-    assert_eq!(full, 2, "FULL");
+    let client = machine.client().await;
+    let store = &client.store;
+    let synchronous = |turn: &mut Turn<'_>| turn.number("PRAGMA synchronous");
+    for _ in 0..2 {
+        assert_eq!(store.commit(Commit::OnDisk, synchronous).await.unwrap(), 2, "FULL");
+        assert_eq!(store.write(synchronous).await.unwrap(), 1, "NORMAL: nothing of it has to outlive the machine");
+    }
+    let claim = client.mutex("n");
+    let unsafely = claim.clone();
+    let refused = store.write(move |turn| turn.claim(&unsafely)).await.unwrap_err();
+    assert!(refused.to_string().contains("might not reach the disk"), "{refused}");
+    client.granted(&claim).await;
+    let busy = faults::occupy(&client).await;
+    let (synced, beside, ()) =
+        tokio::join!(store.commit(Commit::OnDisk, synchronous), store.write(synchronous), async { drop(busy) });
+    assert_eq!((synced.unwrap(), beside.unwrap()), (2, 2), "one turn, and one token in it");
     let mode: String =
         Connection::open(machine.path()).unwrap().query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!(mode, "wal");
