@@ -254,6 +254,22 @@ async fn requests_take_their_place_when_they_are_polled_first() {
 }
 
 #[tokio::test]
+async fn a_life_in_the_file_is_whole_after_each_claim_and_seldom_written() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let whole = i64::try_from(TTL.as_micros()).unwrap();
+    let mut written = std::collections::HashSet::new();
+    for i in 0..20 {
+        let asked = micros(clock());
+        client.granted(&client.mutex(&format!("n{i}"))).await;
+        let until = client.store.write(|turn| turn.number("SELECT hold_until_us FROM lk_session")).await.unwrap();
+        assert!(until >= asked + whole && until <= micros(clock()) + whole + 250_000, "{until}");
+        written.insert(until);
+    }
+    assert!(written.len() < 20);
+}
+
+#[tokio::test]
 async fn a_session_cannot_renew_the_claim_of_another() {
     let machine = Machine::new();
     let (client, other) = (machine.client().await, machine.client().await);

@@ -174,6 +174,24 @@ async fn a_waiter_that_cannot_watch_its_bell_is_woken_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_bell_that_was_deleted_since_it_was_rung_is_rung_where_it_hangs_now() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    let (n, held) = (name("n"), a.mutex("n"));
+    a.granted(&held).await;
+    for bell in fs::read_dir(machine.0.path().join("locks.db.bells")).unwrap() {
+        fs::remove_file(bell.unwrap().path()).unwrap();
+    }
+    let seen = b.store.line(&n).await.unwrap().revision;
+    let mut waits = b.store.wait(Interest::Name(&n), seen, TTL);
+    assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
+    // Requests are done in their order, so now it is being waited.
+    b.store.0.reader.ask(|_| Ok(())).await.unwrap();
+    a.withdraw(&held).await;
+    assert_eq!(tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap().unwrap(), Wake::Changed);
+}
+
+#[tokio::test]
 async fn dropped_waits_leave_no_watch() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
