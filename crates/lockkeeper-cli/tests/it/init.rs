@@ -23,8 +23,9 @@ fn start(store: &Store, script: &str) -> Process {
 #[test]
 fn r11_as_pid_1_it_reaps_orphans() {
     let store = Store::new();
-    // Each orphan's parent ends at once, and the orphan after it. What nobody reaps stays a zombie.
-    let script = "for i in 1 2 3 4 5; do sh -c 'sleep 0.1 & true'; done; echo orphans; cat; exit 4";
+    // Each orphan's parent ends at once, and the orphan after it, in the command's group or outside of it. What nobody
+    // reaps stays a zombie.
+    let script = "for i in 1 2 3 4 5; do sh -c 'sleep 0.1 & setsid sleep 0.1 & true'; done; echo orphans; cat; exit 4";
     let mut run = start(&store, script);
     assert_eq!(run.line(), "orphans");
     let first = first_process(&run);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid, getsid};
+use rustix::process::{Pid, Signal, getpid, getppid, getsid};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -22,6 +22,8 @@ use crate::child::processes::{self, Process};
 
 /// How long who is about to stop may take.
 const STOP: Duration = Duration::from_millis(500);
+/// How long the last steps of a process may take.
+const LEAVING: Duration = Duration::from_millis(50);
 /// How long an exec may take that has closed descriptors already.
 const START: Duration = Duration::from_secs(1);
 /// Between two looks whether everything is dead: at first, and at last, when something cannot be killed.
@@ -48,6 +50,8 @@ enum Ending {
 
 struct Post {
     orders: UnixStream,
+    /// Who gives them.
+    parent: Option<Pid>,
     /// Goes off at its time even if the machine was suspended meanwhile.
     alarm: OwnedFd,
     kill_at: Option<Duration>,
@@ -59,7 +63,7 @@ impl Post {
         let alarm = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
         // Not through std's stdin, whose buffer poll knows nothing of.
         let orders = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        Ok(Self { orders, alarm, kill_at: None, command: None })
+        Ok(Self { orders, parent: getppid(), alarm, kill_at: None, command: None })
     }
 
     fn stand(&mut self) -> Ending {
@@ -93,9 +97,21 @@ impl Post {
                 Order::Leave => return Some(Ending::Dismissed),
             },
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return Some(Ending::Kill),
+            Err(_) => {
+                self.see_parent_out();
+                return Some(Ending::Kill);
+            }
         }
         None
+    }
+
+    /// Waits until who gave the orders has ended, rather than closed its descriptors on the way there. In between the
+    /// kernel continues the command's group, and sends it HUP, if that is stopped.
+    fn see_parent_out(&self) {
+        let until = now() + LEAVING;
+        while getppid() == self.parent && now() < until {
+            thread::sleep(Duration::from_micros(200));
+        }
     }
 
     fn set(&mut self, time: Duration) {
