@@ -147,13 +147,18 @@ fn r7_a_proc_of_another_namespace_is_not_believed() {
 #[test]
 fn r7_a_loss_kills_grandchildren_in_groups_of_their_own() {
     let store = Store::new();
-    let args = ["run", "a", "--json", "-t", "3s"];
-    let (mut run, pids) = start(&store, &args, "exec bash -mc 'trap : TERM; sleep 1000 & echo $$ $!; wait; wait'");
-    let outage = store.outage();
-    run.event("lost");
-    assert_eq!(run.finish(), 79);
-    assert!(!pids.iter().any(|pid| is_alive(pid)));
-    drop(outage);
+    // Of the second, TERM reaches only the parent, which ends at once.
+    for script in [
+        "exec bash -mc 'trap : TERM; sleep 1000 & echo $$ $!; wait; wait'",
+        "trap 'exit 3' TERM; timeout 1000 sh -c 'echo $PPID $$; sleep 1000; true' & wait",
+    ] {
+        let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "3s"], script);
+        let outage = store.outage();
+        run.event("lost");
+        assert_eq!(run.finish(), 79);
+        assert!(!pids.iter().any(|pid| is_alive(pid)), "{script}");
+        drop(outage);
+    }
 }
 
 #[test]
@@ -162,6 +167,7 @@ fn r7_a_daemon_that_left_group_and_parents_is_left_alone() {
     let (mut run, pids) = start(&store, &LONG, "echo $(sh -c 'setsid sleep 1000 >/dev/null & echo $!'); sleep 1000");
     // Once setsid(1) has made its session.
     eventually("it is a daemon", || text(format!("/proc/{}/comm", pids[0])).starts_with("sleep"));
+    assert!(!children(run.pid()).contains(&pids[0]), "it has lost its parent, and got another one than init");
     run.signal(Signal::KILL);
     run.wait();
     eventually("the lock is free", || store.inspect("a")["state"] == "free");

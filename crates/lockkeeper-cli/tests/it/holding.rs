@@ -101,6 +101,17 @@ fn min_hold_hides_no_loss_while_the_command_ran() {
 }
 
 #[test]
+fn min_hold_is_over_when_the_lock_is_lost() {
+    let store = Store::new();
+    let mut run = store.start(&["run", "a", "--json", "-t", "2s", "--min-hold", "10m", "--", "sleep", "1000"]);
+    run.event("started");
+    store.break_lock("a", run_token(&run), Evict::Mark);
+    assert_eq!(run.finish(), 79);
+    let events = run.events();
+    assert_eq!(events.iter().filter(|name| *name == "lost").count(), 1, "{events:?}");
+}
+
+#[test]
 fn max_hold_ends_the_command() {
     let store = Store::new();
     let began = Instant::now();

@@ -228,6 +228,18 @@ fn r12_a_run_in_the_background_takes_no_terminal_from_another_user() {
 }
 
 #[test]
+fn r12_a_message_from_the_background_stops_nobody() {
+    let store = Store::new();
+    let mut shell = Shell::new(&store);
+    // The terminal stops whoever writes to it from the background, and the command has the foreground.
+    shell.keys("stty tostop; lockkeeper run --json a -- sh -c 'echo ready; read x; exit 4'; echo code $?\n");
+    shell.sees("ready");
+    shell.keys("this\n");
+    shell.sees("\"event\":\"exited\"");
+    shell.sees("code 4");
+}
+
+#[test]
 fn r12_a_background_run_that_reads_is_stopped_and_goes_on_in_the_foreground() {
     let store = Store::new();
     let mut shell = Shell::new(&store);
@@ -329,6 +341,28 @@ fn r5_a_stop_that_is_sent_stops_both_without_a_terminal() {
         eventually("both go on", || !is_stopped(child) && !is_stopped(run.pid()));
     }
     assert_eq!(run.finish(), 4);
+}
+
+#[test]
+fn r5_a_lock_that_was_lost_while_stopped_is_noticed_without_the_guard() {
+    let store = Store::new();
+    let script = "trap 'touch continued' CONT TERM; echo ready; read x";
+    let mut command = store.command(&sh(&["run", "a", "--json", "-t", "2s"], script));
+    let mut run = Process::start(command.process_group(0));
+    let child: u32 = run.event("started")["pid"].as_u64().unwrap().try_into().unwrap();
+    run.line();
+    for process in children(run.pid()) {
+        if process != child.to_string() {
+            crate::support::signal(process.parse().unwrap(), Signal::KILL);
+        }
+    }
+    run.signal(Signal::TSTP);
+    eventually("both are stopped", || is_stopped(child) && is_stopped(run.pid()));
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+    run.signal(Signal::CONT);
+    assert_eq!(run.finish(), 79);
+    assert!(!is_alive(&child.to_string()));
+    assert!(!store.path("continued").exists());
 }
 
 #[test]
