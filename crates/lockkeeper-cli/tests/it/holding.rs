@@ -1,12 +1,13 @@
 //! For how long a lock is held: `--min-hold` and `--max-hold`.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use lockkeeper::store::Evict;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Process, Store, events, reaped, sh, stderr, text};
+use crate::support::{Process, Store, events, eventually, reaped, sh, stderr, text};
 
 /// A run whose command has ended, while the lock is still held.
 fn holding_on(store: &Store, args: &[&str], script: &str) -> Process {
@@ -76,12 +77,24 @@ fn min_hold_does_not_outlast_a_command_that_was_asked_to_end() {
 fn min_hold_makes_a_loss_after_the_commands_end_only_an_event() {
     let store = Store::new();
     let mut run = holding_on(&store, &["-t", "1s", "--min-hold", "10m"], "exit 3");
+    // By then the run has asked the store, at the end of its command, whether it still held the lock.
+    is_renewed(&store);
+    is_renewed(&store);
     let token = run_token(&run);
     store.break_lock("a", token, Evict::Now);
     let lost = run.event("lost");
     assert_eq!(lost["signal"], Value::Null);
     assert_eq!(run.finish(), 3);
     assert_eq!(run.events(), ["acquired", "started", "lost", "exited"]);
+}
+
+/// Waits for a renewal.
+fn is_renewed(store: &Store) {
+    let mut before = u64::MAX;
+    eventually("a renewal", || {
+        let left = store.inspect("a")["holders"][0]["expires_in_ms"].as_u64().unwrap();
+        left > mem::replace(&mut before, left)
+    });
 }
 
 fn run_token(run: &Process) -> u64 {
