@@ -58,14 +58,15 @@ impl Process {
 
     /// Reads `PID (NAME) STATE PARENT GROUP SESSION …`. The name may hold blanks and brackets.
     ///
-    /// A process whose first thread has ended shows as a zombie, however many others run.
+    /// A process whose first thread has ended shows as a zombie, however many others run. One that is being reaped this
+    /// very moment shows -1 as its group: it is gone.
     fn read(pid: i32, stat: &str) -> Option<Self> {
         let fields = stat.rsplit_once(") ")?.1;
         let is_alone = fields.split(' ').nth(THREADS - STATE).is_none_or(|threads| threads == "0" || threads == "1");
         let mut fields = fields.split(' ');
         let state = fields.next()?;
         let has_ended = matches!(state, "Z" | "X" | "x") && is_alone;
-        let mut number = || Some(Pid::from_raw(fields.next()?.parse().ok()?));
+        let mut number = || Some(Pid::from_raw(fields.next()?.parse::<u32>().ok()?.cast_signed()));
         let (parent, group, session) = (number()?, number()?, number()?);
         Some(Self { pid: Pid::from_raw(pid)?, parent, group, session, has_ended, is_stopped: state == "T" })
     }
@@ -88,6 +89,7 @@ mod tests {
         assert!(read("7 (sh) Z 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 …").has_ended);
         assert!(!read("7 (sh) Z 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 2 0 …").has_ended);
         assert_eq!(read("7 (sh) Z 0 7 2").parent, None);
+        assert_eq!(Process::read(7, "7 (sh) X 0 -1 -1 0 -1 4"), None);
         assert_eq!(Process::read(7, "7 (sh"), None);
     }
 
