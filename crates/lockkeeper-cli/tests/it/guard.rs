@@ -155,7 +155,7 @@ fn r7_a_loss_kills_grandchildren_in_groups_of_their_own() {
         let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "3s"], script);
         let outage = store.outage();
         run.event("lost");
-        assert_eq!(run.finish(), 79);
+        assert_eq!(run.finish(), 79, "{script}: {}", run.rest());
         assert!(!pids.iter().any(|pid| is_alive(pid)), "{script}");
         drop(outage);
     }
