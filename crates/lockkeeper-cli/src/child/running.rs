@@ -147,7 +147,6 @@ impl Running {
     /// Makes orphans of the group our children, so that they are reaped here however lazy PID 1 is. Not before it is
     /// needed: a daemon that the command starts may expect PID 1 as its parent.
     pub(super) fn adopt_orphans() {
-        #[cfg(target_os = "linux")]
         let _ = rustix::process::set_child_subreaper(Some(getpid()));
     }
 

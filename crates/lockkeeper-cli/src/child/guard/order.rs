@@ -56,11 +56,7 @@ fn pid(number: u64) -> Option<Pid> {
 
 /// Runs on while the machine is suspended, and is the same in every process.
 pub(in crate::child) fn now() -> Duration {
-    #[cfg(target_os = "linux")]
-    let clock = ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    let clock = ClockId::Monotonic;
-    let time = clock_gettime(clock);
+    let time = clock_gettime(ClockId::Boottime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
