@@ -150,7 +150,8 @@ async fn watch(
                     running.signal_group(signal);
                 }
             },
-            () = &mut tell => {
+            // A command that may outlive its lock was given all its time at the start.
+            () = &mut tell, if !policy.ignores_losses() => {
                 running.extend(policy.kill_time(lease));
                 tell.as_mut().reset(Instant::now() + (lease.remaining() / TELL).clamp(TELL_MIN, LOOK));
             }

@@ -333,6 +333,39 @@ fn r8_a_guard_that_is_stopped_keeps_nobody() {
 }
 
 #[test]
+fn r8_a_guard_that_was_stopped_hears_all_that_it_was_told_before_it_kills() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "1s"], "echo ready; cat; exit 4"));
+    assert_eq!(run.line(), "ready");
+    let guard = guard(&run);
+    kill(&guard, Signal::STOP);
+    // Long enough for what it was told first to be over.
+    thread::sleep(Duration::from_millis(2500));
+    kill(&guard, Signal::CONT);
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(run.finish(), 4);
+}
+
+#[test]
+fn r8_a_guard_is_left_in_peace_when_the_loss_changes_nothing() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "500ms", "--on-lost", "ignore"], "echo ready; cat"));
+    assert_eq!(run.line(), "ready");
+    let _outage = store.outage();
+    run.event("lost");
+    let status = format!("/proc/{}/status", guard(&run));
+    let woken = || {
+        let status = text(&status);
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse::<u32>().unwrap()
+    };
+    let before = woken();
+    thread::sleep(Duration::from_secs(1));
+    assert!(woken() - before < 10, "{before}, {}", woken());
+    assert_eq!(run.finish(), 0);
+}
+
+#[test]
 fn r8_the_guard_has_no_credential_and_says_nothing() {
     let store = Store::new();
     let mut command = store.command(&["run", "a", "--json", "--", "cat"]);

@@ -74,11 +74,12 @@ impl Post {
             {
                 return Ending::Kill;
             }
-            // Orders first: a longer life may have been given at the last moment.
-            if !events[0].revents().is_empty()
-                && let Some(ending) = self.obey()
-            {
-                return ending;
+            // All orders first: whoever was kept from reading them finds old ones before the last.
+            if !events[0].revents().is_empty() {
+                if let Some(ending) = self.obey() {
+                    return ending;
+                }
+                continue;
             }
             if self.kill_at.is_some_and(|time| time <= now()) {
                 return Ending::Kill;
