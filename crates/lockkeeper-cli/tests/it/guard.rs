@@ -1,6 +1,9 @@
 //! R7 and R8: nothing of a command outlives its lock, whatever happens to `run`.
 
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -194,6 +197,24 @@ fn r8_the_next_command_starts_after_the_last_process_of_the_old_group_is_dead() 
         assert!(left.is_empty(), "{left:#?}");
         assert!(took < AT_ONCE, "{took:?}");
     }
+}
+
+#[test]
+fn r8_a_guard_that_was_told_of_no_command_finds_it_by_its_sequencer() {
+    let (line, far) = UnixStream::pair().unwrap();
+    let mark = ("LOCKKEEPER_SEQUENCER", format!("lk1.x.{}.a", std::process::id()));
+    let mut guard = Command::new(PROGRAM);
+    guard.arg("__guard").env_clear().env(mark.0, &mark.1).stdin(OwnedFd::from(far)).process_group(0);
+    let mut guard = guard.spawn().unwrap();
+    let sleeper =
+        |mark: &str| Command::new("sleep").arg("1000").env("LOCKKEEPER_SEQUENCER", mark).process_group(0).spawn();
+    let (mut ours, mut other) = (sleeper(&mark.1).unwrap(), sleeper("lk1.x.7.other").unwrap());
+    drop(line);
+    assert_eq!(ours.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
+    assert!(guard.wait().unwrap().success());
+    assert!(other.try_wait().unwrap().is_none());
+    other.kill().unwrap();
+    other.wait().unwrap();
 }
 
 #[test]
