@@ -4,7 +4,7 @@ mod doomed;
 pub(crate) mod environment;
 pub(crate) mod guard;
 pub(crate) mod policy;
-mod processes;
+pub(crate) mod processes;
 pub(crate) mod running;
 pub(crate) mod signals;
 pub(crate) mod spawn;

@@ -32,6 +32,16 @@ pub(super) fn all() -> Option<Vec<Process>> {
     (!all.is_empty()).then_some(all)
 }
 
+/// The group of this process; `None` where it came from outside of a PID namespace and has no number here.
+pub(crate) fn own_group() -> Option<Pid> {
+    Pid::from_raw(nix::unistd::getpgrp().as_raw())
+}
+
+/// The session of this process; `None` as with [`own_group`].
+pub(super) fn own_session() -> Option<Pid> {
+    Pid::from_raw(nix::unistd::getsid(None).ok()?.as_raw())
+}
+
 /// Whether nobody outside of this process group, but in its session, is there to continue it when it is stopped. The
 /// kernel does not stop such a group at Ctrl-Z.
 pub(super) fn is_orphaned(group: Pid) -> bool {
@@ -74,7 +84,9 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::{getpgrp, getppid, getsid};
+    use std::process::Command;
+
+    use rustix::process::getppid;
 
     use super::*;
 
@@ -97,6 +109,18 @@ mod tests {
     fn this_process_is_seen_as_it_is() {
         let all = all().unwrap();
         let own = all.iter().find(|process| process.pid == getpid()).unwrap();
-        assert_eq!((own.parent, own.group, own.session), (getppid(), Some(getpgrp()), getsid(None).ok()));
+        assert_eq!((own.parent, own.group, own.session), (getppid(), own_group(), own_session()));
+    }
+    #[test]
+    fn in_a_namespace_it_has_no_number_of_what_is_outside() {
+        let mut unshare = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            unshare.args(["--user", "--map-root-user"]);
+        }
+        unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+        unshare.arg(std::env::current_exe().unwrap()).arg("--exact");
+        let ended = unshare.arg("child::processes::tests::this_process_is_seen_as_it_is").output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && told.contains("1 passed"), "{ended:?}");
     }
 }

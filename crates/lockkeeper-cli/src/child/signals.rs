@@ -6,7 +6,7 @@ use std::io;
 use std::task::Poll;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
-use rustix::process::{Signal, getpgrp};
+use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 use super::processes;
@@ -91,7 +91,7 @@ impl Signals {
 /// Stops this process, as the signal that we caught would have done, until it is continued. Not if nobody could do
 /// that, as the kernel does not either; whether it happened.
 pub(super) fn pause() -> bool {
-    let can = !processes::is_orphaned(getpgrp());
+    let can = processes::own_group().is_some_and(|group| !processes::is_orphaned(group));
     if can {
         // To this very thread: sent to the process, another thread might take it while this one runs on.
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);

@@ -5,9 +5,10 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::process::{Pid, getpgrp, test_kill_process_group};
+use rustix::process::{Pid, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
+use super::processes::own_group;
 use super::signals::stop_at_output;
 
 /// The controlling terminal of this process.
@@ -18,11 +19,12 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// `None` where there is none, as under cron.
+    /// `None` where there is none, as under cron, or where it is of another PID namespace, and our group with it.
     pub(super) fn of_this_process() -> Option<Self> {
+        let own = own_group()?;
         let flags = (OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
         let device = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
-        Some(Self { device, own: getpgrp() })
+        Some(Self { device, own })
     }
 
     /// Whether our own group is in the foreground.

@@ -4,10 +4,10 @@ use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::process::getpgrp;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 
 use super::outlet::Outlet;
+use crate::child::processes::own_group;
 
 /// To the first column, and nothing from there on.
 const WIPE: &str = "\r\x1b[K";
@@ -55,7 +55,7 @@ impl Status {
 
 /// Somebody else has the terminal, as when a shell has put us into the background.
 fn is_in_background() -> bool {
-    tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground != getpgrp())
+    tcgetpgrp(io::stderr()).is_ok_and(|foreground| Some(foreground) != own_group())
 }
 
 fn width() -> usize {

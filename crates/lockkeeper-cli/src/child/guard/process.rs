@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid, getppid, getsid};
+use rustix::process::{Pid, Signal, getpid, getppid};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -172,7 +172,7 @@ struct Starting {
 
 impl Starting {
     fn of(mark: &[u8]) -> Self {
-        let (own, session) = (getpid(), getsid(None).ok());
+        let (own, session) = (getpid(), processes::own_session());
         let leaders = processes::all().unwrap_or_default().into_iter();
         let leaders = leaders.filter(|process| process.pid != own && process.group == Some(process.pid));
         let mut starting = Self { ours: Vec::new(), nameless: false };
