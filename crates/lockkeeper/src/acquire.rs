@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::engine::{Engine, Request};
 use crate::handle::Handle;
 use crate::store::{Expiry, SessionSpec};
-use crate::{Error, ErrorKind, Guard, LockName, LostReason, Mode, MultiGuard, Owner, Release, Result};
+use crate::{Error, ErrorKind, Guard, LockName, LostReason, MultiGuard, Owner, Release, Result};
 
 /// The longest reason, in bytes.
 const REASON_MAX: usize = 1024;
@@ -47,7 +47,6 @@ pub struct Acquire<G> {
     pub(crate) request: Request,
     /// Further locks, acquired after the one of the request, all or nothing.
     pub(crate) also: Vec<Part>,
-    pub(crate) mode: Mode,
     pub(crate) waits: bool,
     pub(crate) wait: Option<Duration>,
     problem: Option<Error>,
@@ -128,13 +127,12 @@ impl sealed::Certain for Guard {}
 impl sealed::Certain for MultiGuard {}
 
 impl<G: Outcome> Acquire<G> {
-    pub(crate) fn new(engine: &Arc<Engine>, request: Request, mode: Mode) -> Self {
-        let waits = request.queue;
+    /// An attempt that waits for ever, or not at all, where nothing else is set.
+    pub(crate) fn new(engine: &Arc<Engine>, request: Request, waits: bool) -> Self {
         let mut acquire = Self {
             engine: Arc::clone(engine),
             request,
             also: Vec::new(),
-            mode,
             waits,
             wait: None,
             problem: None,
@@ -221,7 +219,7 @@ impl<G: Outcome> Acquire<G> {
         self
     }
 
-    fn refuse(&mut self, problem: Error) {
+    pub(crate) fn refuse(&mut self, problem: Error) {
         self.problem.get_or_insert_with(|| problem.about(self.request.name.clone()));
     }
 
@@ -229,7 +227,11 @@ impl<G: Outcome> Acquire<G> {
     pub(crate) fn problem(&mut self) -> Option<Error> {
         let can = &self.engine.capabilities;
         let spec = &self.request.spec;
-        let refused = can.check(spec).err().or_else(|| {
+        let kinds = std::iter::once((self.request.weight, self.request.capacity));
+        let mut kinds = kinds.chain(self.also.iter().map(|part| (part.weight, part.capacity)));
+        let refused =
+            can.check(spec).and_then(|()| kinds.try_for_each(|(weight, capacity)| can.admits(weight, capacity)));
+        let refused = refused.err().or_else(|| {
             let message = "its locks end with the connection that acquired them, so none can be detached";
             let is_impossible = spec.detached && !resumable(&can.expiry);
             is_impossible.then(|| Error::new(ErrorKind::Unsupported, message).with_remedy("a store of another kind"))
@@ -319,8 +321,8 @@ impl Acquire<Guard> {
     ///
     /// On a store whose locks end with a connection the attempt is [`Unsupported`](ErrorKind::Unsupported).
     pub fn detached(self, life: Duration) -> Acquire<Handle> {
-        let Self { engine, request, also, mode, waits, wait, problem, result: _ } = self.lease(life);
-        let mut detached = Acquire { engine, request, also, mode, waits, wait, problem, result: PhantomData };
+        let Self { engine, request, also, waits, wait, problem, result: _ } = self.lease(life);
+        let mut detached = Acquire { engine, request, also, waits, wait, problem, result: PhantomData };
         detached.request.spec.detached = true;
         detached
     }
@@ -338,7 +340,7 @@ impl<G> fmt::Debug for Acquire<G> {
         f.debug_struct("Acquire")
             .field("name", &self.request.name)
             .field("also", &self.also)
-            .field("mode", &self.mode)
+            .field("mode", &self.request.mode())
             .field("wait", &self.wait)
             .finish_non_exhaustive()
     }

@@ -1,5 +1,7 @@
 //! The guard: the proof of holding a lock, and the end of it.
 
+mod convert;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -9,7 +11,8 @@ use std::time::Duration;
 
 use tracing::Span;
 
-use crate::engine::{Engine, Granted, Hold};
+pub use self::convert::Upgrade;
+use crate::engine::{Engine, Grant, Granted, Hold};
 use crate::event::Event;
 use crate::finish::Finish;
 use crate::handle::Handle;
@@ -48,6 +51,7 @@ pub struct Guard {
     token: FencingToken,
     mode: Mode,
     owner: Option<Owner>,
+    reason: Option<Arc<str>>,
     since: Instant,
     released: bool,
     span: Span,
@@ -63,14 +67,14 @@ pub enum Release {
 }
 
 impl Guard {
-    pub(crate) fn new(granted: Granted, mode: Mode, owner: Option<Owner>) -> Self {
-        let (engine, hold, token) = granted.take();
+    pub(crate) fn new(granted: Granted, owner: Option<Owner>) -> Self {
+        let (engine, Grant { hold, token, mode, reason }) = granted.take();
         if let Some(owner) = &owner {
             engine.own(&hold.key.name, owner);
         }
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let since = engine.now();
-        Self { engine, hold, token, mode, owner, since, released: false, span }
+        Self { engine, hold, token, mode, owner, reason, since, released: false, span }
     }
 
     /// The lock, with the keeper's prefix.
@@ -195,14 +199,14 @@ impl Guard {
         self.released = true;
         self.disown();
         self.engine.let_go(&self.hold);
-        Handle::new(&self.hold, self.engine.store.to_string(), self.token)
+        Handle::new(&self.hold, self.engine.store.to_string(), self.token, self.mode)
     }
 
     /// The guard of a lock that somebody else has acquired.
-    pub(crate) fn adopt(engine: &Arc<Engine>, hold: Arc<Hold>, token: FencingToken) -> Self {
+    pub(crate) fn adopt(engine: &Arc<Engine>, hold: Arc<Hold>, token: FencingToken, mode: Mode) -> Self {
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let (engine, since) = (Arc::clone(engine), engine.now());
-        Self { engine, hold, token, mode: Mode::Exclusive, owner: None, since, released: false, span }
+        Self { engine, hold, token, mode, owner: None, reason: None, since, released: false, span }
     }
 
     fn is_adopted(&self) -> bool {

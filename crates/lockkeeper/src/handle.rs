@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::engine::Hold;
 use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
-use crate::{Error, FencingToken, LockName};
+use crate::{Error, FencingToken, LockName, Mode};
 
 /// The version of the format.
 const PREFIX: &str = "lkh1.";
@@ -30,14 +30,15 @@ pub struct Handle {
     store: String,
     key: ClaimKey,
     token: FencingToken,
+    mode: Mode,
     ttl: Duration,
     lock_delay: Duration,
 }
 
 impl Handle {
-    pub(crate) fn new(hold: &Hold, store: String, token: FencingToken) -> Self {
+    pub(crate) fn new(hold: &Hold, store: String, token: FencingToken, mode: Mode) -> Self {
         let (ttl, lock_delay) = (hold.session.ttl, hold.session.spec.lock_delay);
-        Self { store, key: hold.key.clone(), token, ttl, lock_delay }
+        Self { store, key: hold.key.clone(), token, mode, ttl, lock_delay }
     }
 
     /// The lock, with the prefix of the keeper that acquired it.
@@ -48,6 +49,11 @@ impl Handle {
     /// The fencing token of the grant.
     pub fn token(&self) -> FencingToken {
         self.token
+    }
+
+    /// How the lock is held.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// The store that keeps the lock, without secrets.
@@ -68,6 +74,7 @@ impl Handle {
             session: Cow::Borrowed(self.key.session.as_str()),
             id: HEXLOWER.encode(self.key.id.as_bytes()),
             token: self.token,
+            mode: self.mode,
             ttl_ms: millis(self.ttl),
             lock_delay_ms: millis(self.lock_delay),
         };
@@ -96,9 +103,40 @@ struct Fields<'a> {
     session: Cow<'a, str>,
     id: String,
     token: FencingToken,
+    #[serde(with = "code", default = "exclusive", skip_serializing_if = "is_exclusive")]
+    mode: Mode,
     ttl_ms: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     lock_delay_ms: u64,
+}
+
+fn exclusive() -> Mode {
+    Mode::Exclusive
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_exclusive(mode: &Mode) -> bool {
+    *mode == Mode::Exclusive
+}
+
+/// A mode as a sequencer shows it.
+mod code {
+    use std::borrow::Cow;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::Mode;
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+    pub(super) fn serialize<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&mode.code())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        Mode::of_code(&text).ok_or_else(|| D::Error::custom("no mode"))
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
@@ -132,7 +170,7 @@ fn read(text: &str) -> Option<Handle> {
     if ttl.is_zero() {
         return None;
     }
-    Some(Handle { store: fields.store.into_owned(), key, token: fields.token, ttl, lock_delay })
+    Some(Handle { store: fields.store.into_owned(), key, token: fields.token, mode: fields.mode, ttl, lock_delay })
 }
 
 impl fmt::Debug for Handle {
@@ -167,7 +205,8 @@ mod tests {
         let (name, session) = ("db/é \"x\"".parse().unwrap(), SessionId::new("top-secret"));
         let key = ClaimKey { name, session, id: ClaimId::from_bytes([0xab; 16]) };
         let token = "1763705000000123".parse().unwrap();
-        Handle { store: "file:/var/lib/locks.db".into(), key, token, ttl: Duration::from_secs(600), lock_delay }
+        let (mode, ttl) = (Mode::Exclusive, Duration::from_secs(600));
+        Handle { store: "file:/var/lib/locks.db".into(), key, token, mode, ttl, lock_delay }
     }
 
     fn written(json: &str) -> String {
@@ -183,12 +222,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for lock_delay in [Duration::ZERO, Duration::from_millis(1500)] {
-            let handle = handle(lock_delay);
+        for (lock_delay_ms, mode) in [(0, Mode::Exclusive), (1500, Mode::Shared), (1, Mode::Permits(3))] {
+            let lock_delay = Duration::from_millis(lock_delay_ms);
+            let handle = Handle { mode, ..handle(lock_delay) };
             let read: Handle = handle.expose().parse().unwrap();
             assert_eq!(read.key, handle.key);
             assert_eq!((read.store(), read.token(), read.ttl()), (handle.store(), handle.token(), handle.ttl()));
-            assert_eq!(read.lock_delay, lock_delay);
+            assert_eq!((read.lock_delay, read.mode()), (lock_delay, mode));
             let json = serde_json::to_string(&handle).unwrap();
             assert_eq!(serde_json::from_str::<Handle>(&json).unwrap().expose(), handle.expose());
         }
@@ -210,6 +250,7 @@ mod tests {
             written(&good.replace("abab", "ab")),
             written(&good.replace("\"n\"", "\"\"")),
             written(&good.replace("ttl_ms", "ttl")),
+            written(&good.replace("\"ttl_ms\"", "\"mode\":\"p0\",\"ttl_ms\"")),
             written(&good.replace("\"ttl_ms\"", "\"mode\":\"shared\",\"ttl_ms\"")),
         ];
         for text in texts {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::engine::mode;
 use crate::store::{self, Broken, IdHash, Line};
 use crate::{FencingToken, LockName, Mode};
 
@@ -81,14 +82,6 @@ impl LockInfo {
             waiters: waiters.into_iter().map(waiter).collect(),
             last_token: line.last_token.and_then(|raw| FencingToken::new(epoch, raw)),
         }
-    }
-}
-
-pub(crate) fn mode(weight: u32, capacity: u32) -> Mode {
-    match (weight, capacity) {
-        (store::MAX, _) => Mode::Exclusive,
-        (_, store::MAX) => Mode::Shared,
-        (permits, _) => Mode::Permits(permits),
     }
 }
 

@@ -1,6 +1,5 @@
 //! The keeper: a connection to a store, from which all locks are made.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +9,9 @@ use tokio::sync::watch;
 use crate::admin::Admin;
 use crate::backend::memory::MemoryStore;
 use crate::builder::{KeeperBuilder, Source};
-use crate::engine::{Engine, SessionState};
-use crate::info::{LockInfo, mode};
-use crate::kinds::{MultiLock, Mutex};
+use crate::engine::{Engine, SessionState, mode};
+use crate::info::LockInfo;
+use crate::kinds::{MultiBuilder, MultiLock, Mutex, RwLock, Semaphore};
 use crate::runtime::inside;
 use crate::store::{Capabilities, Store};
 use crate::url::StoreUrl;
@@ -85,10 +84,40 @@ impl Keeper {
         Ok(Mutex::new(&self.engine, self.full_name(name)?))
     }
 
-    /// The mutexes of these names as one lock: all of them, or none.
+    /// The read-write lock of this name. Its write lock is the [mutex](Self::mutex) of the name.
     ///
-    /// A name that is given twice counts once. They are acquired in the order of the bytes of their full names, by all
-    /// who do so, so that two multi-locks never wait for each other.
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex).
+    pub fn rw_lock<N>(&self, name: N) -> Result<RwLock>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        Ok(RwLock::new(&self.engine, self.full_name(name)?))
+    }
+
+    /// The semaphore of this name, with so many permits: 1 to 2^31. All who use it at one time have to give the same
+    /// number.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex), and for another number of permits.
+    pub fn semaphore<N>(&self, name: N, permits: u32) -> Result<Semaphore>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        Semaphore::new(&self.engine, self.full_name(name)?, permits)
+    }
+
+    /// Several locks as one, each in a mode of its own: all of them, or none.
+    ///
+    /// They are acquired in the order of the bytes of their full names, by all who do so, so that two multi-locks never
+    /// wait for each other.
+    pub fn multi(&self) -> MultiBuilder {
+        MultiBuilder::new(&self.engine)
+    }
+
+    /// The mutexes of these names as one lock: [`multi`](Self::multi) where all are exclusive.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for no names at all, and for a name as with [`mutex`](Self::mutex).
@@ -97,8 +126,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        let names: Result<BTreeSet<LockName>> = names.into_iter().map(|name| self.full_name(name)).collect();
-        MultiLock::new(&self.engine, names?)
+        names.into_iter().fold(self.multi(), MultiBuilder::lock).build()
     }
 
     /// The guard of a lock that was [detached](crate::Acquire::detached), in this process or in another.
@@ -121,7 +149,7 @@ impl Keeper {
             return Err(about(Error::new(ErrorKind::Mismatch, message).with_remedy("the store of the handle")));
         }
         let hold = engine.adopt(handle.key(), handle.token().raw(), handle.spec());
-        Ok(Guard::adopt(engine, hold, handle.token()))
+        Ok(Guard::adopt(engine, hold, handle.token(), handle.mode()))
     }
 
     /// Who holds this lock and who waits for it, whatever its kind.

@@ -32,7 +32,9 @@
 //! |---|---|
 //! | connect to a store | [`connect`], [`Keeper::builder`], [`Keeper::from_url`] |
 //! | take a lock | [`Mutex::lock`], [`Mutex::try_lock`], and what can be set: [`Acquire`] |
-//! | take several at once | [`Keeper::multi_lock`], [`MultiLock`] |
+//! | take it to read, beside other readers | [`RwLock`] |
+//! | take some of so many permits | [`Semaphore`] |
+//! | take several at once | [`Keeper::multi`], [`Keeper::multi_lock`] |
 //! | hold it | [`Guard`] |
 //! | hold it over several processes | [`Acquire::detached`], [`Keeper::adopt`] |
 //! | run something under it | [`Acquire::with`], [`Guard::scope`] |
@@ -113,11 +115,11 @@ pub use builder::KeeperBuilder;
 pub use engine::SessionState;
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use event::Event;
-pub use guard::{Guard, Release};
+pub use guard::{Guard, Release, Upgrade};
 pub use handle::Handle;
 pub use info::{HolderInfo, LockInfo, WaiterInfo};
 pub use keeper::{Keeper, SessionWatch, connect};
-pub use kinds::{MultiGuard, MultiLock, Mutex};
+pub use kinds::{MultiBuilder, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
 pub use lost::{Lost, LostReason};
 pub use name::LockName;
 pub use owner::Owner;

@@ -18,6 +18,25 @@ pub enum Mode {
     Permits(u32),
 }
 
+impl Mode {
+    /// As sequencers and handles show it.
+    pub(crate) fn code(self) -> String {
+        match self {
+            Self::Exclusive => "x".to_owned(),
+            Self::Shared => "s".to_owned(),
+            Self::Permits(permits) => format!("p{permits}"),
+        }
+    }
+
+    pub(crate) fn of_code(code: &str) -> Option<Self> {
+        match code {
+            "x" => Some(Self::Exclusive),
+            "s" => Some(Self::Shared),
+            permits => permits.strip_prefix('p')?.parse().ok().filter(|&k| k > 0).map(Self::Permits),
+        }
+    }
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -79,13 +98,7 @@ impl Sequencer {
 
 impl fmt::Display for Sequencer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("lk1.")?;
-        match self.mode {
-            Mode::Exclusive => f.write_str("x")?,
-            Mode::Shared => f.write_str("s")?,
-            Mode::Permits(permits) => write!(f, "p{permits}")?,
-        }
-        write!(f, ".{}.{}", self.token, name::encode(self.name.as_str()))
+        write!(f, "lk1.{}.{}.{}", self.mode.code(), self.token, name::encode(self.name.as_str()))
     }
 }
 
@@ -112,11 +125,7 @@ impl FromStr for Sequencer {
 
 fn read(text: &str) -> Option<Sequencer> {
     let mut parts = text.strip_prefix("lk1.")?.splitn(3, '.');
-    let mode = match parts.next()? {
-        "x" => Mode::Exclusive,
-        "s" => Mode::Shared,
-        permits => Mode::Permits(permits.strip_prefix('p')?.parse().ok().filter(|&k| k > 0)?),
-    };
+    let mode = Mode::of_code(parts.next()?)?;
     let token = parts.next()?.parse().ok()?;
     let name = percent_encoding::percent_decode_str(parts.next()?).decode_utf8().ok()?;
     Some(Sequencer { mode, token, name: LockName::new(&name).ok()? })

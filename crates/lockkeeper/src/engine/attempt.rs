@@ -10,66 +10,18 @@ use std::time::Duration;
 use super::local_queue::Turn;
 use super::patience::Patience;
 use super::waiter::RETRY_MAX;
-use super::{Engine, Hold, Session};
+use super::{Engine, Granted, Hold, Request, Session};
 use crate::event::Event;
 use crate::random::jittered;
-use crate::store::{ClaimId, ClaimKey, MAX, Meta, Revision, SessionSpec};
+use crate::store::{ClaimId, ClaimKey, Meta, Revision};
 use crate::time::Instant;
-use crate::{Error, ErrorKind, FencingToken, LockName, Owner, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How many ids one attempt may spend without having waited in between: more is a store that breaks its contract.
 const IDS: u32 = 10;
 
-/// What an attempt asks for.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) name: LockName,
-    pub(crate) weight: u32,
-    pub(crate) capacity: u32,
-    pub(crate) spec: SessionSpec,
-    /// Whether it waits when the lock is busy.
-    pub(crate) queue: bool,
-    /// Whether it waits without a place in line.
-    pub(crate) unfair: bool,
-    /// A session of its own that is not renewed after the grant.
-    pub(crate) fixed: bool,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) owner: Option<Owner>,
-    pub(crate) reason: Option<Arc<str>>,
-}
-
-/// A claim that holds the lock, on its way to becoming a guard. Dropped before that, it is withdrawn.
-#[derive(Debug)]
-pub(crate) struct Granted {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) hold: Arc<Hold>,
-    pub(crate) token: FencingToken,
-    taken: bool,
-}
-
-impl Granted {
-    pub(crate) fn take(mut self) -> (Arc<Engine>, Arc<Hold>, FencingToken) {
-        self.taken = true;
-        (Arc::clone(&self.engine), Arc::clone(&self.hold), self.token)
-    }
-
-    /// Held for so long from now on, at most.
-    pub(super) fn end_after(&self, max_hold: Duration) {
-        self.hold.end_at(self.engine.now() + max_hold);
-        self.engine.deadlines.expect(self.hold.deadline());
-    }
-}
-
-impl Drop for Granted {
-    fn drop(&mut self) {
-        if !self.taken && !self.hold.is_forked() {
-            self.engine.withdraw_later(&self.hold);
-        }
-    }
-}
-
 /// One attempt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) engine: Arc<Engine>,
     pub(crate) request: Request,
@@ -107,7 +59,21 @@ impl Attempt {
     /// The whole attempt. Must be polled to its end; a `Timeout` when the lock is busy and the request does not wait.
     pub(crate) async fn run(&self) -> Result<Granted> {
         self.engine.usable()?;
-        self.refuse_deadlock()?;
+        if !self.would_wait_for_itself() {
+            return self.acquire().await;
+        }
+        if self.request.is_exclusive() {
+            return Err(self.would_deadlock());
+        }
+        // A reader may hold beside itself, and permits beside others: only the wait is refused.
+        let trying = Self { request: Request { queue: false, ..self.request.clone() }, ..self.clone() };
+        trying.acquire().await.map_err(|error| match error.kind() {
+            ErrorKind::Timeout => self.would_deadlock(),
+            _ => error,
+        })
+    }
+
+    async fn acquire(&self) -> Result<Granted> {
         let mut turn = self.turn().await?;
         let mut ids = 0;
         loop {
@@ -144,6 +110,9 @@ impl Attempt {
                 Outcome::GivenUp => return Err(self.leave(turn, &standing.hold)),
                 Outcome::Failed(error) => return Err(self.fail(&standing, error)),
             };
+            if self.request.replaces.is_some() {
+                return Err(self.replaced_by_nothing());
+            }
             ids += 1;
             if ids >= IDS {
                 self.slow_down(died).await?;
@@ -166,22 +135,22 @@ impl Attempt {
         Err(self.engine.describe(error, &self.request.name))
     }
 
-    fn refuse_deadlock(&self) -> Result<()> {
+    fn would_wait_for_itself(&self) -> bool {
         let Request { name, owner, queue, .. } = &self.request;
-        match owner {
-            Some(owner) if *queue && self.engine.owns(name, owner) => {
-                Err(Error::new(ErrorKind::WouldDeadlock, "the same owner holds it in this process")
-                    .with_remedy("to hand the guard down, or a reentrant mutex")
-                    .about(name.clone()))
-            }
-            _ => Ok(()),
-        }
+        *queue && owner.as_ref().is_some_and(|owner| self.engine.owns(name, owner))
+    }
+
+    fn would_deadlock(&self) -> Error {
+        Error::new(ErrorKind::WouldDeadlock, "the same owner holds it in this process")
+            .with_remedy("to hand the guard down, or a reentrant mutex")
+            .about(self.request.name.clone())
     }
 
     /// Tasks that want the same exclusive lock stand in line one at a time.
     async fn turn(&self) -> Result<Option<Turn>> {
-        let Request { name, spec, fixed, weight, capacity, .. } = &self.request;
-        if !self.stands_in_line() || *fixed || (*weight, *capacity) != (MAX, MAX) {
+        let Request { name, spec, fixed, value, .. } = &self.request;
+        // A candidate is known by what it shows: its claim is nobody else's.
+        if !self.stands_in_line() || *fixed || value.is_some() || !self.request.is_exclusive() {
             return Ok(None);
         }
         let joined = |waiters| {
@@ -224,6 +193,12 @@ impl Attempt {
     }
 
     async fn session(&self) -> Result<Arc<Session>> {
+        if let Some(old) = &self.request.replaces {
+            old.check()?;
+            if !self.request.fixed {
+                return Ok(Arc::clone(&old.session));
+            }
+        }
         if !self.request.fixed {
             return self.engine.session(&self.request.spec).await;
         }
@@ -253,11 +228,19 @@ impl Attempt {
                 return Err(error.about(self.request.name.clone()));
             }
         };
-        let granted = Granted { engine, hold, token, taken: false };
+        let granted = Granted::new(&engine, hold, token, &self.request);
         if let Some(max_hold) = self.request.max_hold {
             granted.end_after(max_hold);
         }
         Ok(Some(granted))
+    }
+
+    /// The claim that was to take another's place may have done so, and was withdrawn: nothing can be believed of
+    /// either any more.
+    fn replaced_by_nothing(&self) -> Error {
+        let error = Error::new(ErrorKind::Unavailable, "the answer to the upgrade came too late, or never");
+        let error = error.with_unknown_effect().with_remedy("to acquire it anew");
+        self.engine.describe(error, &self.request.name)
     }
 
     /// Nothing is left of it in the store.
@@ -309,7 +292,7 @@ impl Attempt {
         Meta {
             owner: Arc::clone(&settings.owner),
             reason: self.request.reason.clone(),
-            value: None,
+            value: self.request.value.clone(),
             epoch: settings.epoch,
         }
     }

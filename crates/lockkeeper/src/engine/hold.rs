@@ -45,6 +45,8 @@ pub(crate) struct Hold {
     token: AtomicU64,
     unsettled: AtomicBool,
     renews: AtomicBool,
+    /// A claim that is to take its place is under way: the store may have it no more.
+    replacing: AtomicBool,
     lost: OnceLock<LostReason>,
     changed: Notify,
 }
@@ -78,6 +80,7 @@ impl Hold {
             token: AtomicU64::new(0),
             unsettled: AtomicBool::new(false),
             renews: AtomicBool::new(true),
+            replacing: AtomicBool::new(false),
             lost: OnceLock::new(),
             changed: Notify::new(),
         }
@@ -95,8 +98,22 @@ impl Hold {
         match self.stage() {
             Stage::InFlight => LiveState::InFlight,
             Stage::Queued => LiveState::Queued,
+            Stage::Granted if self.is_being_replaced() => LiveState::InFlight,
             Stage::Granted => LiveState::Granted,
         }
+    }
+
+    pub(super) fn set_being_replaced(&self, it_is: bool) {
+        self.replacing.store(it_is, Ordering::Release);
+    }
+
+    pub(super) fn is_being_replaced(&self) -> bool {
+        self.replacing.load(Ordering::Acquire)
+    }
+
+    /// Ends no later than this one, by its `max_hold`.
+    pub(super) fn end_with(&self, other: &Self) {
+        self.ends.fetch_min(other.ends.load(Ordering::Acquire), Ordering::AcqRel);
     }
 
     /// The raw token, once it was granted.

@@ -4,6 +4,9 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `attempt` | one attempt, from the request to the grant, and all that can become of it |
+//! | `request` | what an attempt asks for |
+//! | `granted` | a grant on its way to becoming a guard |
+//! | `change` | claims that are changed while they are held |
 //! | `together` | several locks as one: in a fixed order, all or nothing |
 //! | `waiter` | one id in line: claim, wait, claim again |
 //! | `patience` | whether the caller still wants it |
@@ -17,13 +20,16 @@
 //! | `reaper` | withdrawing what nobody wants any more, until it is known to be gone |
 
 mod attempt;
+mod change;
 mod deadline;
 mod detached;
+mod granted;
 mod hold;
 mod local_queue;
 mod look;
 mod patience;
 mod reaper;
+mod request;
 mod session;
 mod together;
 mod waiter;
@@ -36,10 +42,12 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OnceCell, watch};
 
-pub(crate) use self::attempt::{Attempt, Granted, Request};
+pub(crate) use self::attempt::Attempt;
+pub(crate) use self::granted::{Grant, Granted};
 pub(crate) use self::hold::Hold;
 use self::local_queue::LocalQueues;
 pub(crate) use self::patience::Patience;
+pub(crate) use self::request::{Request, mode};
 pub use self::session::SessionState;
 use self::session::proof_lag;
 pub(crate) use self::session::{Session, lock};

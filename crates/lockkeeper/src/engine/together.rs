@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::attempt::{Attempt, Granted, Outcome};
+use super::Granted;
+use super::attempt::{Attempt, Outcome};
 use crate::Result;
 use crate::random::jittered;
 
@@ -47,7 +48,7 @@ impl Together {
         let mut all = (first, Vec::with_capacity(self.also.len()));
         for (i, attempt) in self.also.iter().enumerate() {
             all.1.push(self.acquire(i + 1, attempt).await?);
-            if holds(&all).any(|granted| granted.hold.is_dead()) {
+            if holds(&all).any(|granted| granted.hold().is_dead()) {
                 return Ok(None);
             }
         }
@@ -60,8 +61,8 @@ impl Together {
         let granted = attempt.run().await?;
         if attempt.request.fixed {
             // Kept while the others are waited for.
-            granted.hold.go_on_renewing();
-            attempt.engine.plan(&granted.hold, attempt.engine.now(), granted.hold.session.ttl / 3);
+            granted.hold().go_on_renewing();
+            attempt.engine.plan(granted.hold(), attempt.engine.now(), granted.hold().session.ttl / 3);
         }
         Ok(granted)
     }
@@ -69,10 +70,10 @@ impl Together {
     /// The fixed lease begins when all are held; whether none was lost before it did.
     async fn begin_lease(&self, all: &AllGranted) -> bool {
         for granted in holds(all) {
-            granted.hold.stop_renewing();
+            granted.hold().stop_renewing();
         }
         for granted in holds(all) {
-            if let Outcome::Spent = self.first.confirm(&granted.hold).await {
+            if let Outcome::Spent = self.first.confirm(granted.hold()).await {
                 return false;
             }
         }

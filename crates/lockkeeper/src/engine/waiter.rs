@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Hold;
-use super::attempt::{Attempt, Outcome, Request, Standing, Standstill};
+use super::attempt::{Attempt, Outcome, Standing, Standstill};
 use super::hold::Stage;
+use super::request::Request;
 use crate::event::Event;
 use crate::random::jittered;
 use crate::store::{Claim, Interest, Revision, Verdict, Wake};
@@ -58,7 +59,7 @@ impl Attempt {
             capacity: *capacity,
             queue: self.stands_in_line(),
             resend,
-            replaces: None,
+            replaces: self.request.replaces.as_ref().map(|old| old.key.id),
             max_waiters: self.engine.settings.max_waiters,
             meta: self.meta(),
         }

@@ -193,6 +193,8 @@ impl Engine {
                 hold.queued(sent);
                 self.plan(hold, sent, hold.session.wait_ttl / 3);
             }
+            // The answer to the claim that replaces it decides.
+            Renewal::Lost(None) if hold.is_being_replaced() => {}
             Renewal::Lost(None) => self.lose(hold, LostReason::Expired),
             Renewal::Lost(Some(broken)) => {
                 let reason = LostReason::Broken { by: broken.by.to_string(), reason: broken.reason.to_string() };

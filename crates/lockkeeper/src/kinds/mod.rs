@@ -1,7 +1,14 @@
 //! The kinds of locks. Each is documentation and thin calls: the engine knows claims only.
 
 mod multi;
+mod multi_guard;
 mod mutex;
+mod named;
+mod rw_lock;
+mod semaphore;
 
-pub use multi::{MultiGuard, MultiLock};
+pub use multi::{MultiBuilder, MultiLock};
+pub use multi_guard::MultiGuard;
 pub use mutex::Mutex;
+pub use rw_lock::RwLock;
+pub use semaphore::Semaphore;

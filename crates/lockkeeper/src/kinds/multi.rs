@@ -1,22 +1,25 @@
-//! The multi-lock: several mutexes as one, all or nothing.
+//! The multi-lock: several locks as one, all or nothing.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::named::{Named, durations};
+use super::semaphore::{check_permits, check_share};
 use crate::acquire::{Acquire, Part};
-use crate::engine::{Engine, Request};
-use crate::finish;
-use crate::guard::scoped;
-use crate::store::{MAX, SessionSpec};
-use crate::{Error, Guard, LockName, Lost, Mode, Release, Result};
+use crate::engine::Engine;
+use crate::keeper::full_name;
+use crate::store::MAX;
+use crate::{Error, LockName, MultiGuard, Result};
 
-/// Several mutexes as one lock, from [`Keeper::multi_lock`](crate::Keeper::multi_lock).
+/// Several locks as one, from [`Keeper::multi`](crate::Keeper::multi) or
+/// [`Keeper::multi_lock`](crate::Keeper::multi_lock).
 ///
 /// They are acquired one after the other, in the order of the bytes of their names, and given back if one cannot be
 /// had. What is lost while others are waited for is acquired again. A handle is cheap to clone and holds nothing.
+///
+/// Two multi-locks never wait for each other. That is not so for a lock that is acquired while another is held: take
+/// all that is needed in one.
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -33,145 +36,132 @@ use crate::{Error, Guard, LockName, Lost, Mode, Release, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct MultiLock {
-    engine: Arc<Engine>,
-    first: LockName,
+    lock: Named,
+    weight: u32,
+    capacity: u32,
     also: Vec<Part>,
-    ttl: Duration,
-    lock_delay: Duration,
 }
 
 impl MultiLock {
-    /// # Errors
-    /// `Invalid` for no names.
-    pub(crate) fn new(engine: &Arc<Engine>, names: BTreeSet<LockName>) -> Result<Self> {
-        let mut names = names.into_iter();
-        let first = names.next().ok_or_else(|| {
-            Error::invalid("a multi-lock of no names would lock nothing").with_remedy("at least one name")
-        })?;
-        let also = names.map(|name| Part { name, weight: MAX, capacity: MAX }).collect();
-        let (ttl, lock_delay) = (engine.settings.ttl, engine.settings.lock_delay);
-        Ok(Self { engine: Arc::clone(engine), first, also, ttl, lock_delay })
-    }
-
     /// Waits in line for one after the other, for ever unless [`Acquire::wait`] says otherwise: that is the time for
     /// all of them. A fixed lease and `max_hold` begin when all are held.
     pub fn lock(&self) -> Acquire<MultiGuard> {
-        Acquire::new(&self.engine, self.request(true), Mode::Exclusive).and(self.also.clone())
+        self.lock.acquire(self.weight, self.capacity).and(self.also.clone())
     }
 
     /// Takes them if all are free, and answers `None` if one is not.
     pub fn try_lock(&self) -> Acquire<Option<MultiGuard>> {
-        Acquire::new(&self.engine, self.request(false), Mode::Exclusive).and(self.also.clone())
-    }
-
-    /// How long each of them stays taken, at most, when the holder vanishes: as [`Mutex::ttl`](crate::Mutex::ttl).
-    #[must_use]
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
-        self
-    }
-
-    /// How much longer than the ttl the store keeps them from others: as
-    /// [`Mutex::lock_delay`](crate::Mutex::lock_delay).
-    #[must_use]
-    pub fn lock_delay(mut self, delay: Duration) -> Self {
-        self.lock_delay = delay;
-        self
+        self.lock.try_acquire(self.weight, self.capacity).and(self.also.clone())
     }
 
     /// The names, with the keeper's prefix, in the order in which they are acquired.
     pub fn names(&self) -> impl Iterator<Item = &LockName> {
-        std::iter::once(&self.first).chain(self.also.iter().map(|part| &part.name))
+        std::iter::once(&self.lock.name).chain(self.also.iter().map(|part| &part.name))
+    }
+}
+
+durations!(MultiLock);
+
+/// Says which locks a multi-lock is of, and how each is held, from [`Keeper::multi`](crate::Keeper::multi).
+///
+/// A name that is given twice counts once, in the strongest of the modes: a lock to write rather than to read, and the
+/// larger number of permits.
+///
+/// ```
+/// # async fn f() -> lockkeeper::Result<()> {
+/// # let keeper = lockkeeper::Keeper::memory();
+/// let report = keeper.multi().read("prices").lock("report").permits("connections", 2, 10).build()?;
+/// let guard = report.lock().await?;
+/// # guard.release().await?;
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+/// ```
+#[derive(Clone)]
+#[must_use = "it does nothing until it is built"]
+pub struct MultiBuilder {
+    engine: Arc<Engine>,
+    /// Weight and capacity of each, in the order in which they are acquired.
+    parts: BTreeMap<LockName, (u32, u32)>,
+    problem: Option<Error>,
+}
+
+impl MultiBuilder {
+    pub(crate) fn new(engine: &Arc<Engine>) -> Self {
+        Self { engine: Arc::clone(engine), parts: BTreeMap::new(), problem: None }
     }
 
-    fn request(&self, queue: bool) -> Request {
-        Request {
-            name: self.first.clone(),
-            weight: MAX,
-            capacity: MAX,
-            spec: SessionSpec::new(self.ttl, self.lock_delay),
-            queue,
-            unfair: false,
-            fixed: false,
-            max_hold: None,
-            owner: None,
-            reason: None,
+    /// This one exclusively: a mutex, or a lock to write.
+    pub fn lock<N>(self, name: N) -> Self
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.and(name, MAX, MAX)
+    }
+
+    /// This one to read.
+    pub fn read<N>(self, name: N) -> Self
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.and(name, 1, MAX)
+    }
+
+    /// So many permits of a semaphore that has `of`.
+    pub fn permits<N>(self, name: N, permits: u32, of: u32) -> Self
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.and(name, permits, of)
+    }
+
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for no names at all; for a name, or a number of permits, that is
+    /// impossible; and for a name that is given as two kinds of locks.
+    pub fn build(self) -> Result<MultiLock> {
+        let Self { engine, parts, problem } = self;
+        if let Some(problem) = problem {
+            return Err(problem);
         }
-    }
-}
-
-/// The locks of a multi-lock, held together: lost as soon as one of them is lost. Dropping it releases them in the
-/// background.
-#[must_use = "if unused, the locks are released at once"]
-#[clippy::has_significant_drop]
-pub struct MultiGuard {
-    /// Never empty.
-    guards: Vec<Guard>,
-}
-
-impl MultiGuard {
-    pub(crate) fn new(first: Guard, also: Vec<Guard>) -> Self {
-        let mut guards = Vec::with_capacity(also.len() + 1);
-        guards.push(first);
-        guards.extend(also);
-        Self { guards }
+        let mut parts = parts.into_iter().map(|(name, (weight, capacity))| Part { name, weight, capacity });
+        let Part { name, weight, capacity } = parts.next().ok_or_else(|| {
+            Error::invalid("a multi-lock of no names would lock nothing").with_remedy("at least one name")
+        })?;
+        Ok(MultiLock { lock: Named::new(&engine, name), weight, capacity, also: parts.collect() })
     }
 
-    /// The guard of each lock, in the order of the bytes of their names: for its token and its sequencer.
-    pub fn guards(&self) -> &[Guard] {
-        &self.guards
-    }
-
-    /// For how long the holder may believe in all of them; zero once one is lost.
-    pub fn remaining(&self) -> Duration {
-        self.guards.iter().map(Guard::remaining).min().unwrap_or(Duration::ZERO)
-    }
-
-    /// Whether all are still held, as far as this process can know: see [`Guard::check`].
-    ///
-    /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost), naming one that is lost.
-    pub fn check(&self) -> Result<()> {
-        self.guards.iter().try_for_each(Guard::check)
-    }
-
-    /// A future that completes with the reason when the first of them is lost: see [`Guard::lost`].
-    pub fn lost(&self) -> Lost {
-        Lost::of(self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
-    }
-
-    /// Runs `f` for as long as all of them are held, and drops it when one is lost: see [`Guard::scope`].
-    ///
-    /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when one is lost before `f` completes, or while it does.
-    ///
-    /// # Cancel safety
-    /// Dropping it drops `f`; the locks stay held.
-    pub async fn scope<F: Future>(&self, f: F) -> Result<F::Output> {
-        scoped(|| self.check(), self.lost(), f).await
-    }
-
-    /// Releases all of them, and awaits the store's word for it: [`AlreadyLost`](Release::AlreadyLost) if one of them
-    /// was lost before.
-    ///
-    /// # Errors
-    /// As [`Guard::release`]: the first error. The others are released all the same.
-    ///
-    /// # Cancel safety
-    /// Once polled, the releases go on in the background when this is dropped.
-    pub async fn release(self) -> Result<Release> {
-        let mut outcome = Release::Done;
-        for released in finish::all(self.guards.into_iter().map(Guard::release)).await {
-            if released? == Release::AlreadyLost {
-                outcome = Release::AlreadyLost;
-            }
+    /// The first problem is the one that is told.
+    fn and<N>(mut self, name: N, weight: u32, capacity: u32) -> Self
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        if let Err(problem) = full_name(&self.engine, name).and_then(|name| self.add(name, weight, capacity)) {
+            self.problem.get_or_insert(problem);
         }
-        Ok(outcome)
+        self
+    }
+
+    fn add(&mut self, name: LockName, weight: u32, capacity: u32) -> Result<()> {
+        if capacity != MAX {
+            check_permits(&name, capacity)?;
+            check_share(&name, weight, capacity)?;
+        }
+        let (strongest, of) = *self.parts.get(&name).unwrap_or(&(weight, capacity));
+        if of != capacity {
+            let problem = Error::invalid("it is given as two kinds of locks, or as semaphores of two sizes");
+            return Err(problem.with_remedy("each name as one kind").about(name));
+        }
+        self.parts.insert(name, (strongest.max(weight), capacity));
+        Ok(())
     }
 }
 
-impl fmt::Debug for MultiGuard {
+impl fmt::Debug for MultiBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultiGuard").field("guards", &self.guards).finish()
+        f.debug_struct("MultiBuilder").field("parts", &self.parts).finish_non_exhaustive()
     }
 }

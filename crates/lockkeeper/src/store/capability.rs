@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{SessionSpec, refusal};
+use super::{MAX, SessionSpec, refusal};
 use crate::Result;
 
 /// Which claims may share a line.
@@ -95,6 +95,16 @@ impl Capabilities {
             amend: true,
             max_waiters: 100_000,
         }
+    }
+
+    /// Refuses a claim that the store cannot keep in one line with others of its kind.
+    pub fn admits(&self, weight: u32, capacity: u32) -> Result<()> {
+        let needed = match (weight, capacity) {
+            (MAX, MAX) => Admission::Exclusive,
+            (1, MAX) => Admission::ReadWrite,
+            _ => Admission::Weighted,
+        };
+        if needed > self.admission { Err(refusal::kind(needed, self.admission)) } else { Ok(()) }
     }
 
     /// Refuses a session whose durations are out of this store's range, for [`Store::open`](super::Store::open).

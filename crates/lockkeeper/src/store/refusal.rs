@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Admission;
 use crate::duration::format_duration;
 use crate::{Error, ErrorKind};
 
@@ -25,6 +26,17 @@ pub fn epoch(stored: u16, own: u16) -> Error {
 pub fn queue_full(max_waiters: u32) -> Error {
     Error::new(ErrorKind::QueueFull, format!("{max_waiters} are waiting already"))
         .with_remedy("again later, or a higher max-waiters")
+}
+
+/// A kind of lock that the store does not have.
+pub fn kind(needed: Admission, has: Admission) -> Error {
+    let say = |admission| match admission {
+        Admission::Exclusive => "mutexes",
+        Admission::ReadWrite => "read-write locks",
+        Admission::Weighted => "semaphores",
+    };
+    let message = format!("this store keeps {} only, no {}", say(has), say(needed));
+    Error::new(ErrorKind::Unsupported, message).with_remedy("a lock that is exclusive, or another store")
 }
 
 /// A duration that the store cannot keep.

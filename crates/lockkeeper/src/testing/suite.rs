@@ -241,6 +241,30 @@ macro_rules! __keeper_cases {
                 unfair_ones_wait_beside_every_line []
                 a_dropped_one_is_released [GoodWeather]
             }
+            rw_lock {
+                readers_hold_it_together_and_writers_alone [ReadWrite]
+                neither_readers_nor_writers_starve [Queue ReadWrite]
+                a_wait_ends_with_its_time [Queue ReadWrite]
+                a_downgrade_lets_readers_in_and_no_writer [Queue ReadWrite Amend GoodWeather]
+                what_cannot_be_downgraded_comes_back [ReadWrite Amend GoodWeather]
+                a_lone_reader_becomes_the_writer [ReadWrite Amend GoodWeather]
+                a_reader_in_company_stays_a_reader [Queue ReadWrite GoodWeather]
+                of_two_upgraders_one_stays_a_reader [ReadWrite GoodWeather]
+                only_a_reader_is_upgraded []
+                an_upgrade_without_an_answer_ends_both [ReadWrite GoodWeather]
+                max_hold_outlives_an_upgrade [ReadWrite GoodWeather]
+                waiting_behind_oneself_is_refused [Queue ReadWrite]
+            }
+            semaphore {
+                there_are_so_many_permits_and_no_more [Queue Weighted]
+                who_wants_many_is_not_overtaken [Queue Weighted]
+                permits_are_leased_and_renewed [Queue Weighted GoodWeather]
+                another_number_of_permits_is_refused [Weighted]
+                impossible_numbers_are_refused [Weighted]
+                unfair_ones_wait_beside_the_line [Weighted]
+                many_tasks_share_few_permits [Queue Weighted]
+                waiting_behind_oneself_is_refused [Queue Weighted GoodWeather]
+            }
             detached {
                 it_outlives_its_process [Detached]
                 it_ends_with_its_life_when_nobody_renews_it [Detached GoodWeather]
@@ -301,6 +325,8 @@ macro_rules! __keeper_cases {
                 a_lock_can_be_dropped_in_a_storm [Queue GoodWeather]
                 a_wait_can_be_dropped_at_any_poll [Queue GoodWeather]
                 an_unfair_wait_can_be_dropped_at_any_poll [GoodWeather]
+                an_upgrade_can_be_dropped_at_any_poll [ReadWrite GoodWeather]
+                a_downgrade_can_be_dropped_at_any_poll [ReadWrite Amend GoodWeather]
                 a_multi_lock_can_be_dropped_at_any_poll [Queue GoodWeather]
                 a_release_of_many_can_be_dropped_at_any_poll [Queue GoodWeather]
                 a_release_can_be_dropped_at_any_poll [Queue GoodWeather]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::layer::{Fault, Faults, Operation};
 use crate::testing::Party;
 use crate::testing::{Case, Harness, Lives};
-use crate::{Guard, LockName, MultiGuard};
+use crate::{Guard, LockName, MultiGuard, Upgrade};
 
 /// More polls than any attempt takes.
 const POLLS_MAX: usize = 300;
@@ -60,6 +60,24 @@ pub async fn an_unfair_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H
         let attempt = party.mutex(name).lock().unfair().into_future();
         let (guard, ()) = tokio::join!(polled(polls, attempt), release);
         guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
+    })
+    .await;
+}
+
+/// `try_upgrade()` dropped after the k-th poll: neither the reader nor the writer is left.
+pub async fn an_upgrade_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let Ok(reader) = party.keeper.rw_lock(name).unwrap().read().await else { return false };
+        polled(polls, reader.try_upgrade()).await.map(|upgrade: crate::Result<Upgrade>| drop(upgrade.ok())).is_some()
+    })
+    .await;
+}
+
+/// `downgrade()` dropped after the k-th poll.
+pub async fn a_downgrade_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let Ok(writer) = party.keeper.rw_lock(name).unwrap().write().await else { return false };
+        polled(polls, writer.downgrade()).await.map(drop).is_some()
     })
     .await;
 }

@@ -17,6 +17,8 @@ pub mod multi;
 pub mod mutex;
 pub mod names;
 pub mod renew;
+pub mod rw_lock;
+pub mod semaphore;
 pub mod session;
 pub mod storm;
 pub mod tasks;

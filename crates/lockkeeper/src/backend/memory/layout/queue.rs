@@ -93,8 +93,9 @@ impl Queue {
     pub(super) fn replace(&mut self, claim: &Claim, old: ClaimId, now: Instant) -> Verdict {
         let old_token = self.by_id.get(&old).copied();
         let others = self.places.iter().any(|(t, p)| p.expires > now && Some(*t) != old_token);
+        let broken = old_token.is_some_and(|t| self.places.get(&t).is_none_or(|p| p.broken.is_some()));
         match old_token {
-            Some(old_token) if !others => {
+            Some(old_token) if !others && !broken => {
                 self.forget(old_token);
                 let token = self.append(claim, true, now);
                 self.verdict(token, now)

@@ -1,0 +1,78 @@
+//! Claims that are changed while they are held.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Attempt, Engine, Granted, Hold, Request};
+use crate::random::jittered;
+use crate::store::{Amend, Amended};
+use crate::{Effect, Error, ErrorKind, LostReason, Result};
+
+/// How often a store is asked to change a claim.
+const TRIES: u32 = 4;
+const RETRY: Duration = Duration::from_millis(50);
+
+impl Engine {
+    /// Changes a claim in place. Every change may be asked for twice. Must be polled to its end.
+    ///
+    /// # Errors
+    /// Of unknown effect when an answer was lost and none came after it.
+    pub(crate) async fn amend(self: &Arc<Self>, hold: &Arc<Hold>, change: &Amend) -> Result<()> {
+        let name = &hold.key.name;
+        if !self.capabilities.amend {
+            let error = Error::new(ErrorKind::Unsupported, "this store cannot change a claim that is held");
+            return Err(self.describe(error.with_remedy("to release it and acquire it anew"), name));
+        }
+        let (mut tries, mut unknown) = (0, false);
+        loop {
+            self.usable().map_err(|error| error.about(name.clone()))?;
+            hold.check()?;
+            tries += 1;
+            match self.store.amend(&hold.key, change).await {
+                Ok(Amended::Done) => return hold.check(),
+                Ok(Amended::NotLive) => self.lose(hold, LostReason::Expired),
+                Err(error) if error.kind() == ErrorKind::SessionLost => self.expire_session(&hold.session),
+                Err(error) => {
+                    unknown |= error.effect() == Effect::Unknown;
+                    if tries == TRIES || error.kind() != ErrorKind::Unavailable {
+                        let error = self.describe(error, name);
+                        return Err(if unknown { error.with_unknown_effect() } else { error });
+                    }
+                }
+            }
+            if !hold.is_dead() {
+                self.clock.sleep(jittered(RETRY * tries)).await;
+            }
+        }
+    }
+
+    /// Puts a new claim, with a new token, into the place of one that is held, if that is alone in its line. Must be
+    /// polled to its end.
+    ///
+    /// # Errors
+    /// `Timeout` when it is not alone: the old claim stays. After any other error neither of them is to be believed in.
+    pub(crate) async fn replace(self: &Arc<Self>, old: &Arc<Hold>, request: Request) -> Result<Granted> {
+        let request = Request { replaces: Some(Arc::clone(old)), ..request };
+        let attempt = Attempt { engine: Arc::clone(self), request, patience: Arc::default(), began: self.now() };
+        old.set_being_replaced(true);
+        let replaced = attempt.run().await;
+        match &replaced {
+            Ok(granted) => {
+                granted.hold().end_with(old);
+                self.deadlines.expect(granted.hold().deadline());
+                old.session.forget(old, self.now());
+                if old.session.is_fixed() {
+                    self.close_session(&old.session);
+                }
+            }
+            Err(error) => {
+                old.set_being_replaced(false);
+                if error.kind() == ErrorKind::Timeout {
+                    // What was heard of it meanwhile proved nothing.
+                    self.plan(old, self.now(), Duration::ZERO);
+                }
+            }
+        }
+        replaced
+    }
+}

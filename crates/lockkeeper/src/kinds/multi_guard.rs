@@ -1,0 +1,86 @@
+//! The guard of a multi-lock.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::finish;
+use crate::guard::scoped;
+use crate::{Guard, Lost, Release, Result};
+
+/// The locks of a multi-lock, held together: lost as soon as one of them is lost. Dropping it releases them in the
+/// background.
+#[must_use = "if unused, the locks are released at once"]
+#[clippy::has_significant_drop]
+pub struct MultiGuard {
+    /// Never empty.
+    guards: Vec<Guard>,
+}
+
+impl MultiGuard {
+    pub(crate) fn new(first: Guard, also: Vec<Guard>) -> Self {
+        let mut guards = Vec::with_capacity(also.len() + 1);
+        guards.push(first);
+        guards.extend(also);
+        Self { guards }
+    }
+
+    /// The guard of each lock, in the order of the bytes of their names: for its token and its sequencer.
+    pub fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    /// For how long the holder may believe in all of them; zero once one is lost.
+    pub fn remaining(&self) -> Duration {
+        self.guards.iter().map(Guard::remaining).min().unwrap_or(Duration::ZERO)
+    }
+
+    /// Whether all are still held, as far as this process can know: see [`Guard::check`].
+    ///
+    /// # Errors
+    /// [`Lost`](crate::ErrorKind::Lost), naming one that is lost.
+    pub fn check(&self) -> Result<()> {
+        self.guards.iter().try_for_each(Guard::check)
+    }
+
+    /// A future that completes with the reason when the first of them is lost: see [`Guard::lost`].
+    pub fn lost(&self) -> Lost {
+        Lost::of(self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
+    }
+
+    /// Runs `f` for as long as all of them are held, and drops it when one is lost: see [`Guard::scope`].
+    ///
+    /// # Errors
+    /// [`Lost`](crate::ErrorKind::Lost) when one is lost before `f` completes, or while it does.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `f`; the locks stay held.
+    pub async fn scope<F: Future>(&self, f: F) -> Result<F::Output> {
+        scoped(|| self.check(), self.lost(), f).await
+    }
+
+    /// Releases all of them, and awaits the store's word for it: [`AlreadyLost`](Release::AlreadyLost) if one of them
+    /// was lost before.
+    ///
+    /// # Errors
+    /// As [`Guard::release`]: the first error. The others are released all the same.
+    ///
+    /// # Cancel safety
+    /// Once polled, the releases go on in the background when this is dropped.
+    pub async fn release(self) -> Result<Release> {
+        let mut outcome = Release::Done;
+        for released in finish::all(self.guards.into_iter().map(Guard::release)).await {
+            if released? == Release::AlreadyLost {
+                outcome = Release::AlreadyLost;
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+impl fmt::Debug for MultiGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiGuard").field("guards", &self.guards).finish()
+    }
+}

@@ -1,0 +1,82 @@
+//! What the handles of all kinds have: a name, a ttl, a lock-delay.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::LockName;
+use crate::acquire::Acquire;
+use crate::engine::{Engine, Request};
+use crate::store::SessionSpec;
+
+/// A lock of some kind.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) engine: Arc<Engine>,
+    pub(super) name: LockName,
+    pub(super) ttl: Duration,
+    pub(super) lock_delay: Duration,
+}
+
+impl Named {
+    pub(super) fn new(engine: &Arc<Engine>, name: LockName) -> Self {
+        let (ttl, lock_delay) = (engine.settings.ttl, engine.settings.lock_delay);
+        Self { engine: Arc::clone(engine), name, ttl, lock_delay }
+    }
+
+    pub(super) fn request(&self, weight: u32, capacity: u32) -> Request {
+        Request::new(self.name.clone(), weight, capacity, SessionSpec::new(self.ttl, self.lock_delay))
+    }
+
+    /// An attempt that waits for as long as it takes.
+    pub(super) fn acquire<G: crate::Outcome>(&self, weight: u32, capacity: u32) -> Acquire<G> {
+        Acquire::new(&self.engine, self.request(weight, capacity), true)
+    }
+
+    /// An attempt that does not wait.
+    pub(super) fn try_acquire<G: crate::Outcome>(&self, weight: u32, capacity: u32) -> Acquire<G> {
+        Acquire::new(&self.engine, self.request(weight, capacity), false)
+    }
+}
+
+/// The durations of a kind that has a field `lock` of [`Named`].
+macro_rules! durations {
+    ($kind:ty) => {
+        impl $kind {
+            /// How long the lock stays taken, at most, when its holder vanishes; the keeper's ttl (30 s) unless this
+            /// is set. It is renewed every third of it. A store that sees a process end, as the file store does, frees
+            /// its locks at once.
+            ///
+            /// A ttl that the store cannot do is returned as `Unsupported` by the first attempt.
+            #[must_use]
+            pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
+                self.lock.ttl = ttl;
+                self
+            }
+
+            /// How much longer than the ttl the store keeps the lock from others when its holder vanished, for
+            /// resources that cannot check tokens: what a holder had sent has this long to arrive. The keeper's delay
+            /// (zero) unless this is set. A release in time ends the hold at once.
+            #[must_use]
+            pub fn lock_delay(mut self, delay: std::time::Duration) -> Self {
+                self.lock.lock_delay = delay;
+                self
+            }
+        }
+    };
+}
+
+/// The same for a kind of one lock, which has a name.
+macro_rules! settings {
+    ($kind:ty) => {
+        crate::kinds::named::durations!($kind);
+
+        impl $kind {
+            /// The name, with the keeper's prefix.
+            pub fn name(&self) -> &crate::LockName {
+                &self.lock.name
+            }
+        }
+    };
+}
+
+pub(super) use {durations, settings};

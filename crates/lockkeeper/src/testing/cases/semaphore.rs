@@ -1,0 +1,150 @@
+//! The semaphore, as its users see it.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use crate::testing::{Case, Harness, Lives};
+use crate::{ErrorKind, Mode, Owner, Release, Semaphore};
+
+async fn semaphore<H: Harness>(case: &Case<H>, permits: u32) -> Semaphore {
+    case.keeper().await.semaphore(case.name("pool"), permits).unwrap()
+}
+
+/// As many hold it as there are permits, and no more.
+pub async fn there_are_so_many_permits_and_no_more<H: Harness>(case: &Case<H>) {
+    let (one, two) = (semaphore(case, 3).await, semaphore(case, 3).await);
+    let (a, b) = (one.acquire().await.unwrap(), two.acquire_many(2).await.unwrap());
+    assert_eq!((a.mode(), b.mode()), (Mode::Permits(1), Mode::Permits(2)));
+    assert!(two.try_acquire().await.unwrap().is_none());
+    assert_eq!(one.acquire().wait(Duration::from_millis(100)).await.unwrap_err().kind(), ErrorKind::Timeout);
+    let keeper = case.keeper().await;
+    assert!(keeper.check_sequencer(&b.sequencer()).await.unwrap());
+    let info = keeper.inspect(case.name("pool")).await.unwrap();
+    assert_eq!((info.capacity, info.holders.len(), info.holders[1].weight), (Some(3), 2, 2));
+    b.release().await.unwrap();
+    let c = two.try_acquire_many(2).await.unwrap().expect("two are free");
+    for guard in [a, c] {
+        guard.release().await.unwrap();
+    }
+    case.is_free(&case.name("pool")).await;
+}
+
+/// Who wants many is not overtaken by those who want few.
+pub async fn who_wants_many_is_not_overtaken<H: Harness>(case: &Case<H>) {
+    let (keeper, name) = (case.keeper().await, case.name("pool"));
+    let (one, two) = (semaphore(case, 3).await, semaphore(case, 3).await);
+    let first = one.acquire().await.unwrap();
+    let all = tokio::spawn(two.acquire_many(3).into_future());
+    case.until_waiting(&keeper, &name, 1).await;
+    assert!(one.try_acquire().await.unwrap().is_none());
+    let few = tokio::spawn(one.acquire().into_future());
+    case.until_waiting(&keeper, &name, 2).await;
+    first.release().await.unwrap();
+    let all = all.await.unwrap().unwrap();
+    assert!(!few.is_finished());
+    let token = all.token();
+    all.release().await.unwrap();
+    assert!(few.await.unwrap().unwrap().token() > token);
+    case.is_free(&name).await;
+}
+
+/// Permits are renewed while they are held, and come back when their holder vanishes.
+pub async fn permits_are_leased_and_renewed<H: Harness>(case: &Case<H>) {
+    let (party, others) = (case.party(case.short()).await, semaphore(case, 2).await);
+    let held = party.keeper.semaphore(case.name("pool"), 2).unwrap().acquire_many(2).await.unwrap();
+    case.pass(case.short().ttl * 3).await;
+    held.check().unwrap();
+    assert!(others.try_acquire().await.unwrap().is_none());
+    let waiting = tokio::spawn(others.acquire_many(2).into_future());
+    party.cut_off(true);
+    let theirs = waiting.await.unwrap().unwrap();
+    assert!(held.check().is_err() && theirs.token() > held.token());
+    assert_eq!(held.release().await.unwrap(), Release::AlreadyLost);
+    theirs.check().unwrap();
+    theirs.release().await.unwrap();
+}
+
+/// Another number of permits is refused while somebody uses it, and both numbers are named; so is a mutex.
+pub async fn another_number_of_permits_is_refused<H: Harness>(case: &Case<H>) {
+    let keeper = case.keeper().await;
+    let held = semaphore(case, 3).await.acquire().await.unwrap();
+    let error = semaphore(case, 5).await.acquire().await.unwrap_err();
+    assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Mismatch, true));
+    let text = error.to_string();
+    assert!(text.contains('3') && text.contains('5') && text.contains("pool"), "{text}");
+    let error = keeper.mutex(case.name("pool")).unwrap().try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Mismatch);
+    held.release().await.unwrap();
+    semaphore(case, 5).await.acquire_many(5).await.unwrap().release().await.unwrap();
+    keeper.mutex(case.name("pool")).unwrap().lock().await.unwrap().release().await.unwrap();
+}
+
+/// What can never be had is refused, and the limits are named.
+pub async fn impossible_numbers_are_refused<H: Harness>(case: &Case<H>) {
+    let keeper = case.keeper().await;
+    for permits in [0, (1 << 31) + 1, u32::MAX] {
+        let error = keeper.semaphore(case.name("pool"), permits).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(&permits.to_string()), "{error}");
+    }
+    let most = keeper.semaphore(case.name("most"), 1 << 31).unwrap();
+    most.acquire_many(1 << 31).await.unwrap().release().await.unwrap();
+    let pool = semaphore(case, 3).await;
+    for permits in [0, 4, u32::MAX] {
+        assert_eq!(pool.acquire_many(permits).await.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(pool.try_acquire_many(permits).await.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    case.is_free(&case.name("pool")).await;
+}
+
+/// Unfair ones wait without a place in line, and are let in when permits are free.
+pub async fn unfair_ones_wait_beside_the_line<H: Harness>(case: &Case<H>) {
+    let (one, two) = (semaphore(case, 2).await, semaphore(case, 2).await);
+    let held = one.acquire_many(2).await.unwrap();
+    let unfair: Vec<_> = (0..2).map(|_| tokio::spawn(two.acquire().unfair().into_future())).collect();
+    case.pass(Duration::from_millis(100)).await;
+    assert_eq!(case.keeper().await.inspect(case.name("pool")).await.unwrap().waiters.len(), 0);
+    held.release().await.unwrap();
+    for one in unfair {
+        one.await.unwrap().unwrap().check().unwrap();
+    }
+    case.is_free(&case.name("pool")).await;
+}
+
+/// Never more than there are, however many want some, and each is served.
+pub async fn many_tasks_share_few_permits<H: Harness>(case: &Case<H>) {
+    let used = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let mut tasks = Vec::new();
+    for i in 0..4_u32 {
+        let (pool, used) = (semaphore(case, 3).await, std::sync::Arc::clone(&used));
+        let clock = case.clock().clone();
+        tasks.push(tokio::spawn(async move {
+            for round in 0..4 {
+                let permits = 1 + (i + round) % 3;
+                let guard = pool.acquire_many(permits).await.unwrap();
+                let now = used.fetch_add(permits, std::sync::atomic::Ordering::SeqCst) + permits;
+                assert!(now <= 3, "{now} permits are used of 3");
+                clock.sleep(Duration::from_millis(3)).await;
+                used.fetch_sub(permits, std::sync::atomic::Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    case.is_free(&case.name("pool")).await;
+}
+
+/// An owner may take further permits, but never waits behind those it has.
+pub async fn waiting_behind_oneself_is_refused<H: Harness>(case: &Case<H>) {
+    let (party, me) = (case.party(Lives::long()).await, Owner::new());
+    let pool = party.keeper.semaphore(case.name("pool"), 2).unwrap();
+    let one = pool.acquire().owner(&me).await.unwrap();
+    let two = pool.acquire().owner(&me).await.unwrap();
+    assert_eq!(pool.acquire().owner(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    assert!(pool.try_acquire().owner(&me).await.unwrap().is_none());
+    one.release().await.unwrap();
+    two.release().await.unwrap();
+    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+}
