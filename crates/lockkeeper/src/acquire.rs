@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::engine::{Engine, Request};
 use crate::handle::Handle;
 use crate::store::{Expiry, SessionSpec};
-use crate::{Error, ErrorKind, Guard, LockName, LostReason, MultiGuard, Owner, Release, Result};
+use crate::{Error, ErrorKind, Guard, Leadership, LockName, LostReason, MultiGuard, Owner, Release, Result};
 
 /// The longest reason, in bytes.
 const REASON_MAX: usize = 1024;
@@ -61,7 +61,8 @@ pub(crate) struct Part {
     pub(crate) capacity: u32,
 }
 
-/// What an attempt can result in: a guard, the guard of a multi-lock, or perhaps one of these; or a handle.
+/// What an attempt can result in: a guard, the guard of a multi-lock, a leadership, or perhaps one of these; or a
+/// handle.
 pub trait Outcome: sealed::Sealed + Sized {}
 
 pub(crate) mod sealed {
@@ -118,12 +119,24 @@ impl sealed::Sealed for Handle {
     }
 }
 
+impl sealed::Sealed for Leadership {
+    fn busy(error: Error) -> Result<Self> {
+        Err(error)
+    }
+
+    fn held(guard: Guard, _: Vec<Guard>) -> Self {
+        Self::new(guard)
+    }
+}
+
 impl Outcome for Guard {}
+impl Outcome for Leadership {}
 impl Outcome for Handle {}
 impl Outcome for MultiGuard {}
 impl<G: sealed::Certain> Outcome for Option<G> {}
 
 impl sealed::Certain for Guard {}
+impl sealed::Certain for Leadership {}
 impl sealed::Certain for MultiGuard {}
 
 impl<G: Outcome> Acquire<G> {

@@ -11,7 +11,7 @@ use crate::backend::memory::MemoryStore;
 use crate::builder::{KeeperBuilder, Source};
 use crate::engine::{Engine, SessionState, mode};
 use crate::info::LockInfo;
-use crate::kinds::{MultiBuilder, MultiLock, Mutex, RwLock, Semaphore};
+use crate::kinds::{Election, MultiBuilder, MultiLock, Mutex, RwLock, Semaphore};
 use crate::runtime::inside;
 use crate::store::{Capabilities, Store};
 use crate::url::StoreUrl;
@@ -107,6 +107,18 @@ impl Keeper {
         Error: From<N::Error>,
     {
         Semaphore::new(&self.engine, self.full_name(name)?, permits)
+    }
+
+    /// The election of this name.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex).
+    pub fn election<N>(&self, name: N) -> Result<Election>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        Ok(Election::new(&self.engine, self.full_name(name)?))
     }
 
     /// Several locks as one, each in a mode of its own: all of them, or none.

@@ -35,6 +35,7 @@
 //! | take it to read, beside other readers | [`RwLock`] |
 //! | take some of so many permits | [`Semaphore`] |
 //! | take several at once | [`Keeper::multi`], [`Keeper::multi_lock`] |
+//! | lead, and find who leads | [`Election`] |
 //! | hold it | [`Guard`] |
 //! | hold it over several processes | [`Acquire::detached`], [`Keeper::adopt`] |
 //! | run something under it | [`Acquire::with`], [`Guard::scope`] |
@@ -119,7 +120,9 @@ pub use guard::{Guard, Release, Upgrade};
 pub use handle::Handle;
 pub use info::{HolderInfo, LockInfo, WaiterInfo};
 pub use keeper::{Keeper, SessionWatch, connect};
-pub use kinds::{MultiBuilder, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
+pub use kinds::{
+    Election, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, RwLock, Semaphore,
+};
 pub use lost::{Lost, LostReason};
 pub use name::LockName;
 pub use owner::Owner;

@@ -2,16 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Lookout};
 use crate::info::LockInfo;
-use crate::store::{IdHash, Line, Revision};
+use crate::store::IdHash;
 use crate::{LockName, Result};
-
-/// How long to wait for the store's word before looking all the same: a claim whose time is over is gone from the line
-/// without anybody having changed it.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// A lock that is watched, from [`Keeper::watch`](crate::Keeper::watch).
 ///
@@ -29,20 +24,14 @@ const LOOK: Duration = Duration::from_secs(1);
 /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
 /// ```
 pub struct LockWatch {
-    engine: Arc<Engine>,
-    name: LockName,
-    seen: Option<Seen>,
-}
-
-/// What the caller was told last.
-struct Seen {
-    revision: Revision,
-    claims: Vec<(IdHash, bool)>,
+    lookout: Lookout,
+    /// What the caller was told last: which claims there were, and whether they held the lock.
+    told: Option<Vec<(IdHash, bool)>>,
 }
 
 impl LockWatch {
     pub(crate) fn new(engine: &Arc<Engine>, name: LockName) -> Self {
-        Self { engine: Arc::clone(engine), name, seen: None }
+        Self { lookout: Lookout::new(engine, name), told: None }
     }
 
     /// The lock as it is, once other claims hold it or wait for it than were seen last; at once the first time.
@@ -57,28 +46,18 @@ impl LockWatch {
     /// It only reads, and may be dropped; no change is missed, but quick ones may be seen as one.
     pub async fn changed(&mut self) -> Result<LockInfo> {
         loop {
-            let line = self.look().await?;
+            let line = self.lookout.look().await?;
             let claims: Vec<_> = line.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
-            let is_news = self.seen.as_ref().is_none_or(|seen| seen.claims != claims);
-            self.seen = Some(Seen { revision: line.revision, claims });
-            if is_news {
-                return Ok(LockInfo::new(self.name.clone(), line));
+            if self.told.as_ref() != Some(&claims) {
+                self.told = Some(claims);
+                return Ok(LockInfo::new(self.lookout.name.clone(), line));
             }
-        }
-    }
-
-    /// The line, when the store thinks that it is worth while, or when time has passed.
-    async fn look(&self) -> Result<Line> {
-        self.engine.usable()?;
-        match &self.seen {
-            Some(seen) => self.engine.line_after(&self.name, seen.revision, LOOK).await,
-            None => self.engine.line(&self.name).await,
         }
     }
 }
 
 impl fmt::Debug for LockWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockWatch").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("LockWatch").field("name", &self.lookout.name).finish_non_exhaustive()
     }
 }

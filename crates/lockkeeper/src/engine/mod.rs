@@ -46,6 +46,7 @@ pub(crate) use self::attempt::Attempt;
 pub(crate) use self::granted::{Grant, Granted};
 pub(crate) use self::hold::Hold;
 use self::local_queue::LocalQueues;
+pub(crate) use self::look::Lookout;
 pub(crate) use self::patience::Patience;
 pub(crate) use self::request::{Request, mode};
 pub use self::session::SessionState;

@@ -116,6 +116,12 @@ impl Guard {
         }
     }
 
+    /// Lets others see another value of a candidate.
+    pub(crate) async fn show(&self, value: Arc<[u8]>) -> Result<()> {
+        let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
+        Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Value(value)).await }).await
+    }
+
     /// Whether it is held in the mode that the conversion begins with, by itself.
     fn can_become(&self, from: Mode) -> Result<()> {
         let invalid =

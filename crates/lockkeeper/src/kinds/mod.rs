@@ -1,14 +1,20 @@
 //! The kinds of locks. Each is documentation and thin calls: the engine knows claims only.
 
+mod election;
+mod leadership;
 mod multi;
 mod multi_guard;
 mod mutex;
 mod named;
+mod observer;
 mod rw_lock;
 mod semaphore;
 
+pub use election::{Election, Leader};
+pub use leadership::Leadership;
 pub use multi::{MultiBuilder, MultiLock};
 pub use multi_guard::MultiGuard;
 pub use mutex::Mutex;
+pub use observer::Observer;
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;

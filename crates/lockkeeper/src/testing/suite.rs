@@ -255,6 +255,14 @@ macro_rules! __keeper_cases {
                 max_hold_outlives_an_upgrade [ReadWrite GoodWeather]
                 waiting_behind_oneself_is_refused [Queue ReadWrite]
             }
+            election {
+                one_leads_and_the_next_follows [Queue]
+                a_proclaimed_value_is_shown [Amend GoodWeather]
+                an_observer_hears_of_leaders_and_vacancies [Queue Amend GoodWeather]
+                a_vanished_leader_is_followed_by_the_next [Queue GoodWeather]
+                a_broken_leader_is_told [Admin GoodWeather]
+                an_election_is_the_mutex_of_its_name [ReadWrite]
+            }
             semaphore {
                 there_are_so_many_permits_and_no_more [Queue Weighted]
                 who_wants_many_is_not_overtaken [Queue Weighted]

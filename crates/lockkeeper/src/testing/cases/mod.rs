@@ -9,6 +9,7 @@ pub mod cancel;
 pub mod claim;
 pub mod delay;
 pub mod detached;
+pub mod election;
 pub mod life;
 pub mod line;
 pub mod loss;

@@ -1,0 +1,69 @@
+//! Leading: the guard of an election.
+
+use std::fmt;
+
+use super::election::check_value;
+use crate::{Guard, Release, Result};
+
+/// A leadership that was won. Dropping it resigns in the background.
+#[must_use = "if unused, the leadership is given up at once"]
+#[clippy::has_significant_drop]
+pub struct Leadership {
+    guard: Guard,
+}
+
+impl Leadership {
+    pub(crate) fn new(guard: Guard) -> Self {
+        Self { guard }
+    }
+
+    /// The lock behind it: for its token, for hearing of its loss, and for running something under it.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Shows another value from now on, of at most 64 KiB.
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let scheduler = keeper.election("scheduler")?;
+    /// let mut leadership = scheduler.campaign("starting").await?;
+    /// leadership.proclaim("ready").await?;
+    /// assert_eq!(scheduler.leader().await?.expect("somebody leads").value, b"ready");
+    /// # leadership.resign().await?;
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a value that is too long; [`Lost`](crate::ErrorKind::Lost) when the
+    /// leadership is lost; [`Unsupported`](crate::ErrorKind::Unsupported) where the store cannot do it;
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not answer: it may show either value then.
+    ///
+    /// # Cancel safety
+    /// Once polled, it goes on in the background when this is dropped.
+    pub async fn proclaim(&mut self, value: impl Into<Vec<u8>>) -> Result<()> {
+        let value = value.into();
+        check_value(&value).map_err(|error| error.about(self.guard.name().clone()))?;
+        self.guard.show(value.into()).await
+    }
+
+    /// Gives the leadership up, and awaits the store's word for it: as [`Guard::release`].
+    ///
+    /// # Errors
+    /// As [`Guard::release`].
+    ///
+    /// # Cancel safety
+    /// Once polled, it goes on in the background when this is dropped.
+    pub async fn resign(self) -> Result<Release> {
+        self.guard.release().await
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Leadership").field(&self.guard).finish()
+    }
+}
