@@ -335,8 +335,14 @@ impl Acquire<Guard> {
     /// On a store whose locks end with a connection the attempt is [`Unsupported`](ErrorKind::Unsupported).
     pub fn detached(self, life: Duration) -> Acquire<Handle> {
         let Self { engine, request, also, waits, wait, problem, result: _ } = self.lease(life);
+        let reenters = request.reenters;
         let mut detached = Acquire { engine, request, also, waits, wait, problem, result: PhantomData };
         detached.request.spec.detached = true;
+        if reenters {
+            let problem =
+                Error::invalid("a guard of a reentrant mutex may be one of several, and cannot be given away");
+            detached.refuse(problem.with_remedy("a mutex of the same name"));
+        }
         detached
     }
 }

@@ -134,7 +134,11 @@ impl<G: Outcome> Acquire<G> {
 
     fn guard(&self, granted: Granted, running: &Running) -> Guard {
         let waited = self.engine.now().saturating_since(running.began);
+        let again = granted.is_again();
         let guard = Guard::new(granted, self.request.owner.clone());
+        if again {
+            return guard;
+        }
         let (name, token, mode) = (guard.name(), guard.token(), guard.mode());
         running.span.in_scope(|| self.engine.events.emit(&Event::Acquired { name, token, mode, waited }));
         guard

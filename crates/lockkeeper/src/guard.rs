@@ -12,7 +12,7 @@ use std::time::Duration;
 use tracing::Span;
 
 pub use self::convert::Upgrade;
-use crate::engine::{Engine, Grant, Granted, Hold};
+use crate::engine::{Engine, Grant, Granted, Hold, Stake};
 use crate::event::Event;
 use crate::finish::Finish;
 use crate::handle::Handle;
@@ -52,6 +52,8 @@ pub struct Guard {
     mode: Mode,
     owner: Option<Owner>,
     reason: Option<Arc<str>>,
+    /// The share in the claim, of a guard of a reentrant mutex.
+    stake: Option<Arc<Stake>>,
     since: Instant,
     released: bool,
     span: Span,
@@ -60,7 +62,7 @@ pub struct Guard {
 /// How a release went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Release {
-    /// The lock was held until now, and is released.
+    /// The lock was held until now, and is released; or another guard of the same owner, of a reentrant mutex, holds on.
     Done,
     /// The lock had been lost before: its lease was over, or somebody broke it.
     AlreadyLost,
@@ -68,13 +70,13 @@ pub enum Release {
 
 impl Guard {
     pub(crate) fn new(granted: Granted, owner: Option<Owner>) -> Self {
-        let (engine, Grant { hold, token, mode, reason }) = granted.take();
+        let (engine, Grant { hold, token, mode, reason, stake, .. }) = granted.take();
         if let Some(owner) = &owner {
             engine.own(&hold.key.name, owner);
         }
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
-        let since = engine.now();
-        Self { engine, hold, token, mode, owner, reason, since, released: false, span }
+        let since = stake.as_ref().map_or_else(|| engine.now(), |stake| stake.since);
+        Self { engine, hold, token, mode, owner, reason, stake, since, released: false, span }
     }
 
     /// The lock, with the keeper's prefix.
@@ -160,9 +162,15 @@ impl Guard {
         }
         self.released = true;
         self.disown();
+        let is_last = Stake::leave(self.stake.take());
         if self.hold.is_dead() {
-            self.clean_up_after_loss();
+            if is_last {
+                self.clean_up_after_loss();
+            }
             return Ok(Release::AlreadyLost);
+        }
+        if !is_last {
+            return Ok(Release::Done);
         }
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
         let withdrawal = Finish::new(&self.engine, async move { engine.release(&hold).await }).await?;
@@ -206,7 +214,7 @@ impl Guard {
     pub(crate) fn adopt(engine: &Arc<Engine>, hold: Arc<Hold>, token: FencingToken, mode: Mode) -> Self {
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let (engine, since) = (Arc::clone(engine), engine.now());
-        Self { engine, hold, token, mode, owner: None, reason: None, since, released: false, span }
+        Self { engine, hold, token, mode, owner: None, reason: None, stake: None, since, released: false, span }
     }
 
     fn is_adopted(&self) -> bool {
@@ -242,10 +250,17 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // In a forked child the engine's threads do not exist, and what they had locked stays locked.
-        if self.released || self.hold.is_forked() {
+        if self.hold.is_forked() {
+            std::mem::forget(self.stake.take());
+            return;
+        }
+        if self.released {
             return;
         }
         self.disown();
+        if !Stake::leave(self.stake.take()) {
+            return;
+        }
         if self.is_adopted() {
             return self.engine.let_go(&self.hold);
         }

@@ -11,7 +11,7 @@ use crate::backend::memory::MemoryStore;
 use crate::builder::{KeeperBuilder, Source};
 use crate::engine::{Engine, SessionState, mode};
 use crate::info::LockInfo;
-use crate::kinds::{Election, MultiBuilder, MultiLock, Mutex, RwLock, Semaphore};
+use crate::kinds::{Election, MultiBuilder, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
 use crate::runtime::inside;
 use crate::store::{Capabilities, Store};
 use crate::url::StoreUrl;
@@ -82,6 +82,18 @@ impl Keeper {
         Error: From<N::Error>,
     {
         Ok(Mutex::new(&self.engine, self.full_name(name)?))
+    }
+
+    /// The reentrant mutex of this name.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex).
+    pub fn reentrant_mutex<N>(&self, name: N) -> Result<ReentrantMutex>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        Ok(ReentrantMutex::new(&self.engine, self.full_name(name)?))
     }
 
     /// The read-write lock of this name. Its write lock is the [mutex](Self::mutex) of the name.

@@ -33,6 +33,7 @@
 //! | connect to a store | [`connect`], [`Keeper::builder`], [`Keeper::from_url`] |
 //! | take a lock | [`Mutex::lock`], [`Mutex::try_lock`], and what can be set: [`Acquire`] |
 //! | take it to read, beside other readers | [`RwLock`] |
+//! | take it again while holding it | [`ReentrantMutex`] |
 //! | take some of so many permits | [`Semaphore`] |
 //! | take several at once | [`Keeper::multi`], [`Keeper::multi_lock`] |
 //! | lead, and find who leads | [`Election`] |
@@ -121,7 +122,8 @@ pub use handle::Handle;
 pub use info::{HolderInfo, LockInfo, WaiterInfo};
 pub use keeper::{Keeper, SessionWatch, connect};
 pub use kinds::{
-    Election, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, RwLock, Semaphore,
+    Election, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantMutex, RwLock,
+    Semaphore,
 };
 pub use lost::{Lost, LostReason};
 pub use name::LockName;

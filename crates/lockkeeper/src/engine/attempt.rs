@@ -59,6 +59,14 @@ impl Attempt {
     /// The whole attempt. Must be polled to its end; a `Timeout` when the lock is busy and the request does not wait.
     pub(crate) async fn run(&self) -> Result<Granted> {
         self.engine.usable()?;
+        match &self.request.owner {
+            Some(owner) if self.request.reenters => self.reenter(owner).await,
+            _ => self.acquire_alone().await,
+        }
+    }
+
+    /// Acquires it with a claim of its own, unless that would wait for one of the same owner.
+    pub(super) async fn acquire_alone(&self) -> Result<Granted> {
         if !self.would_wait_for_itself() {
             return self.acquire().await;
         }
@@ -251,7 +259,7 @@ impl Attempt {
         }
     }
 
-    fn busy(&self) -> Error {
+    pub(super) fn busy(&self) -> Error {
         Error::new(ErrorKind::Timeout, "others hold it")
             .with_remedy("a longer wait, or inspect it to see who holds it")
             .about(self.request.name.clone())

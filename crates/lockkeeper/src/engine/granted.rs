@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Hold, Request};
+use super::{Engine, Hold, Request, Stake};
 use crate::{FencingToken, Mode};
 
 /// A claim that holds the lock, on its way to becoming a guard. Dropped before that, it is withdrawn.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) engine: Arc<Engine>,
-    grant: Grant,
+    pub(super) grant: Grant,
     taken: bool,
 }
 
@@ -21,17 +21,37 @@ pub(crate) struct Grant {
     pub(crate) token: FencingToken,
     pub(crate) mode: Mode,
     pub(crate) reason: Option<Arc<str>>,
+    /// The share in a claim that all guards of an owner have together.
+    pub(crate) stake: Option<Arc<Stake>>,
+    /// Whether the owner had a share before.
+    pub(crate) again: bool,
 }
 
 impl Granted {
     pub(super) fn new(engine: &Arc<Engine>, hold: Arc<Hold>, token: FencingToken, request: &Request) -> Self {
         let (mode, reason) = (request.mode(), request.reason.clone());
-        Self { engine: Arc::clone(engine), grant: Grant { hold, token, mode, reason }, taken: false }
+        Self {
+            engine: Arc::clone(engine),
+            grant: Grant { hold, token, mode, reason, stake: None, again: false },
+            taken: false,
+        }
+    }
+
+    /// One more guard of an owner that holds it already.
+    pub(super) fn again(engine: &Arc<Engine>, stake: Arc<Stake>, request: &Request) -> Self {
+        let mut granted = Self::new(engine, Arc::clone(&stake.hold), stake.token, request);
+        (granted.grant.stake, granted.grant.again) = (Some(stake), true);
+        granted
     }
 
     pub(crate) fn take(mut self) -> (Arc<Engine>, Grant) {
         self.taken = true;
         (Arc::clone(&self.engine), self.grant.clone())
+    }
+
+    /// Whether the owner held it before.
+    pub(crate) fn is_again(&self) -> bool {
+        self.grant.again
     }
 
     pub(super) fn hold(&self) -> &Arc<Hold> {
@@ -47,7 +67,11 @@ impl Granted {
 
 impl Drop for Granted {
     fn drop(&mut self) {
-        if !self.taken && !self.hold().is_forked() {
+        let stake = self.grant.stake.take();
+        if self.hold().is_forked() {
+            // What it would lock stays locked in a forked child.
+            std::mem::forget(stake);
+        } else if !self.taken && Stake::leave(stake) {
             self.engine.withdraw_later(self.hold());
         }
     }

@@ -6,6 +6,7 @@
 //! | `attempt` | one attempt, from the request to the grant, and all that can become of it |
 //! | `request` | what an attempt asks for |
 //! | `granted` | a grant on its way to becoming a guard |
+//! | `reentry` | the guards that one owner has of one lock |
 //! | `change` | claims that are changed while they are held |
 //! | `together` | several locks as one: in a fixed order, all or nothing |
 //! | `waiter` | one id in line: claim, wait, claim again |
@@ -29,6 +30,7 @@ mod local_queue;
 mod look;
 mod patience;
 mod reaper;
+mod reentry;
 mod request;
 mod session;
 mod together;
@@ -48,6 +50,7 @@ pub(crate) use self::hold::Hold;
 use self::local_queue::LocalQueues;
 pub(crate) use self::look::Lookout;
 pub(crate) use self::patience::Patience;
+pub(crate) use self::reentry::Stake;
 pub(crate) use self::request::{Request, mode};
 pub use self::session::SessionState;
 use self::session::proof_lag;
@@ -94,6 +97,7 @@ pub(crate) struct Engine {
     /// All open sessions, those of fixed leases too.
     open: Mutex<Vec<Arc<Session>>>,
     queues: LocalQueues,
+    seats: reentry::Seats,
     /// How many live guards an owner has of a lock.
     owners: Mutex<HashMap<(LockName, Owner), usize>>,
     state: watch::Sender<SessionState>,
@@ -122,6 +126,7 @@ impl Engine {
             shared: Mutex::default(),
             open: Mutex::default(),
             queues: LocalQueues::default(),
+            seats: reentry::Seats::default(),
             owners: Mutex::default(),
             state: watch::Sender::new(SessionState::Valid),
             deadlines: deadline::Bell::default(),
@@ -384,7 +389,7 @@ impl Engine {
     #[cfg(feature = "testing")]
     pub(crate) fn leftovers(&self) -> usize {
         let claims: usize = self.open_sessions().iter().map(|s| s.holds().len() + s.lingering().len()).sum();
-        claims + self.queues.len() + lock(&self.owners).len()
+        claims + self.queues.len() + self.seats.len() + lock(&self.owners).len()
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -23,6 +23,8 @@ pub(crate) struct Request {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) owner: Option<Owner>,
     pub(crate) reason: Option<Arc<str>>,
+    /// Whether what the owner holds already is held once more.
+    pub(crate) reenters: bool,
     /// What a candidate shows.
     pub(crate) value: Option<Arc<[u8]>>,
     /// The caller's own claim, whose place it is to take.
@@ -43,6 +45,7 @@ impl Request {
             max_hold: None,
             owner: None,
             reason: None,
+            reenters: false,
             value: None,
             replaces: None,
         }

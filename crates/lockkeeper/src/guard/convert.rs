@@ -127,6 +127,9 @@ impl Guard {
         let invalid =
             |problem: &str, remedy: &str| Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()));
         self.engine.usable().map_err(|error| error.about(self.name().clone()))?;
+        if self.stake.is_some() {
+            return invalid("other guards of its owner may count on it", "a guard of RwLock::write");
+        }
         match (from, self.mode) {
             (Mode::Exclusive, Mode::Exclusive) => Ok(()),
             (Mode::Shared, Mode::Shared) if self.is_adopted() => invalid(

@@ -7,6 +7,7 @@ mod multi_guard;
 mod mutex;
 mod named;
 mod observer;
+mod reentrant;
 mod rw_lock;
 mod semaphore;
 
@@ -16,5 +17,6 @@ pub use multi::{MultiBuilder, MultiLock};
 pub use multi_guard::MultiGuard;
 pub use mutex::Mutex;
 pub use observer::Observer;
+pub use reentrant::ReentrantMutex;
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;

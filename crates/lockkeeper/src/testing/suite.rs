@@ -255,6 +255,13 @@ macro_rules! __keeper_cases {
                 max_hold_outlives_an_upgrade [ReadWrite GoodWeather]
                 waiting_behind_oneself_is_refused [Queue ReadWrite]
             }
+            reentrant {
+                its_owner_takes_it_again [Queue]
+                tasks_of_one_owner_share_one_claim [Queue]
+                its_guards_are_lost_together [GoodWeather]
+                a_plain_guard_is_not_joined [Queue]
+                it_is_renewed_for_its_last_guard [GoodWeather]
+            }
             election {
                 one_leads_and_the_next_follows [Queue]
                 a_proclaimed_value_is_shown [Amend GoodWeather]

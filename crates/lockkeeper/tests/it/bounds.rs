@@ -4,8 +4,9 @@ use std::future::IntoFuture;
 
 use lockkeeper::fence::FenceGate;
 use lockkeeper::{
-    Acquire, Acquiring, Admin, Error, FencingToken, Guard, Handle, Keeper, KeeperBuilder, LockName, LockWatch, Lost,
-    MultiGuard, MultiLock, Mutex, Owner, Result, Secret, Sequencer, SessionWatch,
+    Acquire, Acquiring, Admin, Election, Error, FencingToken, Guard, Handle, Keeper, KeeperBuilder, Leadership,
+    LockName, LockWatch, Lost, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, Owner, ReentrantMutex, Result,
+    RwLock, Secret, Semaphore, Sequencer, SessionWatch, Upgrade,
 };
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
@@ -19,6 +20,14 @@ fn types_can_be_shared_and_moved_between_threads() {
     send_sync_static::<Mutex>();
     send_sync_static::<Guard>();
     send_sync_static::<MultiLock>();
+    send_sync_static::<RwLock>();
+    send_sync_static::<Semaphore>();
+    send_sync_static::<ReentrantMutex>();
+    send_sync_static::<Election>();
+    send_sync_static::<Leadership>();
+    send_sync_static::<Observer>();
+    send_sync_static::<Upgrade>();
+    send_sync_static::<MultiBuilder>();
     send_sync_static::<Handle>();
     send_sync_static::<MultiGuard>();
     send_sync_static::<Lost>();
@@ -54,6 +63,14 @@ async fn futures_can_be_spawned() {
     send(&keeper.inspect("n"));
     send(&keeper.watch("n").unwrap().changed());
     send_static(&keeper.clone().shutdown(std::time::Duration::ZERO));
+    let rw_lock = keeper.rw_lock("rw").unwrap();
+    let upgrade = rw_lock.read().await.unwrap().try_upgrade();
+    send_static(&upgrade);
+    drop(upgrade);
+    let downgrade = rw_lock.write().await.unwrap().downgrade();
+    send_static(&downgrade);
+    drop(downgrade);
+    send(&keeper.election("e").unwrap().observe().next());
     let release = guard.release();
     send_static(&release);
     release.await.unwrap();

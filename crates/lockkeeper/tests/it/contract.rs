@@ -118,6 +118,8 @@ macro_rules! storm_suite {
                 "rw_lock::of_two_upgraders_one_stays_a_reader",
                 "rw_lock::an_upgrade_without_an_answer_ends_both",
                 "rw_lock::max_hold_outlives_an_upgrade",
+                "reentrant::its_guards_are_lost_together",
+                "reentrant::it_is_renewed_for_its_last_guard",
                 "election::a_proclaimed_value_is_shown",
                 "election::an_observer_hears_of_leaders_and_vacancies",
                 "election::a_vanished_leader_is_followed_by_the_next",

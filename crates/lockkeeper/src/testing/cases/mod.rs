@@ -17,6 +17,7 @@ pub mod model;
 pub mod multi;
 pub mod mutex;
 pub mod names;
+pub mod reentrant;
 pub mod renew;
 pub mod rw_lock;
 pub mod semaphore;

@@ -1,0 +1,122 @@
+//! Re-entry: the guards that one owner has of one lock share a claim.
+//!
+//! The first attempt of an owner acquires as any other does. While a guard of it lives, further ones ask nobody: they
+//! take a share in the same claim, and the last of them to go withdraws it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use tokio::sync::OwnedMutexGuard;
+
+use super::session::lock;
+use super::{Attempt, Engine, Granted, Hold};
+use crate::time::Instant;
+use crate::{FencingToken, LockName, Owner, Result};
+
+type Key = (LockName, Owner);
+
+/// What an owner holds, locked while an attempt of that owner is under way.
+type Seat = Arc<tokio::sync::Mutex<Weak<Stake>>>;
+
+/// The seats that somebody has an interest in.
+#[derive(Debug, Default)]
+pub(super) struct Seats(Mutex<HashMap<Key, Seat>>);
+
+/// A claim in which all guards of an owner have a share.
+#[derive(Debug)]
+pub(crate) struct Stake {
+    pub(crate) hold: Arc<Hold>,
+    pub(crate) token: FencingToken,
+    /// Since when the first of them holds it.
+    pub(crate) since: Instant,
+    _interest: Interest,
+}
+
+/// Keeps a seat in the map for as long as it lives.
+#[derive(Debug)]
+struct Interest {
+    engine: Arc<Engine>,
+    key: Key,
+}
+
+impl Attempt {
+    /// Takes a share in what this owner holds, or acquires it. Must be polled to its end.
+    ///
+    /// # Errors
+    /// `Lost` when the owner has guards of a claim that is lost.
+    pub(super) async fn reenter(&self, owner: &Owner) -> Result<Granted> {
+        let key = (self.request.name.clone(), owner.clone());
+        // Declared first, so that it goes last: the seat is free when it looks.
+        let interest = Interest { engine: Arc::clone(&self.engine), key };
+        let mut seat = self.sit_down(&interest).await?;
+        if let Some(stake) = seat.upgrade() {
+            stake.hold.check()?;
+            return Ok(Granted::again(&self.engine, stake, &self.request));
+        }
+        let granted = self.acquire_alone().await?;
+        let interest = Interest { engine: Arc::clone(&self.engine), key: interest.key.clone() };
+        let (granted, stake) = granted.share(interest);
+        *seat = Arc::downgrade(&stake);
+        Ok(granted)
+    }
+
+    /// Waits while another attempt of the same owner is under way, as far as this one waits at all.
+    async fn sit_down(&self, interest: &Interest) -> Result<OwnedMutexGuard<Weak<Stake>>> {
+        let seat = interest.seat();
+        if let Ok(seat) = Arc::clone(&seat).try_lock_owned() {
+            return Ok(seat);
+        }
+        if !self.request.queue {
+            return Err(self.busy());
+        }
+        self.patience.hear(&self.engine.events);
+        tokio::select! {
+            biased;
+            () = self.stopped() => Err(self.gave_up()),
+            seat = seat.lock_owned() => Ok(seat),
+        }
+    }
+}
+
+impl Stake {
+    /// Gives up a share; whether it was the last.
+    pub(crate) fn leave(share: Option<Arc<Self>>) -> bool {
+        share.is_none_or(|share| Arc::into_inner(share).is_some())
+    }
+}
+
+impl Granted {
+    /// The same grant as one in which others can have a share.
+    fn share(mut self, interest: Interest) -> (Self, Arc<Stake>) {
+        let (hold, token) = (Arc::clone(self.hold()), self.grant.token);
+        let stake = Arc::new(Stake { hold, token, since: self.engine.now(), _interest: interest });
+        self.grant.stake = Some(Arc::clone(&stake));
+        (self, stake)
+    }
+}
+
+impl Interest {
+    fn seat(&self) -> Seat {
+        Arc::clone(lock(&self.engine.seats.0).entry(self.key.clone()).or_default())
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        let mut seats = lock(&self.engine.seats.0);
+        // Whoever is about to sit down has a clone of it, made under this lock, and an interest of its own.
+        let is_left = |seat: &mut Seat| {
+            Arc::strong_count(seat) == 1 && seat.try_lock().is_ok_and(|stake| stake.strong_count() == 0)
+        };
+        if seats.get_mut(&self.key).is_some_and(is_left) {
+            seats.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Seats {
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+}

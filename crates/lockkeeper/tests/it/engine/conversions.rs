@@ -1,0 +1,146 @@
+//! Upgrade and downgrade when the store does not answer as it should.
+
+use lockkeeper::layer::Operation;
+use lockkeeper::store::Capabilities;
+use lockkeeper::{Effect, ErrorKind, Guard, Mode, Upgrade};
+use tokio::time::sleep;
+
+use super::spy::{Do, Party, World, millis, secs};
+
+async fn reader(party: &Party) -> Guard {
+    party.keeper.rw_lock("n").unwrap().read().await.unwrap()
+}
+
+async fn writer(party: &Party) -> Guard {
+    party.keeper.rw_lock("n").unwrap().write().await.unwrap()
+}
+
+fn written(upgrade: lockkeeper::Result<Upgrade>) -> Guard {
+    match upgrade.unwrap() {
+        Upgrade::Write(guard) => guard,
+        Upgrade::Read(guard) => panic!("{guard:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_whose_answer_is_lost_is_asked_for_again() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let writer = writer(&party).await;
+    party.spy.once(Operation::Amend, Do::LoseReply);
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!((reader.mode(), party.spy.asked(Operation::Amend).len()), (Mode::Shared, 2));
+}
+
+/// The store may have let readers in: nobody may believe to be alone.
+#[tokio::test(start_paused = true)]
+async fn after_a_downgrade_of_unknown_outcome_the_guard_is_a_reader() {
+    let world = World::new();
+    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let guard = writer(&party).await;
+    party.spy.always(Operation::Amend, Do::LoseReply);
+    let (guard, error) = guard.downgrade().await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
+    let beside = reader(&other).await;
+    assert_eq!((guard.mode(), guard.sequencer().mode()), (Mode::Shared, Mode::Shared));
+    guard.check().unwrap();
+    beside.release().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_downgrade_that_was_refused_the_guard_is_the_writer() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let guard = writer(&party).await;
+    party.spy.always(Operation::Amend, Do::Fail(ErrorKind::Denied));
+    let (guard, error) = guard.downgrade().await.unwrap_err();
+    assert_eq!((error.kind(), guard.mode()), (ErrorKind::Denied, Mode::Exclusive));
+    let mut can = Capabilities::full();
+    can.amend = false;
+    let unable = world.party_on(can, None, |builder| builder).await;
+    drop(guard);
+    let (_, error) = writer(&unable).await.downgrade().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_whose_answer_is_lost_is_asked_for_again() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let reader = reader(&party).await;
+    party.spy.once(Operation::Claim, Do::LoseReply);
+    let writer = written(reader.try_upgrade().await);
+    let claims = party.spy.asked(Operation::Claim);
+    let last = claims.last().unwrap();
+    assert_eq!((last.resend, &last.ids), (true, &claims[claims.len() - 2].ids));
+    writer.release().await.unwrap();
+    assert!(world.line("n").await.is_empty());
+}
+
+/// While the answer is awaited the store has the reader no more, and renewals say so: that is no loss.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_during_the_upgrade_is_no_loss() {
+    let world = World::new();
+    let party = world.party(secs(3)).await;
+    let reader = reader(&party).await;
+    let lost = reader.lost();
+    party.spy.once(Operation::Claim, Do::Late(millis(1900)));
+    let writer = written(reader.try_upgrade().await);
+    assert!(!party.spy.asked(Operation::Renew).is_empty(), "it was renewed meanwhile");
+    assert_eq!(party.count("lost"), 0);
+    writer.check().unwrap();
+    assert!(
+        tokio::time::timeout(secs(60), lost).await.is_ok(),
+        "it completes when the reader's lease would have ended"
+    );
+    writer.check().unwrap();
+}
+
+/// The writer that came too late is withdrawn; then the store has neither, and the reader must not be believed in
+/// though its own lease is not over.
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_that_came_too_late_ends_both() {
+    let world = World::new();
+    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let reader = reader(&party).await;
+    // A claim that was not answered for a waiter's life is not used any more.
+    party.spy.once(Operation::Claim, Do::Late(secs(6)));
+    let error = reader.try_upgrade().await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
+    sleep(millis(10)).await;
+    assert!(world.line("n").await.is_empty());
+    writer(&other).await.release().await.unwrap();
+    assert_eq!(party.keeper.leftovers(), 0);
+}
+
+/// What was refused as busy is renewed at once: nothing that was heard of it during the attempt proved that it lives.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_stays_one_is_looked_after_at_once() {
+    let world = World::new();
+    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let (guard, beside) = (reader(&party).await, reader(&other).await);
+    let Upgrade::Read(guard) = guard.try_upgrade().await.unwrap() else { panic!("it is not alone") };
+    sleep(millis(10)).await;
+    assert_eq!(party.spy.asked(Operation::Renew).len(), 1);
+    sleep(secs(100)).await;
+    guard.check().unwrap();
+    beside.check().unwrap();
+}
+
+/// A fixed lease begins anew with the upgrade, and ends as it would have.
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_begins_anew_with_the_upgrade() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let reader = party.keeper.rw_lock("n").unwrap().read().lease(secs(10)).await.unwrap();
+    sleep(secs(6)).await;
+    let writer = written(reader.try_upgrade().await);
+    sleep(secs(6)).await;
+    writer.check().unwrap();
+    sleep(secs(6)).await;
+    assert!(writer.check().is_err());
+    drop(writer);
+    sleep(secs(1)).await;
+    assert_eq!(party.keeper.leftovers(), 0);
+}
