@@ -239,6 +239,9 @@ macro_rules! __keeper_cases {
                 max_hold_begins_when_all_are_held [Queue GoodWeather]
                 waiting_for_oneself_is_refused_and_leaves_nothing []
                 unfair_ones_wait_beside_every_line []
+                each_is_held_in_its_own_mode [Weighted]
+                a_name_counts_once_in_its_strongest_mode [Weighted]
+                mixed_modes_never_wait_for_each_other [Queue ReadWrite]
                 a_dropped_one_is_released [GoodWeather]
             }
             rw_lock {

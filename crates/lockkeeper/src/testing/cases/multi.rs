@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::testing::{Case, Harness, Lives, Tally};
-use crate::{Break, ErrorKind, Keeper, LockName, LostReason, MultiLock, Owner, Release, Target};
+use crate::{Break, ErrorKind, Guard, Keeper, LockName, LostReason, Mode, MultiLock, Owner, Release, Target};
 
 fn names<H: Harness, const N: usize>(case: &Case<H>, names: [&str; N]) -> [LockName; N] {
     names.map(|name| case.name(name))
@@ -241,6 +241,82 @@ pub async fn unfair_ones_wait_beside_every_line<H: Harness>(case: &Case<H>) {
         guard.release().await.unwrap();
     }
     waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Each is held in its own mode: readers of one share it, while the rest is exclusive or counted.
+pub async fn each_is_held_in_its_own_mode<H: Harness>(case: &Case<H>) {
+    let (one, two) = (case.keeper().await, case.keeper().await);
+    let [a, b, c] = names(case, ["a", "b", "c"]);
+    let lock = one.multi().permits(&c, 2, 3).read(&a).lock(&b).build().unwrap();
+    let guard = lock.lock().await.unwrap();
+    let modes: Vec<Mode> = guard.guards().iter().map(Guard::mode).collect();
+    assert_eq!(modes, [Mode::Shared, Mode::Exclusive, Mode::Permits(2)]);
+    let beside = two.multi().read(&a).permits(&c, 1, 3).build().unwrap();
+    let also = beside.try_lock().await.unwrap().expect("readers and permits share");
+    assert!(two.multi().read(&a).read(&b).build().unwrap().try_lock().await.unwrap().is_none());
+    assert!(beside.try_lock().await.unwrap().is_none(), "no permit is left");
+    also.release().await.unwrap();
+    let error = two.multi().read(&a).permits(&c, 1, 5).build().unwrap().lock().await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Mismatch, Some(&c)));
+    guard.release().await.unwrap();
+    for name in [&a, &b] {
+        case.is_free(name).await;
+    }
+    assert!(two.semaphore(&c, 3).unwrap().try_acquire_many(3).await.unwrap().is_some());
+}
+
+/// A name that is given twice counts once, in the stronger mode; as two kinds of locks it is refused.
+pub async fn a_name_counts_once_in_its_strongest_mode<H: Harness>(case: &Case<H>) {
+    let keeper = case.keeper().await;
+    let [a, b, c] = names(case, ["a", "b", "c"]);
+    let twice = keeper.multi().read(&a).lock(&a).read(&a).read(&b).read(&b).permits(&c, 2, 5).permits(&c, 3, 5);
+    let guard = twice.build().unwrap().lock().await.unwrap();
+    let modes: Vec<Mode> = guard.guards().iter().map(Guard::mode).collect();
+    assert_eq!(modes, [Mode::Exclusive, Mode::Shared, Mode::Permits(3)]);
+    guard.release().await.unwrap();
+    for wrong in [
+        keeper.multi().lock(&a).permits(&a, 1, 2),
+        keeper.multi().permits(&a, 1, 2).permits(&a, 1, 3),
+        keeper.multi().lock(&b).permits(&a, 0, 2),
+        keeper.multi().lock(&b).permits(&a, 3, 2),
+        keeper.multi().lock(&b).permits(&a, 1, 0),
+    ] {
+        let error = wrong.build().unwrap_err();
+        assert_eq!((error.kind(), error.name()), (ErrorKind::Invalid, Some(&a)));
+    }
+    assert_eq!(keeper.multi().build().unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(keeper.multi().lock(&a).lock("").build().unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// Readers and writers of the same names, taken together in any order, never wait for each other.
+pub async fn mixed_modes_never_wait_for_each_other<H: Harness>(case: &Case<H>) {
+    let all = names(case, ["a", "b", "c"]);
+    let mut tasks = Vec::new();
+    for seed in 0..6_usize {
+        let keeper = case.keeper().await;
+        let all = all.clone();
+        tasks.push(tokio::spawn(async move {
+            for round in 0..4 {
+                let mut builder = keeper.multi();
+                for i in 0..3 {
+                    let name = &all[(i + seed) % 3];
+                    builder = match (seed + round * 5 + i * 7) % 3 {
+                        0 => builder.lock(name),
+                        1 => builder.read(name),
+                        _ => builder,
+                    };
+                }
+                let lock = builder.read(&all[seed % 3]).build().unwrap();
+                lock.lock().await.unwrap().release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for name in &all {
+        case.is_free(name).await;
+    }
 }
 
 /// One that is only dropped lets the next ones in.
