@@ -41,6 +41,7 @@
 //! | hold it over several processes | [`Acquire::detached`], [`Keeper::adopt`] |
 //! | run something under it | [`Acquire::with`], [`Guard::scope`] |
 //! | check a token where the data lives | [`fence`] |
+//! | check it before a web service | `fence::FenceLayer` (feature `tower`) |
 //! | see who holds what | [`Keeper::inspect`], [`Keeper::watch`], [`Admin::list`] |
 //! | break a lock whose holder is gone | [`Admin::break_lock`] |
 //! | examine a store | [`doctor::examine`] |

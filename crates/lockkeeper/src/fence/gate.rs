@@ -27,17 +27,19 @@ impl FenceGate {
         Self { name, marks: Mutex::new(marks) }
     }
 
+    /// The lock that protects the resource.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
     /// Lets an access pass, and shuts out what is older and conflicts with it.
     ///
     /// # Errors
     /// [`Stale`] when a newer access that conflicts has passed, when the sequencer is of another lock, or when it is
     /// of permits. The access must not happen then.
     pub fn admit(&self, sequencer: &Sequencer) -> Result<(), Stale> {
-        let verdict = if sequencer.name() == &self.name {
-            lock(&self.marks).admit(sequencer.mode(), sequencer.token())
-        } else {
-            Err(StaleReason::OtherLock { expected: self.name.clone() })
-        };
+        of_lock(&self.name, sequencer)?;
+        let verdict = lock(&self.marks).admit(sequencer.mode(), sequencer.token());
         verdict.map_err(|reason| Stale::new(sequencer.clone(), reason))
     }
 
@@ -73,8 +75,18 @@ impl KeyedFenceGate {
         Self::default()
     }
 
-    /// Lets an access to the resource of the sequencer's lock pass, and shuts out what is older and conflicts with it.
-    /// Which resource that is, the caller has to compare.
+    /// Lets an access to the resource that this lock protects pass, and shuts out what is older and conflicts with it.
+    ///
+    /// # Errors
+    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer is of another lock, or when it is
+    /// of permits. The access must not happen then.
+    pub fn admit_for(&self, lock: &LockName, sequencer: &Sequencer) -> Result<(), Stale> {
+        of_lock(lock, sequencer)?;
+        self.admit(sequencer)
+    }
+
+    /// The same where the sequencer itself says which resource is meant. If the request says it too, a holder of any
+    /// lock could name any resource: [`admit_for`](Self::admit_for) compares.
     ///
     /// # Errors
     /// [`Stale`] when a newer access that conflicts has passed, or when the sequencer is of permits. The access must
@@ -98,6 +110,13 @@ impl KeyedFenceGate {
     }
 }
 
+fn of_lock(expected: &LockName, sequencer: &Sequencer) -> Result<(), Stale> {
+    if sequencer.name() == expected {
+        return Ok(());
+    }
+    Err(Stale::new(sequencer.clone(), StaleReason::OtherLock { expected: expected.clone() }))
+}
+
 /// Marks change in one assignment after the decision, so a panic elsewhere cannot leave them half changed.
 fn lock<T>(marks: &Mutex<T>) -> MutexGuard<'_, T> {
     marks.lock().unwrap_or_else(PoisonError::into_inner)
@@ -105,7 +124,72 @@ fn lock<T>(marks: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::{FencingToken, Mode};
+
+    /// Few names and tokens, so that they meet.
+    fn sequencers() -> impl Strategy<Value = Vec<Sequencer>> {
+        let mode = prop_oneof![
+            4 => Just(Mode::Exclusive),
+            4 => Just(Mode::Shared),
+            1 => (1..4_u32).prop_map(Mode::Permits),
+        ];
+        let sequencer = ("[abc]", mode, 0..3_u16, 1..6_u64).prop_map(|(name, mode, epoch, raw)| {
+            Sequencer::new(name.parse().unwrap(), mode, FencingToken::new(epoch, raw).unwrap())
+        });
+        prop::collection::vec(sequencer, 0..40)
+    }
+
+    /// The rule at its plainest, with everything remembered: what has passed shuts out what is older, of the same
+    /// lock, and not a reader beside it.
+    fn passes(passed: &[&Sequencer], s: &Sequencer) -> bool {
+        let shut_out = |p: &&Sequencer| {
+            p.name() == s.name() && p.token() > s.token() && [p.mode(), s.mode()].contains(&Mode::Exclusive)
+        };
+        !matches!(s.mode(), Mode::Permits(_)) && !passed.iter().any(shut_out)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn two_marks_decide_as_if_all_accesses_were_remembered(all in sequencers()) {
+            let keyed = KeyedFenceGate::new();
+            let one = FenceGate::new("a".parse().unwrap());
+            let mut passed: Vec<&Sequencer> = Vec::new();
+            for s in &all {
+                let expected = passes(&passed, s);
+                prop_assert_eq!(keyed.admit_for(s.name(), s).is_ok(), expected, "{} after {:?}", s, passed);
+                prop_assert_eq!(one.admit(s).is_ok(), expected && s.name() == one.name(), "{} after {:?}", s, passed);
+                if expected {
+                    passed.push(s);
+                }
+            }
+            prop_assert_eq!(one.marks(), keyed.marks(one.name()));
+        }
+    }
+
+    #[test]
+    fn accesses_at_the_same_time_never_lower_what_was_seen() {
+        let gate = KeyedFenceGate::new();
+        let next = std::sync::atomic::AtomicU64::new(1);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let raw = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        let s = sequencer(&format!("lk1.x.{raw}.a"));
+                        let passed = gate.admit(&s).is_ok();
+                        let seen = gate.marks(s.name()).exclusive.unwrap();
+                        assert!(seen >= s.token() && (passed || seen > s.token()), "{s}: {seen}");
+                    }
+                });
+            }
+        });
+        assert_eq!(gate.marks(&"a".parse().unwrap()).exclusive.unwrap().get(), 2000);
+    }
 
     fn sequencer(text: &str) -> Sequencer {
         text.parse().unwrap()
@@ -155,6 +239,9 @@ mod tests {
         gate.admit(&sequencer("lk1.x.9.a")).unwrap();
         gate.admit(&sequencer("lk1.x.3.b")).unwrap();
         assert!(gate.admit(&sequencer("lk1.x.8.a")).is_err());
+        let stale = gate.admit_for(&"b".parse().unwrap(), &sequencer("lk1.x.99.a")).unwrap_err();
+        assert_eq!(stale.reason(), &StaleReason::OtherLock { expected: "b".parse().unwrap() });
+        assert_eq!(gate.marks(&"a".parse().unwrap()).any.unwrap().get(), 9);
         gate.forget(&"a".parse().unwrap());
         assert_eq!(gate.marks(&"a".parse().unwrap()), Marks::default());
         assert!(gate.marks(&"b".parse().unwrap()).any.is_some());

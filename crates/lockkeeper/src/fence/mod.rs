@@ -20,7 +20,7 @@
 //! A [`FenceGate`] is this check for a resource that lives in one process; a [`KeyedFenceGate`] is many of them.
 //! [`Marks`] is the rule alone, to be kept wherever the data is. A gate in memory forgets when its process ends, and
 //! so lets an old holder in once more: a resource that outlives its process keeps the marks with the data, in the
-//! same transaction.
+//! same transaction. With the feature `tower`, `FenceLayer` puts a gate before a web service.
 //!
 //! ```
 //! use lockkeeper::Sequencer;
@@ -42,8 +42,12 @@
 
 mod gate;
 mod marks;
+#[cfg(feature = "tower")]
+mod service;
 mod stale;
 
 pub use self::gate::{FenceGate, KeyedFenceGate};
 pub use self::marks::Marks;
+#[cfg(feature = "tower")]
+pub use self::service::{FenceFuture, FenceLayer, FenceService, LOCK_SEQUENCER};
 pub use self::stale::{Stale, StaleReason};

@@ -11,5 +11,6 @@ mod figures;
 mod outside;
 mod processes;
 mod spans;
+mod web;
 mod worker;
 mod wrong_stores;

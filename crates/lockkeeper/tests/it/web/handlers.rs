@@ -1,0 +1,148 @@
+//! What docs/web.md shows, and what the handlers there need around them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use lockkeeper::fence::{FenceGate, FenceLayer, Stale};
+use lockkeeper::{Keeper, Sequencer};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinError;
+
+#[derive(Clone)]
+pub(crate) struct Shop {
+    pub(crate) keeper: Keeper,
+    pub(crate) gate: Arc<FenceGate>,
+    pub(crate) stock: Arc<Mutex<u32>>,
+    pub(crate) work: Arc<Work>,
+    gone: mpsc::UnboundedSender<()>,
+}
+
+/// Work that takes as long as the test wants it to.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) begun: Notify,
+    pub(crate) go_on: Notify,
+    done: AtomicU32,
+}
+
+impl Work {
+    pub(crate) fn done(&self) -> u32 {
+        self.done.load(Ordering::SeqCst)
+    }
+}
+
+impl Shop {
+    /// A shop, and the word of every request whose handler is no more.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<()>) {
+        let (gone, is_gone) = mpsc::unbounded_channel();
+        let gate = Arc::new(FenceGate::new("stock".parse().unwrap()));
+        let (stock, work) = (Arc::new(Mutex::new(20)), Arc::default());
+        (Self { keeper: Keeper::memory(), gate, stock, work, gone }, is_gone)
+    }
+
+    async fn work(&self) -> u32 {
+        self.work.begun.notify_one();
+        self.work.go_on.notified().await;
+        self.work.done.fetch_add(1, Ordering::SeqCst) + 1
+    }
+}
+
+pub(crate) fn locking(shop: &Shop) -> Router {
+    Router::new()
+        .route("/report", get(report))
+        .route("/order", get(order))
+        .layer(from_fn_with_state(shop.clone(), tell_the_end))
+        .with_state(shop.clone())
+}
+
+async fn tell_the_end(State(shop): State<Shop>, request: Request, next: Next) -> Response {
+    struct Told(mpsc::UnboundedSender<()>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+    let _told = Told(shop.gone);
+    next.run(request).await
+}
+
+async fn report(State(shop): State<Shop>) -> Result<String, Failure> {
+    let guard = shop.keeper.mutex("report")?.lock().await?;
+    let report = guard.scope(shop.work()).await?; // a client that hangs up ends it here
+    guard.release().await?;
+    Ok(format!("report {report}\n"))
+}
+
+async fn order(State(shop): State<Shop>) -> Result<String, Failure> {
+    let guard = shop.keeper.mutex("order")?.lock().await?;
+    let work = tokio::spawn(async move {
+        let order = guard.scope(shop.work()).await?; // goes on when the client hangs up
+        guard.release().await?;
+        Ok::<_, lockkeeper::Error>(order)
+    });
+    Ok(format!("order {}\n", work.await??))
+}
+
+pub(crate) fn fenced(shop: &Shop) -> Router {
+    Router::new()
+        .route("/stock", get(read).put(write))
+        .layer(FenceLayer::new(shop.gate.clone()))
+        .with_state(shop.clone())
+}
+
+async fn read(State(shop): State<Shop>, Extension(sequencer): Extension<Sequencer>) -> Result<String, Failure> {
+    let stock = shop.stock.lock().unwrap_or_else(PoisonError::into_inner);
+    shop.gate.admit(&sequencer)?;
+    Ok(stock.to_string())
+}
+
+async fn write(
+    State(shop): State<Shop>,
+    Extension(sequencer): Extension<Sequencer>,
+    body: String,
+) -> Result<StatusCode, Failure> {
+    let number = body.parse()?;
+    let mut stock = shop.stock.lock().unwrap_or_else(PoisonError::into_inner);
+    shop.gate.admit(&sequencer)?; // again: what came in between has passed the layer too
+    *stock = number;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What a request is answered with when it did not work.
+pub(crate) struct Failure(StatusCode, String);
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.0, self.1).into_response()
+    }
+}
+
+impl From<lockkeeper::Error> for Failure {
+    fn from(error: lockkeeper::Error) -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+    }
+}
+
+impl From<Stale> for Failure {
+    fn from(stale: Stale) -> Self {
+        Self(StatusCode::PRECONDITION_FAILED, stale.to_string())
+    }
+}
+
+impl From<std::num::ParseIntError> for Failure {
+    fn from(error: std::num::ParseIntError) -> Self {
+        Self(StatusCode::BAD_REQUEST, error.to_string())
+    }
+}
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        Self(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+    }
+}
