@@ -101,6 +101,13 @@ impl Error {
         self
     }
 
+    /// The same error of an operation that changes nothing.
+    #[must_use]
+    pub(crate) fn without_effect(mut self) -> Self {
+        self.0.effect = Effect::None;
+        self
+    }
+
     /// The same error, with what the reader can do about it: a short imperative, without a full stop.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {

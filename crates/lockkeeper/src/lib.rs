@@ -42,6 +42,8 @@
 //! | run something under it | [`Acquire::with`], [`Guard::scope`] |
 //! | check a token where the data lives | [`fence`] |
 //! | check it before a web service | `fence::FenceLayer` (feature `tower`) |
+//! | check it in an SQL database | [`fence::sql`] |
+//! | change a value without a lock | [`optimistic::update`] |
 //! | see who holds what | [`Keeper::inspect`], [`Keeper::watch`], [`Admin::list`] |
 //! | break a lock whose holder is gone | [`Admin::break_lock`] |
 //! | examine a store | [`doctor::examine`] |
@@ -95,6 +97,7 @@ mod kinds;
 pub mod layer;
 mod lost;
 mod name;
+pub mod optimistic;
 mod owner;
 mod random;
 mod runtime;

@@ -31,15 +31,7 @@ impl LockName {
     /// [`Invalid`](crate::ErrorKind::Invalid) for an empty name, one of more than 255 bytes, or one with a control
     /// character.
     pub fn new(name: &str) -> Result<Self, Error> {
-        let problem = if name.is_empty() {
-            "it is empty".to_owned()
-        } else if name.len() > Self::MAX_LEN {
-            format!("it has {} bytes", name.len())
-        } else if let Some(c) = name.chars().find(|c| c.is_control()) {
-            format!("it contains the control character {c:?}")
-        } else {
-            return Ok(Self(name.into()));
-        };
+        let Some(problem) = problem(name) else { return Ok(Self(name.into())) };
         let shown: String = name.chars().take(40).collect();
         Err(Error::invalid(format!("{shown:?} cannot be the name of a lock: {problem}"))
             .with_remedy("a name of 1 to 255 bytes without control characters"))
@@ -74,6 +66,18 @@ impl LockName {
             return encoded;
         }
         format!("h.{}", BASE32_NOPAD.encode(&Sha256::digest(self.0.as_bytes())))
+    }
+}
+
+/// Why this cannot be a name, if it cannot.
+pub(crate) fn problem(name: &str) -> Option<String> {
+    if name.is_empty() {
+        Some("it is empty".to_owned())
+    } else if name.len() > LockName::MAX_LEN {
+        Some(format!("it has {} bytes", name.len()))
+    } else {
+        let control = name.chars().find(|c| c.is_control());
+        control.map(|c| format!("it contains the control character {c:?}"))
     }
 }
 

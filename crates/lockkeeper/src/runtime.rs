@@ -114,6 +114,16 @@ impl Runtime {
     }
 }
 
+/// Whether timers can be made here.
+///
+/// # Errors
+/// [`Invalid`](ErrorKind::Invalid) outside a tokio runtime.
+pub(crate) fn check_here() -> Result<()> {
+    Handle::try_current().map(drop).map_err(|_| {
+        Error::invalid("this is not called in a tokio runtime").with_remedy("#[tokio::main], or Runtime::block_on")
+    })
+}
+
 fn own_thread(tracker: TaskTracker) -> Result<(Handle, OwnThread)> {
     let failed = |e: std::io::Error| {
         Error::new(ErrorKind::Internal, format!("no thread for the engine: {e}"))

@@ -27,6 +27,7 @@ mod client;
 mod contender;
 mod harness;
 mod keepers;
+pub mod register;
 mod seed;
 mod storm;
 mod suite;

@@ -10,6 +10,7 @@ mod engine;
 mod figures;
 mod outside;
 mod processes;
+mod registers;
 mod spans;
 mod web;
 mod worker;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use lockkeeper::optimistic::{FileRegister, update};
 use lockkeeper::{FileStore, Guard, Keeper};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -99,6 +100,7 @@ fn a_worker_does_as_it_is_told() {
 /// The worker's side.
 async fn work(store: &str) {
     let store = FileStore::new(store).open().await.unwrap();
+    let register = store.register();
     let keeper = Keeper::builder(store).owner("worker").connect().await.unwrap();
     let mut guard: Option<Guard> = None;
     for command in std::io::stdin().lines() {
@@ -111,6 +113,12 @@ async fn work(store: &str) {
                 let token = locked.token();
                 guard = Some(locked);
                 format!("locked {token}")
+            }
+            ["add", key, times] => {
+                for _ in 0..times.parse::<u32>().unwrap() {
+                    add_one(&register, key).await;
+                }
+                "added".to_owned()
             }
             ["check"] => match guard.as_ref().unwrap().check() {
                 Ok(()) => "held".to_owned(),
@@ -142,6 +150,11 @@ async fn work(store: &str) {
     }
     drop(guard);
     keeper.shutdown(Duration::from_secs(10)).await.unwrap();
+}
+
+async fn add_one(register: &FileRegister, key: &str) {
+    let number = |old: Option<Vec<u8>>| old.map_or(0, |text| String::from_utf8(text).unwrap().parse::<u64>().unwrap());
+    update(register, key, async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
 }
 
 fn millis(text: &str) -> Duration {

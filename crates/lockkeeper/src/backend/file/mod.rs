@@ -1,7 +1,7 @@
 //! The file store: locks for the processes of one machine, in one SQLite file, with nothing to set up.
 //!
-//! Every token is on disk before it is given out, so tokens rise for as long as the file is kept. Nothing else has to be:
-//! when the machine is started anew, nobody holds anything. Claims live as long as their session, and a session as long
+//! Every token is on disk before it is given out, so tokens rise for as long as the file is kept. Of the locks nothing
+//! else has to be: when the machine is started anew, nobody holds anything. Claims live as long as their session, and a session as long
 //! as its process: when it ends, in whatever way, its claims are free at once (but for a lock-delay), and those who wait
 //! for them are told by the kernel.
 //!
@@ -22,6 +22,7 @@ mod gate;
 mod layout;
 mod liveness;
 mod reader;
+mod register;
 mod wait;
 mod watch;
 mod writer;
@@ -44,6 +45,7 @@ use self::fault::Outcome;
 use self::layout::{Turn, micros, read};
 use self::liveness::ClientId;
 use self::reader::Reader;
+pub use self::register::FileRegister;
 use self::wait::Watching;
 use self::writer::{Commit, Job};
 use super::waivable;

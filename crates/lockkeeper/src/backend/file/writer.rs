@@ -26,8 +26,8 @@ pub(super) struct Job {
 
 /// What the disk has to have before a request is answered.
 ///
-/// Nothing that is in the file counts after the machine was started anew but the tokens that it gave out, and whoever
-/// is answered before that sees all changes, on disk or not. So only who gives out a token waits for the disk; that
+/// Nothing that is in the file counts after the machine was started anew but the tokens that it gave out and the
+/// registers, and whoever is answered before that sees all changes, on disk or not. So only those wait for the disk; that
 /// brings all there that was changed before, since the log is written in order and read up to its first gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Commit {

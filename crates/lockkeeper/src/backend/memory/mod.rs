@@ -6,6 +6,7 @@
 //! [`Expiry::PerClaim`]: crate::store::Expiry::PerClaim
 
 mod layout;
+mod register;
 mod wait;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use self::layout::Lines;
+pub use self::register::MemoryRegister;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewed,
     Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,

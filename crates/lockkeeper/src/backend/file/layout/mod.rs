@@ -8,6 +8,7 @@ mod line;
 mod place;
 pub(super) mod read;
 mod reap;
+pub(super) mod register;
 mod session;
 
 use rusqlite::Connection;

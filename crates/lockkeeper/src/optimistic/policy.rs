@@ -1,0 +1,178 @@
+//! How often it is tried, and how long the pauses are.
+
+use std::time::Duration;
+
+use crate::time::{Clock, Instant};
+use crate::{Error, ErrorKind, Result, random, runtime};
+
+/// How an optimistic attempt is repeated: after each failure a random pause between nothing and a bound that doubles,
+/// so that those who met once do not meet again in step.
+///
+/// ```
+/// use std::time::Duration;
+/// use lockkeeper::optimistic::Policy;
+///
+/// let patient = Policy::default().within(Duration::from_secs(120)).longest(Duration::from_secs(5));
+/// let once = Policy::default().attempts(1);
+/// # let _ = (patient, once);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a policy does nothing by itself"]
+pub struct Policy {
+    first: Duration,
+    longest: Duration,
+    attempts: u32,
+    within: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_millis(5),
+            longest: Duration::from_millis(100),
+            attempts: u32::MAX,
+            within: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Policy {
+    /// The bound of the first pause; 5 ms unless told. Each further one doubles it.
+    pub fn first(mut self, pause: Duration) -> Self {
+        self.first = pause;
+        self
+    }
+
+    /// The bound that no pause exceeds; 100 ms unless told. Others do not wait for who pauses, so with long pauses among
+    /// many writers it may take its turn never.
+    pub fn longest(mut self, pause: Duration) -> Self {
+        self.longest = pause;
+        self
+    }
+
+    /// How often it is tried in all, looks after a lost answer counted; any number unless told. 0 is taken as 1.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    /// For how long it is tried; 30 s unless told. A request that has no answer by then is not waited for any longer,
+    /// and its outcome is unknown.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = time;
+        self
+    }
+
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) outside a runtime.
+    pub(super) fn start(&self) -> Result<Tries> {
+        runtime::check_here()?;
+        let clock = Clock::tokio();
+        Ok(Tries { policy: self.clone(), started: clock.now(), clock, made: 1 })
+    }
+
+    /// The bound of the pause after so many tries.
+    fn bound(&self, made: u32) -> Duration {
+        let doubled = 1_u32.checked_shl(made.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first.saturating_mul(doubled).min(self.longest)
+    }
+}
+
+/// The tries of one call.
+#[derive(Debug)]
+pub(super) struct Tries {
+    policy: Policy,
+    clock: Clock,
+    started: Instant,
+    made: u32,
+}
+
+impl Tries {
+    /// Pauses before the next try; `false` if there is to be none.
+    pub(super) async fn again(&mut self) -> bool {
+        let bound = u64::try_from(self.policy.bound(self.made).as_nanos()).unwrap_or(u64::MAX);
+        let pause = Duration::from_nanos(random::below(bound.saturating_add(1)));
+        if self.made >= self.policy.attempts || pause >= self.left() {
+            return false;
+        }
+        self.made += 1;
+        self.clock.sleep(pause).await;
+        true
+    }
+
+    /// Awaits an answer for as long as there is time.
+    pub(super) async fn answer<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let silent = || {
+            let problem = format!("no answer came within {:?}", self.policy.within);
+            Error::new(ErrorKind::Unavailable, problem)
+                .with_remedy("a look whether it runs, or a longer Policy::within")
+        };
+        self.clock.timeout(self.left(), request).await.unwrap_or_else(|| Err(silent().with_unknown_effect()))
+    }
+
+    /// What to say when all tries met with others.
+    pub(super) fn conflict(&self) -> Error {
+        let problem = format!("somebody else was faster each time ({} tries)", self.made);
+        Error::new(ErrorKind::Conflict, problem)
+            .with_remedy("more time or more tries (Policy), or a lock around the work")
+    }
+
+    fn left(&self) -> Duration {
+        self.policy.within.saturating_sub(self.clock.now().saturating_since(self.started))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn the_bound_doubles_up_to_the_longest() {
+        let policy = Policy::default().first(ms(10)).longest(ms(75));
+        let bounds: Vec<_> = [1, 2, 3, 4, 5, 40, u32::MAX].map(|made| policy.bound(made)).into();
+        assert_eq!(bounds, [10, 20, 40, 75, 75, 75, 75].map(ms));
+        assert_eq!(Policy::default().first(Duration::MAX).longest(Duration::MAX).bound(9), Duration::MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_are_spread_over_their_bound() {
+        let policy = Policy::default().first(ms(1000)).within(ms(10_000));
+        let mut pauses = Vec::new();
+        for _ in 0..64 {
+            let mut tries = policy.start().unwrap();
+            assert!(tries.again().await);
+            pauses.push(tries.clock.now().saturating_since(tries.started));
+        }
+        assert!(pauses.iter().all(|pause| *pause <= ms(1001)), "{pauses:?}");
+        // 64 even draws that all lie in one half: one in 2^63.
+        assert!(pauses.iter().any(|pause| *pause < ms(500)) && pauses.iter().any(|pause| *pause > ms(500)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tries_end_with_their_number_and_with_their_time() {
+        let mut tries = Policy::default().attempts(3).start().unwrap();
+        let mut made = 1;
+        while tries.again().await {
+            made += 1;
+        }
+        assert_eq!(made, 3);
+        assert!(!Policy::default().attempts(0).start().unwrap().again().await);
+
+        let mut tries = Policy::default().within(ms(500)).longest(ms(50)).start().unwrap();
+        while tries.again().await {}
+        let taken = tries.clock.now().saturating_since(tries.started);
+        assert!(ms(400) < taken && taken < ms(500), "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_not_waited_for_for_ever() {
+        let tries = Policy::default().within(ms(500)).start().unwrap();
+        let error = tries.answer(std::future::pending::<Result<()>>()).await.unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, crate::Effect::Unknown));
+        assert_eq!(tries.clock.now().saturating_since(tries.started).as_millis(), 500);
+    }
+}

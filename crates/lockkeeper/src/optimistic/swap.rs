@@ -1,0 +1,157 @@
+//! One write, to its end: sent, and read back when no answer came.
+
+use super::policy::Tries;
+use super::{Fate, Outcome, Policy, Register, Swap, Version, Write};
+use crate::{Effect, Error, ErrorKind, Result};
+
+/// Does a write, and says what became of it. When no answer comes, the register is read back, and the same write is sent
+/// again as long as its place is free: it is done once at the most.
+///
+/// For a write on a version that somebody has seen, for instance in an `If-Match` of a request:
+///
+/// ```
+/// use lockkeeper::optimistic::{MemoryRegister, Outcome, Policy, Version, Write, swap};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> lockkeeper::Result<()> {
+/// let register = MemoryRegister::new();
+/// let policy = Policy::default();
+/// let first = swap(&policy, &register, "page/home", &Write::new(Version::ABSENT, "hello")).await?;
+/// assert!(matches!(first, Outcome::Done(version) if version == Version::new(1)));
+/// // Two people edit version 1.
+/// let ours = swap(&policy, &register, "page/home", &Write::new(Version::new(1), "hello, you")).await?;
+/// let theirs = swap(&policy, &register, "page/home", &Write::new(Version::new(1), "good day")).await?;
+/// assert!(matches!((ours, theirs), (Outcome::Done(_), Outcome::Conflict)));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Make a new [`Write`] for each call. What is [`Unknown`](Outcome::Unknown) goes on with [`settle`]. Runs in a tokio
+/// runtime with timers enabled.
+///
+/// # Errors
+/// Those of [`Register::compare_and_swap`] without effect: it was not done, and never will be.
+///
+/// # Cancel safety
+/// Dropped, the write may have been done, or may be done later; once at the most.
+pub async fn swap<R>(policy: &Policy, register: &R, key: &str, write: &Write) -> Result<Outcome<Version>>
+where
+    R: Register + ?Sized,
+{
+    place(register, key, write, &mut policy.start()?).await
+}
+
+/// Goes on with a write whose outcome was [`Unknown`](Outcome::Unknown): reads back first, and sends it again only if
+/// its place is free. For a write that is not to be done any more, [load](Register::load) and look at its [`Fate`].
+///
+/// Runs in a tokio runtime with timers enabled.
+///
+/// # Errors
+/// None but [`Invalid`](ErrorKind::Invalid), for a write that cannot have been sent: what was unknown stays
+/// [`Unknown`](Outcome::Unknown) until the register answers.
+///
+/// # Cancel safety
+/// As [`swap`].
+pub async fn settle<R>(policy: &Policy, register: &R, key: &str, write: &Write) -> Result<Outcome<Version>>
+where
+    R: Register + ?Sized,
+{
+    super::check_write(key, write)?;
+    let before = Error::new(ErrorKind::Unavailable, "its outcome was not known").with_unknown_effect();
+    let writing = Writing { register, key, write };
+    Ok(writing.settle(before, &mut policy.start()?).await)
+}
+
+/// [`swap`] as a part of something longer.
+pub(super) async fn place<R>(register: &R, key: &str, write: &Write, tries: &mut Tries) -> Result<Outcome<Version>>
+where
+    R: Register + ?Sized,
+{
+    let writing = Writing { register, key, write };
+    loop {
+        match writing.send(tries).await {
+            Ok(Swap::Done) => return Ok(Outcome::Done(write.makes())),
+            // Nothing but this one request can have done it: a copy that the network made.
+            Ok(Swap::Conflict(current)) if Fate::of(write, current.as_ref()) == Fate::Done => {
+                return Ok(Outcome::Done(write.makes()));
+            }
+            Ok(Swap::Conflict(_)) => return Ok(Outcome::Conflict),
+            Err(error) if error.effect() == Effect::Unknown => return Ok(writing.settle(error, tries).await),
+            // Nothing is under way, so it can be sent again.
+            Err(error) if error.is_retryable() && tries.again().await => {}
+            Err(error) => return Err(about(key, error)),
+        }
+    }
+}
+
+/// An error that says of which key it speaks.
+pub(super) fn about(key: &str, error: Error) -> Error {
+    error.at(&format!("key {key:?}"))
+}
+
+/// A write on its way.
+struct Writing<'a, R: ?Sized> {
+    register: &'a R,
+    key: &'a str,
+    write: &'a Write,
+}
+
+impl<R: Register + ?Sized> Writing<'_, R> {
+    async fn send(&self, tries: &Tries) -> Result<Swap> {
+        tries.answer(self.register.compare_and_swap(self.key, self.write)).await
+    }
+
+    /// Finds out what became of it: reads back, and sends it again while its place is free. From here on no error ends
+    /// the doubt, and no answer but one that shows who has its place.
+    async fn settle(&self, mut doubt: Error, tries: &mut Tries) -> Outcome<Version> {
+        while tries.again().await {
+            let fate = match self.look(tries).await {
+                Ok(Fate::Open) => self.send_again(tries).await,
+                looked => looked,
+            };
+            match fate {
+                Ok(Fate::Done) => return Outcome::Done(self.write.makes()),
+                Ok(Fate::Never) => return Outcome::Conflict,
+                Ok(Fate::Forgotten) => return Outcome::Unknown(self.forgotten()),
+                Ok(Fate::Open) => {}
+                Err(error) if error.is_retryable() => doubt = error,
+                Err(error) => return Outcome::Unknown(self.open(&error)),
+            }
+        }
+        Outcome::Unknown(self.open(&doubt))
+    }
+
+    async fn look(&self, tries: &Tries) -> Result<Fate> {
+        let current = tries.answer(self.register.load(self.key)).await?;
+        Ok(Fate::of(self.write, current.as_ref()))
+    }
+
+    /// With the same writer and the same version: of all its copies one is done at the most.
+    async fn send_again(&self, tries: &Tries) -> Result<Fate> {
+        Ok(match self.send(tries).await? {
+            Swap::Done => Fate::Done,
+            Swap::Conflict(current) => Fate::of(self.write, current.as_ref()),
+        })
+    }
+
+    fn open(&self, why: &Error) -> Error {
+        let problem = format!(
+            "{}: {}; whether version {} was written is not known, and it may still be, until somebody else writes",
+            self.register,
+            why.message(),
+            self.write.makes(),
+        );
+        let error = Error::new(why.kind(), problem).with_remedy("settle() later, or look who wrote that version");
+        about(self.key, error.with_unknown_effect())
+    }
+
+    fn forgotten(&self) -> Error {
+        let problem = format!(
+            "{}: the answer to a write of version {} was lost, and so much was written since that the register has \
+             forgotten by whom; it was done then, or never will be",
+            self.register,
+            self.write.makes(),
+        );
+        let error = Error::new(ErrorKind::Conflict, problem).with_remedy("look at the value whether it has the change");
+        about(self.key, error.with_unknown_effect())
+    }
+}

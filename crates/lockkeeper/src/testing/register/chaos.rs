@@ -1,0 +1,156 @@
+//! A register on a bad day.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use crate::layer::Fault;
+use crate::optimistic::{Register, Swap, Versioned, Write};
+use crate::testing::Seeded;
+use crate::{Error, ErrorKind, Result};
+
+/// A register around a register, for tests: writes and their answers get lost, are doubled, and come late.
+///
+/// It stands for one client's connection. What comes late comes when the test says so ([`deliver`](Self::deliver)), and
+/// with [rates](Self::with) before some later write of this client. The faults of waiting do not occur.
+pub struct ChaosRegister {
+    inner: Arc<dyn Register>,
+    weather: Mutex<Weather>,
+}
+
+#[derive(Debug)]
+struct Weather {
+    seed: Seeded,
+    rates: Vec<(Fault, u16)>,
+    planned: VecDeque<Fault>,
+    late: Vec<(String, Write)>,
+    faults: usize,
+}
+
+impl ChaosRegister {
+    /// A client of `inner` for which nothing goes wrong yet.
+    pub fn new(inner: Arc<dyn Register>) -> Self {
+        let weather =
+            Weather { seed: Seeded::new(0), rates: Vec::new(), planned: VecDeque::new(), late: Vec::new(), faults: 0 };
+        Self { inner, weather: Mutex::new(weather) }
+    }
+
+    /// Begins the sequence of this seed.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        self.weather().seed = Seeded::new(seed);
+        self
+    }
+
+    /// This fault happens to so many writes in a thousand. [`Fault::Refused`] happens to loads too.
+    #[must_use]
+    pub fn with(self, fault: Fault, per_mille: u16) -> Self {
+        self.weather().rates.push((fault, per_mille));
+        self
+    }
+
+    /// This fault to the next write. Called twice, to the next two.
+    pub fn plan(&self, fault: Fault) {
+        self.weather().planned.push_back(fault);
+    }
+
+    /// How many faults there were.
+    pub fn faults(&self) -> usize {
+        self.weather().faults
+    }
+
+    /// Lets everything arrive that is late, and returns what the register said.
+    pub async fn deliver(&self) -> Vec<Result<Swap>> {
+        let late = std::mem::take(&mut self.weather().late);
+        let mut answers = Vec::new();
+        for (key, write) in late {
+            answers.push(self.inner.compare_and_swap(&key, &write).await);
+        }
+        answers
+    }
+
+    fn weather(&self) -> MutexGuard<'_, Weather> {
+        self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Weather {
+    fn draw(&mut self) -> Option<Fault> {
+        let lot = self.seed.below(1000);
+        let mut bound = 0;
+        let drawn = self.rates.iter().find(|(_, rate)| {
+            bound += u64::from(*rate);
+            lot < bound
+        });
+        let fault = self.planned.pop_front().or(drawn.map(|(fault, _)| *fault));
+        self.faults += usize::from(fault.is_some());
+        fault
+    }
+
+    /// One of the late writes, if it is to arrive now.
+    fn arrival(&mut self) -> Option<(String, Write)> {
+        let due = !self.rates.is_empty() && !self.late.is_empty() && self.seed.happens(500);
+        due.then(|| self.late.swap_remove(usize::try_from(self.seed.below(self.late.len() as u64)).unwrap_or(0)))
+    }
+}
+
+fn unavailable(what: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("chaos: {what}"))
+}
+
+#[async_trait]
+impl Register for ChaosRegister {
+    async fn load(&self, key: &str) -> Result<Option<Versioned>> {
+        let refused = {
+            let Weather { seed, rates, .. } = &mut *self.weather();
+            let rate = rates.iter().find(|(fault, _)| *fault == Fault::Refused).map_or(0, |(_, rate)| *rate);
+            seed.happens(rate)
+        };
+        if refused {
+            return Err(unavailable("the request was not sent"));
+        }
+        self.inner.load(key).await
+    }
+
+    async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap> {
+        let (arrival, fault) = {
+            let mut weather = self.weather();
+            (weather.arrival(), weather.draw())
+        };
+        if let Some((key, late)) = arrival {
+            // Nobody hears the answer.
+            drop(self.inner.compare_and_swap(&key, &late).await);
+        }
+        match fault {
+            Some(Fault::Refused) => return Err(unavailable("the request was not sent")),
+            Some(Fault::LostRequest) => return Err(unavailable("no answer came").with_unknown_effect()),
+            Some(Fault::Overdue) => {
+                self.weather().late.push((key.to_owned(), write.clone()));
+                return Err(unavailable("no answer came in time").with_unknown_effect());
+            }
+            Some(Fault::Twice) => drop(self.inner.compare_and_swap(key, write).await),
+            _ => {}
+        }
+        let answer = self.inner.compare_and_swap(key, write).await;
+        match fault {
+            Some(Fault::LateCopy) => self.weather().late.push((key.to_owned(), write.clone())),
+            Some(Fault::LostReply) => {}
+            _ => return answer,
+        }
+        Err(unavailable("the answer was lost").with_unknown_effect())
+    }
+}
+
+impl fmt::Display for ChaosRegister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.inner, f)
+    }
+}
+
+impl fmt::Debug for ChaosRegister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChaosRegister").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}

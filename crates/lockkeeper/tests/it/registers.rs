@@ -1,0 +1,188 @@
+//! The contract of a register, on every register; and registers in files, in particular.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper::optimistic::{
+    FileRegister, Outcome, Policy, Register, Swap, Version, Write, retry, settle, swap, update,
+};
+use lockkeeper::testing::register::{ChaosRegister, MemoryRegisterHarness, RegisterHarness};
+use lockkeeper::{Effect, ErrorKind, FileStore, Keeper};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::worker::Worker;
+
+lockkeeper::register_suite! {
+    mod memory_register;
+    harness = MemoryRegisterHarness;
+}
+
+lockkeeper::register_suite! {
+    mod memory_register_through_chaos;
+    harness = AtRest;
+}
+
+lockkeeper::register_suite! {
+    mod file_register;
+    harness = InAFile;
+}
+
+/// Through a `ChaosRegister` with which nothing goes wrong.
+struct AtRest(MemoryRegisterHarness);
+
+impl RegisterHarness for AtRest {
+    async fn start() -> Self {
+        Self(MemoryRegisterHarness::start().await)
+    }
+
+    async fn client(&self) -> Arc<dyn Register> {
+        Arc::new(ChaosRegister::new(self.0.client().await))
+    }
+}
+
+struct InAFile(TempDir);
+
+impl InAFile {
+    fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("locks.db")
+    }
+
+    async fn register(&self) -> FileRegister {
+        FileStore::new(self.path()).open().await.unwrap().register()
+    }
+}
+
+impl RegisterHarness for InAFile {
+    async fn start() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    async fn client(&self) -> Arc<dyn Register> {
+        Arc::new(self.register().await)
+    }
+}
+
+fn number(value: Option<Vec<u8>>) -> u64 {
+    value.map_or(0, |text| String::from_utf8(text).unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn several_processes_lose_no_increment() {
+    let file = InAFile::start().await;
+    let mut workers: Vec<_> = (0..4).map(|_| Worker::start(&file.path())).collect();
+    // All of them are there before the first begins.
+    workers.iter_mut().for_each(|worker| assert_eq!(worker.ask("add n 1"), "added"));
+    workers.iter_mut().for_each(|worker| worker.tell("add n 50"));
+    workers.iter_mut().for_each(|worker| assert_eq!(worker.answer(), "added"));
+    let now = file.register().await.load("n").await.unwrap().unwrap();
+    assert_eq!((number(Some(now.value)), now.version), (4 * 51, Version::new(4 * 51)));
+    workers.into_iter().for_each(|worker| assert!(worker.end().success()));
+}
+
+/// A process that is killed in the middle of its updates leaves a register that was written once for each of them.
+#[tokio::test]
+async fn a_killed_process_leaves_whole_writes() {
+    let file = InAFile::start().await;
+    let register = file.register().await;
+    let mut worker = Worker::start(&file.path());
+    worker.tell("add n 1000000");
+    let written = async || Version::of(register.load("n").await.unwrap().as_ref()).get();
+    while written().await < 20 {
+        tokio::task::yield_now().await;
+    }
+    worker.signal(Signal::KILL);
+    worker.kill();
+    let next = update(&register, "n", async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
+    assert_eq!(number(Some(next.value)), next.version.get());
+}
+
+/// The gate is shut, as by a process that is stopped inside: the write is neither done nor gone.
+#[tokio::test]
+async fn a_write_that_is_not_answered_in_time_is_unknown_and_settled_later() {
+    let file = InAFile::start().await;
+    let register = file.register().await;
+    update(&register, "n", async |_| b"1".to_vec()).await.unwrap();
+    let gate = File::open(file.0.path().join("locks.db.gate")).unwrap();
+    gate.lock().unwrap();
+    let write = Write::new(Version::new(1), "2");
+    let policy = Policy::default().within(Duration::from_millis(200));
+    let Ok(Outcome::Unknown(error)) = swap(&policy, &register, "n", &write).await else { panic!("it was answered") };
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
+    let text = error.to_string();
+    assert!(
+        text.starts_with("key \"n\": file:/") && text.contains("whether version 2 was written is not known"),
+        "{text}"
+    );
+    // Reading works all the time.
+    assert_eq!(register.load("n").await.unwrap().unwrap().version, Version::new(1));
+    gate.unlock().unwrap();
+    let settled = settle(&Policy::default(), &register, "n", &write).await.unwrap();
+    assert!(matches!(settled, Outcome::Done(version) if version == Version::new(2)), "{settled:?}");
+    // The first copy, the late one, has done nothing more.
+    let next = update(&register, "n", async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
+    assert_eq!((next.value, next.version), (b"3".to_vec(), Version::new(3)));
+}
+
+/// The files of locks and of registers are one, and neither sees the other.
+#[tokio::test]
+async fn locks_and_registers_share_a_file() {
+    let file = InAFile::start().await;
+    let store = FileStore::new(file.path()).open().await.unwrap();
+    let keeper = Keeper::builder(store.clone()).connect().await.unwrap();
+    let first = keeper.mutex("n").unwrap().lock().await.unwrap();
+    assert_eq!(store.register().load("n").await.unwrap(), None, "nothing is made by a look");
+    update(&store.register(), "n", async |_| b"7".to_vec()).await.unwrap();
+    first.check().unwrap();
+    let token = first.token();
+    first.release().await.unwrap();
+    drop((store, keeper));
+
+    let opened_again = file.register().await;
+    assert_eq!(opened_again.load("n").await.unwrap().unwrap().value, b"7");
+    let keeper = Keeper::builder(FileStore::new(file.path()).open().await.unwrap()).connect().await.unwrap();
+    assert!(keeper.mutex("n").unwrap().lock().await.unwrap().token() > token);
+}
+
+#[tokio::test]
+async fn a_register_whose_file_was_deleted_is_closed() {
+    let file = InAFile::start().await;
+    let register = file.register().await;
+    update(&register, "n", async |_| b"7".to_vec()).await.unwrap();
+    std::fs::remove_file(file.path()).unwrap();
+    let error = register.load("n").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    let error = update(&register, "n", async |_| b"8".to_vec()).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Closed, Effect::None), "{error}");
+    let answer = register.compare_and_swap("n", &Write::new(Version::new(1), "8")).await;
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn outside_a_runtime_there_is_an_error_and_no_panic() {
+    let register = lockkeeper::optimistic::MemoryRegister::new();
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut poll = |mut future: std::pin::Pin<Box<dyn Future<Output = lockkeeper::Result<()>> + '_>>| match future
+        .as_mut()
+        .poll(&mut cx)
+    {
+        std::task::Poll::Ready(result) => result.unwrap_err(),
+        std::task::Poll::Pending => panic!("it waits"),
+    };
+    let policy = Policy::default();
+    let write = Write::new(Version::ABSENT, "7");
+    let errors = [
+        poll(Box::pin(async { update(&register, "n", async |_| Vec::new()).await.map(drop) })),
+        poll(Box::pin(async { swap(&policy, &register, "n", &write).await.map(drop) })),
+        poll(Box::pin(async { retry(&policy, async || Ok(Outcome::Done(()))).await })),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("tokio runtime. Try: "), "{error}");
+    }
+    let loaded = register.load("n");
+    assert!(matches!(std::pin::pin!(loaded).poll(&mut cx), std::task::Poll::Ready(Ok(None))));
+    let swapped = register.compare_and_swap("n", &write);
+    assert!(matches!(std::pin::pin!(swapped).poll(&mut cx), std::task::Poll::Ready(Ok(Swap::Done))));
+}
