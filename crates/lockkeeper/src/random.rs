@@ -7,6 +7,10 @@ use std::time::Duration;
 /// Where the operating system refuses to give any (a kernel before its first entropy, a sandbox without the call),
 /// there is no safe way to go on: an id that can be guessed would let a stranger release the lock.
 pub(crate) fn bits128() -> [u8; 16] {
+    #[cfg(feature = "testing")]
+    if let Some(bits) = sown::bits128() {
+        return bits;
+    }
     let mut bytes = [0; 16];
     loop {
         match getrandom::fill(&mut bytes) {
@@ -14,6 +18,46 @@ pub(crate) fn bits128() -> [u8; 16] {
             // Interrupted or not ready yet: the only errors that Linux gives pass by themselves.
             Err(_) => std::thread::yield_now(),
         }
+    }
+}
+
+#[cfg(feature = "testing")]
+pub(crate) use sown::sow;
+
+/// For tests that are to be repeated: the numbers of one thread, by a seed.
+#[cfg(feature = "testing")]
+mod sown {
+    use std::cell::RefCell;
+
+    use crate::testing::Seeded;
+
+    thread_local! {
+        static SEED: RefCell<Option<Seeded>> = const { RefCell::new(None) };
+    }
+
+    /// Ends the sequence of the seed when it is dropped.
+    pub(crate) struct Sown(());
+
+    /// From now on this thread's numbers are those of this seed.
+    pub(crate) fn sow(seed: u64) -> Sown {
+        SEED.with_borrow_mut(|sown| *sown = Some(Seeded::new(seed)));
+        Sown(())
+    }
+
+    impl Drop for Sown {
+        fn drop(&mut self) {
+            SEED.with_borrow_mut(|sown| *sown = None);
+        }
+    }
+
+    pub(super) fn bits128() -> Option<[u8; 16]> {
+        SEED.with_borrow_mut(|sown| {
+            let sown = sown.as_mut()?;
+            let mut bits = [0; 16];
+            bits[..8].copy_from_slice(&sown.number().to_le_bytes());
+            bits[8..].copy_from_slice(&sown.number().to_le_bytes());
+            Some(bits)
+        })
     }
 }
 

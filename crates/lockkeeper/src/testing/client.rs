@@ -22,11 +22,15 @@ pub struct Client {
 
 impl Client {
     pub(super) async fn open(store: Arc<dyn Store>, clock: Clock, lives: Lives) -> Self {
+        Self::try_open(store, clock, lives).await.expect("a session")
+    }
+
+    pub(super) async fn try_open(store: Arc<dyn Store>, clock: Clock, lives: Lives) -> Result<Self> {
         let sent = clock.now();
         let Lives { ttl, wait_ttl, lock_delay } = lives;
         let spec = SessionSpec { ttl, wait_ttl, lock_delay, detached: false };
-        let session = store.open(&spec).await.expect("a session").id;
-        Self { store, session, clock, lives, proofs: Arc::new(Mutex::new(vec![sent])) }
+        let session = store.open(&spec).await?.id;
+        Ok(Self { store, session, clock, lives, proofs: Arc::new(Mutex::new(vec![sent])) })
     }
 
     /// Another session on the same connection.

@@ -26,6 +26,7 @@ pub mod cases;
 mod client;
 mod contender;
 mod harness;
+pub mod history;
 mod keepers;
 pub mod register;
 mod seed;

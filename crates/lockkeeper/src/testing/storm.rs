@@ -114,12 +114,12 @@ async fn hold(claim: &Contender, token: u64, log: &Log, seed: &mut Seeded) {
     }
 }
 
-fn deadline(claim: &Contender) -> Instant {
+pub(super) fn deadline(claim: &Contender) -> Instant {
     claim.proven_alive() + believed(claim.lives().ttl)
 }
 
 /// Claims until it is granted. Also returns whether an answer was ever missing.
-async fn acquire(template: &Contender, clock: &Clock) -> (Contender, u64, bool) {
+pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, u64, bool) {
     let mut claim = template.anew();
     let mut life = Life::begin(clock, &claim.lives());
     loop {
@@ -167,7 +167,7 @@ impl Life {
     }
 }
 
-async fn give_up(claim: &Contender, doubtful: bool, clock: &Clock) {
+pub(super) async fn give_up(claim: &Contender, doubtful: bool, clock: &Clock) {
     let tombstone = doubtful.then_some(crate::store::TOMBSTONE_MIN);
     while claim.client.store.withdraw(&claim.claim.key, tombstone).await.is_err() {
         clock.sleep(PAUSE).await;

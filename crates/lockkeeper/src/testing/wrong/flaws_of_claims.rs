@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Flaw, Seen};
+use super::{Flaw, Seen, granted_anyhow};
 use crate::store::{Amend, Amended, Claim, ClaimKey, IdHash, Store, Verdict, Withdrawal};
 use crate::time::Clock;
 use crate::{LockName, Result};
@@ -58,8 +58,8 @@ impl Flaw for AnyThatFits {
         let held: u64 = line.entries.iter().filter(|e| e.granted).map(|e| u64::from(e.weight)).sum();
         let fits = held + u64::from(claim.weight) <= u64::from(claim.capacity);
         Ok(match verdict {
-            Verdict::Queued { .. } | Verdict::Busy { .. } if fits => granted_anyhow(line.last_token),
-            right => right,
+            Verdict::Queued { .. } | Verdict::Busy { .. } if fits => granted_anyhow(right, claim).await?,
+            verdict => verdict,
         })
     }
 }
@@ -74,15 +74,11 @@ impl Flaw for OwnWeightOnly {
         let verdict = right.claim(claim).await?;
         Ok(match verdict {
             Verdict::Queued { .. } | Verdict::Busy { .. } if claim.weight <= claim.capacity => {
-                granted_anyhow(right.line(&claim.key.name).await?.last_token)
+                granted_anyhow(right, claim).await?
             }
             right => right,
         })
     }
-}
-
-fn granted_anyhow(last_token: Option<u64>) -> Verdict {
-    Verdict::Granted { token: last_token.unwrap_or(0) + 1, place: None }
 }
 
 /// Who is turned away stands in line all the same.

@@ -3,7 +3,9 @@
 //! Each is a right store with one [`Flaw`] in front of it, of a kind that real lock libraries have or had. For each
 //! there is a case of the suite that has to fail on it.
 
+mod engine;
 mod flaws_of_claims;
+mod flaws_of_histories;
 mod flaws_of_life;
 mod flaws_of_waking;
 
@@ -15,9 +17,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use self::engine::{Habit, SmallEngine};
 pub use self::flaws_of_claims::{
     AnyThatFits, DowngradeByLeaving, FirstCapacityForAll, FoldedNames, OwnWeightOnly, ReleaseWithoutOwnerCheck,
     TokenFromAClock, TryThatStays, UnstickyGrant, UpgradeInTwoSteps,
+};
+pub use self::flaws_of_histories::{
+    CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HoldersWithAWaitersLife,
+    ReaderBesideTheUpgraded, TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader,
+    WithdrawBySession,
 };
 pub use self::flaws_of_life::{
     CloseByTheList, ForgetfulResend, HastyLeftovers, LongLivedWaiter, NoLockDelay, NoTombstone, RenewalOfTheSession,
@@ -192,4 +200,10 @@ impl Seen {
 /// How a claim stands in the line, if it does.
 async fn entry_of(right: &dyn Store, key: &ClaimKey) -> Result<Option<Entry>> {
     Ok(right.line(&key.name).await?.entries.into_iter().find(|e| e.id == key.id.hash()))
+}
+
+/// A grant that no line knows of, with the next token.
+async fn granted_anyhow(right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+    let last = right.line(&claim.key.name).await?.last_token;
+    Ok(Verdict::Granted { token: last.unwrap_or(0) + 1, place: None })
 }

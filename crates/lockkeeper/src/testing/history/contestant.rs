@@ -1,0 +1,142 @@
+//! Those who take part in a history: the library's own clients, or anything that can be asked for a lock.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::store::MAX;
+use crate::{Acquire, FencingToken, Guard, Keeper, LockName, Owner, Release, Result, Upgrade};
+
+/// The kind of lock that a history is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// One holder.
+    Mutex,
+    /// Readers together, a writer alone, and conversions between them.
+    RwLock,
+    /// So many permits.
+    Semaphore(u32),
+}
+
+impl Kind {
+    /// What there is of it.
+    pub fn capacity(self) -> u32 {
+        match self {
+            Self::Mutex | Self::RwLock => MAX,
+            Self::Semaphore(permits) => permits,
+        }
+    }
+}
+
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// How much of the lock.
+    pub weight: u32,
+    /// How long to stand in line: zero is a try, `None` as long as it takes.
+    pub wait: Option<Duration>,
+}
+
+/// Somebody who can be asked for a lock.
+#[async_trait]
+pub trait Contestant: Send + Sync {
+    /// Asks for it; `None` if it was not to be had in time.
+    async fn acquire(&self, ask: Ask) -> Result<Option<Box<dyn Held>>>;
+}
+
+/// A lock that somebody has.
+#[async_trait]
+pub trait Held: Send + Sync {
+    /// Its number.
+    fn token(&self) -> FencingToken;
+
+    /// How long its holder may go on believing in it; `None` once it is lost.
+    fn believed(&self) -> Option<Duration>;
+
+    /// Gives it back.
+    async fn release(self: Box<Self>) -> Result<Release>;
+
+    /// Shares it from now on. The lock comes back either way.
+    async fn downgrade(self: Box<Self>) -> (Box<dyn Held>, Result<()>);
+
+    /// Has it alone from now on, if nobody else has it; and whether it was done.
+    async fn upgrade(self: Box<Self>) -> Result<(Box<dyn Held>, bool)>;
+}
+
+/// A client of the library.
+#[derive(Debug)]
+pub struct LibraryClient {
+    keeper: Keeper,
+    name: LockName,
+    kind: Kind,
+    owner: Owner,
+}
+
+impl LibraryClient {
+    /// Who takes the lock of this name and kind through this keeper.
+    pub fn new(keeper: &Keeper, name: &LockName, kind: Kind) -> Self {
+        Self { keeper: keeper.clone(), name: name.clone(), kind, owner: Owner::new() }
+    }
+
+    fn waiting(&self, weight: u32) -> Result<Acquire<Guard>> {
+        let name = &self.name;
+        Ok(match self.kind {
+            Kind::Mutex => self.keeper.mutex(name)?.lock(),
+            Kind::RwLock if weight == MAX => self.keeper.rw_lock(name)?.write(),
+            Kind::RwLock => self.keeper.rw_lock(name)?.read(),
+            Kind::Semaphore(permits) => self.keeper.semaphore(name, permits)?.acquire_many(weight),
+        })
+    }
+
+    fn trying(&self, weight: u32) -> Result<Acquire<Option<Guard>>> {
+        let name = &self.name;
+        Ok(match self.kind {
+            Kind::Mutex => self.keeper.mutex(name)?.try_lock(),
+            Kind::RwLock if weight == MAX => self.keeper.rw_lock(name)?.try_write(),
+            Kind::RwLock => self.keeper.rw_lock(name)?.try_read(),
+            Kind::Semaphore(permits) => self.keeper.semaphore(name, permits)?.try_acquire_many(weight),
+        })
+    }
+}
+
+#[async_trait]
+impl Contestant for LibraryClient {
+    async fn acquire(&self, Ask { weight, wait }: Ask) -> Result<Option<Box<dyn Held>>> {
+        let guard = match wait {
+            None => Some(self.waiting(weight)?.await?),
+            Some(Duration::ZERO) => self.trying(weight)?.await?,
+            Some(wait) => self.trying(weight)?.wait(wait).await?,
+        };
+        Ok(guard.map(|guard| Box::new(guard) as Box<dyn Held>))
+    }
+}
+
+#[async_trait]
+impl Held for Guard {
+    fn token(&self) -> FencingToken {
+        Self::token(self)
+    }
+
+    fn believed(&self) -> Option<Duration> {
+        self.check().ok().map(|()| self.remaining())
+    }
+
+    async fn release(self: Box<Self>) -> Result<Release> {
+        Self::release(*self).await
+    }
+
+    async fn downgrade(self: Box<Self>) -> (Box<dyn Held>, Result<()>) {
+        match Self::downgrade(*self).await {
+            Ok(guard) => (Box::new(guard), Ok(())),
+            Err((guard, error)) => (Box::new(guard), Err(error)),
+        }
+    }
+
+    async fn upgrade(self: Box<Self>) -> Result<(Box<dyn Held>, bool)> {
+        Ok(match self.try_upgrade().await? {
+            Upgrade::Write(guard) => (Box::new(guard), true),
+            Upgrade::Read(guard) => (Box::new(guard), false),
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! Exclusion, by what holders believed.
+
+use super::holds::Hold;
+use super::operations::{Operation, seconds};
+use super::{Broken, Rules, Violation};
+
+/// Someone believes from here on, or up to here.
+struct Edge {
+    at: u64,
+    /// Ends come before beginnings of the same moment.
+    begins: bool,
+    weight: u32,
+    hold: usize,
+}
+
+/// At no moment did those who believed have more than there is.
+pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold], rules: &Rules) -> Result<(), Violation> {
+    let mut edges: Vec<Edge> = holds.iter().enumerate().flat_map(|(i, hold)| edges_of(i, hold, operations)).collect();
+    edges.sort_by_key(|edge| (edge.at, edge.begins));
+    let (mut believers, mut sum): (Vec<(usize, u32)>, u64) = (Vec::new(), 0);
+    for edge in edges {
+        if !edge.begins {
+            believers.retain(|believer| *believer != (edge.hold, edge.weight));
+            sum -= u64::from(edge.weight);
+            continue;
+        }
+        sum += u64::from(edge.weight);
+        if sum > u64::from(rules.capacity) {
+            let others: Vec<String> = believers.iter().map(|(i, _)| believed(&holds[*i], operations)).collect();
+            let because = format!("it believes beside {}", others.join(" and "));
+            return Err(Violation::new(lock, Broken::Exclusion, &operations[holds[edge.hold].op], because));
+        }
+        believers.push((edge.hold, edge.weight));
+    }
+    Ok(())
+}
+
+/// Alone until the downgrade is asked for, and with the others from then on.
+fn edges_of(i: usize, hold: &Hold, operations: &[Operation]) -> Vec<Edge> {
+    let shared = hold.shared.map(|op| operations[op].began).filter(|at| *at < hold.until);
+    let since = hold.since(operations);
+    let times = match shared {
+        Some(at) => vec![(since, at, hold.weight), (at, hold.until, 1)],
+        None => vec![(since, hold.until, hold.weight)],
+    };
+    // What was never seen to be believed in for any time stands in nobody's way.
+    let times = times.into_iter().filter(|(from, until, _)| from < until);
+    times
+        .flat_map(|(from, until, weight)| {
+            [(from, true), (until, false)].map(|(at, begins)| Edge { at, begins, weight, hold: i })
+        })
+        .collect()
+}
+
+fn believed(hold: &Hold, operations: &[Operation]) -> String {
+    format!("{}, which believed until {}", operations[hold.op], seconds(hold.until))
+}

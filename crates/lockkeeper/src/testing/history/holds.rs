@@ -1,0 +1,155 @@
+//! What each grant amounts to: when it was believed in, with what weight, and when it may have been free again.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::operations::Operation;
+use super::uses::Uses;
+use super::{Call, Outcome, Rules};
+
+/// One claim at the store: a guard, or those of one owner that share a claim.
+#[derive(Clone, Debug)]
+pub(super) struct Hold {
+    /// The operation that got it.
+    pub(super) op: usize,
+    pub(super) token: u64,
+    pub(super) weight: u32,
+    /// The last moment at which it is known to have been believed in.
+    pub(super) until: u64,
+    /// The downgrade of it, if there was one.
+    pub(super) shared: Option<usize>,
+    /// The upgrade that took its place.
+    pub(super) swapped: Option<usize>,
+    /// When the lock was free again: not before, and at the latest.
+    pub(super) free: (u64, Option<u64>),
+    /// The operation that gave it back, or else the one that got it.
+    pub(super) end: usize,
+    /// Whether it was given back in time, and acknowledged.
+    pub(super) given_back: bool,
+    /// The operations that got guards of it.
+    guards: Vec<usize>,
+}
+
+/// The claims that were granted, by the beginnings of their operations.
+pub(super) fn of(operations: &[Operation], uses: &Uses, rules: &Rules) -> Vec<Hold> {
+    let mut holds: Vec<Hold> = Vec::new();
+    let mut owned: HashMap<(u64, u64), usize> = HashMap::new();
+    for (op, operation) in operations.iter().enumerate() {
+        let Some(token) = operation.token() else { continue };
+        let owner = match operation.call {
+            Call::Acquire { owner, .. } => owner.map(|owner| (owner, token)),
+            _ => None,
+        };
+        let again = owner.and_then(|owner| owned.get(&owner).copied());
+        if let Some(again) = again.filter(|hold| !holds[*hold].is_over(operations, uses, operation.began)) {
+            holds[again].guards.push(op);
+            continue;
+        }
+        if let Some(owner) = owner {
+            owned.insert(owner, holds.len());
+        }
+        holds.push(Hold::new(op, token, weight(operation, rules)));
+    }
+    for hold in &mut holds {
+        hold.settle(operations, uses, rules);
+    }
+    holds
+}
+
+fn weight(operation: &Operation, rules: &Rules) -> u32 {
+    match operation.call {
+        Call::Acquire { weight, .. } => weight,
+        _ => rules.capacity,
+    }
+}
+
+impl Hold {
+    fn new(op: usize, token: u64, weight: u32) -> Self {
+        let guards = vec![op];
+        Self {
+            op,
+            token,
+            weight,
+            until: 0,
+            shared: None,
+            swapped: None,
+            free: (0, None),
+            end: op,
+            given_back: false,
+            guards,
+        }
+    }
+
+    /// Whether all its guards were given back before this moment.
+    fn is_over(&self, operations: &[Operation], uses: &Uses, at: u64) -> bool {
+        let ends = self.guards.iter().map(|guard| uses.of_guard(*guard).end.map(|end| &operations[end]));
+        let over = |end: &Operation| end.outcome == Some(Outcome::Done) && end.ended.is_some_and(|ended| ended < at);
+        ends.into_iter().all(|end| end.is_some_and(over))
+    }
+
+    fn settle(&mut self, operations: &[Operation], uses: &Uses, rules: &Rules) {
+        let delay = nanos(rules.lock_delay);
+        let (mut from, mut by, mut heard) = (0, Some(0), 0);
+        self.given_back = true;
+        for &guard in &self.guards {
+            let used = uses.of_guard(guard);
+            let end = used.end.map(|end| &operations[end]);
+            let believed = Believed::of(&operations[guard], end);
+            self.until = self.until.max(believed.until);
+            let (guard_from, guard_by) = believed.free(end, delay);
+            if guard_from >= from {
+                self.end = used.end.unwrap_or(guard);
+            }
+            from = from.max(guard_from);
+            by = by.zip(guard_by).map(|(by, guard_by)| guard_by.max(by));
+            self.given_back &= end.is_some_and(|end| end.outcome == Some(Outcome::Done));
+            heard = heard.max(end.and_then(|end| end.ended).unwrap_or(operations[guard].heard));
+            self.shared = self.shared.or(used.downgrade);
+            self.swapped = self.swapped.or(used.end.filter(|end| operations[*end].token().is_some()));
+        }
+        let lingers = rules.lingers.map(|lingers| from.max(heard) + nanos(lingers));
+        self.free = (from, by.or(lingers));
+        self.given_back |= self.swapped.is_some();
+    }
+
+    /// When it began to be believed in.
+    pub(super) fn since(&self, operations: &[Operation]) -> u64 {
+        operations[self.op].ended.unwrap_or(u64::MAX)
+    }
+}
+
+/// How long a guard was believed in.
+struct Believed {
+    until: u64,
+    /// Until when it might have been, as it was last seen.
+    forecast: u64,
+}
+
+impl Believed {
+    /// Who was heard of at the end of the guard believed up to then, if the last look allows it. Of others, the last
+    /// look is the last thing known: to have got a lock is no proof, since it may be lost before anybody hears of it.
+    fn of(guard: &Operation, end: Option<&Operation>) -> Self {
+        let seen = guard.looks.iter().map(|(at, _)| *at).max().unwrap_or(guard.began);
+        let forecast = guard.looks.iter().map(|(_, until)| *until).max().unwrap_or(guard.began);
+        let until = end.map_or(seen, |end| seen.max(forecast.min(end.began)));
+        Self { until, forecast }
+    }
+
+    /// When the store may have given it away: not before, and at the latest.
+    fn free(&self, end: Option<&Operation>, delay: u64) -> (u64, Option<u64>) {
+        let lost = self.until + delay;
+        let Some(end) = end else { return (lost, None) };
+        match end.outcome {
+            Some(Outcome::Done | Outcome::Granted { .. }) if !matches!(end.call, Call::Drop { .. }) => {
+                (end.began, end.ended)
+            }
+            Some(Outcome::Lost) => (lost, None),
+            _ if self.forecast >= end.began => (end.began, None),
+            _ => (lost.min(end.began), None),
+        }
+    }
+}
+
+pub(super) fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX / 4)
+}

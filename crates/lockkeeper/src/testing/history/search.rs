@@ -1,0 +1,176 @@
+//! The search for an order: Wing and Gong's, with Lowe's memory of what was tried in vain.
+
+use std::collections::HashSet;
+
+use super::{Effect, Lock, Step};
+
+/// How many states are looked at before the search is given up.
+const STATES_MAX: usize = 2_000_000;
+
+/// Whether there is an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// There is one.
+    Yes,
+    /// There is none.
+    No,
+    /// The search took too long.
+    Undecided,
+}
+
+/// Whether these steps can be put into one order, each between its beginning and its end, that a lock of this capacity
+/// goes along with. A step without an end may be left out.
+///
+/// # How it searches
+/// Depth first, what has to end first first. What was tried in vain is remembered as the set of steps taken, since the
+/// lock is a function of it. Three things keep the search narrow, and leave nothing out:
+/// - grants come in the order of their tokens;
+/// - a refusal that is possible is taken at once, since it changes nothing;
+/// - a step without an end is taken only where another one is stuck without it, now or with its token later.
+pub fn linearize(capacity: u32, steps: &[Step]) -> Answer {
+    Search::new(steps).run(Lock::new(capacity))
+}
+
+struct Search {
+    /// By their beginnings.
+    steps: Vec<Step>,
+    /// Those that have to happen, by their beginnings, by their ends, and the grants among them by their tokens.
+    musts: Vec<usize>,
+    ends: Vec<usize>,
+    grants: Vec<usize>,
+    /// Those that need not.
+    options: Vec<usize>,
+    refuses: bool,
+    taken: Taken,
+    in_vain: HashSet<Vec<u64>>,
+}
+
+/// A state that was reached, and where it can go on.
+struct Frame {
+    lock: Lock,
+    by: Option<usize>,
+    choices: Vec<usize>,
+    /// How many of the musts, of the ends and of the grants at the front are taken: others come behind.
+    passed: [usize; 3],
+}
+
+impl Search {
+    fn new(steps: &[Step]) -> Self {
+        let mut steps = steps.to_vec();
+        steps.sort_by_key(|step| (step.began, step.ended));
+        let (musts, options): (Vec<usize>, Vec<usize>) =
+            (0..steps.len()).partition(|&step| steps[step].ended.is_some());
+        let mut ends = musts.clone();
+        ends.sort_by_key(|&step| steps[step].ended);
+        let mut grants: Vec<usize> = musts.iter().copied().filter(|&s| steps[s].effect.token().is_some()).collect();
+        grants.sort_by_key(|&step| steps[step].effect.token());
+        let refuses = steps.iter().any(|step| step.effect.is_refusal());
+        let taken = Taken(vec![0; steps.len().div_ceil(64)]);
+        Self { steps, musts, ends, grants, options, refuses, taken, in_vain: HashSet::new() }
+    }
+
+    fn run(mut self, lock: Lock) -> Answer {
+        let mut states = 0_usize;
+        let mut path = vec![self.frame(lock, None, [0; 3])];
+        while let Some(frame) = path.last_mut() {
+            if frame.passed[1] == self.ends.len() {
+                return Answer::Yes;
+            }
+            let Some(next) = frame.choices.pop() else {
+                let by = frame.by;
+                path.pop();
+                self.in_vain.insert(self.taken.key());
+                by.into_iter().for_each(|by| self.taken.put_back(by));
+                continue;
+            };
+            let Some(lock) = frame.lock.after(&self.steps[next].effect) else { continue };
+            let passed = frame.passed;
+            self.taken.take(next);
+            if !self.in_vain.is_empty() && self.in_vain.contains(&self.taken.key()) {
+                self.taken.put_back(next);
+                continue;
+            }
+            states += 1;
+            if states > STATES_MAX {
+                return Answer::Undecided;
+            }
+            path.push(self.frame(lock, Some(next), passed));
+        }
+        Answer::No
+    }
+
+    fn frame(&self, lock: Lock, by: Option<usize>, mut passed: [usize; 3]) -> Frame {
+        for (list, passed) in [&self.musts, &self.ends, &self.grants].into_iter().zip(&mut passed) {
+            *passed += list[*passed..].iter().take_while(|&&step| self.taken.has(step)).count();
+        }
+        let mut choices = self.choices(&lock, passed);
+        // The last is tried first.
+        choices.reverse();
+        Frame { lock, by, choices, passed }
+    }
+
+    fn choices(&self, lock: &Lock, passed: [usize; 3]) -> Vec<usize> {
+        let Some(first_end) = self.ends.get(passed[1]).map(|&step| self.steps[step].ended) else { return Vec::new() };
+        let within = |&step: &usize| Some(self.steps[step].began) <= first_end;
+        let next_grant = self.grants.get(passed[2]).copied();
+        let can = |step: usize| {
+            let effect = &self.steps[step].effect;
+            let in_turn = effect.token().is_none() || self.steps[step].ended.is_none() || next_grant == Some(step);
+            in_turn && lock.after(effect).is_some()
+        };
+        let near = self.musts[passed[0]..].iter().copied().take_while(within).filter(|&step| !self.taken.has(step));
+        let (mut now, stuck): (Vec<usize>, Vec<usize>) = near.partition(|&step| can(step));
+        let harmless = |&&step: &&usize| {
+            let effect = &self.steps[step].effect;
+            effect.is_refusal() || (effect.gives_way() && !self.refuses)
+        };
+        if let Some(&step) = now.iter().find(harmless) {
+            return vec![step];
+        }
+        now.sort_by_key(|&step| self.steps[step].ended);
+        let options = self.options.iter().copied().take_while(within);
+        let helps = self.helpful(&now, &stuck);
+        let options: Vec<usize> = options.filter(|&step| !self.taken.has(step) && helps(step) && can(step)).collect();
+        now.extend(options);
+        now
+    }
+
+    /// Which of the steps that may be left out are worth a try. Who waits for the lock is helped by those who give way,
+    /// and everybody else by somebody who has it; who has it has to come before the next token.
+    fn helpful<'a>(&'a self, now: &[usize], stuck: &[usize]) -> impl Fn(usize) -> bool + use<'a> {
+        let effect = |&step: &usize| &self.steps[step].effect;
+        let others_stuck = stuck.iter().map(effect).any(|effect| !matches!(effect, Effect::Grant { .. }));
+        let next_token = now.iter().map(effect).filter_map(Effect::token).next();
+        let any_stuck = !stuck.is_empty();
+        move |step| match self.steps[step].effect {
+            Effect::Grant { token, .. } | Effect::Swap { token, .. } => {
+                others_stuck || next_token.is_some_and(|next| token < next)
+            }
+            _ => any_stuck,
+        }
+    }
+}
+
+/// A set of steps.
+struct Taken(Vec<u64>);
+
+impl Taken {
+    fn has(&self, step: usize) -> bool {
+        self.0[step / 64] >> (step % 64) & 1 == 1
+    }
+
+    fn take(&mut self, step: usize) {
+        self.0[step / 64] |= 1 << (step % 64);
+    }
+
+    fn put_back(&mut self, step: usize) {
+        self.0[step / 64] &= !(1 << (step % 64));
+    }
+
+    /// The same without what is full at the front and empty at the end.
+    fn key(&self) -> Vec<u64> {
+        let full = self.0.iter().take_while(|&&word| word == u64::MAX).count();
+        let end = self.0.iter().rposition(|&word| word != 0).map_or(full, |last| last + 1).max(full);
+        std::iter::once(full as u64).chain(self.0[full..end].iter().copied()).collect()
+    }
+}

@@ -1,0 +1,228 @@
+//! The lock of the simplest kind, and a history as steps of it.
+
+use std::time::Duration;
+
+use super::holds::Hold;
+use super::operations::Operation;
+use super::{Call, Outcome, Rules};
+
+/// One claim that was granted.
+pub type HoldId = usize;
+
+/// What happens to a lock, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Somebody gets it, if it fits beside those who have it. Tokens rise.
+    Grant {
+        /// Whose it is from now on.
+        hold: HoldId,
+        /// How much of the lock.
+        weight: u32,
+        /// Its number.
+        token: u64,
+    },
+    /// Somebody has it no more: given back, or lost.
+    Free {
+        /// Who.
+        hold: HoldId,
+    },
+    /// A writer becomes a reader.
+    Share {
+        /// Who.
+        hold: HoldId,
+    },
+    /// A reader becomes a writer under a new token, if nobody else has it.
+    Swap {
+        /// The reader.
+        old: HoldId,
+        /// The writer.
+        hold: HoldId,
+        /// Its number.
+        token: u64,
+    },
+    /// Somebody is turned away, as it does not fit beside those who have it.
+    Refuse {
+        /// How much was asked for.
+        weight: u32,
+    },
+    /// A reader stays one, as others have it too.
+    RefuseSwap {
+        /// The reader.
+        hold: HoldId,
+    },
+}
+
+/// Something that happens at one moment between two times; without an end at any later one, or never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Not before this.
+    pub began: u64,
+    /// Not after this.
+    pub ended: Option<u64>,
+    /// What happens.
+    pub effect: Effect,
+    /// The operation that it is of.
+    pub op: usize,
+}
+
+/// A lock of the simplest kind: who has how much of it, and the last token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    capacity: u32,
+    holders: Vec<(HoldId, u32)>,
+    last: u64,
+}
+
+impl Effect {
+    /// Whether it changes nothing.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refuse { .. } | Self::RefuseSwap { .. })
+    }
+
+    /// Whether it can only help those who want the lock.
+    pub fn gives_way(&self) -> bool {
+        matches!(self, Self::Free { .. } | Self::Share { .. })
+    }
+
+    /// The token that it gives out.
+    pub fn token(&self) -> Option<u64> {
+        match self {
+            Self::Grant { token, .. } | Self::Swap { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
+}
+
+impl Lock {
+    /// A free one.
+    pub fn new(capacity: u32) -> Self {
+        Self { capacity, holders: Vec::new(), last: 0 }
+    }
+
+    fn fits(&self, weight: u32) -> bool {
+        let held: u64 = self.holders.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        held + u64::from(weight) <= u64::from(self.capacity)
+    }
+
+    fn place(&self, hold: HoldId) -> Option<usize> {
+        self.holders.iter().position(|(holder, _)| *holder == hold)
+    }
+
+    /// The lock after this, or `None` where it cannot happen.
+    #[must_use]
+    pub fn after(&self, effect: &Effect) -> Option<Self> {
+        let mut after = self.clone();
+        match *effect {
+            Effect::Grant { hold, weight, token } => {
+                if token <= self.last || !self.fits(weight) {
+                    return None;
+                }
+                after.holders.push((hold, weight));
+                after.last = token;
+            }
+            Effect::Free { hold } => {
+                after.holders.swap_remove(self.place(hold)?);
+            }
+            Effect::Share { hold } => after.holders[self.place(hold)?].1 = 1,
+            Effect::Swap { old, hold, token } => {
+                if token <= self.last || self.holders.len() != 1 || self.holders[0].0 != old {
+                    return None;
+                }
+                after.holders = vec![(hold, self.capacity)];
+                after.last = token;
+            }
+            Effect::Refuse { weight } if self.fits(weight) => return None,
+            Effect::RefuseSwap { hold } if self.holders.len() < 2 || self.place(hold).is_none() => return None,
+            Effect::Refuse { .. } | Effect::RefuseSwap { .. } => {}
+        }
+        Some(after)
+    }
+}
+
+/// The history as steps, by their beginnings.
+pub(super) fn of(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for (id, hold) in holds.iter().enumerate() {
+        let got = &operations[hold.op];
+        let mut step = |op: usize, began, ended, effect| steps.push(Step { began, ended, effect, op });
+        let id_of = |op: usize| holds.iter().position(|hold| hold.op == op);
+        if let Some((op, new)) = hold.swapped.and_then(|op| Some((op, id_of(op)?))) {
+            let effect = Effect::Swap { old: id, hold: new, token: holds[new].token };
+            step(op, operations[op].began, operations[op].ended, effect);
+        } else {
+            step(hold.end, hold.free.0, hold.free.1, Effect::Free { hold: id });
+        }
+        if matches!(got.call, Call::Acquire { .. }) {
+            let effect = Effect::Grant { hold: id, weight: hold.weight, token: hold.token };
+            step(hold.op, got.began, got.ended, effect);
+        }
+        if let Some(op) = hold.shared {
+            let done = operations[op].outcome == Some(Outcome::Done);
+            step(op, operations[op].began, operations[op].ended.filter(|_| done), Effect::Share { hold: id });
+        }
+    }
+    steps.extend(refusals(operations, holds, rules));
+    steps.sort_by_key(|step| (step.began, step.ended));
+    steps
+}
+
+/// The refusals that need a holder to explain them.
+fn refusals(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec<Step> {
+    let line = InLine::of(operations, rules);
+    let mut steps = Vec::new();
+    for (op, operation) in operations.iter().enumerate() {
+        let (Some(Outcome::Refused), Some(ended)) = (operation.outcome, operation.ended) else { continue };
+        if line.had_somebody(operation.began, ended) {
+            continue;
+        }
+        let effect = match operation.call {
+            Call::Acquire { weight, waits: false, sure: true, .. } => Some(Effect::Refuse { weight }),
+            Call::Upgrade { of, sure: true } => holds
+                .iter()
+                .position(|hold| {
+                    let got = &operations[hold.op];
+                    got.number == of && got.process == operation.process
+                })
+                .map(|hold| Effect::RefuseSwap { hold }),
+            _ => None,
+        };
+        steps.extend(effect.map(|effect| Step { began: operation.began, ended: Some(ended), effect, op }));
+    }
+    steps
+}
+
+/// When somebody may have stood in line without having the lock: who waited, and what was left by those whose outcome
+/// is unknown. They are a reason to turn others away.
+struct InLine(Vec<(u64, u64)>);
+
+impl InLine {
+    fn of(operations: &[Operation], rules: &Rules) -> Self {
+        let mut line: Vec<(u64, u64)> = operations.iter().filter_map(|op| stood(op, rules)).collect();
+        line.sort_unstable();
+        let mut longest = 0;
+        for (_, until) in &mut line {
+            longest = longest.max(*until);
+            *until = longest;
+        }
+        Self(line)
+    }
+
+    fn had_somebody(&self, from: u64, to: u64) -> bool {
+        let before = self.0.partition_point(|(began, _)| *began <= to);
+        before.checked_sub(1).is_some_and(|last| self.0[last].1 >= from)
+    }
+}
+
+fn stood(operation: &Operation, rules: &Rules) -> Option<(u64, u64)> {
+    let lingers = rules.lingers.map_or(u64::MAX / 2, |lingers: Duration| super::holds::nanos(lingers));
+    let left = operation.ended.unwrap_or(operation.heard).saturating_add(lingers);
+    match (&operation.call, operation.outcome) {
+        (Call::Acquire { waits: true, .. }, Some(Outcome::Granted { .. })) => {
+            Some((operation.began, operation.ended.unwrap_or(left)))
+        }
+        (Call::Acquire { waits: false, .. }, Some(Outcome::Granted { .. } | Outcome::Refused)) => None,
+        (Call::Acquire { .. }, _) => Some((operation.began, left)),
+        (Call::Upgrade { .. }, None | Some(Outcome::Unknown | Outcome::Lost)) => Some((operation.began, left)),
+        _ => None,
+    }
+}

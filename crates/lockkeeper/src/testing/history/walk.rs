@@ -1,0 +1,173 @@
+//! Random operations of several clients on one lock, with everything going wrong that can, written down as a history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::{Contestant, Habits, History, Kind, LibraryClient, Recorder, Rules, Seed, Summary, Walker};
+use crate::layer::{Fault, Faults};
+use crate::testing::{Case, Harness, Lives, Party, Seeded};
+use crate::{LockName, layer::Chaos};
+
+/// The lock's name, in the history and in the store.
+const LOCK: &str = "walked";
+/// How long what nobody wants may stand in a store that is quick. Longer than anything comes late.
+const LINGERS: Duration = Duration::from_secs(30);
+
+/// Who does what, and what goes wrong.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The kind of lock.
+    pub kind: Kind,
+    /// How many clients there are, each as if in a process of its own.
+    pub clients: u64,
+    /// How many tasks each has.
+    pub tasks: u64,
+    /// How often each task takes the lock.
+    pub rounds: usize,
+    /// What the tasks are like.
+    pub habits: Habits,
+    /// What the connections are like.
+    pub faults: Faults,
+    /// Whether now and then somebody is cut off from the store for longer than a lease.
+    pub cut_offs: bool,
+    /// How long claims live.
+    pub lives: Lives,
+}
+
+impl Plan {
+    /// Nothing goes wrong, and every refusal has to have a reason.
+    pub fn calm(kind: Kind, lives: Lives) -> Self {
+        let habits = Habits { plain: false, careless: false, sure: true, pause: lives.ttl / 4 };
+        Self { kind, clients: 3, tasks: 2, rounds: 12, habits, faults: Faults::none(), cut_offs: false, lives }
+    }
+
+    /// Requests and answers get lost, are doubled and come late; clients are careless, and cut off for a while.
+    pub fn stormy(kind: Kind, lives: Lives) -> Self {
+        let faults = Faults::none()
+            .with(Fault::Refused, 20)
+            .with(Fault::LostRequest, 30)
+            .with(Fault::LostReply, 50)
+            .with(Fault::Twice, 40)
+            .with(Fault::LateCopy, 40)
+            .with(Fault::Overdue, 40)
+            .with(Fault::LostWake, 50)
+            .with(Fault::FalseWake, 50)
+            .slow(150, lives.ttl / 4)
+            .late(lives.ttl * 2);
+        let habits = Habits { plain: false, careless: true, sure: false, pause: lives.ttl / 2 };
+        Self { habits, faults, cut_offs: true, clients: 4, ..Self::calm(kind, lives) }
+    }
+
+    /// The same, but everybody only waits and releases.
+    #[must_use]
+    pub fn plain(mut self) -> Self {
+        (self.habits.plain, self.habits.careless) = (true, false);
+        self
+    }
+
+    /// What the lock has to keep to.
+    pub fn rules(&self) -> Rules {
+        Rules::permits(self.kind.capacity()).delayed(self.lives.lock_delay).lingering(LINGERS)
+    }
+
+    /// Lets clients of the library do this, and returns what happened.
+    pub async fn walk<H: Harness>(&self, case: &Case<H>, seed: Seed) -> History {
+        let kind = self.kind;
+        self.walk_as(case, seed, &|party, name| Arc::new(LibraryClient::new(&party.keeper, name, kind))).await
+    }
+
+    /// Lets those do this whom `make` makes of a connection.
+    pub async fn walk_as<H: Harness>(
+        &self,
+        case: &Case<H>,
+        seed: Seed,
+        make: &dyn Fn(&Party, &LockName) -> Arc<dyn Contestant>,
+    ) -> History {
+        let _sown = seed.sow();
+        let mut draw = Seeded::new(seed.number());
+        let name = case.name(LOCK);
+        let recorder = Recorder::new(case.clock().clone(), "all");
+        let (mut parties, mut tasks) = (Vec::new(), JoinSet::new());
+        for client in 0..self.clients {
+            let party = case.party(self.lives).await;
+            party.line.sow(draw.number());
+            party.line.set(self.faults.clone());
+            let contestant = make(&party, &name);
+            for task in 0..self.tasks {
+                let client = format!("client {client} task {task}");
+                let mut walker = self.walker(case, &recorder, &contestant, client, &mut draw);
+                let rounds = self.rounds;
+                tasks.spawn(async move {
+                    for _ in 0..rounds {
+                        walker.round().await;
+                    }
+                });
+            }
+            parties.push(party);
+        }
+        let lines: Vec<Arc<Chaos>> = parties.iter().map(|party| Arc::clone(&party.line)).collect();
+        let fate = tokio::spawn(self.clone().cut_off_now_and_then(lines.clone(), case.clock().clone(), draw.clone()));
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        }
+        fate.abort();
+        for line in lines {
+            line.quiet();
+            line.settled().await;
+        }
+        case.pass(LINGERS + self.lives.ttl + self.lives.lock_delay).await;
+        let last = case.party(self.lives).await;
+        let contestant: Arc<dyn Contestant> = Arc::new(LibraryClient::new(&last.keeper, &name, self.kind));
+        self.walker(case, &recorder, &contestant, "who comes last".to_owned(), &mut draw).ask_for_all().await;
+        recorder.history()
+    }
+
+    /// Walks and checks.
+    ///
+    /// # Errors
+    /// What is wrong, and what repeats it.
+    pub async fn check<H: Harness>(&self, case: &Case<H>, seed: Seed) -> Result<Summary, String> {
+        self.judge(&self.walk(case, seed).await, seed)
+    }
+
+    /// Checks what happened.
+    ///
+    /// # Errors
+    /// What is wrong, and what repeats it.
+    pub fn judge(&self, history: &History, seed: Seed) -> Result<Summary, String> {
+        history.check(LOCK, &self.rules()).map_err(|violation| format!("{violation}. To repeat it: {seed}"))
+    }
+
+    fn walker<H: Harness>(
+        &self,
+        case: &Case<H>,
+        recorder: &Recorder,
+        contestant: &Arc<dyn Contestant>,
+        client: String,
+        draw: &mut Seeded,
+    ) -> Walker {
+        Walker {
+            contestant: Arc::clone(contestant),
+            recorder: recorder.clone(),
+            clock: case.clock().clone(),
+            seed: Seeded::new(draw.number()),
+            client,
+            lock: LOCK.to_owned(),
+            kind: self.kind,
+            habits: self.habits,
+        }
+    }
+
+    async fn cut_off_now_and_then(self, lines: Vec<Arc<Chaos>>, clock: crate::time::Clock, mut draw: Seeded) {
+        let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        while self.cut_offs {
+            clock.sleep(Duration::from_millis(draw.below(millis(self.lives.ttl) * 3))).await;
+            let chosen = usize::try_from(draw.below(self.clients)).unwrap_or(0);
+            lines[chosen].set(Faults::cut_off());
+            clock.sleep(Duration::from_millis(draw.below(millis(self.lives.ttl) * 2))).await;
+            lines[chosen].set(self.faults.clone());
+        }
+    }
+}

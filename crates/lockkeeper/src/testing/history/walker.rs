@@ -1,0 +1,199 @@
+//! One task that does with a lock what comes to its mind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Ask, Call, Contestant, Held, Kind, Outcome, Recorder};
+use crate::store::MAX;
+use crate::testing::Seeded;
+use crate::time::Clock;
+use crate::{Effect, Error, Release};
+
+/// What the walkers of a history have in mind.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// Whether they only ever wait and release. Else they also try, give up waiting, and convert what they hold.
+    pub plain: bool,
+    /// Whether they also drop attempts half-way, and guards.
+    pub careless: bool,
+    /// Whether nothing goes wrong on the way to the store, so that every refusal has to have a reason.
+    pub sure: bool,
+    /// The longest pause, while holding and in between.
+    pub pause: Duration,
+}
+
+/// A task that takes a lock again and again.
+#[derive(Clone)]
+pub struct Walker {
+    /// Who it asks.
+    pub contestant: Arc<dyn Contestant>,
+    /// Where it is written down.
+    pub recorder: Recorder,
+    /// What it sleeps on.
+    pub clock: Clock,
+    /// What it draws by.
+    pub seed: Seeded,
+    /// What people call it.
+    pub client: String,
+    /// The lock's name in the history.
+    pub lock: String,
+    /// The lock's kind.
+    pub kind: Kind,
+    /// How it behaves.
+    pub habits: Habits,
+}
+
+impl std::fmt::Debug for Walker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Walker").field("client", &self.client).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl Walker {
+    /// Pauses, takes the lock, holds it for a while and gives it back. Whatever goes wrong is written down.
+    pub async fn round(&mut self) {
+        self.pause().await;
+        let ask = self.draw();
+        let (waits, sure) = (ask.wait != Some(Duration::ZERO), self.habits.sure);
+        let op = self.call(Call::Acquire { weight: ask.weight, waits, sure, owner: None });
+        let patience = self.draws(100, self.habits.careless).then(|| self.length());
+        let asking = self.contestant.acquire(ask);
+        let answer = match patience {
+            Some(patience) => self.clock.timeout(patience, asking).await,
+            None => Some(asking.await),
+        };
+        let outcome = match &answer {
+            Some(Ok(Some(held))) => Outcome::Granted { token: held.token() },
+            Some(Ok(None)) => Outcome::Refused,
+            Some(Err(error)) => self.failed(error),
+            None => Outcome::Unknown,
+        };
+        self.recorder.ret(op, outcome);
+        if let Some(Ok(Some(held))) = answer {
+            self.hold(op, held, ask.weight).await;
+        }
+    }
+
+    /// Asks for all of the lock, once: who can have it proves that nothing is left of anybody else.
+    pub async fn ask_for_all(&mut self) {
+        let ask = Ask { weight: self.kind.capacity(), wait: Some(Duration::ZERO) };
+        let op = self.call(Call::Acquire { weight: ask.weight, waits: false, sure: true, owner: None });
+        match self.contestant.acquire(ask).await {
+            Ok(Some(held)) => {
+                self.recorder.ret(op, Outcome::Granted { token: held.token() });
+                self.give_back(op, held).await;
+            }
+            Ok(None) => self.recorder.ret(op, Outcome::Refused),
+            Err(error) => panic!("{} asks for all of a lock that nobody wants: {error}", self.client),
+        }
+    }
+
+    fn draw(&mut self) -> Ask {
+        let weight = match self.kind {
+            Kind::Mutex => MAX,
+            Kind::RwLock => {
+                if self.seed.happens(400) {
+                    MAX
+                } else {
+                    1
+                }
+            }
+            Kind::Semaphore(permits) => 1 + u32::try_from(self.seed.below(u64::from(permits))).unwrap_or(0),
+        };
+        let wait = match self.seed.below(4) {
+            _ if self.habits.plain => None,
+            0 => Some(Duration::ZERO),
+            1 if self.habits.careless => Some(self.length()),
+            _ => None,
+        };
+        Ask { weight, wait }
+    }
+
+    async fn hold(&mut self, op: u64, held: Box<dyn Held>, weight: u32) {
+        let (mut op, mut held, mut alone) = (op, held, weight == MAX);
+        for _ in 0..self.seed.below(4) {
+            if !self.recorder.look(op, || held.believed()) {
+                break;
+            }
+            self.pause().await;
+            if !self.recorder.look(op, || held.believed()) {
+                break;
+            }
+            let converts = self.kind == Kind::RwLock && self.draws(400, !self.habits.plain);
+            if converts && alone {
+                held = self.share(op, held).await;
+                alone = false;
+            } else if converts {
+                let Some((new_op, new, is_alone)) = self.upgrade(op, held).await else { return };
+                (op, held, alone) = (new_op, new, is_alone);
+            }
+        }
+        if self.recorder.look(op, || held.believed()) && self.draws(150, self.habits.careless) {
+            self.call(Call::Drop { of: op });
+            drop(held);
+        } else {
+            self.give_back(op, held).await;
+        }
+    }
+
+    async fn share(&self, of: u64, held: Box<dyn Held>) -> Box<dyn Held> {
+        let op = self.call(Call::Downgrade { of });
+        let (held, shared) = held.downgrade().await;
+        self.recorder.ret(op, if shared.is_ok() { Outcome::Done } else { Outcome::Unknown });
+        held
+    }
+
+    /// `None`: an error gave the lock up.
+    async fn upgrade(&self, of: u64, held: Box<dyn Held>) -> Option<(u64, Box<dyn Held>, bool)> {
+        let op = self.call(Call::Upgrade { of, sure: self.habits.sure });
+        let answer = held.upgrade().await;
+        match answer {
+            Ok((held, true)) => {
+                self.recorder.ret(op, Outcome::Granted { token: held.token() });
+                Some((op, held, true))
+            }
+            Ok((held, false)) => {
+                self.recorder.ret(op, Outcome::Refused);
+                Some((of, held, false))
+            }
+            Err(_) => {
+                self.recorder.ret(op, Outcome::Unknown);
+                None
+            }
+        }
+    }
+
+    async fn give_back(&self, of: u64, held: Box<dyn Held>) {
+        let op = self.call(Call::Release { of });
+        let outcome = match held.release().await {
+            Ok(Release::Done) => Outcome::Done,
+            Ok(Release::AlreadyLost) => Outcome::Lost,
+            Err(_) => Outcome::Unknown,
+        };
+        self.recorder.ret(op, outcome);
+    }
+
+    fn call(&self, call: Call) -> u64 {
+        self.recorder.call(&self.client, &self.lock, call)
+    }
+
+    /// What the store is known not to have done was refused; whatever else went wrong may have happened.
+    fn failed(&self, error: &Error) -> Outcome {
+        assert!(error.is_retryable() || error.effect() == Effect::Unknown, "{}: {error:?}", self.client);
+        Outcome::Unknown
+    }
+
+    fn draws(&mut self, per_mille: u16, may: bool) -> bool {
+        // Drawn in any case, so that habits do not shift what is drawn after.
+        self.seed.happens(per_mille) && may
+    }
+
+    fn length(&mut self) -> Duration {
+        Duration::from_micros(self.seed.below(u64::try_from(self.habits.pause.as_micros()).unwrap_or(u64::MAX)))
+    }
+
+    async fn pause(&mut self) {
+        let length = self.length();
+        self.clock.sleep(length).await;
+    }
+}

@@ -1,0 +1,200 @@
+//! Flaws that show in what happens after one another, and that one request by itself does not give away.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Flaw, Seen, entry_of, granted_anyhow};
+use crate::store::{
+    Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Renewal, Renewed, SessionId, Store, Verdict, Withdrawal,
+};
+use crate::{LockName, Result};
+
+/// What is given back goes to whoever waits for it, and to whoever asks next.
+#[derive(Debug, Default)]
+pub struct GivesAwayTwice(Mutex<HashSet<LockName>>);
+
+#[async_trait]
+impl Flaw for GivesAwayTwice {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let verdict = right.claim(claim).await?;
+        let turned_away = matches!(verdict, Verdict::Queued { .. } | Verdict::Busy { .. });
+        if turned_away && !claim.resend && self.0.lock().unwrap().remove(&claim.key.name) {
+            return granted_anyhow(right, claim).await;
+        }
+        Ok(verdict)
+    }
+
+    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let was_held = entry_of(right, key).await?.is_some_and(|entry| entry.granted);
+        let withdrawal = right.withdraw(key, tombstone).await?;
+        if was_held {
+            self.0.lock().unwrap().insert(key.name.clone());
+        }
+        Ok(withdrawal)
+    }
+}
+
+/// Who asks again while another holds is told of the other's grant.
+#[derive(Debug, Default)]
+pub struct GrantOfSomebodyElse;
+
+#[async_trait]
+impl Flaw for GrantOfSomebodyElse {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let verdict = right.claim(claim).await?;
+        let holder = right.line(&claim.key.name).await?.entries.into_iter().find(|entry| entry.granted);
+        Ok(match (&verdict, holder.and_then(|holder| holder.token)) {
+            (Verdict::Queued { .. }, Some(token)) if claim.resend => Verdict::Granted { token, place: None },
+            _ => verdict,
+        })
+    }
+}
+
+/// A new holder gets the token of the one before it.
+#[derive(Debug, Default)]
+pub struct TokenOfThePredecessor(Mutex<HashMap<LockName, (IdHash, u64, u64)>>);
+
+#[async_trait]
+impl Flaw for TokenOfThePredecessor {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let (token, place) = match right.claim(claim).await? {
+            Verdict::Granted { token, place } => (token, place),
+            verdict => return Ok(verdict),
+        };
+        let (id, name) = (claim.key.id.hash(), claim.key.name.clone());
+        let mut last = self.0.lock().unwrap();
+        let (holder, its_own, shown) = *last.entry(name.clone()).or_insert((id, token, token));
+        if holder == id {
+            return Ok(Verdict::Granted { token: shown, place });
+        }
+        last.insert(name, (id, token, its_own));
+        Ok(Verdict::Granted { token: its_own, place })
+    }
+}
+
+/// A withdrawal takes along whatever else the same client has of this lock.
+#[derive(Debug, Default)]
+pub struct WithdrawBySession(Mutex<Vec<ClaimKey>>);
+
+#[async_trait]
+impl Flaw for WithdrawBySession {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        self.0.lock().unwrap().push(claim.key.clone());
+        right.claim(claim).await
+    }
+
+    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let same = |other: &&ClaimKey| (&other.name, &other.session) == (&key.name, &key.session) && *other != key;
+        let others: Vec<ClaimKey> = self.0.lock().unwrap().iter().filter(same).cloned().collect();
+        for other in others {
+            right.withdraw(&other, None).await?;
+        }
+        right.withdraw(key, tombstone).await
+    }
+}
+
+/// A holder is kept for no longer than a waiter.
+#[derive(Debug, Default)]
+pub struct HoldersWithAWaitersLife;
+
+#[async_trait]
+impl Flaw for HoldersWithAWaitersLife {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        right.claim(&Claim { ttl: claim.wait_ttl, ..claim.clone() }).await
+    }
+}
+
+/// Holders are counted, whatever they hold: two of three permits and two more are two.
+#[derive(Debug, Default)]
+pub struct CountsHolders;
+
+#[async_trait]
+impl Flaw for CountsHolders {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let weight = if claim.weight == MAX { MAX } else { 1 };
+        right.claim(&Claim { weight, ..claim.clone() }).await
+    }
+}
+
+/// A writer that becomes a reader is let go, and told that it holds.
+#[derive(Debug, Default)]
+pub struct ForgetsTheDowngraded(Mutex<HashMap<IdHash, u64>>);
+
+#[async_trait]
+impl Flaw for ForgetsTheDowngraded {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let amended = right.amend(key, change).await?;
+        let token = entry_of(right, key).await?.and_then(|entry| entry.token);
+        if let (Amend::Shared, Some(token)) = (change, token) {
+            self.0.lock().unwrap().insert(key.id.hash(), token);
+            right.withdraw(key, None).await?;
+        }
+        Ok(amended)
+    }
+
+    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let mut renewed = right.renew(session, live).await?;
+        let forgotten = self.0.lock().unwrap();
+        for (live, answer) in live.iter().zip(&mut renewed.claims) {
+            if let Some(token) = forgotten.get(&live.key.id.hash()) {
+                *answer = Renewal::Held { token: *token };
+            }
+        }
+        Ok(renewed)
+    }
+}
+
+/// A reader becomes the writer though there are other readers.
+#[derive(Debug, Default)]
+pub struct UpgradeBesideReaders;
+
+#[async_trait]
+impl Flaw for UpgradeBesideReaders {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        match right.claim(claim).await? {
+            Verdict::Busy { .. } if claim.replaces.is_some() => granted_anyhow(right, claim).await,
+            verdict => Ok(verdict),
+        }
+    }
+}
+
+/// A reader that became the writer is still taken for a reader, and others are let in beside it.
+#[derive(Debug, Default)]
+pub struct ReaderBesideTheUpgraded(Mutex<HashMap<LockName, u64>>);
+
+#[async_trait]
+impl Flaw for ReaderBesideTheUpgraded {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let verdict = right.claim(claim).await?;
+        if let (Verdict::Granted { token, .. }, Some(_)) = (&verdict, claim.replaces) {
+            self.0.lock().unwrap().insert(claim.key.name.clone(), *token);
+        }
+        let upgraded = self.0.lock().unwrap().get(&claim.key.name).copied();
+        let first = right.line(&claim.key.name).await?.entries.into_iter().next().and_then(|entry| entry.token);
+        let turned_away = matches!(verdict, Verdict::Queued { .. } | Verdict::Busy { .. });
+        if turned_away && claim.weight == 1 && upgraded.is_some() && upgraded == first {
+            return granted_anyhow(right, claim).await;
+        }
+        Ok(verdict)
+    }
+}
+
+/// A reader that becomes the writer stands in line behind itself, and holds the lock again when it has let go.
+#[derive(Debug, Default)]
+pub struct UpgradeThatLeavesTheReader(Seen);
+
+#[async_trait]
+impl Flaw for UpgradeThatLeavesTheReader {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        self.0.remember(claim);
+        let verdict = right.claim(claim).await?;
+        let old = claim.replaces.and_then(|old| self.0.get(old.hash()));
+        if let (Verdict::Granted { .. }, Some(old)) = (&verdict, old) {
+            right.claim(&Claim { queue: true, resend: false, ..old }).await?;
+        }
+        Ok(verdict)
+    }
+}
