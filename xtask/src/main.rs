@@ -1,6 +1,7 @@
 //! The tasks of the repository: `cargo xtask TASK`.
 
 mod bench;
+mod examples;
 mod secrets;
 mod test;
 mod tidy;
@@ -13,7 +14,11 @@ use anyhow::{Context, Result, bail};
 /// Name, arguments, what it does.
 const TASKS: [(&str, &str, &str); 3] = [
     ("bench", "[GOAL…]", "measure the goals, and print the table of docs/benchmarks.md"),
-    ("test", "[ARG…]", "install what the tests need, then run them all; ARGs go to cargo test"),
+    (
+        "test",
+        "[ARG…]",
+        "install what the tests need, then run them all, and the examples; ARGs go to cargo test, without the examples",
+    ),
     ("tidy", "", "check what the compiler does not: directions of imports, clocks, randomness, tasks, leftovers"),
 ];
 

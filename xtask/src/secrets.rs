@@ -1,25 +1,53 @@
-//! Passes the output of the tests on, and looks for secrets in all of it, also in what the passing tests printed.
+//! Passes the output of tests and examples on, and looks for secrets in all of it, also in what the passing tests
+//! printed.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 /// The passwords that the tests use. None of them may ever be printed.
 const SECRETS: [&str; 2] = ["hunter2", "hush@"];
 
-/// Runs a command that runs tests with `--show-output`, and returns how it ended and how many lines showed a secret.
-pub(crate) fn watch(command: &mut Command) -> Result<(ExitStatus, usize)> {
+/// How often a command with a limit is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs a command, one that runs tests with `--show-output`. Returns how it ended (`None` when it had to be killed at
+/// its limit), and how many lines showed a secret.
+pub(crate) fn watch(command: &mut Command, limit: Option<Duration>) -> Result<(Option<ExitStatus>, usize)> {
+    if limit.is_some() {
+        // Whatever it starts belongs to it: the output ends only when they all have ended.
+        command.process_group(0);
+    }
     let mut child: Child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot be started")?;
     let (out, err) = (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
-    let found = AtomicUsize::new(0);
+    let (found, mut ended) = (AtomicUsize::new(0), Ok(None));
     std::thread::scope(|scope| {
         scope.spawn(|| pass_on(out, std::io::stdout(), &found));
         scope.spawn(|| pass_on(err, std::io::stderr(), &found));
+        ended = end(&mut child, limit);
     });
-    Ok((child.wait()?, found.into_inner()))
+    Ok((ended?, found.into_inner()))
+}
+
+fn end(child: &mut Child, limit: Option<Duration>) -> Result<Option<ExitStatus>> {
+    let Some(limit) = limit else { return Ok(Some(child.wait()?)) };
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(LOOK);
+    }
+    // Not reaped yet, so the number is still its own.
+    let group = format!("-{}", child.id());
+    Command::new("kill").args(["-KILL", "--", &group]).status().context("kill")?;
+    child.wait()?;
+    Ok(None)
 }
 
 fn pass_on(from: impl Read, mut to: impl Write, found: &AtomicUsize) {
@@ -65,6 +93,23 @@ mod tests {
         let (mut shown, found) = (Vec::new(), AtomicUsize::new(0));
         pass_on(text.as_bytes(), &mut shown, &found);
         (String::from_utf8(shown).unwrap(), found.into_inner())
+    }
+
+    #[test]
+    fn what_does_not_end_is_killed_with_all_that_it_started() {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", "sleep 1000 & sleep 1000"]);
+        let start = Instant::now();
+        let (ended, _) = watch(&mut sh, Some(Duration::from_millis(200))).unwrap();
+        assert!(ended.is_none() && start.elapsed() < Duration::from_secs(500));
+    }
+
+    #[test]
+    fn what_ends_in_time_says_how() {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", "exit 3"]);
+        let (ended, _) = watch(&mut sh, Some(Duration::from_secs(500))).unwrap();
+        assert_eq!(ended.unwrap().code(), Some(3));
     }
 
     #[test]

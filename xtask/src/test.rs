@@ -1,11 +1,11 @@
-//! `cargo xtask test`: installs what is missing, then runs every test.
+//! `cargo xtask test`: installs what is missing, then runs every test, and every example.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context, Result, bail};
 
-use crate::secrets;
+use crate::{examples, secrets};
 
 /// A server that the tests start.
 struct Server {
@@ -31,11 +31,16 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     let mut test = cargo(root);
     test.args(["test", "--workspace", "--all-features", "--locked"]).args(with_output(args));
     say(&test);
-    let (status, secrets) = secrets::watch(&mut test)?;
+    let (status, mut secrets) = secrets::watch(&mut test, None)?;
+    // Who asks for some of the tests does not ask for the examples.
+    let passed = status.is_some_and(|status| status.success());
+    if passed && args.is_empty() {
+        secrets += examples::run(root)?;
+    }
     if secrets > 0 {
         bail!("{secrets} lines of the output show a password: see \"a secret was printed\" above");
     }
-    Ok(exit_code(status))
+    Ok(status.map_or(ExitCode::FAILURE, exit_code))
 }
 
 /// The cargo that runs us, in the root of the repository.

@@ -50,6 +50,7 @@
 //! | hear of what happens | [`Event`], [`KeeperBuilder::on_event`] |
 //! | give users a part of a store | [`layer::Prefix`] |
 //! | see what a store is asked | [`layer::Traced`] |
+//! | test what your work does when its lock is lost | `testing::TestStore` (feature `testing`) |
 //! | write a store | [`store`], and the suite in `testing` (feature `testing`) |
 //!
 //! # Stores

@@ -15,6 +15,7 @@
 //! | `session` | what the claims of one ttl live and die with |
 //! | `watchdog` | when to renew what, and what the answers mean |
 //! | `detached` | claims that are given away, and those that others gave |
+//! | `told` | what a store says without being asked |
 //! | `deadline` | the timer that ends belief, whatever the store does |
 //! | `local_queue` | which task of this process stands in the store's line |
 //! | `look` | what people see of a store |
@@ -34,6 +35,7 @@ mod reentry;
 mod request;
 mod session;
 mod together;
+mod told;
 mod waiter;
 mod watchdog;
 
@@ -132,6 +134,7 @@ impl Engine {
             deadlines: deadline::Bell::default(),
         });
         engine.runtime.serve(deadline::run(Arc::downgrade(&engine), engine.clock.clone(), engine.deadlines.clone()));
+        engine.listen();
         engine
     }
 

@@ -169,6 +169,10 @@ impl Session {
         lock(&self.holds).values().map(Arc::clone).collect()
     }
 
+    pub(super) fn find(&self, id: ClaimId) -> Option<Arc<Hold>> {
+        lock(&self.holds).get(&id).map(Arc::clone)
+    }
+
     pub(crate) fn forget(&self, hold: &Arc<Hold>, now: Instant) {
         self.remove(hold, now);
         lock(&self.lingering).retain(|(lingering, _)| lingering.key.id != hold.key.id);

@@ -185,7 +185,14 @@ impl Engine {
         self.book(session, true);
     }
 
-    fn apply(self: &Arc<Self>, hold: &Arc<Hold>, asked: LiveState, renewal: Renewal, sent: Instant, until: Instant) {
+    pub(super) fn apply(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        asked: LiveState,
+        renewal: Renewal,
+        sent: Instant,
+        until: Instant,
+    ) {
         match renewal {
             Renewal::Held { token } => self.apply_held(hold, token, sent, until),
             Renewal::Queued if asked == LiveState::Granted => self.lose(hold, LostReason::Expired),

@@ -12,8 +12,8 @@ use tokio::sync::{MutexGuard, watch};
 
 use super::faults::{Drawn, Fault, Faults, Operation, Streaks};
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId,
-    SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
+    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use crate::testing::Seeded;
 use crate::time::Clock;
@@ -94,6 +94,11 @@ impl Chaos {
         self.weather().planned.push((operation, fault));
     }
 
+    /// Every answer to this operation comes this much later from now on, and the faults stay as they are; zero ends it.
+    pub fn delay(&self, operation: Operation, by: Duration) {
+        self.weather().faults.delay(operation, by);
+    }
+
     /// Waits until everything that comes late has come.
     pub async fn settled(&self) {
         let mut under_way = self.under_way.subscribe();
@@ -133,6 +138,7 @@ impl Chaos {
         let turn = self.turn.lock().await;
         self.hold_up(drawn.before).await;
         match drawn.fault {
+            Some(Fault::Answered(kind)) => return Err(Error::new(kind, "chaos: the store was told to fail")),
             Some(Fault::Refused) => return Err(unavailable("the request was not sent")),
             Some(Fault::LostRequest) => return Err(unavailable("no answer came").with_unknown_effect()),
             Some(Fault::Overdue) => {
@@ -273,6 +279,10 @@ impl Store for Chaos {
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.send(Operation::Line, None, || self.inner.line(name)).await
+    }
+
+    fn tell_losses(&self, to: Losses) {
+        self.inner.tell_losses(to);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::ErrorKind;
 use crate::testing::Seeded;
 
 /// One thing that goes wrong with a request.
@@ -11,6 +12,8 @@ use crate::testing::Seeded;
 pub enum Fault {
     /// The request is never sent, and the caller is told so: `Unavailable`, no effect.
     Refused,
+    /// The store does nothing, and answers with an error of this kind: no effect.
+    Answered(ErrorKind),
     /// The request gets lost on its way. The caller cannot know: `Unavailable`, unknown effect.
     LostRequest,
     /// The request is processed and the answer gets lost: `Unavailable`, unknown effect.
@@ -65,6 +68,7 @@ pub struct Faults {
     slow_max: Duration,
     late_max: Duration,
     in_a_row: u32,
+    delays: HashMap<Operation, Duration>,
 }
 
 impl Faults {
@@ -77,12 +81,13 @@ impl Faults {
             slow_max: Duration::ZERO,
             late_max: Duration::from_secs(5),
             in_a_row: u32::MAX,
+            delays: HashMap::new(),
         }
     }
 
     /// Whether nothing goes wrong.
     pub fn is_none(&self) -> bool {
-        self.rates.is_empty() && self.slow == 0
+        self.rates.is_empty() && self.slow == 0 && self.delays.is_empty()
     }
 
     /// The store cannot be reached: no request arrives, and no caller can be sure of it.
@@ -103,6 +108,22 @@ impl Faults {
     pub fn slow(mut self, per_mille: u16, longest: Duration) -> Self {
         (self.slow, self.slow_max) = (per_mille, longest);
         self
+    }
+
+    /// Every answer to this operation comes this much later, besides what [`slow`](Self::slow) and
+    /// [`only`](Self::only) say. The request itself is processed at once. Zero ends it.
+    #[must_use]
+    pub fn delayed(mut self, operation: Operation, by: Duration) -> Self {
+        self.delay(operation, by);
+        self
+    }
+
+    pub(super) fn delay(&mut self, operation: Operation, by: Duration) {
+        if by.is_zero() {
+            self.delays.remove(&operation);
+        } else {
+            self.delays.insert(operation, by);
+        }
     }
 
     /// What comes late comes up to this much later; 5 s unless told. A copy of a claim that comes later than its
@@ -133,12 +154,12 @@ impl Faults {
         // Everything is drawn each time, so that one rate does not shift what the others draw.
         let lot = seed.below(1000);
         let before = self.draw_delay(seed);
-        let after = self.draw_delay(seed);
+        let (after, always) = (self.draw_delay(seed), self.delays.get(&operation).copied().unwrap_or_default());
         let late = Duration::from_nanos(seed.below(nanos(self.late_max)));
         if self.only.as_ref().is_some_and(|only| !only.contains(&operation)) {
-            return Drawn { late, ..Drawn::default() };
+            return Drawn { after: always, late, ..Drawn::default() };
         }
-        Drawn { fault: self.fault_of(operation, lot), before, after, late }
+        Drawn { fault: self.fault_of(operation, lot), before, after: after + always, late }
     }
 
     fn fault_of(&self, operation: Operation, lot: u64) -> Option<Fault> {

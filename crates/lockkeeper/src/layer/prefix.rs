@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal,
-    Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Losses, Opened,
+    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
 };
 use crate::{Error, ErrorKind, LockName, Result, name};
 
@@ -136,6 +136,10 @@ impl<S: Store> Store for Prefix<S> {
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.inner.line(&self.full(name)?).await
+    }
+
+    fn tell_losses(&self, to: Losses) {
+        self.inner.tell_losses(to);
     }
 }
 

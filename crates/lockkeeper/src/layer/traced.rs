@@ -8,8 +8,8 @@ use tracing::field::{Empty, display};
 use tracing::{Instrument, Span};
 
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal,
-    Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Losses, Opened,
+    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
 };
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -159,6 +159,10 @@ impl<S: Store> Store for Traced<S> {
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.show(span!(self, "store.line", lock = %name), self.inner.line(name)).await
+    }
+
+    fn tell_losses(&self, to: Losses) {
+        self.inner.tell_losses(to);
     }
 }
 

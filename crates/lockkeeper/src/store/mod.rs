@@ -9,6 +9,7 @@ pub mod admit;
 mod capability;
 mod claim;
 mod line;
+mod losses;
 pub mod refusal;
 mod shared;
 
@@ -24,6 +25,7 @@ pub use self::claim::{
     Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
 };
 pub use self::line::{Entry, Interest, Line};
+pub use self::losses::Losses;
 use crate::{LockName, Result};
 
 /// The weight, and the capacity, of an exclusive claim.
@@ -135,4 +137,12 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
 
     /// The line as it stands: live claims only, in order. Changes nothing.
     async fn line(&self, name: &LockName) -> Result<Line>;
+
+    /// Names somebody who is to hear at once when a claim is lost that its owner did not withdraw, where the store
+    /// learns of that by itself. Called once by each keeper, when it connects, and does no I/O.
+    ///
+    /// Nothing depends on it: the next renewal says the same. So a store may do without, as this one does.
+    fn tell_losses(&self, to: Losses) {
+        drop(to);
+    }
 }

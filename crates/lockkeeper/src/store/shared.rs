@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId,
-    SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
+    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use crate::{LockName, Result};
 
@@ -51,5 +51,9 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         (**self).line(name).await
+    }
+
+    fn tell_losses(&self, to: Losses) {
+        (**self).tell_losses(to);
     }
 }

@@ -1,6 +1,25 @@
-//! The contract suite: what every store has to do, as tests, for people who write a store.
+//! A store that fails on demand, for the tests of people who *use* locks, and the contract suite for people who *write*
+//! a store.
 //!
-//! Write a [`Harness`] for the store, and let [`suite!`](crate::suite) make a test of every case:
+//! # For people who use locks
+//! A [`TestStore`] under your own code loses locks, fails, and is slow when you say so:
+//!
+//! ```
+//! # use lockkeeper::{Keeper, LostReason, testing::TestStore};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> lockkeeper::Result<()> {
+//! # let store = TestStore::new();
+//! # let keeper = Keeper::builder(store.clone()).connect().await?;
+//! let guard = keeper.mutex("report")?.lock().await?;
+//! store.expire("report");
+//! assert_eq!(guard.lost().await, LostReason::Expired);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # For people who write a store
+//! The contract suite is what every store has to do, as tests. Write a [`Harness`] for the store, and let
+//! [`suite!`](crate::suite) make a test of every case:
 //!
 //! ```
 //! lockkeeper::suite! {
@@ -32,9 +51,12 @@ pub mod register;
 mod seed;
 mod storm;
 mod suite;
+mod test_store;
 mod through;
 pub mod wrong;
 
+/// The methods of a store, in the tests of people who use locks.
+pub use crate::layer::Operation as Op;
 pub use case::{Case, check_left_out, run};
 pub use client::Client;
 pub use contender::Contender;
@@ -42,4 +64,5 @@ pub use harness::{Crash, Harness, InAStorm, Lives, MemoryHarness, Need, Time, un
 pub use keepers::{Diary, Party, Tally};
 pub use seed::Seeded;
 pub use storm::storm;
+pub use test_store::{RenewalsPaused, TestStore};
 pub use through::{AtRest, Through, Wrap};

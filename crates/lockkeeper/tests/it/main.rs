@@ -13,5 +13,6 @@ mod processes;
 mod registers;
 mod spans;
 mod web;
+mod test_store;
 mod worker;
 mod wrong_stores;

@@ -42,6 +42,12 @@ impl MemoryStore {
         Self { lines: Arc::default(), clock }
     }
 
+    /// The claims that hold a lock now.
+    #[cfg(feature = "testing")]
+    pub(crate) fn holders(&self) -> Vec<ClaimKey> {
+        self.lines().holders(self.clock.now())
+    }
+
     /// A panic while the lock was held cannot have left a line half changed in a way that breaks the rule: each
     /// operation ends by granting from the front. So poisoning is not passed on.
     fn lines(&self) -> MutexGuard<'_, Lines> {

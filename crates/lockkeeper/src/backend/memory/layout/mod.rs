@@ -139,6 +139,15 @@ impl Lines {
         }
     }
 
+    #[cfg(feature = "testing")]
+    pub(in crate::backend::memory) fn holders(&mut self, now: Instant) -> Vec<ClaimKey> {
+        let lines = self.lines.values_mut().flat_map(|line| {
+            line.settle(now);
+            line.places.values()
+        });
+        lines.filter(|place| place.granted && place.expires > now).map(|place| place.key.clone()).collect()
+    }
+
     pub(in crate::backend::memory) fn names(&mut self, prefix: &str, limit: usize, now: Instant) -> Vec<LockName> {
         let live = |line: &Queue| line.places.values().any(|p| p.expires > now);
         let mut names: Vec<_> = self

@@ -1,0 +1,319 @@
+//! A store that fails on demand, for the tests of people who use locks.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use super::Op;
+use crate::layer::{Chaos, Fault};
+use crate::store::{
+    Admin, Amend, Amended, Broken, Capabilities, Claim, ClaimKey, Evict, Interest, Line, Live, Losses, Opened, Renewed,
+    Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal,
+};
+use crate::time::Clock;
+use crate::{ErrorKind, LockName, MemoryStore, Result};
+
+/// Who breaks locks here.
+const WHO: &str = "TestStore";
+
+/// A memory store that loses locks, fails and is slow when a test says so. Clones are the same store: one goes under the
+/// keeper of the code under test, the other stays with the test.
+///
+/// What becomes of your work when its lock is lost, in three lines:
+///
+/// ```
+/// use lockkeeper::testing::TestStore;
+/// use lockkeeper::{ErrorKind, Keeper};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> lockkeeper::Result<()> {
+/// let store = TestStore::new();
+/// let keeper = Keeper::builder(store.clone()).connect().await?;
+///
+/// let work = async |guard: &lockkeeper::Guard| {
+///     store.expire(guard.name());
+///     std::future::pending::<lockkeeper::Result<()>>().await // Work that would never end.
+/// };
+/// let error = keeper.mutex("report")?.lock().with(work).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Lost);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Names
+/// A store knows full names: with [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) or behind a
+/// [`Prefix`](crate::layer::Prefix) the prefix belongs to the name. [`Guard::name`](crate::Guard::name) has the
+/// keeper's.
+///
+/// # Time
+/// Nothing here waits: a lock of 30 s is lost at once. What does take its time (the end of a lease whose
+/// [renewals are paused](Self::pause_renewals)) can run on virtual time. Store and keeper need the same clock then:
+///
+/// ```
+/// use std::time::Duration;
+/// use lockkeeper::testing::TestStore;
+/// use lockkeeper::time::Clock;
+/// use lockkeeper::{Keeper, LostReason};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+/// # runtime.block_on(async { // In a test: #[tokio::test(start_paused = true)]
+/// let clock = Clock::tokio();
+/// let store = TestStore::with_clock(clock.clone());
+/// let keeper = Keeper::builder(store.clone()).clock(clock).connect().await?;
+///
+/// let guard = keeper.mutex("report")?.ttl(Duration::from_secs(3600)).lock().await?;
+/// let paused = store.pause_renewals();
+/// assert_eq!(guard.lost().await, LostReason::Expired); // An hour later, in no time.
+/// # drop(paused);
+/// # Ok::<(), lockkeeper::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct TestStore(Arc<Inner>);
+
+struct Inner {
+    memory: MemoryStore,
+    /// What all clients share on their way to it.
+    way: Chaos,
+    keepers: Mutex<Vec<Losses>>,
+    /// How many pauses of the renewals there are.
+    pauses: watch::Sender<usize>,
+}
+
+impl TestStore {
+    /// An empty store for which nothing goes wrong yet, on the machine's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Clock::boot())
+    }
+
+    /// The same on another clock, for tests on virtual time. The keepers on it need the same one.
+    pub fn with_clock(clock: Clock) -> Self {
+        let memory = MemoryStore::with_clock(clock.clone());
+        let way = Chaos::new(Arc::new(memory.clone()), clock);
+        Self(Arc::new(Inner { memory, way, keepers: Mutex::default(), pauses: watch::Sender::new(0) }))
+    }
+
+    /// The lock is lost as if its lease, and its lock-delay, had run out: whoever holds it has [`Expired`] before this
+    /// returns, and the next in line has the lock.
+    ///
+    /// # Panics
+    /// When nobody holds it: a test with a wrong name would wait for the loss for ever. The message has the names that
+    /// are held.
+    ///
+    /// [`Expired`]: crate::LostReason::Expired
+    #[track_caller]
+    pub fn expire(&self, name: impl AsRef<str>) {
+        let name = name.as_ref();
+        let (theirs, others): (Vec<_>, Vec<_>) =
+            self.0.memory.holders().into_iter().partition(|key| key.name.as_str() == name);
+        assert!(!theirs.is_empty(), "{}", nobody_holds(name, &others));
+        for key in theirs {
+            // First the belief, then the lock: nobody holds it beside its next holder.
+            self.tell(&key, None);
+            at_once(self.0.memory.withdraw(&key, Some(TOMBSTONE_MIN)));
+        }
+    }
+
+    /// Somebody breaks every lock that is held, as [`Admin::break_lock`](crate::Admin::break_lock) with
+    /// [`Break::Mark`](crate::Break::Mark) does, and its holder has [`Broken`] before this returns. The next in line
+    /// has the lock when the guard is dropped, or its lease has ended.
+    ///
+    /// [`Broken`]: crate::LostReason::Broken
+    pub fn break_all(&self) {
+        let broken = Broken { by: WHO.into(), reason: "break_all()".into() };
+        for key in self.0.memory.holders() {
+            if let Some(admin) = self.0.memory.admin() {
+                let target = Target::Id(key.id.hash());
+                at_once(admin.evict(&key.name, &target, Evict::Mark, &broken.by, &broken.reason));
+            }
+            self.tell(&key, Some(&broken));
+        }
+    }
+
+    /// The next call of this operation does nothing, and fails with this error. Called twice, the next two.
+    ///
+    /// A keeper tries again where that helps: an attempt to lock fails with [`Unavailable`](ErrorKind::Unavailable)
+    /// when its first four claims do, and a release when four withdrawals do. With [`SessionLost`] the keeper loses
+    /// all locks of the session that the call was about.
+    ///
+    /// For a call that happens though its caller never hears of it see [`plan`](Self::plan).
+    ///
+    /// ```
+    /// use lockkeeper::testing::{Op, TestStore};
+    /// use lockkeeper::{ErrorKind, Keeper};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> lockkeeper::Result<()> {
+    /// let store = TestStore::new();
+    /// let keeper = Keeper::builder(store.clone()).connect().await?;
+    /// store.fail_next(Op::Claim, ErrorKind::Denied);
+    /// assert_eq!(keeper.mutex("report")?.lock().await.unwrap_err().kind(), ErrorKind::Denied);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`SessionLost`]: ErrorKind::SessionLost
+    pub fn fail_next(&self, op: Op, kind: ErrorKind) {
+        self.plan(op, Fault::Answered(kind));
+    }
+
+    /// This happens to the next call of this operation: [`Fault::LostReply`] for one that happens, though nobody hears
+    /// of it; [`Fault::LostRequest`] for one that does not, though nobody can know.
+    pub fn plan(&self, op: Op, fault: Fault) {
+        self.0.way.plan(op, fault);
+    }
+
+    /// From now on each answer to this operation comes this much later; zero ends it. The store has done what it was
+    /// asked for before. Other calls are not held up.
+    pub fn delay(&self, op: Op, by: Duration) {
+        self.0.way.delay(op, by);
+    }
+
+    /// No renewal reaches the store, and none is answered, until what this returns is dropped. A keeper is in
+    /// [`Jeopardy`] from the first renewal that it misses, and its locks end with their leases. Where time is real a
+    /// test wants a short ttl.
+    ///
+    /// [`Jeopardy`]: crate::SessionState::Jeopardy
+    #[must_use = "renewals go on when it is dropped"]
+    pub fn pause_renewals(&self) -> RenewalsPaused {
+        self.0.pauses.send_modify(|pauses| *pauses += 1);
+        RenewalsPaused(self.clone())
+    }
+
+    fn tell(&self, key: &ClaimKey, broken: Option<&Broken>) {
+        // Not under the lock: who hears of it may come back here.
+        let keepers = self.keepers().clone();
+        let deaf: Vec<_> = keepers.into_iter().filter(|keeper| !keeper.tell(key.id, broken.cloned())).collect();
+        self.keepers().retain(|keeper| !deaf.contains(keeper));
+    }
+
+    fn keepers(&self) -> std::sync::MutexGuard<'_, Vec<Losses>> {
+        self.0.keepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Renewals do not reach a [`TestStore`] while this lives. Of several the last one counts.
+#[derive(Debug)]
+pub struct RenewalsPaused(TestStore);
+
+impl RenewalsPaused {
+    /// Lets the renewals through, those too that were held up: the same as dropping it.
+    pub fn resume(self) {}
+}
+
+impl Drop for RenewalsPaused {
+    fn drop(&mut self) {
+        self.0.0.pauses.send_modify(|pauses| *pauses -= 1);
+    }
+}
+
+impl Default for TestStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn nobody_holds(name: &str, held: &[ClaimKey]) -> String {
+    let mut held: Vec<_> = held.iter().map(|key| key.name.as_str()).collect();
+    held.sort_unstable();
+    held.dedup();
+    format!("TestStore: nobody holds {name:?}, but {held:?}. Try: the full name, with its prefix, once it is held")
+}
+
+/// The memory store never waits: each call of it is over with its first poll.
+fn at_once<T>(call: impl Future<Output = Result<T>>) -> T {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer.expect("the memory store does not fail"),
+        Poll::Pending => unreachable!("the memory store does not wait"),
+    }
+}
+
+#[async_trait]
+impl Store for TestStore {
+    fn capabilities(&self) -> Capabilities {
+        self.0.way.capabilities()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.0.way.admin()
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        self.0.way.open(session).await
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let mut pauses = self.0.pauses.subscribe();
+        // A renewal that is not held up takes its place with its first poll.
+        if *pauses.borrow() > 0 {
+            // The sender lives as long as this store.
+            let _ = pauses.wait_for(|pauses| *pauses == 0).await;
+        }
+        self.0.way.renew(session, live).await
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        self.0.way.close(session, live).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.0.way.claim(claim).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        self.0.way.amend(key, change).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        self.0.way.withdraw(key, tombstone).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        self.0.way.wait(interest, seen, within).await
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.0.way.line(name).await
+    }
+
+    fn tell_losses(&self, to: Losses) {
+        self.keepers().push(to);
+    }
+}
+
+impl fmt::Display for TestStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.way, f)
+    }
+}
+
+impl fmt::Debug for TestStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TestStore").field(&self.0.way).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Keeper;
+
+    #[tokio::test]
+    async fn keepers_that_are_gone_are_forgotten() {
+        let store = TestStore::new();
+        let [gone, here] = [store.clone(), store.clone()].map(Keeper::builder).map(|builder| builder.connect());
+        drop(gone.await.unwrap());
+        let here = here.await.unwrap();
+        let guard = here.mutex("n").unwrap().lock().await.unwrap();
+        assert_eq!(store.keepers().len(), 2);
+        store.expire("n");
+        assert_eq!(store.keepers().len(), 1);
+        assert!(guard.check().is_err());
+    }
+}
