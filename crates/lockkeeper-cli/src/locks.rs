@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use lockkeeper::time::{Clock, Instant};
-use lockkeeper::{Acquire, Guard, Keeper, LockName, Lost, LostReason, MultiGuard, MultiLock};
+use lockkeeper::{Acquire, Guard, Keeper, LockName, Lost, LostReason, MultiBuilder, MultiGuard, MultiLock};
 use tokio::time::timeout;
 
+use crate::args::{ModeArgs, Permits};
 use crate::child::environment::Held;
 use crate::child::supervise::Lease;
 use crate::cmd::inspect::mode_word;
@@ -39,7 +40,7 @@ pub(crate) struct Attempt<'a> {
 
 impl Locks {
     /// A name that was typed twice counts once.
-    pub(crate) fn of(keeper: &Keeper, typed: &[String]) -> Result<Self, Failure> {
+    pub(crate) fn of(keeper: &Keeper, typed: &[String], mode: ModeArgs) -> Result<Self, Failure> {
         let mut names = Names::new();
         for typed in typed {
             let full = keeper.mutex(typed.as_str())?.name().clone();
@@ -47,7 +48,7 @@ impl Locks {
                 names.push((full, typed.clone()));
             }
         }
-        Ok(Self { lock: keeper.multi_lock(typed.iter().map(String::as_str))?, names })
+        Ok(Self { lock: several(keeper, &names, mode)?, names })
     }
 
     pub(crate) fn names(&self) -> &[(LockName, String)] {
@@ -65,6 +66,15 @@ impl Locks {
         let since = clock.now();
         Ok(Holding { guard, names: self.names.clone(), clock, since, max_hold: attempt.max_hold })
     }
+}
+
+fn several(keeper: &Keeper, names: &Names, mode: ModeArgs) -> lockkeeper::Result<MultiLock> {
+    let add = |locks: MultiBuilder, name: &str| match mode {
+        ModeArgs { shared: true, .. } => locks.read(name),
+        ModeArgs { permits: Some(Permits { count, of }), .. } => locks.permits(name, count, of),
+        ModeArgs { shared: false, permits: None } => locks.lock(name),
+    };
+    names.iter().fold(keeper.multi(), |locks, (_, typed)| add(locks, typed)).build()
 }
 
 impl Attempt<'_> {

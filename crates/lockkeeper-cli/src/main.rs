@@ -13,6 +13,7 @@ mod handle_file;
 mod lock;
 mod locks;
 mod output;
+mod random;
 mod runtime;
 mod secrets;
 mod settings;
@@ -25,8 +26,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-use args::{Cli, Command, RunArgs};
+use args::{Cli, Command};
 use child::guard;
+use cmd::run::Task;
 use event::{Outlets, Reporter, Target};
 use exit::{Exit, Failure};
 use output::Verbosity;
@@ -57,7 +59,8 @@ fn explain(error: &clap::Error) -> Exit {
 
 fn start(cli: &Cli) -> Exit {
     let ending = match &cli.command {
-        Command::Run(args) => run(cli, args),
+        Command::Run(args) => run(cli, args.into()),
+        Command::Elect(args) => run(cli, args.into()),
         Command::Inspect(args) => with_settings(cli, async |settings| cmd::inspect::inspect(args, settings).await),
         Command::List(args) => with_settings(cli, async |settings| cmd::list::list(args, settings).await),
         Command::Acquire(args) => with_settings(cli, async |settings| cmd::handle::acquire(args, settings).await),
@@ -83,17 +86,17 @@ fn tell(failure: &Failure) -> Exit {
 }
 
 /// A run tells of its end even if it never began.
-fn run(cli: &Cli, args: &RunArgs) -> Result<Exit, Failure> {
-    let target = args.events.as_ref().map(Target::open).transpose();
+fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
+    let target = task.under.events.as_ref().map(Target::open).transpose();
     let stderr = Outlets::stderr(cli.global.json)?;
     let (outlets, opened) = match target {
         Ok(Some(file)) => (stderr.and(file)?, Ok(())),
         Ok(None) => (stderr, Ok(())),
         Err(failure) => (stderr, Err(failure)),
     };
-    let reporter = Reporter::new(args.names(), outlets.clone(), Verbosity::Errors);
+    let reporter = Reporter::new(task.names, outlets.clone(), Verbosity::Errors);
     let ending =
-        opened.and_then(|()| with_settings(cli, async |settings| cmd::run::run(args, settings, outlets).await));
+        opened.and_then(|()| with_settings(cli, async |settings| cmd::run::run(task, settings, outlets).await));
     let exit = ending.unwrap_or_else(|failure| {
         reporter.complain(&failure.message);
         failure.exit

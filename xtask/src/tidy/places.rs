@@ -67,7 +67,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "patience with a child or a server, and dates for people; no lease hangs on it",
     ),
     ("crates/lockkeeper-cli/src/cmd/bench/", "runtime.rs", "a measurement is many tasks"),
-    ("crates/lockkeeper-cli/src/cmd/bench/", "random.rs", "names that meet nobody else's"),
     ("crates/lockkeeper-cli/src/cmd/watch.rs", "runtime.rs", "a reader that does not read must not hold up a signal"),
     ("crates/live/", "time.rs", "live tests measure a real server"),
     ("crates/live/", "runtime.rs", "live tests start servers and contenders"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::ModeArgs;
 use crate::duration::{self, Limit};
 
 /// Acquires a lock that outlives this program, for the steps of a job
@@ -29,6 +30,9 @@ pub(crate) struct AcquireArgs {
     /// Do not wait at all: the same as --wait 0
     #[arg(short = 'n', long = "try", visible_alias = "nonblock", conflicts_with = "wait")]
     pub(crate) nonblocking: bool,
+
+    #[command(flatten)]
+    pub(crate) mode: ModeArgs,
 
     /// How long the lock lives after it was acquired, and after each `renew`
     #[arg(short, long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]

@@ -2,8 +2,11 @@
 
 mod bench;
 mod break_lock;
+mod command;
+mod elect;
 mod handle;
 mod look;
+mod mode;
 mod run;
 mod shell;
 mod usage;
@@ -17,8 +20,11 @@ use crate::duration;
 
 pub(crate) use bench::BenchArgs;
 pub(crate) use break_lock::BreakArgs;
+pub(crate) use command::CommandArgs;
+pub(crate) use elect::ElectArgs;
 pub(crate) use handle::{AcquireArgs, HandleArgs};
 pub(crate) use look::{CheckArgs, InspectArgs, ListArgs, WatchArgs};
+pub(crate) use mode::{ModeArgs, Permits};
 pub(crate) use run::RunArgs;
 pub(crate) use shell::CompletionsArgs;
 pub(crate) use usage::one_line;
@@ -83,7 +89,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) connect_timeout: Option<Duration>,
 
-    /// Answers as JSON on stdout; `run`: events as JSON Lines on stderr
+    /// Answers as JSON on stdout; `run` and `elect`: events as JSON Lines on stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -99,6 +105,7 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
+    Elect(ElectArgs),
     Acquire(AcquireArgs),
     /// Begins the life of an acquired lock anew; exit code 1 when it was lost
     Renew(HandleArgs),
@@ -157,7 +164,7 @@ mod tests {
     #[test]
     fn what_stands_behind_the_dashes_is_the_commands() {
         let Command::Run(run) = parse("lockkeeper run a -- b --json -- -n").unwrap().command else { panic!() };
-        assert_eq!(run.command, ["b", "--json", "--", "-n"]);
+        assert_eq!(run.under.command, ["b", "--json", "--", "-n"]);
         assert!(!run.nonblocking);
     }
 
@@ -165,12 +172,19 @@ mod tests {
     fn what_comes_later_or_never_is_refused() {
         for line in [
             "lockkeeper",
-            "lockkeeper elect a -- b",
+            "lockkeeper elect a",
+            "lockkeeper elect -- b",
+            "lockkeeper elect a b -- c",
+            "lockkeeper elect a -n -- b",
+            "lockkeeper elect a --shared -- b",
+            "lockkeeper elect a --restart sometimes -- b",
             "lockkeeper run a",
             "lockkeeper run a b",
             "lockkeeper run a --",
             "lockkeeper run -- b",
-            "lockkeeper run --shared a -- b",
+            "lockkeeper run --shared --permits 2 a -- b",
+            "lockkeeper run --permits 3/2 a -- b",
+            "lockkeeper acquire a --permits 0 --handle-file h",
             "lockkeeper run --events fd:x a -- b",
             "lockkeeper run -n -w 5 a -- b",
             "lockkeeper run -w soon a -- b",

@@ -1,15 +1,8 @@
 //! `run` as it was typed.
 
-use std::ffi::OsString;
-use std::time::Duration;
-
 use clap::Args;
-use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use crate::child::policy::OnLost;
-use crate::duration::{self, Limit};
-use crate::event::Target;
-use crate::exit::Exit;
+use super::{CommandArgs, ModeArgs};
 
 /// Runs a command while holding a lock
 ///
@@ -21,69 +14,13 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "NAME", required = true)]
     pub(crate) names: Vec<String>,
 
-    /// Wait at most this long for the lock, a duration or `forever` [default: forever]
-    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse_limit)]
-    pub(crate) wait: Option<Limit>,
-
     /// Do not wait at all: the same as --wait 0
     #[arg(short = 'n', long = "try", visible_alias = "nonblock", conflicts_with = "wait")]
     pub(crate) nonblocking: bool,
 
-    /// The exit code when the lock was not acquired, 0 to 255
-    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::BUSY)]
-    pub(crate) conflict_exit_code: u8,
+    #[command(flatten)]
+    pub(crate) mode: ModeArgs,
 
-    /// How long the lock outlives a holder that is gone; it is renewed every third of it [default: 30s]
-    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) ttl: Option<Duration>,
-
-    /// How long the store keeps the lock of a holder that vanished in addition to the ttl, for what such a holder has
-    /// already sent; a release is immediate [default: 0]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) lock_delay: Option<Duration>,
-
-    /// Take no place in line: try again whenever somebody lets go, and never overtake who stands in line
-    #[arg(long)]
-    pub(crate) unfair: bool,
-
-    /// Hold the lock at least this long since it was acquired, as when the clocks of several crons differ; `run`
-    /// returns only then, unless it gets a signal
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
-    pub(crate) min_hold: Duration,
-
-    /// After this long the lock counts as lost, and the command is ended
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) max_hold: Option<Duration>,
-
-    /// What happens to the command when the lock is lost
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
-    pub(crate) on_lost: OnLost,
-
-    /// How long before the end of the lease a silent store counts as the loss of the lock, which leaves the command
-    /// this long between TERM and KILL; at most a third of the ttl [default: 5s, or a third of a shorter ttl]
-    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) kill_after: Option<Duration>,
-
-    /// Why it is held, for people who look
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
-
-    /// Write events as JSON Lines to this open descriptor (fd:N), or append them to this file; with --json, to stderr
-    /// as well
-    #[arg(long, value_name = "fd:N|FILE", value_parser = OsStringValueParser::new().try_map(Target::parse))]
-    pub(crate) events: Option<Target>,
-
-    /// Leave the store's credentials in the command's environment
-    #[arg(long)]
-    pub(crate) pass_credentials: bool,
-
-    /// The command and its arguments, after `--`; no shell is involved
-    #[arg(value_name = "CMD", last = true, required = true, num_args = 1..)]
-    pub(crate) command: Vec<OsString>,
-}
-
-impl RunArgs {
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
-    }
+    #[command(flatten)]
+    pub(crate) under: CommandArgs,
 }

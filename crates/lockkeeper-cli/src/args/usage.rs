@@ -34,8 +34,8 @@ fn remedy(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> Str
     if error.kind() == ErrorKind::InvalidUtf8 {
         return "UTF-8; only what stands behind -- may be other bytes".to_owned();
     }
-    if forgot_the_dashes(error, &typed) {
-        return "lockkeeper run NAME -- CMD, with -- before the command".to_owned();
+    if let Some(command) = forgot_the_dashes(error, &typed) {
+        return format!("{command} NAME -- CMD, with -- before the command");
     }
     let suggested = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     if let Some(meant) = suggested.iter().find_map(|kind| texts(error.get(*kind)?)) {
@@ -57,10 +57,11 @@ fn remedy(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> Str
     format!("{} --help", command.join(" "))
 }
 
-/// Whether an option of the command was taken for one of ours.
-fn forgot_the_dashes(error: &clap::Error, typed: &[OsString]) -> bool {
-    let of_run = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("lockkeeper run"));
-    of_run && error.kind() == ErrorKind::UnknownArgument && !typed.iter().any(|word| word == "--")
+/// Under what the command was to run of which an option was taken for one of ours.
+fn forgot_the_dashes(error: &clap::Error, typed: &[OsString]) -> Option<&'static str> {
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let forgot = error.kind() == ErrorKind::UnknownArgument && !typed.iter().any(|word| word == "--");
+    ["lockkeeper run", "lockkeeper elect"].into_iter().find(|command| forgot && usage.contains(command))
 }
 
 /// The help of the command that was typed, or of all.
@@ -116,6 +117,10 @@ mod tests {
             (
                 "lockkeeper run a sh -c b",
                 "unexpected argument '-c' found. Try: lockkeeper run NAME -- CMD, with -- before the command",
+            ),
+            (
+                "lockkeeper elect a sh -c b",
+                "unexpected argument '-c' found. Try: lockkeeper elect NAME -- CMD, with -- before the command",
             ),
             ("lockkeeper list --colour", "unexpected argument '--colour' found. Try: lockkeeper list --help"),
             (

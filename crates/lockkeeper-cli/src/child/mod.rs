@@ -3,8 +3,10 @@
 mod doomed;
 pub(crate) mod environment;
 pub(crate) mod guard;
+pub(crate) mod orphans;
 pub(crate) mod policy;
 pub(crate) mod processes;
+pub(crate) mod restart;
 pub(crate) mod running;
 pub(crate) mod signals;
 pub(crate) mod spawn;

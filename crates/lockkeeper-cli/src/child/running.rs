@@ -144,12 +144,6 @@ impl Running {
         self.leave_foreground();
     }
 
-    /// Makes orphans of the group our children, so that they are reaped here however lazy PID 1 is. Not before it is
-    /// needed: a daemon that the command starts may expect PID 1 as its parent.
-    pub(super) fn adopt_orphans() {
-        let _ = rustix::process::set_child_subreaper(Some(getpid()));
-    }
-
     /// Reaps the command, wherever it went, and adopted orphans of its group; as PID 1, all orphans.
     fn reap(&mut self) -> io::Result<()> {
         while self.status.is_none()

@@ -1,7 +1,7 @@
 //! The signals that this process gets, kept in order until somebody asks.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::io;
 use std::task::Poll;
 
@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
 use super::processes;
+use crate::exit::Exit;
 
 /// What is caught: for the command to hear of it, or, the last two, because a pause concerns both of us.
 const CAUGHT: [Signal; 9] = [
@@ -27,7 +28,8 @@ const CAUGHT: [Signal; 9] = [
 /// Catches signals from its making on, so that none is lost before the command runs.
 pub(crate) struct Signals {
     caught: Vec<(Signal, unix::Signal)>,
-    to_end: bool,
+    /// The set of those that were asked for.
+    heard: u64,
 }
 
 impl fmt::Debug for Signals {
@@ -52,7 +54,7 @@ impl Signals {
                 caught.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
-        Ok(Self { caught, to_end: false })
+        Ok(Self { caught, heard: 0 })
     }
 
     /// The next signal. Cancel safe.
@@ -66,13 +68,37 @@ impl Signals {
             Poll::Pending
         })
         .await;
-        self.to_end |= matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT);
+        self.heard |= mask(signal);
         signal
     }
 
-    /// Whether one of those seen so far asks for the end.
+    /// The one that ends who has nothing better to do, if it is there already.
+    pub(crate) async fn pending(&mut self) -> Option<Signal> {
+        tokio::select! {
+            biased;
+            signal = self.next_ending() => Some(signal),
+            () = ready(()) => None,
+        }
+    }
+
+    /// Forgets those that were heard so far: what they were for has ended.
+    pub(crate) fn forget(&mut self) {
+        self.heard = 0;
+    }
+
+    /// Whether one of those heard asks for the end.
     pub(crate) fn were_to_end(&self) -> bool {
-        self.to_end
+        self.heard & [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].map(mask).iter().sum::<u64>() != 0
+    }
+
+    /// Whether a command that ended in this way was asked to. HUP and its like tell services something else, unless
+    /// they end by them; what is typed on a terminal is sent to the command alone.
+    pub(crate) fn explain(&self, exit: Exit, had_terminal: bool) -> bool {
+        let heard = |signal: Signal| self.heard & mask(signal) != 0;
+        let ended_by = |signal: Signal| exit.code() == Exit::Signal(signal.as_raw()).code();
+        [Signal::INT, Signal::TERM, Signal::QUIT].into_iter().any(heard)
+            || CAUGHT.into_iter().any(|signal| heard(signal) && ended_by(signal))
+            || had_terminal && [Signal::INT, Signal::QUIT].into_iter().any(ended_by)
     }
 
     /// The next signal that ends who has nothing better to do: a change of the window's size does not, and a pause is

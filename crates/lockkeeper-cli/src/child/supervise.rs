@@ -19,6 +19,7 @@ use lockkeeper::LostReason;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::orphans;
 use super::policy::{Loss, Policy};
 use super::running::{Change, Running};
 use super::signals::{self, Signals};
@@ -57,6 +58,8 @@ pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     /// The lock was lost before.
     pub(crate) lost: bool,
+    /// Somebody at a terminal could interrupt it, and that we do not hear of.
+    pub(crate) had_terminal: bool,
 }
 
 /// Waits for the end of the command, which is ended as the policy says when the lock is lost or its deadline is near.
@@ -70,6 +73,7 @@ pub(crate) async fn supervise(
 ) -> io::Result<Ended> {
     match watch(&mut running, lease, signals, policy, reporter).await? {
         Watched::Ended { status, lost } => {
+            let had_terminal = running.has_terminal();
             running.dismiss();
             // A machine that slept through the deadline sees the end of the command first, and so does a run that was
             // stopped until the guard killed it.
@@ -80,17 +84,19 @@ pub(crate) async fn supervise(
             if let Some(reason) = &loss {
                 reporter.lost(lease.weakest(), reason, None);
             }
-            Ok(Ended { status, lost: lost || loss.is_some() })
+            Ok(Ended { status, lost: lost || loss.is_some(), had_terminal })
         }
         Watched::Lost(loss) => {
-            Running::adopt_orphans();
+            orphans::adopt();
             // Before anything ends: what it started is found by its parents.
             running.is_alive();
             running.signal_group(loss.signal);
             reporter.lost(lease.weakest(), &loss.reason, Some(signals::name(loss.signal)));
             let status = stop(&mut running, lease, signals, &loss).await;
+            let had_terminal = running.has_terminal();
             running.abandon();
-            Ok(Ended { status: status?, lost: true })
+            orphans::leave_to_pid_1();
+            Ok(Ended { status: status?, lost: true, had_terminal })
         }
     }
 }

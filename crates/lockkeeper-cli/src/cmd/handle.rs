@@ -7,13 +7,13 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use lockkeeper::{ErrorKind, Guard, Handle, Keeper, LockName, Mode, Release, Sequencer};
+use lockkeeper::{Acquire, ErrorKind, Guard, Handle, Keeper, LockName, Mode, Release, Sequencer};
 use rustix::process::Signal;
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use super::inspect::mode_word;
-use crate::args::{AcquireArgs, HandleArgs};
+use crate::args::{AcquireArgs, HandleArgs, ModeArgs, Permits};
 use crate::child::signals::Signals;
 use crate::duration::{Limit, human, millis};
 use crate::event::{Outlets, Reporter, reason_word};
@@ -77,7 +77,7 @@ async fn acquire_on(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let began = Instant::now();
-    let mut attempt = keeper.mutex(args.name.as_str())?.lock();
+    let (mut attempt, mode) = attempt(keeper, args)?;
     match args.wait {
         _ if args.nonblocking => attempt = attempt.wait(Duration::ZERO),
         Some(Limit::For(limit)) => attempt = attempt.wait(limit),
@@ -100,7 +100,7 @@ async fn acquire_on(
     if let Err(failure) = place.fill(&handle) {
         return Err(give_back(keeper, handle, failure).await);
     }
-    if let Err(failure) = tell_acquired(&handle, settings, began.elapsed()) {
+    if let Err(failure) = tell_acquired(&handle, mode, settings, began.elapsed()) {
         drop(handle_file::remove(&args.handle_file));
         return Err(give_back(keeper, handle, failure).await);
     }
@@ -117,8 +117,20 @@ async fn unless_ended<T>(signals: &mut Signals, future: impl Future<Output = T>)
     }
 }
 
-fn tell_acquired(handle: &Handle, settings: &Settings, waited: Duration) -> Result<(), Failure> {
-    let (mode, token) = (Mode::Exclusive, handle.token());
+/// What was asked for, and how it will be held.
+fn attempt(keeper: &Keeper, args: &AcquireArgs) -> Result<(Acquire<Guard>, Mode), Failure> {
+    let name = args.name.as_str();
+    Ok(match args.mode {
+        ModeArgs { shared: true, .. } => (keeper.rw_lock(name)?.read(), Mode::Shared),
+        ModeArgs { permits: Some(Permits { count, of }), .. } => {
+            (keeper.semaphore(name, of)?.acquire_many(count), Mode::Permits(count))
+        }
+        ModeArgs { shared: false, permits: None } => (keeper.mutex(name)?.lock(), Mode::Exclusive),
+    })
+}
+
+fn tell_acquired(handle: &Handle, mode: Mode, settings: &Settings, waited: Duration) -> Result<(), Failure> {
+    let token = handle.token();
     if !settings.json {
         return answer(&format!("{token}\n"));
     }

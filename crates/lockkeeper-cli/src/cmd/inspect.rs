@@ -103,6 +103,10 @@ fn text(info: &LockInfo) -> String {
     if let Some(mode) = &info.mode {
         lines.push(row("mode", mode_word(mode).to_owned()));
     }
+    if let Some(capacity) = info.capacity {
+        let taken: u64 = info.holders.iter().map(|holder| u64::from(holder.weight)).sum();
+        lines.push(row("permits", format!("{taken} of {capacity} taken")));
+    }
     if let Some(token) = &info.last_token {
         lines.push(row("last token", token.to_string()));
     }
@@ -123,12 +127,13 @@ fn row(key: &str, value: String) -> Vec<String> {
 }
 
 fn holders(info: &LockInfo) -> Vec<Vec<String>> {
-    let mut rows = vec![["HOLDER", "TOKEN", "HELD", "EXPIRES IN", "ID", "REASON"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["HOLDER", "MODE", "TOKEN", "HELD", "EXPIRES IN", "ID", "REASON"].map(str::to_owned).to_vec()];
     rows.extend(info.holders.iter().map(|holder| {
         let token = holder.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
         let reason = reason(holder);
         vec![
             printable(&holder.owner).into_owned(),
+            share(info, holder.weight),
             token,
             dash(holder.held),
             dash(holder.expires_in),
@@ -137,6 +142,16 @@ fn holders(info: &LockInfo) -> Vec<Vec<String>> {
         ]
     }));
     rows
+}
+
+/// How much of the lock somebody has or wants.
+fn share(info: &LockInfo, weight: u32) -> String {
+    match (info.capacity, weight) {
+        (Some(_), 1) => "1 permit".to_owned(),
+        (Some(_), permits) => format!("{permits} permits"),
+        (None, u32::MAX) => mode_word(&Mode::Exclusive).to_owned(),
+        (None, _) => mode_word(&Mode::Shared).to_owned(),
+    }
 }
 
 /// Why it is held, and that it was broken, which its holder may not have heard of yet.
@@ -151,11 +166,10 @@ fn reason(holder: &HolderInfo) -> String {
 }
 
 fn waiters(info: &LockInfo) -> Vec<Vec<String>> {
-    let mut rows = vec![["WAITER", "WAITED", "ID"].map(str::to_owned).to_vec()];
-    rows.extend(
-        info.waiters
-            .iter()
-            .map(|waiter| vec![printable(&waiter.owner).into_owned(), dash(waiter.waited), waiter.id.to_string()]),
-    );
+    let mut rows = vec![["WAITER", "MODE", "WAITED", "ID"].map(str::to_owned).to_vec()];
+    rows.extend(info.waiters.iter().map(|waiter| {
+        let owner = printable(&waiter.owner).into_owned();
+        vec![owner, share(info, waiter.weight), dash(waiter.waited), waiter.id.to_string()]
+    }));
     rows
 }

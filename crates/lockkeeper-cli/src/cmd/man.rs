@@ -31,7 +31,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
         "Set for a command that runs under a lock: the name that was typed first, all names, the fencing token and the \
          sequencer of the first, all sequencers (lists have one a line), and exclusive, shared or permits. Passwords \
          are taken out of its environment. LOCKKEEPER_STORE, LOCKKEEPER_CONFIG and LOCKKEEPER_PREFIX are what the \
-         flags of run say, so that a lockkeeper inside the command has the same locks.",
+         flags of run or elect say, so that a lockkeeper inside the command has the same locks.",
     ),
     (
         "LOCKKEEPER_OUTER_LOCKS",
@@ -65,6 +65,14 @@ const NOTES: &[(&str, &str)] = &[
         "When the command itself ends, the lock is released and what it left goes on without it, as with timeout(1).",
     ),
     ("Ctrl-Z", "Stops the command and run. A stop that is longer than the ttl loses the lock, and kills the command."),
+    (
+        "elect",
+        "All this is so for elect as well. Its command is run again after 1 to 1.5 seconds, then 2 to 3, 4 to 6, up to \
+         20 to 30, and from the start when one has lasted for a minute. INT, TERM and QUIT are the end of elect and of \
+         its command, at any time; HUP, USR1 and USR2 are for the command while there is one, and the end of elect if \
+         it dies by them. A command that cannot be started ends it too (126, 127), and so does a campaign that is \
+         longer than --wait (75). A store that is away does not, once it was there.",
+    ),
 ];
 
 const CONFIGURATION: &str = "\
@@ -83,6 +91,11 @@ const EXAMPLES: &[(&str, &str)] = &[
         "One deploy at a time, for which others wait at most a quarter of an hour:",
         "lockkeeper run -w 15m --reason \"$CI_JOB_URL\" deploy/web -- ./deploy.sh",
     ),
+    (
+        "One of three replicas does the work, and another one when that is gone:",
+        "lockkeeper elect scheduler -- /app/scheduler",
+    ),
+    ("At most five at a time, on all machines together:", "lockkeeper run --permits 5 thumbnails -- ./thumbnail.sh"),
     (
         "A write that is refused when its lock has been lost meanwhile:",
         "psql -c \"UPDATE cfg SET v=1, fence=$LOCKKEEPER_FENCING_TOKEN WHERE id=1 AND fence<=$LOCKKEEPER_FENCING_TOKEN\"",

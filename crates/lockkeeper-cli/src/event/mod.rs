@@ -26,6 +26,7 @@ pub(crate) enum Event<'a> {
     Lost { reason: &'a str, signal: Option<&'a str> },
     Released { held_ms: u64 },
     Busy { waited_ms: u64, holder: Option<&'a str> },
+    Restarting { code: u8, cause: &'a str, after_ms: u64 },
     Exited { code: u8, cause: &'a str },
 }
 
@@ -40,6 +41,7 @@ impl Event<'_> {
             Self::Lost { .. } => "lost",
             Self::Released { .. } => "released",
             Self::Busy { .. } => "busy",
+            Self::Restarting { .. } => "restarting",
             Self::Exited { .. } => "exited",
         }
     }

@@ -187,6 +187,14 @@ impl Reporter {
         self.event(&self.lock, &Event::Started { pid });
     }
 
+    /// After this pause it begins anew, with another wait in line.
+    pub(crate) fn restarting(&self, exit: Exit, pause: Duration, why: &str) {
+        self.holds.store(false, Ordering::Relaxed);
+        self.in_jeopardy.store(false, Ordering::Relaxed);
+        let event = Event::Restarting { code: exit.code(), cause: exit.cause(), after_ms: millis(pause) };
+        self.tell(&self.lock, &event, || format!("campaigning again in {}: {why}", human(pause)));
+    }
+
     /// The last that is heard of the run.
     pub(crate) fn exited(&self, exit: Exit) {
         self.event(&self.lock, &Event::Exited { code: exit.code(), cause: exit.cause() });

@@ -21,6 +21,7 @@ use crate::child::signals::Signals;
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
 use crate::output::answer;
+use crate::random;
 use crate::settings::Settings;
 
 /// How long the last releases may take.
@@ -84,10 +85,7 @@ async fn measure(args: &BenchArgs, keeper: &Keeper, counts: &Counts, signals: &m
 
 /// Names that meet nobody else's.
 fn names(count: u32) -> Result<Vec<String>, Failure> {
-    let mut random = [0; 8];
-    getrandom::fill(&mut random)
-        .map_err(|error| Failure::new(Exit::Internal, format!("no random numbers: {error}")))?;
-    let run = u64::from_ne_bytes(random);
+    let run = random::number()?;
     Ok((0..count).map(|number| format!("lockkeeper-bench/{run:016x}/{number}")).collect())
 }
 

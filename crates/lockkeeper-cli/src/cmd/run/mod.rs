@@ -1,32 +1,37 @@
-//! `lockkeeper run NAME -- CMD`: a command under a lock.
+//! `lockkeeper run NAME -- CMD` and `lockkeeper elect NAME -- CMD`: a command under a lock, once, or again and again.
 //!
 //! ```text
-//! find CMD ── connect ── wait in line ── acquired ── started ── supervised ── reaped ── held on ── released
-//!                │            │             │ a signal: leave, 128+n                       │ 128+n
-//!                └────────────┴─────────────┘                                              └──────────>
+//! find CMD ── connect ── wait in line ── acquired ── started ── supervised ── reaped ── held on ── released ── end
+//!                │          ^ │             │ a signal: leave, 128+n                       │ 128+n    │
+//!                │          │ │             │                                              │          │
+//!                └──────────┼─┴─────────────┘                                              └───> end  │
+//!                           └──────────────────── elect: a pause, and another campaign ───────────────┘
 //! ```
 
+mod again;
 mod wait;
 mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::LockName;
+use lockkeeper::{Error, LockName};
 use rustix::process::Signal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-use crate::args::RunArgs;
+use crate::args::{CommandArgs, ElectArgs, ModeArgs, RunArgs};
 use crate::child::environment;
+use crate::child::orphans::Orphans;
 use crate::child::policy::Policy;
+use crate::child::restart::{Backoff, Restart};
 use crate::child::signals::Signals;
 use crate::child::spawn::{self, Program};
-use crate::duration::human;
+use crate::duration::{Limit, human};
 use crate::event::{Outlets, Place, Reporter};
 use crate::exit::{Exit, Failure};
-use crate::lock::{self, Connection, Terms};
-use crate::locks::{Holding, Locks};
+use crate::lock::{self, Terms};
+use crate::locks::Holding;
 use crate::runtime;
 use crate::settings::Settings;
 
@@ -35,21 +40,48 @@ const KILL_AFTER: Duration = Duration::from_secs(5);
 /// How long leaving the line may take. Below a second, so that a signal ends a wait within one.
 const LEAVE: Duration = Duration::from_millis(700);
 
+/// What is to be done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task<'a> {
+    pub(crate) names: &'a [String],
+    mode: ModeArgs,
+    wait: Option<Limit>,
+    restart: Restart,
+    pub(crate) under: &'a CommandArgs,
+}
+
+impl<'a> From<&'a RunArgs> for Task<'a> {
+    fn from(args: &'a RunArgs) -> Self {
+        let wait = if args.nonblocking { Some(Limit::For(Duration::ZERO)) } else { args.under.wait };
+        Self { names: &args.names, mode: args.mode, wait, restart: Restart::Never, under: &args.under }
+    }
+}
+
+impl<'a> From<&'a ElectArgs> for Task<'a> {
+    fn from(args: &'a ElectArgs) -> Self {
+        let (names, mode) = (std::slice::from_ref(&args.name), ModeArgs::default());
+        Self { names, mode, wait: args.under.wait, restart: args.restart, under: &args.under }
+    }
+}
+
 /// Runs the command under its lock.
-pub(crate) async fn run(args: &RunArgs, settings: &Settings, outlets: Outlets) -> Result<Exit, Failure> {
-    let reporter = Arc::new(Reporter::new(args.names(), outlets, settings.verbosity));
-    Run::prepare(args, settings, reporter)?.connect_and_run().await
+pub(crate) async fn run(task: Task<'_>, settings: &Settings, outlets: Outlets) -> Result<Exit, Failure> {
+    let reporter = Arc::new(Reporter::new(task.names, outlets, settings.verbosity));
+    Run::prepare(task, settings, reporter)?.connect_and_run().await
 }
 
 struct Run<'a> {
-    args: &'a RunArgs,
+    task: Task<'a>,
+    args: &'a CommandArgs,
     settings: &'a Settings,
     reporter: Arc<Reporter>,
     program: Program,
     signals: Signals,
+    orphans: Orphans,
     places: UnboundedReceiver<Place>,
     place: UnboundedSender<Place>,
     policy: Policy,
+    backoff: Backoff,
     /// When a signal made us leave.
     leaving: Option<Instant>,
     /// What the runs around this one hold.
@@ -62,26 +94,45 @@ enum Waited {
     /// The name as it was typed.
     Busy(String),
     Interrupted(Signal),
+    /// The store did not answer.
+    Unreachable(Error),
 }
 
 impl<'a> Run<'a> {
     /// All that can fail without a store: nothing of it may take a place in line first.
-    fn prepare(args: &'a RunArgs, settings: &'a Settings, reporter: Arc<Reporter>) -> Result<Self, Failure> {
-        for name in args.names() {
+    fn prepare(task: Task<'a>, settings: &'a Settings, reporter: Arc<Reporter>) -> Result<Self, Failure> {
+        for name in task.names {
             LockName::new(name).map_err(Failure::usage)?;
         }
+        let args = task.under;
         let policy = policy(args, settings)?;
         check_holds(args)?;
         let program = spawn::find(&args.command, std::env::var_os("PATH"))?;
         let signals = Signals::catch().map_err(|error| runtime::refused("signals cannot be caught", &error))?;
+        let orphans = Orphans::new().map_err(|error| runtime::refused("signals cannot be caught", &error))?;
         let outer = environment::held_outside(|name| std::env::var_os(name));
-        for name in args.names().iter().filter(|name| outer.contains(name)) {
+        for name in task.names.iter().filter(|name| outer.contains(name)) {
             reporter.warn(&format!(
                 "lock {name:?}: this already runs under it (LOCKKEEPER_LOCKS); waiting for it may never end"
             ));
         }
-        let (place, places) = unbounded_channel();
-        Ok(Self { args, settings, reporter, program, signals, places, place, policy, leaving: None, outer })
+        let ((place, places), backoff) = (unbounded_channel(), Backoff::new());
+        let leaving = None;
+        Ok(Self {
+            task,
+            args,
+            settings,
+            reporter,
+            program,
+            signals,
+            orphans,
+            places,
+            place,
+            policy,
+            backoff,
+            leaving,
+            outer,
+        })
     }
 
     async fn connect_and_run(&mut self) -> Result<Exit, Failure> {
@@ -93,7 +144,7 @@ impl<'a> Run<'a> {
             signal = self.signals.next_ending() => return Ok(Exit::Signal(signal.as_raw())),
             connection = connecting => connection?,
         };
-        let ending = self.under_lock(&connection).await;
+        let ending = self.until_done(&connection).await;
         // The place in line is given back before we go; if that takes too long, it ends by itself.
         drop(connection.keeper.shutdown(self.time_to_leave()).await);
         ending
@@ -104,36 +155,17 @@ impl<'a> Run<'a> {
         LEAVE.saturating_sub(self.leaving.map_or(Duration::ZERO, |since| since.elapsed()))
     }
 
-    async fn under_lock(&mut self, connection: &Connection) -> Result<Exit, Failure> {
-        let keeper = &connection.keeper;
-        let began = Instant::now();
-        let locks = Locks::of(keeper, self.args.names())?;
-        self.reporter.know(locks.names().to_vec());
-        match self.acquire(keeper, &locks, began).await? {
-            Waited::Interrupted(signal) => Ok(Exit::Signal(signal.as_raw())),
-            Waited::Busy(name) => {
-                let holder = lock::holder(keeper, &name).await;
-                self.reporter.busy(&name, began.elapsed(), holder.as_deref());
-                Ok(Exit::Busy(self.args.conflict_exit_code))
-            }
-            Waited::Acquired(holding) => {
-                self.reporter.acquired(&holding.each(), began.elapsed(), self.ttl());
-                self.work(connection, holding).await
-            }
-        }
-    }
-
     fn ttl(&self) -> Duration {
         ttl(self.args, self.settings)
     }
 }
 
-fn ttl(args: &RunArgs, settings: &Settings) -> Duration {
+fn ttl(args: &CommandArgs, settings: &Settings) -> Duration {
     args.ttl.unwrap_or(settings.store.ttl)
 }
 
 /// The rest of the ttl is for renewals, and for tries after one that failed.
-fn policy(args: &RunArgs, settings: &Settings) -> Result<Policy, Failure> {
+fn policy(args: &CommandArgs, settings: &Settings) -> Result<Policy, Failure> {
     let ttl = ttl(args, settings);
     let limit = ttl / 3;
     match args.kill_after {
@@ -147,7 +179,7 @@ fn policy(args: &RunArgs, settings: &Settings) -> Result<Policy, Failure> {
     }
 }
 
-fn check_holds(args: &RunArgs) -> Result<(), Failure> {
+fn check_holds(args: &CommandArgs) -> Result<(), Failure> {
     match args.max_hold {
         Some(Duration::ZERO) => {
             Err(Failure::usage("--max-hold 0 would lose the lock at once. Try: the longest time that CMD may take"))

@@ -53,18 +53,21 @@ impl Run<'_> {
             signal = self.signals.next_ending() => Ok(Waited::Interrupted(signal)),
             result = &mut acquiring => match result {
                 Ok(holding) => Ok(Waited::Acquired(holding)),
-                Err(error) if error.kind() == ErrorKind::Timeout => Ok(Waited::Busy(busy(locks, &error))),
-                Err(error) => Err(error.into()),
+                Err(error) => match error.kind() {
+                    ErrorKind::Timeout => Ok(Waited::Busy(busy(locks, &error))),
+                    ErrorKind::Unavailable | ErrorKind::SessionLost => Ok(Waited::Unreachable(error)),
+                    _ => Err(error.into()),
+                },
             },
             never = narrator.narrate() => match never {},
+            never = self.orphans.reap() => match never {},
         };
         narrator.finish();
         waited
     }
 
     fn wait_limit(&self) -> Option<Duration> {
-        match self.args.wait {
-            _ if self.args.nonblocking => Some(Duration::ZERO),
+        match self.task.wait {
             Some(Limit::For(limit)) => Some(limit),
             Some(Limit::Forever) | None => None,
         }

@@ -1,6 +1,5 @@
 //! What happens under the lock: the command, holding on after its end, the release.
 
-use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use lockkeeper::Keeper;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::again::Ran;
 use super::{LEAVE, Run};
 use crate::child::environment;
 use crate::child::spawn::Launch;
@@ -35,17 +35,13 @@ enum HeldOn {
 
 impl Run<'_> {
     /// Runs the command and releases. Nothing is released before the command is reaped.
-    pub(super) async fn work(&mut self, connection: &Connection, holding: Holding) -> Result<Exit, Failure> {
+    pub(super) async fn work(&mut self, connection: &Connection, holding: Holding) -> Result<Ran, Failure> {
         // What came since the last look at the signals must not start a command only to end it.
-        let pending = tokio::select! {
-            biased;
-            signal = self.signals.next_ending() => Some(signal),
-            () = ready(()) => None,
-        };
-        if let Some(signal) = pending {
+        if let Some(signal) = self.signals.pending().await {
             self.leave(holding).await;
-            return Ok(Exit::Signal(signal.as_raw()));
+            return Ok(Ran { exit: Exit::Signal(signal.as_raw()), was_asked: true, lasted: Duration::ZERO });
         }
+        let since = Instant::now();
         let ended = match self.run_command(connection, &holding).await {
             Ok(ended) => ended,
             Err(failure) => {
@@ -53,19 +49,28 @@ impl Run<'_> {
                 return Err(failure);
             }
         };
+        let (lasted, had_terminal) = (since.elapsed(), ended.had_terminal);
+        let exit = self.let_go(connection, holding, ended).await;
+        let was_pending = self.signals.pending().await.is_some();
+        let was_asked = self.leaving.is_some() || was_pending || self.signals.explain(exit, had_terminal);
+        Ok(Ran { exit, was_asked, lasted })
+    }
+
+    /// Releases when it is time for that. What the command's end, and all that came after it, is for us.
+    async fn let_go(&mut self, connection: &Connection, holding: Holding, ended: Ended) -> Exit {
         match self.hold_on(&connection.keeper, &holding, &ended).await {
             HeldOn::No => {
                 let limit = if ended.lost { LEAVE } else { RELEASE };
                 let lost = self.release(holding, limit, ended.lost).await || ended.lost;
-                Ok(if lost && !self.policy.ignores_losses() { Exit::Lost } else { ended.status.into() })
+                if lost && !self.policy.ignores_losses() { Exit::Lost } else { ended.status.into() }
             }
             HeldOn::Yes { lost } => {
                 self.release(holding, RELEASE, lost).await;
-                Ok(ended.status.into())
+                ended.status.into()
             }
             HeldOn::Interrupted(signal) => {
                 self.leave(holding).await;
-                Ok(Exit::Signal(signal.as_raw()))
+                Exit::Signal(signal.as_raw())
             }
         }
     }
@@ -123,6 +128,7 @@ impl Run<'_> {
         let released = tokio::select! {
             released = timeout(limit, holding.release()) => released,
             signal = self.signals.next_ending() => {
+                self.leaving.get_or_insert_with(Instant::now);
                 self.report_unreleased(&format!("interrupted by signal {}", signal.as_raw()));
                 return false;
             }
@@ -156,7 +162,7 @@ impl Run<'_> {
 
     fn report_unreleased(&self, why: &str) {
         let ttl = human(self.ttl());
-        for name in self.args.names() {
+        for name in self.task.names {
             self.reporter.warn(&format!("lock {name:?}: not released: {why}; it ends by itself within {ttl}"));
         }
     }

@@ -1,0 +1,27 @@
+//! `elect` as it was typed.
+
+use clap::Args;
+
+use super::CommandArgs;
+use crate::child::restart::Restart;
+
+/// Runs a command on one of several machines: on the one that is the leader
+///
+/// Every candidate waits for the leadership, and the one that gets it runs the command, with the environment that `run`
+/// gives. When the leader is lost, the next candidate leads. A leader that has lost the leadership, or whose command has
+/// failed, resigns, and is a candidate again after 1 to 30 seconds, longer each time until a command has lasted for a
+/// minute. INT, TERM and QUIT go to the command, and are the end of `elect` with it.
+#[derive(Args, Debug)]
+pub(crate) struct ElectArgs {
+    /// The election: 1 to 255 bytes, prefix included, without control characters. It is a lock, which the leader holds
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// After which ends of the command this candidate goes on: a failure or the loss of the leadership, all of them, or
+    /// none
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Restart::OnFailure)]
+    pub(crate) restart: Restart,
+
+    #[command(flatten)]
+    pub(crate) under: CommandArgs,
+}

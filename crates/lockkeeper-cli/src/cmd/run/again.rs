@@ -1,0 +1,97 @@
+//! Once, or again and again: one round under the lock, and what comes after it.
+
+use std::time::Duration;
+
+use lockkeeper::Error;
+use rustix::process::Signal;
+use tokio::time::{Instant, sleep};
+
+use super::{Run, Waited};
+use crate::child::restart::Restart;
+use crate::exit::{Exit, Failure};
+use crate::lock::{self, Connection};
+use crate::locks::Locks;
+use crate::random;
+
+/// How far a round came.
+enum Round {
+    Ran(Ran),
+    /// Not to the command, and it is not to be tried again.
+    Stopped(Exit),
+    /// The store did not answer.
+    Unreachable(Error),
+}
+
+/// How a command under its lock ended.
+pub(super) struct Ran {
+    pub(super) exit: Exit,
+    /// Somebody wanted that.
+    pub(super) was_asked: bool,
+    /// How long the command ran.
+    pub(super) lasted: Duration,
+}
+
+impl Run<'_> {
+    /// Runs the command under the lock, until it is not to be run again.
+    pub(super) async fn until_done(&mut self, connection: &Connection) -> Result<Exit, Failure> {
+        let locks = Locks::of(&connection.keeper, self.task.names, self.task.mode)?;
+        self.reporter.know(locks.names().to_vec());
+        let mut is_first = true;
+        loop {
+            self.signals.forget();
+            let (exit, lasted, why) = match self.round(connection, &locks).await? {
+                Round::Stopped(exit) => return Ok(exit),
+                Round::Ran(ran) if ran.was_asked || !self.task.restart.follows(ran.exit) => return Ok(ran.exit),
+                Round::Ran(ran) => (ran.exit, ran.lasted, why(ran.exit)),
+                // A store that is away at the start may be the wrong one. Later its outage may be what ended the last
+                // leadership: whoever went away with that would not be there to lead when it is over.
+                Round::Unreachable(error) if is_first || self.task.restart == Restart::Never => {
+                    return Err(error.into());
+                }
+                Round::Unreachable(error) => (Exit::Unavailable, Duration::ZERO, error.message().to_owned()),
+            };
+            is_first = false;
+            let pause = self.backoff.pause(lasted, random::number()?);
+            self.reporter.restarting(exit, pause, &why);
+            if let Some(signal) = self.rest(pause).await {
+                return Ok(Exit::Signal(signal.as_raw()));
+            }
+        }
+    }
+
+    async fn round(&mut self, connection: &Connection, locks: &Locks) -> Result<Round, Failure> {
+        let keeper = &connection.keeper;
+        let began = Instant::now();
+        Ok(match self.acquire(keeper, locks, began).await? {
+            Waited::Interrupted(signal) => Round::Stopped(Exit::Signal(signal.as_raw())),
+            Waited::Unreachable(error) => Round::Unreachable(error),
+            Waited::Busy(name) => {
+                let holder = lock::holder(keeper, &name).await;
+                self.reporter.busy(&name, began.elapsed(), holder.as_deref());
+                Round::Stopped(Exit::Busy(self.args.conflict_exit_code))
+            }
+            Waited::Acquired(holding) => {
+                self.reporter.acquired(&holding.each(), began.elapsed(), self.ttl());
+                Round::Ran(self.work(connection, holding).await?)
+            }
+        })
+    }
+
+    /// Waits for the next campaign. The signal that came instead.
+    async fn rest(&mut self, pause: Duration) -> Option<Signal> {
+        tokio::select! {
+            biased;
+            signal = self.signals.next_ending() => Some(signal),
+            () = sleep(pause) => None,
+            never = self.orphans.reap() => match never {},
+        }
+    }
+}
+
+fn why(exit: Exit) -> String {
+    match exit {
+        Exit::Lost => "the leadership was lost".to_owned(),
+        Exit::Signal(signal) => format!("the command was ended by signal {signal}"),
+        exit => format!("the command ended with exit code {}", exit.code()),
+    }
+}

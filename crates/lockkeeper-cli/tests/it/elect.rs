@@ -1,0 +1,285 @@
+//! `elect`: a command on one of several machines, again and again.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use lockkeeper::store::Evict;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Process, Store, children, event_names, events, eventually, sh, stderr, stdout, text, waiters};
+
+/// A candidate whose command ends when its stdin does.
+fn candidate(store: &Store, owner: &str, more: &[&str]) -> Process {
+    store.start(&[&["--owner", owner, "elect", "a", "--json"], more, &["--", "cat"]].concat())
+}
+
+/// Takes a number from a file and exits with what stands behind it there.
+const COUNTED: &str = "n=$(cat number); echo $((n + 1)) > number; exit $(eval echo \\$$n)";
+
+/// Runs a command that exits with these codes, one after the other.
+fn exits(store: &Store, more: &[&str], codes: &[&str]) -> Process {
+    fs::write(store.path("number"), "1\n").unwrap();
+    let command = [&["--", "sh", "-c", COUNTED, "sh"], codes].concat();
+    store.start(&[&["elect", "a", "--json"], more, &command].concat())
+}
+
+fn pause(restarting: &Value) -> u64 {
+    restarting["after_ms"].as_u64().unwrap()
+}
+
+#[test]
+fn a_command_that_succeeds_is_the_end_and_its_events_are_those_of_run() {
+    let store = Store::new();
+    let output = store.output(&["elect", "a", "--json", "--", "echo", "x"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "x\n"));
+    let all = stderr(&output);
+    assert_eq!(event_names(&all), ["acquired", "started", "released", "exited"]);
+    assert_eq!(events(&all)[0]["mode"], "exclusive");
+    assert_eq!(stderr(&store.output(&["elect", "a", "--", "true"])), "");
+}
+
+#[test]
+fn a_command_that_fails_is_run_again_after_another_campaign() {
+    let store = Store::new();
+    let mut elect = exits(&store, &[], &["3", "4", "0"]);
+    let mut tokens = vec![elect.event("acquired")["token"].as_str().unwrap().parse::<u64>().unwrap()];
+    for (code, pauses) in [(3, 1000..=1500), (4, 2000..=3000)] {
+        let restarting = elect.event("restarting");
+        let keys: Vec<&String> = restarting.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["after_ms", "cause", "code", "event", "lock", "time"]);
+        assert_eq!((&restarting["code"], &restarting["cause"]), (&code.into(), &"child".into()));
+        assert!(pauses.contains(&pause(&restarting)), "{restarting}");
+        let told = Instant::now();
+        tokens.push(elect.event("acquired")["token"].as_str().unwrap().parse().unwrap());
+        // We may hear of the one late, and of the other in time.
+        assert!(told.elapsed() + Duration::from_millis(500) >= Duration::from_millis(*pauses.start()));
+    }
+    assert_eq!(elect.finish(), 0);
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    let round = ["acquired", "started", "released", "restarting"];
+    assert_eq!(elect.events(), [&round[..], &round, &["acquired", "started", "released", "exited"]].concat());
+}
+
+#[test]
+fn a_command_that_dies_by_a_signal_has_failed() {
+    let store = Store::new();
+    let script = "test -e again && exit 0; touch again; kill -KILL $$";
+    let mut elect = store.start(&sh(&["elect", "a", "--json"], script));
+    let restarting = elect.event("restarting");
+    assert_eq!((&restarting["code"], &restarting["cause"]), (&137.into(), &"signal".into()));
+    assert_eq!(elect.finish(), 0);
+}
+
+#[test]
+fn restart_never_ends_with_the_commands_code_and_a_loss_with_79() {
+    let store = Store::new();
+    let mut elect = exits(&store, &["--restart", "never"], &["3", "0"]);
+    assert_eq!(elect.finish(), 3);
+    assert_eq!(elect.events(), ["acquired", "started", "released", "exited"]);
+    let mut elect = candidate(&store, "me", &["--restart", "never", "--max-hold", "300ms"]);
+    assert_eq!(elect.event("lost")["reason"], "max_hold");
+    assert_eq!(elect.wait().code(), Some(79));
+}
+
+#[test]
+fn restart_always_goes_on_after_success_too() {
+    let store = Store::new();
+    let mut elect = exits(&store, &["--restart", "always"], &["0", "0", "0", "0", "0"]);
+    for _ in 0..2 {
+        let restarting = elect.event("restarting");
+        assert_eq!((&restarting["code"], &restarting["cause"]), (&0.into(), &"child".into()));
+    }
+    elect.signal(Signal::TERM);
+    assert_eq!(elect.finish(), 143);
+}
+
+#[test]
+fn people_read_why_it_campaigns_again() {
+    let store = Store::new();
+    fs::write(store.path("number"), "1\n").unwrap();
+    let args = ["elect", "a", "--", "sh", "-c", COUNTED, "sh", "3", "0"];
+    let told = stderr(&store.output(&args));
+    assert!(told.starts_with("lockkeeper: lock \"a\": campaigning again in 1."), "{told}");
+    assert!(told.ends_with("s: the command ended with exit code 3\n") && told.lines().count() == 1, "{told}");
+}
+
+#[test]
+fn while_one_candidate_pauses_another_leads() {
+    let store = Store::new();
+    let mut first = store.start(&["--owner", "one", "elect", "a", "--json", "--", "sh", "-c", "cat; exit 1"]);
+    first.event("started");
+    let mut second = candidate(&store, "two", &[]);
+    second.event("queued");
+    first.close_stdin();
+    first.event("restarting");
+    // Well before the first one's pause is over, since it has given the leadership up.
+    second.event("started");
+    let lock = store.inspect_until("a", |lock| waiters(lock) == 1);
+    assert_eq!(lock["holders"][0]["owner"], "two");
+    assert_eq!(lock["waiters"][0]["owner"], "one");
+    assert_eq!(second.finish(), 0);
+    first.event("acquired");
+    first.event("started");
+    first.signal(Signal::TERM);
+    first.wait();
+}
+
+#[test]
+fn a_lost_leadership_ends_the_command_and_is_campaigned_for_again() {
+    let store = Store::new();
+    let mut elect = candidate(&store, "me", &["-t", "2s"]);
+    let token = elect.event("acquired")["token"].as_str().unwrap().parse().unwrap();
+    let first = elect.event("started")["pid"].clone();
+    store.break_lock("a", token, Evict::Mark);
+    assert_eq!(elect.event("lost")["reason"], "broken");
+    let restarting = elect.event("restarting");
+    assert_eq!((&restarting["code"], &restarting["cause"]), (&79.into(), &"lost".into()));
+    let again = elect.event("acquired")["token"].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(again > token);
+    assert_ne!(elect.event("started")["pid"], first);
+    assert_eq!(elect.finish(), 0);
+    assert_eq!(elect.events().last().unwrap(), "exited");
+}
+
+#[test]
+fn a_leader_that_loses_its_store_leads_again_when_that_is_back() {
+    for limit in [&[][..], &["-w", "100ms"]] {
+        let store = Store::new();
+        let mut elect = candidate(&store, "me", &[&["-t", "1s"], limit].concat());
+        elect.event("started");
+        let outage = store.outage();
+        assert_eq!(elect.event("lost")["reason"], "expired");
+        assert_eq!(elect.event("restarting")["code"], 79);
+        if !limit.is_empty() {
+            // A campaign that does not get anywhere is no reason to give up.
+            let restarting = elect.event("restarting");
+            assert_eq!((&restarting["code"], &restarting["cause"]), (&69.into(), &"error".into()));
+        }
+        drop(outage);
+        elect.event("started");
+        assert_eq!(elect.finish(), 0);
+    }
+}
+
+#[test]
+fn nothing_that_was_killed_stays_a_zombie() {
+    let store = Store::new();
+    let script = "sh -c 'trap \"\" TERM; while :; do sleep 0.02; done' & setsid sleep 1000 & cat; wait";
+    let mut elect = store.start(&sh(&["elect", "a", "--json", "-t", "3s", "-k", "100ms"], script));
+    let token = elect.event("acquired")["token"].as_str().unwrap().parse().unwrap();
+    elect.event("started");
+    store.break_lock("a", token, Evict::Mark);
+    elect.event("restarting");
+    let pid = elect.pid();
+    eventually("all is reaped", || children(pid).is_empty());
+    // Of the next command, nobody's orphans become ours.
+    elect.event("started");
+    elect.signal(Signal::TERM);
+    elect.wait();
+}
+
+#[test]
+fn a_signal_that_asks_for_the_end_is_the_end() {
+    let store = Store::new();
+    for (signal, trap, code) in
+        [(Signal::TERM, "exit 0", 0), (Signal::INT, "exit 5", 5), (Signal::QUIT, "exit 5", 5), (Signal::TERM, "-", 143)]
+    {
+        let script = format!("trap '{trap}' TERM INT QUIT; echo ready; while :; do sleep 0.02; done");
+        let mut elect = store.start(&sh(&["elect", "a", "--json", "--restart", "always"], &script));
+        assert_eq!(elect.line(), "ready");
+        elect.signal(signal);
+        assert_eq!(elect.finish(), code, "{signal:?} {trap}");
+        assert_eq!(elect.events(), ["acquired", "started", "released", "exited"], "{signal:?}");
+        assert_eq!(store.inspect("a")["state"], "free");
+    }
+}
+
+#[test]
+fn hup_is_a_word_to_the_command_unless_it_ends_by_it() {
+    let store = Store::new();
+    let script = "test -e again && exit 0; touch again; trap 'echo reloaded; exit 1' HUP; echo ready; \
+                  while :; do sleep 0.02; done";
+    let mut elect = store.start(&sh(&["elect", "a", "--json"], script));
+    assert_eq!(elect.line(), "ready");
+    elect.signal(Signal::HUP);
+    assert_eq!(elect.line(), "reloaded");
+    // It failed later, for a reason of its own.
+    assert_eq!(elect.event("restarting")["code"], 1);
+    assert_eq!(elect.finish(), 0);
+    let mut elect = candidate(&store, "me", &[]);
+    elect.event("started");
+    elect.signal(Signal::HUP);
+    assert_eq!(elect.wait().code(), Some(129));
+    assert_eq!(elect.events().last().unwrap(), "exited");
+}
+
+#[test]
+fn r3_a_signal_in_a_pause_or_in_line_ends_it_at_once() {
+    let store = Store::new();
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1] {
+        let mut elect = exits(&store, &[], &["3", "0"]);
+        elect.event("restarting");
+        let sent = Instant::now();
+        elect.signal(signal);
+        assert_eq!(elect.wait().code(), Some(128 + signal.as_raw()));
+        assert!(sent.elapsed() < Duration::from_secs(1), "{:?}", sent.elapsed());
+        assert_eq!(text(store.path("number")), "2\n");
+    }
+    let _holder = store.hold("a");
+    let mut elect = candidate(&store, "me", &[]);
+    elect.event("queued");
+    elect.signal(Signal::TERM);
+    assert_eq!(elect.wait().code(), Some(143));
+    assert_eq!(waiters(&store.inspect("a")), 0);
+}
+
+#[test]
+fn r8_kill_9_of_a_leader_kills_its_command() {
+    let store = Store::new();
+    let mut elect = store.start(&sh(&["elect", "a", "--json"], "echo $$; sleep 1000"));
+    let pid = elect.line();
+    elect.event("started");
+    elect.signal(Signal::KILL);
+    elect.wait();
+    eventually("the command is dead", || !crate::support::is_alive(&pid));
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+}
+
+#[test]
+fn a_campaign_can_have_a_limit() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    assert_eq!(store.code(&["elect", "a", "-w", "200ms", "--", "touch", "started"]), 75);
+    assert_eq!(store.code(&["elect", "a", "-w", "0", "-E", "7", "--", "touch", "started"]), 7);
+    assert!(!store.path("started").exists());
+}
+
+#[test]
+fn a_command_that_cannot_start_is_not_campaigned_for() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    for (command, code) in [("no-such-command", 127), ("/", 126)] {
+        assert_eq!(store.code(&["elect", "a", "--", command]), code);
+    }
+}
+
+#[test]
+fn the_command_has_the_environment_that_run_gives() {
+    let store = Store::new();
+    let mut command = store.command(&["elect", "a", "--json", "--", "env"]);
+    let output = command.env("LOCKKEEPER_PASSWORD", "hunter2").output().unwrap();
+    let (env, all) = (stdout(&output), stderr(&output));
+    let acquired = &events(&all)[0];
+    let token = acquired["token"].as_str().unwrap();
+    for line in [
+        "LOCKKEEPER_LOCK=a",
+        "LOCKKEEPER_LOCKS=a",
+        "LOCKKEEPER_MODE=exclusive",
+        &format!("LOCKKEEPER_FENCING_TOKEN={token}"),
+        &format!("LOCKKEEPER_SEQUENCER=lk1.x.{token}.a"),
+    ] {
+        assert!(env.lines().any(|known| known == line), "{line}: {env}");
+    }
+    assert!(!env.contains("hunter2"), "{env}");
+}
