@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Engine, Request};
+use crate::guard::covered;
 use crate::handle::Handle;
 use crate::store::{Expiry, SessionSpec};
-use crate::{Error, ErrorKind, Guard, Leadership, LockName, LostReason, MultiGuard, Owner, Release, Result};
+use crate::{Error, ErrorKind, Guard, Leadership, LockName, MultiGuard, Owner, Result};
 
 /// The longest reason, in bytes.
 const REASON_MAX: usize = 1024;
@@ -295,14 +296,8 @@ impl Acquire<Guard> {
     pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&Guard) -> Result<T, E>) -> Result<T, E> {
         let guard = self.await?;
         let outcome = guard.scope(f(&guard)).await;
-        let late = Error::lost(guard.name().clone(), LostReason::Expired);
-        let released = guard.release().await;
-        match (outcome, released) {
-            (Ok(Err(own)), _) => Err(own),
-            (Err(lost), _) => Err(E::from(lost)),
-            (Ok(Ok(_)), Ok(Release::AlreadyLost)) => Err(E::from(late)),
-            (Ok(Ok(value)), _) => Ok(value),
-        }
+        let name = guard.name().clone();
+        covered(&name, outcome, guard.release().await)
     }
 }
 

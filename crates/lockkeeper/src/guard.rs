@@ -18,7 +18,7 @@ use crate::finish::Finish;
 use crate::handle::Handle;
 use crate::store::Withdrawal;
 use crate::time::Instant;
-use crate::{Error, ErrorKind, FencingToken, LockName, Lost, Mode, Owner, Result, Sequencer};
+use crate::{Error, ErrorKind, FencingToken, LockName, Lost, LostReason, Mode, Owner, Result, Sequencer};
 
 /// A held lock. Dropping it releases the lock in the background, unless it was [adopted](crate::Keeper::adopt).
 ///
@@ -302,4 +302,18 @@ pub(crate) async fn scoped<F: Future>(check: impl Fn() -> Result<()>, mut lost: 
     })
     .await?;
     check().map(|()| output)
+}
+
+/// What became of work that was done under a lock: its own error, or the loss, or its value.
+pub(crate) fn covered<T, E: From<Error>>(
+    name: &LockName,
+    outcome: Result<Result<T, E>>,
+    released: Result<Release>,
+) -> Result<T, E> {
+    match (outcome, released) {
+        (Ok(Err(own)), _) => Err(own),
+        (Err(lost), _) => Err(E::from(lost)),
+        (Ok(Ok(_)), Ok(Release::AlreadyLost)) => Err(E::from(Error::lost(name.clone(), LostReason::Expired))),
+        (Ok(Ok(value)), _) => Ok(value),
+    }
 }

@@ -322,9 +322,15 @@ impl SessionWatch {
     /// # Cancel safety
     /// It may be dropped; no change is missed, but quick ones may be seen as one.
     pub async fn changed(&mut self) -> SessionState {
-        match self.0.changed().await {
-            Ok(()) => *self.0.borrow_and_update(),
-            Err(_) => std::future::pending().await,
+        match self.next().await {
+            Some(state) => state,
+            None => std::future::pending().await,
         }
+    }
+
+    /// As `changed`, and `None` when the keeper is gone.
+    pub(crate) async fn next(&mut self) -> Option<SessionState> {
+        self.0.changed().await.ok()?;
+        Some(*self.0.borrow_and_update())
     }
 }

@@ -51,6 +51,7 @@
 //! | give users a part of a store | [`layer::Prefix`] |
 //! | see what a store is asked | [`layer::Traced`] |
 //! | test what your work does when its lock is lost | `testing::TestStore` (feature `testing`) |
+//! | do all that without async | `blocking` (feature `blocking`) |
 //! | write a store | [`store`], and the suite in `testing` (feature `testing`) |
 //!
 //! # Stores
@@ -77,6 +78,8 @@ mod acquire;
 mod acquiring;
 mod admin;
 pub mod backend;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod builder;
 pub mod doctor;
 pub mod duration;

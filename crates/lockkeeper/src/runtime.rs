@@ -1,5 +1,7 @@
 //! Where the engine's tasks run. The one place that spawns.
 
+#[cfg(feature = "blocking")]
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -133,6 +135,8 @@ fn own_thread(tracker: TaskTracker) -> Result<(Handle, OwnThread)> {
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel::<()>();
     let run = move || {
+        #[cfg(feature = "blocking")]
+        IS_ENGINE.set(true);
         runtime.block_on(async {
             // Ends when the sender is dropped: with the engine.
             let _ = stopped.await;
@@ -142,6 +146,17 @@ fn own_thread(tracker: TaskTracker) -> Result<(Handle, OwnThread)> {
     };
     std::thread::Builder::new().name("lockkeeper".to_owned()).spawn(run).map_err(failed)?;
     Ok((handle, OwnThread { _stop: stop }))
+}
+
+#[cfg(feature = "blocking")]
+thread_local! {
+    static IS_ENGINE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is the thread of an engine, where nothing may wait for an engine.
+#[cfg(feature = "blocking")]
+pub(crate) fn is_engine_thread() -> bool {
+    IS_ENGINE.get()
 }
 
 /// A future that is polled inside the engine's runtime, whoever polls it.

@@ -17,6 +17,11 @@ impl Leadership {
         Self { guard }
     }
 
+    #[cfg(feature = "blocking")]
+    pub(crate) fn into_guard(self) -> Guard {
+        self.guard
+    }
+
     /// The lock behind it: for its token, for hearing of its loss, and for running something under it.
     pub fn guard(&self) -> &Guard {
         &self.guard
@@ -45,9 +50,7 @@ impl Leadership {
     /// # Cancel safety
     /// Once polled, it goes on in the background when this is dropped.
     pub async fn proclaim(&mut self, value: impl Into<Vec<u8>>) -> Result<()> {
-        let value = value.into();
-        check_value(&value).map_err(|error| error.about(self.guard.name().clone()))?;
-        self.guard.show(value.into()).await
+        proclaim(&self.guard, value.into()).await
     }
 
     /// Gives the leadership up, and awaits the store's word for it: as [`Guard::release`].
@@ -60,6 +63,11 @@ impl Leadership {
     pub async fn resign(self) -> Result<Release> {
         self.guard.release().await
     }
+}
+
+pub(crate) async fn proclaim(guard: &Guard, value: Vec<u8>) -> Result<()> {
+    check_value(&value).map_err(|error| error.about(guard.name().clone()))?;
+    guard.show(value.into()).await
 }
 
 impl fmt::Debug for Leadership {

@@ -13,6 +13,8 @@ mod semaphore;
 
 pub use election::{Election, Leader};
 pub use leadership::Leadership;
+#[cfg(feature = "blocking")]
+pub(crate) use leadership::proclaim;
 pub use multi::{MultiBuilder, MultiLock};
 pub use multi_guard::MultiGuard;
 pub use mutex::Mutex;

@@ -26,6 +26,16 @@ impl MultiGuard {
         Self { guards }
     }
 
+    #[cfg(feature = "blocking")]
+    pub(crate) fn from_guards(guards: Vec<Guard>) -> Self {
+        Self { guards }
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn into_guards(self) -> Vec<Guard> {
+        self.guards
+    }
+
     /// The guard of each lock, in the order of the bytes of their names: for its token and its sequencer.
     pub fn guards(&self) -> &[Guard] {
         &self.guards

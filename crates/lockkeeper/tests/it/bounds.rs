@@ -2,6 +2,7 @@
 
 use std::future::IntoFuture;
 
+use lockkeeper::blocking;
 use lockkeeper::fence::FenceGate;
 use lockkeeper::{
     Acquire, Acquiring, Admin, Election, Error, FencingToken, Guard, Handle, Keeper, KeeperBuilder, Leadership,
@@ -42,6 +43,29 @@ fn types_can_be_shared_and_moved_between_threads() {
     send_sync_static::<Owner>();
     send_sync_static::<Secret>();
     unpin_clone::<Lost>();
+}
+
+#[test]
+fn types_without_async_can_be_shared_and_moved_between_threads() {
+    send_sync_static::<blocking::Keeper>();
+    send_sync_static::<blocking::KeeperBuilder>();
+    send_sync_static::<blocking::Mutex>();
+    send_sync_static::<blocking::Attempt<'static, blocking::Mutex>>();
+    send_sync_static::<blocking::Attempt<'static, blocking::Mutex, Handle>>();
+    send_sync_static::<blocking::Guard>();
+    send_sync_static::<blocking::RwLock>();
+    send_sync_static::<blocking::Semaphore>();
+    send_sync_static::<blocking::Upgrade>();
+    send_sync_static::<blocking::MultiBuilder>();
+    send_sync_static::<blocking::MultiLock>();
+    send_sync_static::<blocking::MultiGuard>();
+    send_sync_static::<blocking::Election>();
+    send_sync_static::<blocking::Leadership>();
+    send_sync_static::<blocking::Observer>();
+    send_sync_static::<blocking::Lost>();
+    send_sync_static::<blocking::Admin>();
+    send_sync_static::<blocking::SessionWatch>();
+    send_sync_static::<blocking::LockWatch>();
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The integration tests, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
+mod blocking;
 mod bounds;
 mod by_session;
 mod chaos;

@@ -1,0 +1,69 @@
+//! What an administrator does with locks, without async.
+
+use super::park::wait;
+use crate::{Break, Error, LockInfo, LockName, Result, Target};
+
+/// The administrator's operations, from [`Keeper::admin`](super::Keeper::admin): see [`Admin`](crate::Admin).
+///
+/// ```
+/// use lockkeeper::blocking::Keeper;
+/// use lockkeeper::{Break, Target};
+///
+/// # fn f() -> lockkeeper::Result<()> {
+/// # let keeper = Keeper::memory();
+/// let guard = keeper.mutex("deploy/web")?.lock()?;
+///
+/// let admin = keeper.admin()?;
+/// let holder = admin.list("deploy/", 100)?[0].holders[0].id;
+/// assert!(admin.break_lock("deploy/web", Target::IdHash(holder), "runner-7 is gone", Break::Mark)?);
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// # f().unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Admin {
+    inner: crate::Admin,
+}
+
+impl Admin {
+    pub(super) fn new(inner: crate::Admin) -> Self {
+        Self { inner }
+    }
+
+    /// The locks that somebody holds or waits for, whose names begin with the keeper's prefix and `prefix`: sorted by
+    /// name, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer.
+    pub fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockInfo>> {
+        wait(self.inner.list(prefix, limit))?
+    }
+
+    /// Breaks the lock of one holder; `false` when there is no such holder. See
+    /// [`Admin::break_lock`](crate::Admin::break_lock).
+    ///
+    /// # Errors
+    /// As [`Admin::break_lock`](crate::Admin::break_lock).
+    pub fn break_lock<N>(&self, name: N, target: Target, reason: &str, how: Break) -> Result<bool>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        wait(self.inner.break_lock(name, target, reason, how))?
+    }
+
+    /// Asks the holders of a lock to let go, which breaks nothing: see
+    /// [`Admin::request_release`](crate::Admin::request_release).
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for the name, [`Unavailable`](crate::ErrorKind::Unavailable) when the
+    /// store does not answer.
+    pub fn request_release<N>(&self, name: N) -> Result<()>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        wait(self.inner.request_release(name))?
+    }
+}

@@ -1,0 +1,169 @@
+//! One attempt to acquire, with settings of its own.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use super::guard::Guard;
+use super::park::wait;
+use crate::acquire::Acquire;
+use crate::{Handle, Owner, Result};
+
+/// An attempt to acquire a lock `L` that differs from the usual: first what belongs to the attempt, then how to acquire.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # fn f() -> lockkeeper::Result<()> {
+/// # let keeper = lockkeeper::blocking::Keeper::memory();
+/// let deploy = keeper.mutex("deploy/web")?;
+/// let guard = deploy.attempt().wait(Duration::from_secs(900)).reason("build 4711").lock()?;
+/// # guard.release()?;
+/// # Ok(())
+/// # }
+/// # f().unwrap();
+/// ```
+///
+/// # Errors
+/// Those of the async [`Acquire`](crate::Acquire), for every way to acquire.
+#[derive(Clone, Debug)]
+#[must_use = "an attempt does nothing until it is told how to acquire"]
+pub struct Attempt<'a, L, G = Guard> {
+    pub(super) lock: &'a L,
+    settings: Settings,
+    result: PhantomData<fn() -> G>,
+}
+
+/// What is handed on to the async attempt.
+#[derive(Clone, Debug, Default)]
+struct Settings {
+    wait: Option<Duration>,
+    lease: Option<Duration>,
+    owner: Option<Owner>,
+    max_hold: Option<Duration>,
+    unfair: bool,
+    reason: Option<String>,
+    /// Of a detached lock.
+    life: Duration,
+}
+
+impl Settings {
+    fn of<G: crate::Outcome>(self, mut acquire: Acquire<G>) -> Acquire<G> {
+        if let Some(wait) = self.wait {
+            acquire = acquire.wait(wait);
+        }
+        if let Some(lease) = self.lease {
+            acquire = acquire.lease(lease);
+        }
+        if let Some(owner) = &self.owner {
+            acquire = acquire.owner(owner);
+        }
+        if let Some(max_hold) = self.max_hold {
+            acquire = acquire.max_hold(max_hold);
+        }
+        if self.unfair {
+            acquire = acquire.unfair();
+        }
+        match self.reason {
+            Some(reason) => acquire.reason(reason),
+            None => acquire,
+        }
+    }
+}
+
+impl<'a, L> Attempt<'a, L> {
+    pub(super) fn on(lock: &'a L) -> Self {
+        Self { lock, settings: Settings::default(), result: PhantomData }
+    }
+
+    /// The same attempt, on a lock that is detached.
+    pub(super) fn for_life(self, life: Duration) -> Attempt<'a, L, Handle> {
+        let settings = Settings { life, ..self.settings };
+        Attempt { lock: self.lock, settings, result: PhantomData }
+    }
+
+    /// Waits for an attempt of any result.
+    pub(super) fn run<G: crate::Outcome>(self, acquire: Acquire<G>) -> Result<G> {
+        wait(self.settings.of(acquire))?
+    }
+
+    /// Waits for an attempt that may not result in a guard.
+    pub(super) fn perhaps(self, acquire: Acquire<Option<crate::Guard>>) -> Result<Option<Guard>> {
+        Ok(self.run(acquire)?.map(Guard::new))
+    }
+}
+
+impl<L, G> Attempt<'_, L, G> {
+    /// How long to stand in line at most; zero is a try. What waits does so for ever unless this is set, what tries
+    /// does not wait unless this is set. See [`Acquire::wait`](crate::Acquire::wait).
+    pub fn wait(mut self, d: Duration) -> Self {
+        self.settings.wait = Some(d);
+        self
+    }
+
+    /// A fixed lease in place of the lock's ttl, never renewed after the grant: see
+    /// [`Acquire::lease`](crate::Acquire::lease).
+    pub fn lease(mut self, d: Duration) -> Self {
+        self.settings.lease = Some(d);
+        self
+    }
+
+    /// Who acquires, for finding a wait for oneself: see [`Owner`].
+    pub fn owner(mut self, owner: &Owner) -> Self {
+        self.settings.owner = Some(owner.clone());
+        self
+    }
+
+    /// How long to hold it at most, renewals or not; the keeper's own limit, if it has one, unless this is set. See
+    /// [`Acquire::max_hold`](crate::Acquire::max_hold).
+    pub fn max_hold(mut self, d: Duration) -> Self {
+        self.settings.max_hold = Some(d);
+        self
+    }
+
+    /// Takes no place in line: see [`Acquire::unfair`](crate::Acquire::unfair).
+    pub fn unfair(mut self) -> Self {
+        self.settings.unfair = true;
+        self
+    }
+
+    /// Why, for people: shown to those who look at who holds the lock. At most 1024 bytes.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.settings.reason = Some(reason.into());
+        self
+    }
+}
+
+impl<L, G: Outcome> Attempt<'_, L, G> {
+    /// Waits for an attempt that results in one guard, or in the handle that is made of it.
+    pub(super) fn hold(self, acquire: Acquire<crate::Guard>) -> Result<G> {
+        let life = self.settings.life;
+        G::of(self.settings.of(acquire), life)
+    }
+}
+
+/// What waiting for one lock can result in: a [`Guard`], or the [`Handle`] of a lock that is detached.
+pub trait Outcome: sealed::Sealed {}
+
+mod sealed {
+    use super::{Acquire, Duration, Guard, Handle, Result, wait};
+
+    pub trait Sealed: Sized {
+        #[doc(hidden)]
+        fn of(acquire: Acquire<crate::Guard>, life: Duration) -> Result<Self>;
+    }
+
+    impl Sealed for Guard {
+        fn of(acquire: Acquire<crate::Guard>, _: Duration) -> Result<Self> {
+            wait(acquire)?.map(Self::new)
+        }
+    }
+
+    impl Sealed for Handle {
+        fn of(acquire: Acquire<crate::Guard>, life: Duration) -> Result<Self> {
+            wait(acquire.detached(life))?
+        }
+    }
+}
+
+impl Outcome for Guard {}
+impl Outcome for Handle {}

@@ -1,0 +1,205 @@
+//! The keeper of a program with threads.
+
+use std::time::Duration;
+
+use super::admin::Admin;
+use super::builder::KeeperBuilder;
+use super::guard::Guard;
+use super::kinds::{Election, MultiBuilder, MultiLock, Mutex, RwLock, Semaphore};
+use super::park::wait;
+use super::watch::{LockWatch, SessionWatch};
+use crate::store::{Capabilities, Store};
+use crate::url::StoreUrl;
+use crate::{Error, Handle, LockInfo, LockName, MemoryStore, Result, Sequencer};
+
+/// Connects to the store at `url` with all defaults; [`Keeper::from_url`] has the settings.
+///
+/// # Errors
+/// As [`lockkeeper::connect`](crate::connect).
+pub fn connect(url: &str) -> Result<Keeper> {
+    Keeper::from_url(url)?.connect()
+}
+
+/// Makes locks on one store: see [`Keeper`](crate::Keeper). Cheap to clone; clones share the connection, its sessions
+/// and its thread.
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    inner: crate::Keeper,
+}
+
+impl Keeper {
+    pub(super) fn new(inner: crate::Keeper) -> Self {
+        Self { inner }
+    }
+
+    /// A keeper on this store, to be set up.
+    pub fn builder(store: impl Store) -> KeeperBuilder {
+        KeeperBuilder::new(crate::Keeper::builder(store))
+    }
+
+    /// A keeper on the store at `url`, to be set up: see [`Keeper::from_url`](crate::Keeper::from_url).
+    ///
+    /// # Errors
+    /// As [`connect`], but for what only connecting can tell.
+    pub fn from_url<U>(url: U) -> Result<KeeperBuilder>
+    where
+        U: TryInto<StoreUrl>,
+        Error: From<U::Error>,
+    {
+        crate::Keeper::from_url(url).map(KeeperBuilder::new)
+    }
+
+    /// A keeper on a store in this process's memory, for tests and examples. Two of them are two stores.
+    ///
+    /// # Panics
+    /// When the operating system gives no thread for it; [`KeeperBuilder::connect`] returns an error instead.
+    pub fn memory() -> Self {
+        match Self::builder(MemoryStore::new()).start() {
+            Ok(keeper) => keeper,
+            #[allow(clippy::panic, reason = "documented: there is no thread to be had")]
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The mutex of this name.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a name that is not 1 to 255 bytes, with the prefix, or has control
+    /// characters.
+    pub fn mutex<N>(&self, name: N) -> Result<Mutex>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.inner.mutex(name).map(Mutex::new)
+    }
+
+    /// The read-write lock of this name. Its write lock is the [mutex](Self::mutex) of the name.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex).
+    pub fn rw_lock<N>(&self, name: N) -> Result<RwLock>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.inner.rw_lock(name).map(RwLock::new)
+    }
+
+    /// The semaphore of this name, with so many permits: 1 to 2^31. All who use it at one time have to give the same
+    /// number.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex), and for another number of
+    /// permits.
+    pub fn semaphore<N>(&self, name: N, permits: u32) -> Result<Semaphore>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.inner.semaphore(name, permits).map(Semaphore::new)
+    }
+
+    /// The election of this name.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex).
+    pub fn election<N>(&self, name: N) -> Result<Election>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.inner.election(name).map(Election::new)
+    }
+
+    /// Several locks as one, each in a mode of its own, all of them or none: see
+    /// [`Keeper::multi`](crate::Keeper::multi).
+    pub fn multi(&self) -> MultiBuilder {
+        MultiBuilder::new(self.inner.multi())
+    }
+
+    /// The mutexes of these names as one lock: [`multi`](Self::multi) where all are exclusive.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for no names at all, and for a name as with [`mutex`](Self::mutex).
+    pub fn multi_lock<N>(&self, names: impl IntoIterator<Item = N>) -> Result<MultiLock>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.inner.multi_lock(names).map(MultiLock::new)
+    }
+
+    /// The guard of a lock that was [detached](super::Attempt::detached), in this process or in another. Nobody renews
+    /// it but [`renew_once`](Guard::renew_once), and dropping it leaves the lock as it is: see
+    /// [`Keeper::adopt`](crate::Keeper::adopt).
+    ///
+    /// # Errors
+    /// [`Mismatch`](crate::ErrorKind::Mismatch) when the lock is in another store than this keeper's.
+    pub fn adopt(&self, handle: Handle) -> Result<Guard> {
+        self.inner.adopt(handle).map(Guard::new)
+    }
+
+    /// Who holds this lock and who waits for it, whatever its kind.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for the name, [`Unavailable`](crate::ErrorKind::Unavailable) when the
+    /// store does not answer.
+    pub fn inspect<N>(&self, name: N) -> Result<LockInfo>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        wait(self.inner.inspect(name))?
+    }
+
+    /// Watches who holds this lock and who waits for it, whatever its kind. Nothing is asked of the store yet.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for the name.
+    pub fn watch<N>(&self, name: N) -> Result<LockWatch>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.inner.watch(name).map(LockWatch::new)
+    }
+
+    /// Whether the grant that this sequencer speaks of still holds its lock, by the store's word at this moment: see
+    /// [`Keeper::check_sequencer`](crate::Keeper::check_sequencer).
+    ///
+    /// # Errors
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer.
+    pub fn check_sequencer(&self, sequencer: &Sequencer) -> Result<bool> {
+        wait(self.inner.check_sequencer(sequencer))?
+    }
+
+    /// What the store can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    /// How the sessions are: the worst of them.
+    pub fn session(&self) -> SessionWatch {
+        SessionWatch::new(self.inner.session())
+    }
+
+    /// The administrator's operations.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) where the store has none.
+    pub fn admin(&self) -> Result<Admin> {
+        self.inner.admin().map(Admin::new)
+    }
+
+    /// Ends all clones of this keeper: threads that wait get [`Closed`](crate::ErrorKind::Closed), locks that are
+    /// still held are lost with [`Shutdown`](crate::LostReason::Shutdown) and given up, and releases that are under
+    /// way are waited for, for at most `within`.
+    ///
+    /// # Errors
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not acknowledge all of it in time: what is left
+    /// ends with its leases.
+    pub fn shutdown(self, within: Duration) -> Result<()> {
+        wait(self.inner.shutdown(within))?
+    }
+}

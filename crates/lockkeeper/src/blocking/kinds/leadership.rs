@@ -1,0 +1,39 @@
+//! Leading: the guard of an election.
+
+use crate::blocking::Guard;
+use crate::{Release, Result};
+
+/// A leadership that was won. Dropping it resigns in the background.
+#[derive(Debug)]
+#[must_use = "if unused, the leadership is given up at once"]
+#[clippy::has_significant_drop]
+pub struct Leadership {
+    guard: Guard,
+}
+
+impl Leadership {
+    pub(super) fn new(inner: crate::Leadership) -> Self {
+        Self { guard: Guard::new(inner.into_guard()) }
+    }
+
+    /// The lock behind it: for its token, for hearing of its loss, and for running something under it.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Shows another value from now on, of at most 64 KiB: see [`Leadership::proclaim`](crate::Leadership::proclaim).
+    ///
+    /// # Errors
+    /// As [`Leadership::proclaim`](crate::Leadership::proclaim).
+    pub fn proclaim(&mut self, value: impl Into<Vec<u8>>) -> Result<()> {
+        self.guard.proclaim(value.into())
+    }
+
+    /// Gives the leadership up, and waits for the store's word for it: as [`Guard::release`].
+    ///
+    /// # Errors
+    /// As [`Guard::release`].
+    pub fn resign(self) -> Result<Release> {
+        self.guard.release()
+    }
+}

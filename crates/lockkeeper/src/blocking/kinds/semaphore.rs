@@ -1,0 +1,106 @@
+//! The semaphore: so many permits, and who has some of them.
+
+use std::time::Duration;
+
+use super::{detachable, named};
+use crate::blocking::{Attempt, Guard, Outcome};
+use crate::{Handle, LockName, Result};
+
+named! {
+    /// A number of permits that holders take and give back: see [`Semaphore`](crate::Semaphore).
+    ///
+    /// ```
+    /// # fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::blocking::Keeper::memory();
+    /// let licences = keeper.semaphore("licences", 5)?;
+    /// let (one, four) = (licences.acquire()?, licences.acquire_many(4)?);
+    /// assert!(licences.try_acquire()?.is_none());
+    /// # drop((one, four));
+    /// # Ok(())
+    /// # }
+    /// # f().unwrap();
+    /// ```
+    Semaphore
+}
+
+detachable!(Semaphore);
+
+impl Semaphore {
+    /// How many permits there are.
+    pub fn permits(&self) -> u32 {
+        self.inner.permits()
+    }
+
+    /// Waits in line for a permit, for ever; [`attempt`](Self::attempt) sets a limit.
+    ///
+    /// # Errors
+    /// Those of [`Acquire`](crate::Acquire).
+    pub fn acquire(&self) -> Result<Guard> {
+        self.attempt().acquire()
+    }
+
+    /// Takes a permit if one is free and nobody waits, and answers `None` otherwise.
+    ///
+    /// # Errors
+    /// Those of [`Acquire`](crate::Acquire).
+    pub fn try_acquire(&self) -> Result<Option<Guard>> {
+        self.attempt().try_acquire()
+    }
+
+    /// Waits in line for so many permits at once, which are one lock: see
+    /// [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
+    ///
+    /// # Errors
+    /// Those of [`Acquire`](crate::Acquire); [`Invalid`](crate::ErrorKind::Invalid) for none, and for more than there
+    /// are.
+    pub fn acquire_many(&self, permits: u32) -> Result<Guard> {
+        self.attempt().acquire_many(permits)
+    }
+
+    /// Takes so many permits at once if they are free and nobody waits, and answers `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`acquire_many`](Self::acquire_many).
+    pub fn try_acquire_many(&self, permits: u32) -> Result<Option<Guard>> {
+        self.attempt().try_acquire_many(permits)
+    }
+}
+
+impl<G: Outcome> Attempt<'_, Semaphore, G> {
+    /// Waits in line for a permit, for ever unless [`wait`](Self::wait) says otherwise.
+    ///
+    /// # Errors
+    /// Those of [`Acquire`](crate::Acquire).
+    pub fn acquire(self) -> Result<G> {
+        self.acquire_many(1)
+    }
+
+    /// Waits in line for so many permits at once, for ever unless [`wait`](Self::wait) says otherwise.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_many`].
+    pub fn acquire_many(self, permits: u32) -> Result<G> {
+        let acquire = self.lock.inner.acquire_many(permits);
+        self.hold(acquire)
+    }
+}
+
+impl Attempt<'_, Semaphore> {
+    /// Takes a permit if one is free and nobody waits, and answers `None` otherwise. Never enters the line unless
+    /// [`wait`](Self::wait) says so.
+    ///
+    /// # Errors
+    /// Those of [`Acquire`](crate::Acquire).
+    pub fn try_acquire(self) -> Result<Option<Guard>> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes so many permits at once if they are free and nobody waits, and answers `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_many`].
+    pub fn try_acquire_many(self, permits: u32) -> Result<Option<Guard>> {
+        let acquire = self.lock.inner.try_acquire_many(permits);
+        self.perhaps(acquire)
+    }
+}

@@ -1,0 +1,107 @@
+//! Waiting for the loss of a lock on a thread.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::park;
+use crate::engine::Hold;
+use crate::{LostReason, Result};
+
+/// Waits for the loss of a lock; from [`Guard::lost`](super::Guard::lost) and its like. For a thread that watches over
+/// the work of another: it hears of the end of the guard too.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// # fn f() -> lockkeeper::Result<()> {
+/// # let keeper = lockkeeper::blocking::Keeper::memory();
+/// let guard = keeper.mutex("report")?.lock()?;
+/// let (lost, stop) = (guard.lost(), AtomicBool::new(false));
+/// std::thread::scope(|threads| {
+///     threads.spawn(|| {
+///         if let Ok(Some(reason)) = lost.wait() {
+///             eprintln!("{reason}");
+///             stop.store(true, Ordering::Relaxed);
+///         }
+///     });
+///     // The work, which looks at `stop` now and then.
+///     guard.release()
+/// })?;
+/// # Ok(())
+/// # }
+/// # f().unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Lost {
+    holds: Vec<Arc<Hold>>,
+    end: watch::Receiver<Option<LostReason>>,
+}
+
+impl Lost {
+    /// Waits for the loss; `None` when the guard is released or dropped before.
+    ///
+    /// # Errors
+    /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
+    pub fn wait(&self) -> Result<Option<LostReason>> {
+        park::wait(self.clone().lost_or_ended())
+    }
+
+    /// Waits for the loss for at most `d`; `None` when it has not happened by then, or the guard is released or
+    /// dropped before.
+    ///
+    /// # Errors
+    /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
+    pub fn wait_timeout(&self, d: Duration) -> Result<Option<LostReason>> {
+        park::wait_for(d, self.clone().lost_or_ended()).map(Option::flatten)
+    }
+
+    async fn lost_or_ended(mut self) -> Option<LostReason> {
+        // There is no engine in a forked child to tell it.
+        if self.holds.iter().any(|hold| hold.is_forked()) {
+            return Some(LostReason::Forked);
+        }
+        let lost = crate::Lost::of(self.holds);
+        tokio::select! {
+            biased;
+            _ = self.end.changed() => self.end.borrow().clone(),
+            reason = lost => Some(reason),
+        }
+    }
+}
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.holds.iter().map(|hold| &hold.key.name);
+        f.debug_struct("Lost").field("names", &names.collect::<Vec<_>>()).finish_non_exhaustive()
+    }
+}
+
+/// Tells those who wait for the loss of a guard that the guard is gone. Its lease ends later, which is no loss.
+#[derive(Default)]
+pub(super) struct End {
+    /// Empty for as long as nobody wants to know.
+    told: OnceLock<Told>,
+}
+
+struct Told {
+    holds: Vec<Arc<Hold>>,
+    end: watch::Sender<Option<LostReason>>,
+}
+
+impl End {
+    pub(super) fn lost(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> Lost {
+        let Told { holds, end } = self.told.get_or_init(|| Told { holds: holds(), end: watch::Sender::new(None) });
+        Lost { holds: holds.clone(), end: end.subscribe() }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Some(Told { holds, end }) = self.told.get() {
+            end.send_replace(holds.iter().find_map(|hold| hold.loss().cloned()));
+        }
+    }
+}
