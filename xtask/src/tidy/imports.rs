@@ -38,6 +38,12 @@ const ROOMS: &[Room] = &[
     },
     Room { name: "kinds", closed: &["backend", "layer", "quorum"], outside: &[], words: BACKENDS },
     Room { name: "backend", closed: &["engine", "kinds", "layer", "keeper", "acquire"], outside: &[], words: &[] },
+    Room {
+        name: "optimistic",
+        closed: &["engine", "kinds", "layer", "quorum", "keeper", "acquire"],
+        outside: &[],
+        words: &[],
+    },
     Room { name: "layer", closed: &["engine", "kinds", "backend", "keeper", "acquire"], outside: &[], words: &[] },
     Room { name: "quorum", closed: &["engine", "kinds", "backend", "layer", "keeper"], outside: &[], words: &[] },
 ];

@@ -140,7 +140,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn pauses_are_spread_over_their_bound() {
-        let policy = Policy::default().first(ms(1000)).within(ms(10_000));
+        let policy = Policy::default().first(ms(1000)).longest(ms(1000));
         let mut pauses = Vec::new();
         for _ in 0..64 {
             let mut tries = policy.start().unwrap();

@@ -23,11 +23,11 @@ pub enum Outcome<T> {
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> lockkeeper::Result<()> {
 /// # let rows = std::sync::Mutex::new([0, 0, 1].into_iter());
-/// # let execute = async |_: &str| lockkeeper::Result::Ok(rows.lock().unwrap().next().unwrap());
+/// # let execute = async |_: &str| Ok::<_, lockkeeper::Error>(rows.lock().unwrap().next().unwrap());
 /// let sold = retry(&Policy::default(), async || {
 ///     // … SELECT count, version, and with them:
 ///     let rows = execute("UPDATE stock SET count = ?, version = version + 1 WHERE id = ? AND version = ?").await?;
-///     lockkeeper::Result::Ok(if rows == 1 { Outcome::Done("sold") } else { Outcome::Conflict })
+///     Ok::<_, lockkeeper::Error>(if rows == 1 { Outcome::Done("sold") } else { Outcome::Conflict })
 /// })
 /// .await?;
 /// assert_eq!(sold, "sold");

@@ -54,8 +54,9 @@ where
 ///         None | Some([0, ..] | []) => Err(SellError::SoldOut),
 ///         Some([count, ..]) => Ok(vec![count - 1]),
 ///     }
-/// });
-/// assert!(matches!(sold.await, Err(SellError::SoldOut)));
+/// })
+/// .await;
+/// assert!(matches!(sold, Err(SellError::SoldOut)));
 /// # }
 /// ```
 ///

@@ -13,7 +13,7 @@ mod outside;
 mod processes;
 mod registers;
 mod spans;
-mod web;
 mod test_store;
+mod web;
 mod worker;
 mod wrong_stores;

@@ -19,6 +19,7 @@ mod faults;
 mod many;
 mod opening;
 mod processes;
+mod register;
 mod waiting;
 
 const TTL: Duration = Duration::from_secs(30);

@@ -9,10 +9,9 @@ use super::line::Front;
 use super::place::{Place, State};
 use super::{Micros, Turn, read, span};
 use crate::backend::file::fault::Outcome;
-use crate::backend::file::writer::Commit;
 use crate::store::admit::Standing;
 use crate::store::{Amend, Amended, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
-use crate::{Error, ErrorKind, LockName, random};
+use crate::{LockName, random};
 
 /// The most tombstones that one request clears away.
 const CLEAR_MAX: u32 = 64;
@@ -174,10 +173,7 @@ impl Turn<'_> {
 
     /// Puts a claim at the end of its line, and returns its place there: the next token.
     fn append(&mut self, claim: &Claim, state: State) -> Outcome<i64> {
-        if self.kind.commit != Commit::OnDisk {
-            let problem = "a token was about to be given out that might not reach the disk";
-            return Err(Error::new(ErrorKind::Internal, problem).with_remedy("report this").into());
-        }
+        self.check_on_disk("a token")?;
         let Claim { key, meta, .. } = claim;
         let name = key.name.as_str().as_bytes();
         let (ord, is_new) = self.next_token(&key.name)?;

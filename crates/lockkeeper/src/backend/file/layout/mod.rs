@@ -19,7 +19,7 @@ use super::fault::{Fault, Outcome};
 use super::liveness::{Census, ClientId};
 use super::writer::Commit;
 use crate::time::Instant;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Times in the file: µs of the store's clock. They fit for 292 000 years.
 pub(super) type Micros = i64;
@@ -118,6 +118,15 @@ impl<'a> Turn<'a> {
             self.failure = Some(error.clone());
         }
         error
+    }
+
+    /// Refuses to give out what another start of the machine must not take back, unless the disk is waited for.
+    fn check_on_disk(&self, what: &str) -> Outcome<()> {
+        if self.kind.commit == Commit::OnDisk {
+            return Ok(());
+        }
+        let problem = format!("{what} was about to be given out that might not reach the disk");
+        Err(Error::new(ErrorKind::Internal, problem).with_remedy("report this").into())
     }
 
     /// Why the transaction is over before its commit, if it is.

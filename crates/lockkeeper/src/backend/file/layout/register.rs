@@ -24,6 +24,7 @@ pub(in crate::backend::file) fn load(db: &Connection, key: &str) -> rusqlite::Re
 impl Turn<'_> {
     /// Replaces the version that the write expects, if it is there.
     pub(in crate::backend::file) fn swap(&mut self, key: &str, write: &Write) -> Outcome<Swap> {
+        self.check_on_disk("a version")?;
         let current = load(self.db, key)?;
         if Version::of(current.as_ref()) != write.expected() {
             return Ok(Swap::Conflict(current));

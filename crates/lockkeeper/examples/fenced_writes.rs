@@ -1,0 +1,189 @@
+//! What fencing tokens are for.
+//!
+//! Process A takes a lock, reads, and is stopped (as by a long pause of the machine) for longer than its lease lasts.
+//! B takes the lock over and sells an apple. Then A goes on, and writes what it had computed before. Its write comes too
+//! late, and is refused where the data lives: at a row of an SQLite table, and at a service with a `FenceGate`.
+//!
+//! ```sh
+//! cargo run -p lockkeeper --example fenced_writes
+//! ```
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use lockkeeper::fence::FenceGate;
+use lockkeeper::fence::sql::{Dialect, FencedTable, Statement};
+use lockkeeper::{FileStore, Guard, Keeper, Sequencer};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params_from_iter};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
+
+const LOCK: &str = "stock/apples";
+const APPLES: i64 = 1;
+const TTL: Duration = Duration::from_secs(1);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    match std::env::args().nth(1) {
+        Some(folder) => paused_holder(Path::new(&folder)).await,
+        None => story().await,
+    }
+}
+
+/// B's side, and that of the service.
+async fn story() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut db = shop(folder.path())?;
+    db.execute_batch("CREATE TABLE stock (id INTEGER PRIMARY KEY, count INTEGER); INSERT INTO stock VALUES (1, 7)")?;
+    for ddl in stock()?.add_columns() {
+        say("shop", &ddl);
+        db.execute_batch(&ddl)?;
+    }
+    let gate = FenceGate::new(LOCK.parse()?);
+
+    let mut a = Paused::start(folder.path())?;
+    let from_a: Sequencer = a.answer()?.parse()?;
+    gate.admit(&from_a)?;
+    say("service", &format!("a request with {from_a}: admitted"));
+    a.stop(folder.path())?;
+    say("A", "is stopped");
+
+    let guard = lock(folder.path()).await?;
+    say("B", &format!("has the lock, with token {}, since A's lease of {TTL:?} has ended", guard.token()));
+    let selling = begin(&mut db)?;
+    let may = admitted(&selling, stock()?.open(APPLES, &guard.sequencer())?)?;
+    assert!(may, "the holder of the lock is admitted");
+    let count = count(&selling)?;
+    selling.execute("UPDATE stock SET count = ?1 WHERE id = ?2", [count - 1, APPLES])?;
+    selling.commit()?;
+    say("B", &format!("has read {count} and written {}", count - 1));
+    gate.admit(&guard.sequencer())?;
+    say("service", &format!("a request with {}: admitted", guard.sequencer()));
+
+    a.go_on()?;
+    say("A", "goes on");
+    let late = a.answer()?;
+    assert_eq!(late, "refused", "the late write came through");
+    let stale = gate.admit(&from_a).err().ok_or("the late request came through")?;
+    say("service", &format!("a request with {from_a}: refused. {stale}"));
+
+    let left: i64 = self::count(&db)?;
+    assert_eq!(left, count - 1, "B's sale is lost");
+    say("shop", &format!("{left} apples are left, and no sale was lost"));
+    guard.release().await?;
+    a.end()
+}
+
+/// A's side: it is stopped after it has read, and does not know of it.
+async fn paused_holder(folder: &Path) -> Result<()> {
+    let guard = lock(folder).await?;
+    say("A", &format!("has the lock, with token {}", guard.token()));
+    let mut db = shop(folder)?;
+    let reading = begin(&mut db)?;
+    assert!(admitted(&reading, stock()?.open(APPLES, &guard.sequencer())?)?, "the holder of the lock is admitted");
+    let count = count(&reading)?;
+    reading.commit()?;
+    say("A", &format!("has read {count}"));
+    println!("{}", guard.sequencer());
+
+    std::io::stdin().lines().next().ok_or("nobody let it go on")??;
+    // The write is on its way already, as it were: nothing that A could ask first would help.
+    let written = admitted(&db, stock()?.write(APPLES, &guard.sequencer(), &[("count", count - 1)])?)?;
+    say("A", &format!("its late write of {} is {}", count - 1, if written { "done" } else { "refused" }));
+    assert!(guard.check().is_err(), "its guard says now that the lock is lost");
+    println!("{}", if written { "written" } else { "refused" });
+    Ok(())
+}
+
+async fn lock(folder: &Path) -> Result<Guard> {
+    let store = FileStore::new(folder.join("locks.db")).open().await?;
+    let keeper = Keeper::builder(store).ttl(TTL).connect().await?;
+    Ok(keeper.mutex(LOCK)?.lock().wait(Duration::from_secs(30)).await?)
+}
+
+fn shop(folder: &Path) -> Result<Connection> {
+    Ok(Connection::open(folder.join("shop.db"))?)
+}
+
+fn stock() -> Result<FencedTable> {
+    Ok(FencedTable::new(Dialect::Sqlite, "stock", "id", "fence")?)
+}
+
+fn begin(db: &mut Connection) -> Result<Transaction<'_>> {
+    Ok(db.transaction_with_behavior(TransactionBehavior::Immediate)?)
+}
+
+/// Whether the access may go on.
+fn admitted(db: &Connection, access: Vec<Statement<i64>>) -> Result<bool> {
+    let mut admitted = false;
+    for statement in access {
+        admitted = db.prepare(&statement.sql)?.query(params_from_iter(statement.params))?.next()?.is_some();
+    }
+    Ok(admitted)
+}
+
+fn count(db: &Connection) -> Result<i64> {
+    Ok(db.query_row("SELECT count FROM stock WHERE id = ?1", [APPLES], |row| row.get(0))?)
+}
+
+fn say(who: &str, what: &str) {
+    // Not the standard output: A's is what it tells the others.
+    eprintln!("{who:>7}  {what}");
+}
+
+/// This program once more, as A.
+struct Paused {
+    process: Child,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Paused {
+    fn start(folder: &Path) -> Result<Self> {
+        let mut process =
+            Command::new(std::env::current_exe()?).arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let answers = BufReader::new(process.stdout.take().ok_or("no pipe")?).lines();
+        Ok(Self { process, answers })
+    }
+
+    fn answer(&mut self) -> Result<String> {
+        Ok(self.answers.next().ok_or("A has ended")??)
+    }
+
+    /// But not in the middle of a renewal: the locks of a file store are behind a gate, and who is stopped inside stops
+    /// all others.
+    fn stop(&self, folder: &Path) -> Result<()> {
+        let (pid, gate) = (Pid::from_child(&self.process), folder.join("locks.db.gate"));
+        loop {
+            kill_process(pid, Signal::STOP)?;
+            waitpid(Some(pid), WaitOptions::UNTRACED)?;
+            if File::open(&gate)?.try_lock().is_ok() {
+                return Ok(());
+            }
+            kill_process(pid, Signal::CONT)?;
+        }
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.process), Signal::CONT)?;
+        let stdin = self.process.stdin.as_mut().ok_or("no pipe")?;
+        Ok(writeln!(stdin, "go on")?)
+    }
+
+    fn end(mut self) -> Result<()> {
+        assert!(self.process.wait()?.success(), "A failed");
+        Ok(())
+    }
+}
+
+impl Drop for Paused {
+    /// Whatever happened, no stopped process stays behind.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

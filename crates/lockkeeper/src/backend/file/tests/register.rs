@@ -1,0 +1,39 @@
+//! Registers in the file, where they differ from locks.
+
+use super::*;
+use crate::optimistic::{Register, Swap, Version, Write};
+
+#[tokio::test]
+async fn a_version_reaches_the_disk_before_it_is_answered() {
+    let machine = Machine::new();
+    let store = machine.open().await;
+    let write = Write::new(Version::ABSENT, "7");
+    let unsafely = write.clone();
+    let refused = store.write(move |turn| turn.swap("n", &unsafely)).await.unwrap_err();
+    assert!(refused.to_string().contains("might not reach the disk"), "{refused}");
+    assert_eq!(store.register().compare_and_swap("n", &write).await.unwrap(), Swap::Done);
+}
+
+#[tokio::test]
+async fn another_boot_leaves_the_registers_as_they_are() {
+    let machine = Machine::new();
+    let write = Write::new(Version::ABSENT, "7");
+    {
+        let store = machine.open().await;
+        assert_eq!(store.register().compare_and_swap("n", &write).await.unwrap(), Swap::Done);
+    }
+    let store = FileStore::new(machine.path()).boot_id("another").open().await.unwrap();
+    let found = store.register().load("n").await.unwrap().unwrap();
+    assert_eq!((found.version, found.value, found.writers), (write.makes(), b"7".to_vec(), vec![write.writer()]));
+    assert!(matches!(store.register().compare_and_swap("n", &write).await.unwrap(), Swap::Conflict(_)));
+}
+
+/// Whoever opened the file before the table was made sees what is in it, too.
+#[tokio::test]
+async fn who_looked_before_there_was_a_register_sees_it_afterwards() {
+    let machine = Machine::new();
+    let (ours, theirs) = (machine.open().await.register(), machine.open().await.register());
+    assert_eq!(ours.load("n").await.unwrap(), None);
+    theirs.compare_and_swap("n", &Write::new(Version::ABSENT, "7")).await.unwrap();
+    assert_eq!(ours.load("n").await.unwrap().unwrap().value, b"7");
+}
