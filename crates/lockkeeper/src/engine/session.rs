@@ -1,6 +1,6 @@
 //! A session: the claims of one ttl and lock-delay, and what proves that they live.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,7 +39,8 @@ pub(crate) struct Session {
     /// Opened by another process, and to outlive this one.
     adopted: AtomicBool,
     proofs: Mutex<VecDeque<Instant>>,
-    holds: Mutex<HashMap<ClaimId, Arc<Hold>>>,
+    /// In an order, so that a run that draws the same ids asks for the same.
+    holds: Mutex<BTreeMap<ClaimId, Arc<Hold>>>,
     /// Lost, but not to be given away before this instant.
     lingering: Mutex<Vec<(Arc<Hold>, Instant)>>,
     server_clock: Mutex<Option<(Duration, Instant)>>,

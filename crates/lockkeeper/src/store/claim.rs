@@ -73,7 +73,7 @@ impl fmt::Debug for SessionId {
 /// The id of a claim: 128 random bits, new for every attempt to acquire, chosen before the first byte is sent.
 ///
 /// It is the only proof of ownership, and authorises the release: `Debug` shows a hash of it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimId([u8; 16]);
 
 impl ClaimId {

@@ -188,7 +188,7 @@ storm_suite! {
 
 /// The file store in a folder of its own. A client that is dropped ends as a process that is killed does: its
 /// liveness file is unlocked, and nothing was said.
-struct FileHarness {
+pub(crate) struct FileHarness {
     folder: TempDir,
 }
 

@@ -9,6 +9,8 @@ mod contract;
 mod dedicated;
 mod engine;
 mod figures;
+mod histories;
+mod kills;
 mod outside;
 mod processes;
 mod registers;

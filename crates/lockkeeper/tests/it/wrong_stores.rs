@@ -5,7 +5,7 @@ use lockkeeper::testing::{MemoryHarness, cases, run};
 
 /// A store with no flaw, through the same wrapper.
 #[derive(Debug, Default)]
-struct NoFlaw;
+pub(crate) struct NoFlaw;
 
 impl Flaw for NoFlaw {}
 

@@ -17,13 +17,15 @@ pub enum Kind {
     RwLock,
     /// So many permits.
     Semaphore(u32),
+    /// One owner, as often as it likes.
+    ReentrantMutex,
 }
 
 impl Kind {
     /// What there is of it.
     pub fn capacity(self) -> u32 {
         match self {
-            Self::Mutex | Self::RwLock => MAX,
+            Self::Mutex | Self::RwLock | Self::ReentrantMutex => MAX,
             Self::Semaphore(permits) => permits,
         }
     }
@@ -64,7 +66,7 @@ pub trait Held: Send + Sync {
     async fn upgrade(self: Box<Self>) -> Result<(Box<dyn Held>, bool)>;
 }
 
-/// A client of the library.
+/// A client of the library, with an owner of its own.
 #[derive(Debug)]
 pub struct LibraryClient {
     keeper: Keeper,
@@ -86,6 +88,7 @@ impl LibraryClient {
             Kind::RwLock if weight == MAX => self.keeper.rw_lock(name)?.write(),
             Kind::RwLock => self.keeper.rw_lock(name)?.read(),
             Kind::Semaphore(permits) => self.keeper.semaphore(name, permits)?.acquire_many(weight),
+            Kind::ReentrantMutex => self.keeper.reentrant_mutex(name)?.lock(&self.owner),
         })
     }
 
@@ -96,6 +99,7 @@ impl LibraryClient {
             Kind::RwLock if weight == MAX => self.keeper.rw_lock(name)?.try_write(),
             Kind::RwLock => self.keeper.rw_lock(name)?.try_read(),
             Kind::Semaphore(permits) => self.keeper.semaphore(name, permits)?.try_acquire_many(weight),
+            Kind::ReentrantMutex => self.keeper.reentrant_mutex(name)?.try_lock(&self.owner),
         })
     }
 }

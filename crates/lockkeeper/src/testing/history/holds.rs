@@ -143,7 +143,7 @@ impl Believed {
             Some(Outcome::Done | Outcome::Granted { .. }) if !matches!(end.call, Call::Drop { .. }) => {
                 (end.began, end.ended)
             }
-            Some(Outcome::Lost) => (lost, None),
+            // To have found nothing may also mean that an earlier try had given it back.
             _ if self.forecast >= end.began => (end.began, None),
             _ => (lost.min(end.began), None),
         }

@@ -76,7 +76,7 @@ pub struct Summary {
     pub grants: usize,
     /// Operations whose outcome nobody knows.
     pub unknown: usize,
-    /// Locks that were lost, or whose holders are not heard of any more.
+    /// Times that it was not given back in so many words: lost, dropped, or with a holder who is not heard of any more.
     pub lost: usize,
     /// Refusals that had to have a reason, and had one.
     pub refusals: usize,
@@ -170,8 +170,11 @@ impl History {
         let operations = operations::of(&self.entries, lock)?;
         let uses = Uses::of(lock, &operations)?;
         let holds = holds::of(&operations, &uses, rules);
-        tokens::check(lock, &operations, &holds)?;
-        exclusion::check(lock, &operations, &holds, rules)?;
+        let exclusion = exclusion::check(lock, &operations, &holds, rules).err();
+        let token = tokens::check(lock, &operations, &holds).err();
+        if let Some(first) = exclusion.into_iter().chain(token).min_by_key(|violation| violation.at) {
+            return Err(first);
+        }
         let steps = steps::of(&operations, &holds, rules);
         linear::check(lock, &operations, &steps, rules)?;
         Ok(Summary {

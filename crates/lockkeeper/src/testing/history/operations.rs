@@ -54,6 +54,7 @@ fn nonsense(lock: &str, entry: &Entry) -> Violation {
         lock: lock.to_owned(),
         broken: Broken::Nonsense,
         operation: format!("operation {} of {}", entry.op, entry.process),
+        at: entry.at,
         because: "it never began".to_owned(),
     }
 }

@@ -13,6 +13,8 @@ pub struct Violation {
     pub broken: Broken,
     /// Who did what, when.
     pub operation: String,
+    /// When that was known.
+    pub at: u64,
     /// Why it cannot be.
     pub because: String,
 }
@@ -34,14 +36,15 @@ pub enum Broken {
 
 impl Violation {
     pub(super) fn new(lock: &str, broken: Broken, operation: &Operation, because: impl Into<String>) -> Self {
+        let at = operation.ended.unwrap_or(operation.began);
         let (lock, operation) = (lock.to_owned(), operation.to_string());
-        Self { lock, broken, operation, because: because.into() }
+        Self { lock, broken, operation, at, because: because.into() }
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lock, broken, operation, because } = self;
+        let Self { lock, broken, operation, because, .. } = self;
         write!(f, "lock {lock:?}: {broken:?}: {operation}: {because}")
     }
 }

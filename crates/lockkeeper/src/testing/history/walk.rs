@@ -12,8 +12,6 @@ use crate::{LockName, layer::Chaos};
 
 /// The lock's name, in the history and in the store.
 const LOCK: &str = "walked";
-/// How long what nobody wants may stand in a store that is quick. Longer than anything comes late.
-const LINGERS: Duration = Duration::from_secs(30);
 
 /// Who does what, and what goes wrong.
 #[derive(Clone, Debug)]
@@ -34,13 +32,25 @@ pub struct Plan {
     pub cut_offs: bool,
     /// How long claims live.
     pub lives: Lives,
+    /// How long what nobody wants may stand in the store. Longer than anything comes late.
+    pub lingers: Duration,
 }
 
 impl Plan {
     /// Nothing goes wrong, and every refusal has to have a reason.
     pub fn calm(kind: Kind, lives: Lives) -> Self {
         let habits = Habits { plain: false, careless: false, sure: true, pause: lives.ttl / 4 };
-        Self { kind, clients: 3, tasks: 2, rounds: 12, habits, faults: Faults::none(), cut_offs: false, lives }
+        Self {
+            kind,
+            clients: 3,
+            tasks: 2,
+            rounds: 12,
+            habits,
+            faults: Faults::none(),
+            cut_offs: false,
+            lives,
+            lingers: lives.ttl * 30,
+        }
     }
 
     /// Requests and answers get lost, are doubled and come late; clients are careless, and cut off for a while.
@@ -67,9 +77,15 @@ impl Plan {
         self
     }
 
+    /// The same, but with two clients of one task each, so that the lock is often free.
+    #[must_use]
+    pub fn few(self) -> Self {
+        Self { clients: 2, tasks: 1, rounds: self.rounds * 3, ..self }
+    }
+
     /// What the lock has to keep to.
     pub fn rules(&self) -> Rules {
-        Rules::permits(self.kind.capacity()).delayed(self.lives.lock_delay).lingering(LINGERS)
+        Rules::permits(self.kind.capacity()).delayed(self.lives.lock_delay).lingering(self.lingers)
     }
 
     /// Lets clients of the library do this, and returns what happened.
@@ -94,9 +110,9 @@ impl Plan {
             let party = case.party(self.lives).await;
             party.line.sow(draw.number());
             party.line.set(self.faults.clone());
-            let contestant = make(&party, &name);
             for task in 0..self.tasks {
                 let client = format!("client {client} task {task}");
+                let contestant = make(&party, &name);
                 let mut walker = self.walker(case, &recorder, &contestant, client, &mut draw);
                 let rounds = self.rounds;
                 tasks.spawn(async move {
@@ -117,9 +133,10 @@ impl Plan {
             line.quiet();
             line.settled().await;
         }
-        case.pass(LINGERS + self.lives.ttl + self.lives.lock_delay).await;
+        case.pass(self.lingers + self.lives.ttl + self.lives.lock_delay).await;
         let last = case.party(self.lives).await;
         let contestant: Arc<dyn Contestant> = Arc::new(LibraryClient::new(&last.keeper, &name, self.kind));
+        // If it is refused, the history tells.
         self.walker(case, &recorder, &contestant, "who comes last".to_owned(), &mut draw).ask_for_all().await;
         recorder.history()
     }
@@ -154,6 +171,7 @@ impl Plan {
             clock: case.clock().clone(),
             seed: Seeded::new(draw.number()),
             client,
+            owner: draw.number(),
             lock: LOCK.to_owned(),
             kind: self.kind,
             habits: self.habits,
@@ -162,7 +180,10 @@ impl Plan {
 
     async fn cut_off_now_and_then(self, lines: Vec<Arc<Chaos>>, clock: crate::time::Clock, mut draw: Seeded) {
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        while self.cut_offs {
+        if !self.cut_offs {
+            return;
+        }
+        loop {
             clock.sleep(Duration::from_millis(draw.below(millis(self.lives.ttl) * 3))).await;
             let chosen = usize::try_from(draw.below(self.clients)).unwrap_or(0);
             lines[chosen].set(Faults::cut_off());

@@ -35,6 +35,8 @@ pub struct Walker {
     pub seed: Seeded,
     /// What people call it.
     pub client: String,
+    /// The number of its owner, where that counts.
+    pub owner: u64,
     /// The lock's name in the history.
     pub lock: String,
     /// The lock's kind.
@@ -55,7 +57,7 @@ impl Walker {
         self.pause().await;
         let ask = self.draw();
         let (waits, sure) = (ask.wait != Some(Duration::ZERO), self.habits.sure);
-        let op = self.call(Call::Acquire { weight: ask.weight, waits, sure, owner: None });
+        let op = self.call(Call::Acquire { weight: ask.weight, waits, sure, owner: self.owner() });
         let patience = self.draws(100, self.habits.careless).then(|| self.length());
         let asking = self.contestant.acquire(ask);
         let answer = match patience {
@@ -74,23 +76,34 @@ impl Walker {
         }
     }
 
-    /// Asks for all of the lock, once: who can have it proves that nothing is left of anybody else.
-    pub async fn ask_for_all(&mut self) {
+    /// Asks for all of the lock, once, and returns whether it was to be had: then nothing is left of anybody else.
+    ///
+    /// # Panics
+    /// When the store cannot be used.
+    pub async fn ask_for_all(&mut self) -> bool {
         let ask = Ask { weight: self.kind.capacity(), wait: Some(Duration::ZERO) };
-        let op = self.call(Call::Acquire { weight: ask.weight, waits: false, sure: true, owner: None });
+        let op = self.call(Call::Acquire { weight: ask.weight, waits: false, sure: true, owner: self.owner() });
         match self.contestant.acquire(ask).await {
             Ok(Some(held)) => {
                 self.recorder.ret(op, Outcome::Granted { token: held.token() });
                 self.give_back(op, held).await;
+                true
             }
-            Ok(None) => self.recorder.ret(op, Outcome::Refused),
+            Ok(None) => {
+                self.recorder.ret(op, Outcome::Refused);
+                false
+            }
             Err(error) => panic!("{} asks for all of a lock that nobody wants: {error}", self.client),
         }
     }
 
+    fn owner(&self) -> Option<u64> {
+        (self.kind == Kind::ReentrantMutex).then_some(self.owner)
+    }
+
     fn draw(&mut self) -> Ask {
         let weight = match self.kind {
-            Kind::Mutex => MAX,
+            Kind::Mutex | Kind::ReentrantMutex => MAX,
             Kind::RwLock => {
                 if self.seed.happens(400) {
                     MAX
@@ -118,6 +131,10 @@ impl Walker {
             self.pause().await;
             if !self.recorder.look(op, || held.believed()) {
                 break;
+            }
+            if self.kind == Kind::ReentrantMutex && self.seed.happens(500) {
+                // Once more in the same name, while it is held.
+                Box::pin(self.round()).await;
             }
             let converts = self.kind == Kind::RwLock && self.draws(400, !self.habits.plain);
             if converts && alone {

@@ -96,14 +96,14 @@ impl Flaw for WithdrawBySession {
     }
 }
 
-/// A holder is kept for no longer than a waiter.
+/// A claim is kept for half as long as its owner is told.
 #[derive(Debug, Default)]
-pub struct HoldersWithAWaitersLife;
+pub struct HalfALife;
 
 #[async_trait]
-impl Flaw for HoldersWithAWaitersLife {
+impl Flaw for HalfALife {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
-        right.claim(&Claim { ttl: claim.wait_ttl, ..claim.clone() }).await
+        right.claim(&Claim { ttl: claim.ttl / 2, wait_ttl: claim.wait_ttl / 2, ..claim.clone() }).await
     }
 }
 

@@ -23,9 +23,8 @@ pub use self::flaws_of_claims::{
     TokenFromAClock, TryThatStays, UnstickyGrant, UpgradeInTwoSteps,
 };
 pub use self::flaws_of_histories::{
-    CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HoldersWithAWaitersLife,
-    ReaderBesideTheUpgraded, TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader,
-    WithdrawBySession,
+    CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HalfALife, ReaderBesideTheUpgraded,
+    TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
 };
 pub use self::flaws_of_life::{
     CloseByTheList, ForgetfulResend, HastyLeftovers, LongLivedWaiter, NoLockDelay, NoTombstone, RenewalOfTheSession,

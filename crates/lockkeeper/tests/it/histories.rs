@@ -1,0 +1,200 @@
+//! Histories of random operations: those of the library pass the checker, those of wrong stores and engines do not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper::store::Store;
+use lockkeeper::testing::history::{Habits, History, Kind, Plan, Seed, Summary};
+use lockkeeper::testing::wrong::{self, Flaw, Flawed, Habit, SmallEngine};
+use lockkeeper::testing::{Case, Harness, Lives, MemoryHarness, Party, run};
+
+use crate::contract::FileHarness;
+use crate::wrong_stores::NoFlaw;
+
+/// A store whose histories are looked at on virtual time.
+type Memory = Flawed<MemoryHarness, NoFlaw>;
+
+fn lives() -> Lives {
+    Lives::quick().without_delay()
+}
+
+/// Walks by a few new seeds. Panics with the first violation, and what repeats it.
+fn passes<H: Harness>(name: &str, plan: &Plan, seeds: usize) -> Summary {
+    let mut sum = Summary::default();
+    for seed in Seed::several(seeds) {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        run::<H>(name, &[], async |case| {
+            sender.send(plan.check(case, seed).await.unwrap_or_else(|wrong| panic!("{name}: {wrong}"))).unwrap();
+        });
+        let one = receiver.recv().unwrap();
+        sum.operations += one.operations;
+        sum.grants += one.grants;
+        sum.lost += one.lost;
+        sum.unknown += one.unknown;
+        sum.refusals += one.refusals;
+    }
+    eprintln!("{name}: {sum:?}");
+    sum
+}
+
+macro_rules! pass {
+    ($($calm:ident, $storm:ident: $kind:expr;)*) => {
+        $(#[test]
+        fn $calm() {
+            passes::<MemoryHarness>(stringify!($calm), &Plan::calm($kind, lives()), 3);
+            // Where hardly anybody waits, a refusal needs a holder to explain it.
+            let sum = passes::<MemoryHarness>(stringify!($calm), &Plan::calm($kind, lives()).few(), 3);
+            assert!(sum.refusals > 0, "nobody was refused: {sum:?}");
+        }
+
+        #[test]
+        fn $storm() {
+            let sum = passes::<MemoryHarness>(stringify!($storm), &Plan::stormy($kind, lives()), 6);
+            assert!(sum.unknown > 0 && sum.lost > 0, "the storm did nothing: {sum:?}");
+        })*
+    };
+}
+
+pass! {
+    mutexes_pass_in_a_calm, mutexes_pass_in_a_storm: Kind::Mutex;
+    read_write_locks_pass_in_a_calm, read_write_locks_pass_in_a_storm: Kind::RwLock;
+    semaphores_pass_in_a_calm, semaphores_pass_in_a_storm: Kind::Semaphore(3);
+    reentrant_mutexes_pass_in_a_calm, reentrant_mutexes_pass_in_a_storm: Kind::ReentrantMutex;
+}
+
+#[test]
+fn locks_with_a_delay_pass_in_a_storm() {
+    for kind in [Kind::Mutex, Kind::RwLock] {
+        passes::<MemoryHarness>("delay", &Plan::stormy(kind, Lives::quick()), 3);
+    }
+}
+
+/// In real time a seed decides what everybody does, but not what comes of it.
+#[test]
+fn all_kinds_pass_on_the_file_store() {
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore(3), Kind::ReentrantMutex] {
+        let lives = Lives { ttl: Duration::from_secs(3), ..lives() };
+        let habits = Habits { pause: Duration::from_millis(20), ..Plan::calm(kind, lives).habits };
+        let plan = Plan { habits, lingers: Duration::from_secs(2), ..Plan::calm(kind, lives) };
+        assert!(passes::<FileHarness>("file", &plan, 1).grants > 30);
+    }
+}
+
+/// What one seed brings about.
+fn history_of(plan: &Plan, seed: Seed) -> History {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    run::<Memory>("replay", &[], async |case| sender.send(plan.walk(case, seed).await).unwrap());
+    receiver.recv().unwrap()
+}
+
+#[test]
+fn a_seed_repeats_its_history() {
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore(3), Kind::ReentrantMutex] {
+        let plan = Plan::stormy(kind, lives());
+        for seed in Seed::several(2) {
+            let first = history_of(&plan, seed);
+            assert_eq!(first, history_of(&plan, seed), "{kind:?} {seed}");
+            assert_ne!(first, history_of(&plan, Seed::of(seed.number() ^ 1)), "{kind:?} {seed}");
+        }
+    }
+}
+
+/// Where everybody takes longer than a lease now and then.
+fn slow(mut plan: Plan) -> Plan {
+    plan.habits.pause = plan.lives.ttl * 2;
+    plan
+}
+
+/// Seeds by which a flaw is looked for, always the same: to be caught must not be luck.
+fn fixed_seeds() -> impl Iterator<Item = Seed> {
+    (0..20).map(Seed::of)
+}
+
+/// Asserts that histories on this wrong store break what they are to break, and none by the same seeds on the right one.
+fn caught<F: Flaw>(plan: &Plan, broken: &str) {
+    let mut complaints = Vec::new();
+    for seed in fixed_seeds() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // A wrong store may also make the library say that something cannot be.
+        let panic = wrong::complaint::<MemoryHarness, F>("walk", async |case| {
+            sender.send(plan.check(case, seed).await).unwrap();
+        });
+        let Ok(verdict) = receiver.try_recv() else {
+            eprintln!("{seed}: {panic:?}");
+            continue;
+        };
+        run::<Memory>("walk", &[], async |case| {
+            plan.check(case, seed).await.unwrap();
+        });
+        complaints.extend(verdict.err());
+        if complaints.iter().any(|complaint| complaint.contains(broken)) {
+            let last = complaints.pop().unwrap();
+            eprintln!("caught: {last}");
+            return assert!(last.contains("(operation ") && last.contains("LOCKKEEPER_SEED="), "{last}");
+        }
+    }
+    panic!("not caught: {complaints:#?}");
+}
+
+macro_rules! caught {
+    ($($test:ident: $flaw:ident on $plan:expr, breaks $broken:literal;)*) => {
+        $(#[test]
+        fn $test() {
+            caught::<wrong::$flaw>(&$plan, $broken);
+        })*
+    };
+}
+
+caught! {
+    what_is_given_away_twice: GivesAwayTwice on Plan::calm(Kind::Semaphore(3), lives()), breaks "Exclusion";
+    a_mutex_that_is_given_away_twice: GivesAwayTwice on Plan::calm(Kind::Mutex, lives()), breaks "Exclusion";
+    a_grant_of_somebody_else: GrantOfSomebodyElse on Plan::stormy(Kind::Mutex, lives()), breaks "Token";
+    a_token_of_the_predecessor: TokenOfThePredecessor on Plan::calm(Kind::Mutex, lives()), breaks "Token";
+    a_withdrawal_by_session: WithdrawBySession on Plan::calm(Kind::Semaphore(3), lives()), breaks "Exclusion";
+    a_claim_with_half_a_life: HalfALife on Plan::stormy(Kind::Mutex, lives()), breaks "Exclusion";
+    holders_that_are_counted: CountsHolders on Plan::calm(Kind::Semaphore(3), lives()), breaks "Exclusion";
+    a_downgrade_that_is_forgotten: ForgetsTheDowngraded on Plan::calm(Kind::RwLock, lives()), breaks "Exclusion";
+    an_upgrade_beside_readers: UpgradeBesideReaders on Plan::calm(Kind::RwLock, lives()), breaks "Exclusion";
+    a_reader_beside_the_upgraded: ReaderBesideTheUpgraded on Plan::calm(Kind::RwLock, lives()).few(), breaks "Exclusion";
+    an_upgrade_that_leaves_the_reader: UpgradeThatLeavesTheReader on Plan::calm(Kind::RwLock, lives()).few(), breaks "Order";
+    a_lock_delay_that_is_not_kept: NoLockDelay on slow(Plan::stormy(Kind::Mutex, Lives::quick())), breaks "Order";
+    a_release_of_anybodys: ReleaseWithoutOwnerCheck on Plan::stormy(Kind::Mutex, lives()), breaks "Exclusion";
+    a_try_that_stays_in_line: TryThatStays on Plan::calm(Kind::Mutex, lives()).few(), breaks "Order";
+}
+
+/// What an engine of this habit does by this seed.
+async fn walk_of_an_engine(case: &Case<Memory>, habit: Habit, seed: Seed) -> Result<Summary, String> {
+    let plan = Plan::stormy(Kind::Mutex, lives()).plain();
+    let clock = case.clock().clone();
+    let engine = |party: &Party, name: &_| {
+        let line = Arc::clone(&party.line) as Arc<dyn Store>;
+        Arc::new(SmallEngine::new(line, clock.clone(), lives(), name, habit)) as _
+    };
+    plan.judge(&plan.walk_as(case, seed, &engine).await, seed)
+}
+
+fn an_engine_is_caught(habit: Habit) {
+    for seed in fixed_seeds() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        run::<Memory>("right", &[], async |case| {
+            walk_of_an_engine(case, Habit::Right, seed).await.unwrap();
+        });
+        run::<Memory>("wrong", &[], async |case| sender.send(walk_of_an_engine(case, habit, seed).await).unwrap());
+        if let Err(complaint) = receiver.recv().unwrap() {
+            eprintln!("caught: {complaint}");
+            assert!(complaint.contains("Exclusion: acquire of") && complaint.contains("(operation "), "{complaint}");
+            return;
+        }
+    }
+    panic!("not caught");
+}
+
+#[test]
+fn an_engine_that_renews_after_the_deadline_is_caught() {
+    an_engine_is_caught(Habit::RenewsAfterTheDeadline);
+}
+
+#[test]
+fn an_engine_that_releases_on_a_lost_reply_is_caught() {
+    an_engine_is_caught(Habit::ReleasesOnALostReply);
+}
