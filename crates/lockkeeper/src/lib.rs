@@ -52,6 +52,7 @@
 //! | see what a store is asked | [`layer::Traced`] |
 //! | test what your work does when its lock is lost | `testing::TestStore` (feature `testing`) |
 //! | do all that without async | `blocking` (feature `blocking`) |
+//! | see it at work | the examples, listed in `docs/examples.md` |
 //! | write a store | [`store`], and the suite in `testing` (feature `testing`) |
 //!
 //! # Stores

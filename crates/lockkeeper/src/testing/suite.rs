@@ -214,7 +214,7 @@ macro_rules! __keeper_cases {
                 a_sequencer_is_valid_while_its_grant_is [Queue]
                 waiting_for_oneself_is_refused [Queue]
                 what_can_never_work_is_refused [Queue]
-                a_prefix_and_a_name_are_one_name [Queue]
+                a_prefix_and_a_name_are_one_name [Queue Admin]
                 a_higher_epoch_outranks_the_lower [Queue]
                 a_full_line_takes_nobody [Queue]
                 a_shutdown_lets_go_of_everything [Queue]

@@ -1,0 +1,337 @@
+//! A store of your own, in one file: what you need if lockkeeper does not know the system that you run.
+//!
+//! This is a small and honest one. It has one row for each lock, which is a line of claims, and changes it in one atomic
+//! step for each request; a clock of its own decides what has expired. It can do exclusive locks only, and who waits
+//! asks again from time to time: it says so in [`Store::capabilities`]. All the rest is lockkeeper's: waiting, renewing,
+//! deadlines, guards, elections, errors.
+//!
+//! `tests/it/custom_store.rs` runs lockkeeper's contract suite on it, which is what a store of your own should do first.
+//!
+//! ```sh
+//! cargo run -p lockkeeper --example custom_store
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockkeeper::store::{
+    Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Entry, Interest, Line, Live, LiveState,
+    MAX, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict, Wake, Wakes,
+    Withdrawal, refusal,
+};
+use lockkeeper::time::{Clock, Instant};
+use lockkeeper::{Error, ErrorKind, FencingToken, Keeper, LockName, Result};
+use tokio::task::JoinSet;
+
+/// How often a waiter looks.
+const POLL: Duration = Duration::from_millis(20);
+/// How long a waiter looks before it claims again, in case that it has missed something.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The store. Clones are connections to the same rows.
+#[derive(Clone, Debug)]
+pub struct Table {
+    rows: Arc<Mutex<Rows>>,
+    clock: Clock,
+}
+
+/// Stands for your table, your documents, your keys.
+#[derive(Debug, Default)]
+struct Rows {
+    rows: HashMap<LockName, Row>,
+    /// Claims that must not be granted any more, however late a copy of them comes, and for how long.
+    tombstones: HashMap<ClaimId, Instant>,
+}
+
+/// One lock: the line of those who want it. The first has it.
+#[derive(Debug, Default)]
+struct Row {
+    line: Vec<Place>,
+    /// The last token. It only ever rises, so a row is never deleted.
+    fence: u64,
+    /// Changes with the line, so that who watches it sees that it did.
+    version: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    claim: Claim,
+    /// Its token, once it is granted.
+    token: Option<u64>,
+    since: Instant,
+    expires: Instant,
+}
+
+impl Table {
+    /// An empty table. In a real store the server's clock decides, in the same atomic step.
+    pub fn new(clock: Clock) -> Self {
+        Self { rows: Arc::default(), clock }
+    }
+
+    /// One atomic step: your transaction, your script, your compare-and-swap.
+    fn step(&self) -> (MutexGuard<'_, Rows>, Instant) {
+        (self.rows.lock().unwrap_or_else(PoisonError::into_inner), self.clock.now())
+    }
+}
+
+impl Rows {
+    /// The row as it is now: without the dead, and with the first granted.
+    fn row(&mut self, name: &LockName, now: Instant) -> &mut Row {
+        let row = self.rows.entry(name.clone()).or_default();
+        row.keep(now, |place| place.expires > now);
+        row
+    }
+
+    /// A tombstone only ever stands longer.
+    fn bury(&mut self, id: ClaimId, until: Instant) {
+        let stands = self.tombstones.entry(id).or_insert(until);
+        *stands = until.max(*stands);
+    }
+}
+
+impl Row {
+    /// Removes the others and grants the lock to whoever is the first then; whether anybody was removed.
+    fn keep(&mut self, now: Instant, stays: impl FnMut(&Place) -> bool) -> bool {
+        let before = self.line.len();
+        self.line.retain(stays);
+        let removed = self.line.len() < before;
+        if let Some(first) = self.line.first_mut().filter(|first| first.token.is_none()) {
+            self.fence += 1;
+            // It goes on living on the life that it has, until it asks again.
+            (first.token, first.since) = (Some(self.fence), now);
+            self.version += 1;
+        }
+        self.version += u64::from(removed);
+        removed
+    }
+
+    fn join(&mut self, claim: &Claim, now: Instant) -> usize {
+        self.line.push(Place { claim: claim.clone(), token: None, since: now, expires: now });
+        self.version += 1;
+        self.keep(now, |_| true);
+        self.line.len() - 1
+    }
+
+    fn find(&self, id: ClaimId) -> Option<usize> {
+        self.line.iter().position(|place| place.claim.key.id == id)
+    }
+
+    /// Its own request starts the life of a claim anew.
+    fn live(&mut self, at: usize, now: Instant) -> &Place {
+        let place = &mut self.line[at];
+        let Claim { ttl, lock_delay, wait_ttl, .. } = place.claim;
+        place.expires = now + if place.token.is_some() { ttl + lock_delay } else { wait_ttl };
+        place
+    }
+
+    fn answer(&mut self, at: usize, now: Instant) -> Verdict {
+        let token = self.live(at, now).token;
+        let ahead = u32::try_from(at).unwrap_or(u32::MAX);
+        let queued = Verdict::Queued { ahead, seen: Revision(self.version), look_again: LOOK_AGAIN };
+        token.map_or(queued, |token| Verdict::Granted { token, place: None })
+    }
+
+    /// Who is not known yet joins the line, or is turned away.
+    fn admit(&mut self, claim: &Claim, now: Instant) -> Result<Verdict> {
+        let Some((first, waiting)) = self.line.split_first() else {
+            let at = self.join(claim, now);
+            return Ok(self.answer(at, now));
+        };
+        let epoch = waiting.last().unwrap_or(first).claim.meta.epoch;
+        if epoch > claim.meta.epoch {
+            return Err(refusal::epoch(epoch, claim.meta.epoch));
+        }
+        if waiting.is_empty() && claim.replaces == Some(first.claim.key.id) {
+            self.line.clear();
+        } else if !claim.queue || claim.replaces.is_some() {
+            return Ok(Verdict::Busy {
+                holder: Some(Arc::clone(&first.claim.meta.owner)),
+                retry_after: Some(first.expires.saturating_since(now)),
+                seen: Revision(self.version),
+            });
+        } else if waiting.len() >= claim.max_waiters as usize {
+            return Err(refusal::queue_full(claim.max_waiters));
+        }
+        let at = self.join(claim, now);
+        Ok(self.answer(at, now))
+    }
+}
+
+#[async_trait]
+impl Store for Table {
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Capabilities::full();
+        can.admission = Admission::Exclusive;
+        can.wake = Wakes::Poll;
+        can.amend = false;
+        can
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        None
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        self.capabilities().check(session)?;
+        Ok(Opened { id: SessionId::random(), ttl: session.ttl })
+    }
+
+    /// Brings nothing back: what is not there is lost.
+    async fn renew(&self, _session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let (mut rows, now) = self.step();
+        let renew = |Live { key, state }: &Live| {
+            let row = rows.row(&key.name, now);
+            match row.find(key.id).map(|at| row.live(at, now).token) {
+                Some(Some(token)) => Renewal::Held { token },
+                Some(None) => Renewal::Queued,
+                // Its claim may still be on its way.
+                None if *state == LiveState::InFlight => Renewal::Unknown,
+                None => Renewal::Lost(None),
+            }
+        };
+        Ok(Renewed { claims: live.iter().map(renew).collect(), server_time: None })
+    }
+
+    async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {
+        let (mut rows, now) = self.step();
+        for row in rows.rows.values_mut() {
+            row.keep(now, |place| place.expires > now && place.claim.key.session != *session);
+        }
+        Ok(())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        let (mut rows, now) = self.step();
+        let id = claim.key.id;
+        rows.tombstones.retain(|_, until| *until > now);
+        if rows.tombstones.contains_key(&id) {
+            return Ok(Verdict::Gone);
+        }
+        let row = rows.row(&claim.key.name, now);
+        // The same request once more is the same claim.
+        if let Some(at) = row.find(id) {
+            return Ok(row.answer(at, now));
+        }
+        if claim.resend {
+            rows.bury(id, now + claim.ttl.max(TOMBSTONE_MIN));
+            return Ok(Verdict::Gone);
+        }
+        row.admit(claim, now)
+    }
+
+    async fn amend(&self, _key: &ClaimKey, _change: &Amend) -> Result<Amended> {
+        // Not called: `capabilities` says that it cannot be done.
+        Ok(Amended::NotLive)
+    }
+
+    /// Only the id that is named: never somebody else's claim.
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let (mut rows, now) = self.step();
+        if let Some(life) = tombstone {
+            rows.bury(key.id, now + life);
+        }
+        let removed = rows.row(&key.name, now).keep(now, |place| place.claim.key.id != key.id);
+        Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        let until = self.clock.now() + within;
+        loop {
+            let (wake, left) = {
+                let (mut rows, now) = self.step();
+                (look(&mut rows, interest, seen, now), until.saturating_since(now))
+            };
+            match wake {
+                Some(wake) => return Ok(wake),
+                None if left.is_zero() => return Ok(Wake::Elapsed),
+                None => self.clock.sleep(POLL.min(left)).await,
+            }
+        }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        let (mut rows, now) = self.step();
+        let row = rows.row(name, now);
+        let entry = |place: &Place| Entry {
+            id: place.claim.key.id.hash(),
+            weight: MAX,
+            granted: place.token.is_some(),
+            token: place.token,
+            meta: place.claim.meta.clone(),
+            age: Some(now.saturating_since(place.since)),
+            expires_in: Some(place.expires.saturating_since(now)),
+            broken: None,
+        };
+        Ok(Line {
+            revision: Revision(row.version),
+            capacity: row.line.first().map(|_| MAX),
+            last_token: (row.fence > 0).then_some(row.fence),
+            entries: row.line.iter().map(entry).collect(),
+        })
+    }
+}
+
+/// What there is to wake up for.
+fn look(rows: &mut Rows, interest: Interest<'_>, seen: Revision, now: Instant) -> Option<Wake> {
+    match interest {
+        Interest::Claim(key) => {
+            let row = rows.row(&key.name, now);
+            match row.find(key.id).map(|at| row.line[at].token) {
+                Some(token) => token.map(|token| Wake::Granted { token }),
+                None => Some(Wake::Changed),
+            }
+        }
+        Interest::Name(name) => (Revision(rows.row(name, now).version) != seen).then_some(Wake::Changed),
+        // Something that was added since: looking again is always right.
+        _ => Some(Wake::Changed),
+    }
+}
+
+/// Its address, as errors show it.
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("table")
+    }
+}
+
+/// Four clients count to forty together. Each reads the number, lets the others in, and writes one more.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let table = Table::new(Clock::boot());
+    let count = Arc::<Count>::default();
+    let mut clients = JoinSet::new();
+    for _ in 0..4 {
+        let keeper = Keeper::builder(table.clone()).connect().await?;
+        clients.spawn(count_to_ten(keeper, Arc::clone(&count)));
+    }
+    for counted in clients.join_all().await {
+        counted?;
+    }
+    let (count, _) = *count.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("4 clients have counted to {count}, each with a higher token than the one before");
+    assert_eq!(count, 40);
+
+    let keeper = Keeper::builder(table).connect().await?;
+    let refused = keeper.semaphore("licences", 3)?.try_acquire().await.err();
+    assert_eq!(refused.as_ref().map(Error::kind), Some(ErrorKind::Unsupported));
+    println!("what it cannot do is refused: {}", refused.map(|error| error.to_string()).unwrap_or_default());
+    Ok(())
+}
+
+type Count = Mutex<(u32, Option<FencingToken>)>;
+
+async fn count_to_ten(keeper: Keeper, count: Arc<Count>) -> Result<()> {
+    let count = || count.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..10 {
+        let guard = keeper.mutex("count")?.lock().await?;
+        let (number, token) = *count();
+        assert!(token < Some(guard.token()));
+        tokio::task::yield_now().await;
+        *count() = (number + 1, Some(guard.token()));
+        guard.release().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The contract suite on the store of the example `custom_store`: what it shows is a right one.
+
+use std::sync::Arc;
+
+use lockkeeper::layer::Faults;
+use lockkeeper::store::Store;
+use lockkeeper::testing::{Crash, Harness, Lives, Time};
+use lockkeeper::time::Clock;
+
+#[path = "../../examples/custom_store.rs"]
+#[allow(dead_code, unreachable_pub, reason = "an example is a program")]
+mod example;
+
+lockkeeper::suite! {
+    mod table;
+    harness = super::TableHarness;
+    left_out = [
+        "claim::a_try_is_not_refused_for_another",
+        "claim::another_capacity_is_refused",
+        "claim::a_mutex_and_a_semaphore_do_not_mix",
+        "claim::an_empty_line_takes_another_capacity",
+        "life::who_finds_a_dead_holder_wakes_the_others",
+        "withdraw::a_release_wakes_all_who_can_go_on",
+        "withdraw::a_waiter_that_leaves_lets_others_go_on",
+        "session::an_unknown_session_is_lost",
+        "session::a_closed_session_is_lost",
+        "session::an_expired_session_is_lost",
+        "session::leftovers_are_removed",
+        "token::they_rise_over_a_break",
+        "token::readers_have_tokens_of_their_own",
+        "weights::readers_share",
+        "weights::a_writer_is_alone",
+        "weights::a_writer_is_not_starved",
+        "weights::a_try_does_not_overtake",
+        "weights::permits_are_counted",
+        "weights::a_large_claim_holds_up_smaller_ones",
+        "weights::a_release_of_many_permits_lets_many_in",
+        "weights::the_number_ahead_counts_everybody",
+        "weights::a_lone_reader_can_be_replaced",
+        "weights::a_replacement_has_the_same_capacity",
+        "weights::a_reader_in_company_is_not_replaced",
+        "weights::a_reader_before_a_waiter_is_not_replaced",
+        "amend::a_downgrade_lets_readers_in",
+        "amend::a_downgrade_twice_is_one",
+        "amend::a_waiter_is_not_downgraded",
+        "amend::what_is_not_there_is_not_changed",
+        "amend::a_dead_claim_is_not_changed",
+        "amend::a_value_is_shown_to_everybody",
+        "amend::a_change_is_heard_of",
+        "names::they_are_listed_as_given",
+        "admin::names_are_sorted_and_limited",
+        "admin::only_names_in_use_are_listed",
+        "admin::a_mark_refuses_renewals_and_shortens_nothing",
+        "admin::a_marked_claim_cannot_be_sent_again",
+        "admin::a_marked_holder_can_release",
+        "admin::a_removal_frees_the_lock_at_once",
+        "admin::a_waiter_can_be_removed_by_its_hash",
+        "admin::what_is_not_there_is_not_broken",
+        "admin::asking_for_the_lock_breaks_nothing",
+        "model::readers_and_writers",
+        "model::permits",
+        "mutex::a_prefix_and_a_name_are_one_name",
+        "multi::the_loss_of_one_is_the_loss_of_all",
+        "multi::what_is_lost_while_others_are_waited_for_is_acquired_again",
+        "multi::each_is_held_in_its_own_mode",
+        "multi::a_name_counts_once_in_its_strongest_mode",
+        "multi::mixed_modes_never_wait_for_each_other",
+        "rw_lock::readers_hold_it_together_and_writers_alone",
+        "rw_lock::neither_readers_nor_writers_starve",
+        "rw_lock::a_wait_ends_with_its_time",
+        "rw_lock::a_downgrade_lets_readers_in_and_no_writer",
+        "rw_lock::what_cannot_be_downgraded_comes_back",
+        "rw_lock::a_lone_reader_becomes_the_writer",
+        "rw_lock::a_reader_in_company_stays_a_reader",
+        "rw_lock::of_two_upgraders_one_stays_a_reader",
+        "rw_lock::an_upgrade_without_an_answer_ends_both",
+        "rw_lock::max_hold_outlives_an_upgrade",
+        "rw_lock::waiting_behind_oneself_is_refused",
+        "election::a_proclaimed_value_is_shown",
+        "election::an_observer_hears_of_leaders_and_vacancies",
+        "election::a_broken_leader_is_told",
+        "election::an_election_is_the_mutex_of_its_name",
+        "semaphore::there_are_so_many_permits_and_no_more",
+        "semaphore::who_wants_many_is_not_overtaken",
+        "semaphore::permits_are_leased_and_renewed",
+        "semaphore::another_number_of_permits_is_refused",
+        "semaphore::impossible_numbers_are_refused",
+        "semaphore::unfair_ones_wait_beside_the_line",
+        "semaphore::many_tasks_share_few_permits",
+        "semaphore::waiting_behind_oneself_is_refused",
+        "detached::who_broke_it_is_told_to_who_renews",
+        "tasks::a_place_in_line_is_inherited",
+        "loss::a_broken_lock_tells_who_and_why",
+        "loss::a_removed_claim_is_found_out",
+        "breaking::a_mark_is_told_before_the_next_has_the_lock",
+        "breaking::a_removal_gives_the_lock_to_the_next_at_once",
+        "breaking::a_token_names_its_holder_and_nobody_else",
+        "breaking::a_waiter_that_is_broken_goes_to_the_end",
+        "breaking::who_is_not_there_is_not_broken",
+        "breaking::what_can_never_be_broken_is_refused",
+        "breaking::a_request_to_let_go_breaks_nothing",
+        "cancel::an_upgrade_can_be_dropped_at_any_poll",
+        "cancel::a_downgrade_can_be_dropped_at_any_poll",
+    ]
+}
+
+/// On virtual time.
+#[derive(Debug)]
+struct TableHarness(example::Table, Clock);
+
+impl Harness for TableHarness {
+    const TIME: Time = Time::Virtual;
+    const ON_CRASH: Crash = Crash::Silent;
+    const WAITERS_DIE_FIRST: bool = true;
+
+    async fn start() -> Self {
+        let clock = Clock::tokio();
+        Self(example::Table::new(clock.clone()), clock)
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        Arc::new(self.0.clone())
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        drop(client);
+    }
+
+    fn clock(&self) -> Clock {
+        self.1.clone()
+    }
+
+    fn prefix(&self) -> String {
+        String::new()
+    }
+
+    fn weather(&self) -> Faults {
+        Faults::none()
+    }
+
+    fn short(&self) -> Lives {
+        Lives::quick()
+    }
+}
