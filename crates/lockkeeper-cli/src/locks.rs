@@ -1,9 +1,13 @@
 //! The locks of one run: all of them or none, and one lease for the command.
 
+use std::slice;
 use std::time::Duration;
 
 use lockkeeper::time::{Clock, Instant};
-use lockkeeper::{Acquire, Guard, Keeper, LockName, Lost, LostReason, MultiBuilder, MultiGuard, MultiLock};
+use lockkeeper::{
+    Acquire, Election, Guard, Keeper, Leadership, LockName, Lost, LostReason, MultiBuilder, MultiGuard, MultiLock,
+    Outcome, Release,
+};
 use tokio::time::timeout;
 
 use crate::args::{ModeArgs, Permits};
@@ -17,11 +21,25 @@ const SLACK: Duration = Duration::from_millis(250);
 /// How long the store may take to say whether a lock is held, where the release asks it again.
 const WORD: Duration = Duration::from_secs(1);
 
+/// What is wanted of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    Locks(ModeArgs),
+    /// The leadership, with the value that others see; the owner stands for none.
+    Leadership(Option<&'a str>),
+}
+
 /// Locks that a run wants.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    lock: MultiLock,
+    lock: Lock,
     names: Names,
+}
+
+#[derive(Debug)]
+enum Lock {
+    All(MultiLock),
+    Leadership { election: Election, value: String },
 }
 
 /// The full names and what was typed, in the order in which it was typed.
@@ -40,7 +58,7 @@ pub(crate) struct Attempt<'a> {
 
 impl Locks {
     /// A name that was typed twice counts once.
-    pub(crate) fn of(keeper: &Keeper, typed: &[String], mode: ModeArgs) -> Result<Self, Failure> {
+    pub(crate) fn of(keeper: &Keeper, typed: &[String], wanted: Wanted<'_>, owner: &str) -> Result<Self, Failure> {
         let mut names = Names::new();
         for typed in typed {
             let full = keeper.mutex(typed.as_str())?.name().clone();
@@ -48,7 +66,15 @@ impl Locks {
                 names.push((full, typed.clone()));
             }
         }
-        Ok(Self { lock: several(keeper, &names, mode)?, names })
+        let lock = match wanted {
+            Wanted::Locks(mode) => Lock::All(several(keeper, &names, mode)?),
+            Wanted::Leadership(value) => {
+                // There is one name, which was needed above.
+                let election = keeper.election(typed.first().map_or("", String::as_str))?;
+                Lock::Leadership { election, value: value.unwrap_or(owner).to_owned() }
+            }
+        };
+        Ok(Self { lock, names })
     }
 
     pub(crate) fn names(&self) -> &[(LockName, String)] {
@@ -61,7 +87,12 @@ impl Locks {
     }
 
     pub(crate) async fn acquire(&self, attempt: Attempt<'_>) -> lockkeeper::Result<Holding> {
-        let guard = attempt.on(&self.lock).await?;
+        let guard = match &self.lock {
+            Lock::All(locks) => Guards::All(attempt.on(locks.lock()).await?),
+            Lock::Leadership { election, value } => {
+                Guards::Leadership(attempt.on(election.campaign(value.as_str())).await?)
+            }
+        };
         let clock = Clock::boot();
         let since = clock.now();
         Ok(Holding { guard, names: self.names.clone(), clock, since, max_hold: attempt.max_hold })
@@ -78,8 +109,7 @@ fn several(keeper: &Keeper, names: &Names, mode: ModeArgs) -> lockkeeper::Result
 }
 
 impl Attempt<'_> {
-    fn on(self, lock: &MultiLock) -> Acquire<MultiGuard> {
-        let mut acquire = lock.lock();
+    fn on<G: Outcome>(self, mut acquire: Acquire<G>) -> Acquire<G> {
         if let Some(wait) = self.wait {
             acquire = acquire.wait(wait);
         }
@@ -104,11 +134,40 @@ fn typed<'a>(names: &'a [(LockName, String)], full: &'a LockName) -> &'a str {
 /// Locks that a run has.
 #[derive(Debug)]
 pub(crate) struct Holding {
-    guard: MultiGuard,
+    guard: Guards,
     names: Names,
     clock: Clock,
     since: Instant,
     max_hold: Option<Duration>,
+}
+
+#[derive(Debug)]
+enum Guards {
+    All(MultiGuard),
+    Leadership(Leadership),
+}
+
+impl Guards {
+    fn each(&self) -> &[Guard] {
+        match self {
+            Self::All(guards) => guards.guards(),
+            Self::Leadership(leadership) => slice::from_ref(leadership.guard()),
+        }
+    }
+
+    fn lost(&self) -> Lost {
+        match self {
+            Self::All(guards) => guards.lost(),
+            Self::Leadership(leadership) => leadership.guard().lost(),
+        }
+    }
+
+    async fn release(self) -> lockkeeper::Result<Release> {
+        match self {
+            Self::All(guards) => guards.release().await,
+            Self::Leadership(leadership) => leadership.resign().await,
+        }
+    }
 }
 
 impl Holding {
@@ -129,13 +188,13 @@ impl Holding {
     }
 
     fn in_order(&self) -> impl Iterator<Item = (&String, &Guard)> {
-        let guard_of = |name| self.guard.guards().iter().find(move |guard| guard.name() == name);
+        let guard_of = |name| self.guard.each().iter().find(move |guard| guard.name() == name);
         self.names.iter().filter_map(move |(full, typed)| Some((typed, guard_of(full)?)))
     }
 
     /// Whether the store says that all are held. What it cannot say counts as held.
     pub(crate) async fn is_held(&self, keeper: &Keeper) -> bool {
-        for guard in self.guard.guards() {
+        for guard in self.guard.each() {
             let sequencer = guard.sequencer();
             if let Ok(Ok(false)) = timeout(WORD, keeper.check_sequencer(&sequencer)).await {
                 return false;
@@ -152,24 +211,24 @@ impl Holding {
     /// Gives them back.
     ///
     /// # Errors
-    /// As [`MultiGuard::release`].
+    /// As [`MultiGuard::release`] and [`Leadership::resign`].
     pub(crate) async fn release(self) -> lockkeeper::Result<()> {
         self.guard.release().await.map(drop)
     }
 
     /// The guard that is lost, or has the least time left.
     fn weakest_guard(&self) -> Option<&Guard> {
-        self.guard.guards().iter().min_by_key(|guard| guard.remaining())
+        self.guard.each().iter().min_by_key(|guard| guard.remaining())
     }
 }
 
 impl Lease for Holding {
     fn remaining(&self) -> Duration {
-        self.guard.remaining()
+        self.weakest_guard().map_or(Duration::ZERO, Guard::remaining)
     }
 
     fn loss(&self) -> Option<LostReason> {
-        let error = self.guard.check().err()?;
+        let error = self.guard.each().iter().find_map(|guard| guard.check().err())?;
         Some(error.lost_reason().cloned().unwrap_or(LostReason::Expired))
     }
 

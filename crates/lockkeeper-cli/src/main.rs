@@ -62,6 +62,7 @@ fn start(cli: &Cli) -> Exit {
         Command::Run(args) => run(cli, args.into()),
         Command::Elect(args) => run(cli, args.into()),
         Command::Inspect(args) => with_settings(cli, async |settings| cmd::inspect::inspect(args, settings).await),
+        Command::Leader(args) => with_settings(cli, async |settings| cmd::leader::leader(args, settings).await),
         Command::List(args) => with_settings(cli, async |settings| cmd::list::list(args, settings).await),
         Command::Acquire(args) => with_settings(cli, async |settings| cmd::handle::acquire(args, settings).await),
         Command::Renew(args) => with_settings(cli, async |settings| cmd::handle::renew(args, settings).await),

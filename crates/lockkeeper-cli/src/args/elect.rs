@@ -17,6 +17,10 @@ pub(crate) struct ElectArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
+    /// What `leader` prints while this candidate leads, such as its address [default: the owner]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) value: Option<String>,
+
     /// After which ends of the command this candidate goes on: a failure or the loss of the leadership, all of them, or
     /// none
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Restart::OnFailure)]

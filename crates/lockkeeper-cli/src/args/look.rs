@@ -10,6 +10,18 @@ pub(crate) struct InspectArgs {
     pub(crate) name: String,
 }
 
+/// Shows who leads in an election; exit code 1 when nobody does
+///
+/// Prints the value of the leader in one line: control characters and bytes that are no text are escaped (\n, \xff).
+/// With --json a value that is no text is null, and stands in `value_base64`. Whoever holds the lock of this name alone
+/// leads; a leader that is there for another reason than `elect` may have no value.
+#[derive(Args, Debug)]
+pub(crate) struct LeaderArgs {
+    /// The election
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
 /// Lists the locks that are held or waited for
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {

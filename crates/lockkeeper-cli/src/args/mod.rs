@@ -23,7 +23,7 @@ pub(crate) use break_lock::BreakArgs;
 pub(crate) use command::CommandArgs;
 pub(crate) use elect::ElectArgs;
 pub(crate) use handle::{AcquireArgs, HandleArgs};
-pub(crate) use look::{CheckArgs, InspectArgs, ListArgs, WatchArgs};
+pub(crate) use look::{CheckArgs, InspectArgs, LeaderArgs, ListArgs, WatchArgs};
 pub(crate) use mode::{ModeArgs, Permits};
 pub(crate) use run::RunArgs;
 pub(crate) use shell::CompletionsArgs;
@@ -34,8 +34,9 @@ Durations: 500ms, 30s, 5m, 1h30m; a bare number is seconds; `forever` where a wa
 
 Exit codes:
     0    ok
-    1    \"no\": the lock is free (inspect) or was lost (renew, release), the
-         sequencer is stale (check), nothing to break (break), FAIL (doctor)
+    1    \"no\": the lock is free (inspect) or was lost (renew, release), nobody
+         leads (leader), the sequencer is stale (check), nothing to break
+         (break), FAIL (doctor)
    64    usage
    69    store unavailable
    70    a bug
@@ -106,6 +107,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     Run(RunArgs),
     Elect(ElectArgs),
+    Leader(LeaderArgs),
     Acquire(AcquireArgs),
     /// Begins the life of an acquired lock anew; exit code 1 when it was lost
     Renew(HandleArgs),

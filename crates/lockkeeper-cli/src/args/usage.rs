@@ -120,7 +120,7 @@ mod tests {
             ),
             (
                 "lockkeeper elect a sh -c b",
-                "unexpected argument '-c' found. Try: lockkeeper elect NAME -- CMD, with -- before the command",
+                "unexpected argument 'sh' found. Try: lockkeeper elect NAME -- CMD, with -- before the command",
             ),
             ("lockkeeper list --colour", "unexpected argument '--colour' found. Try: lockkeeper list --help"),
             (

@@ -171,6 +171,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_end_is_explained_by_a_signal_that_asks_for_it_or_that_it_came_by() {
+        let explained = |heard: &[Signal], exit, had_terminal| {
+            let heard = heard.iter().map(|signal| mask(*signal)).sum();
+            Signals { caught: Vec::new(), heard }.explain(exit, had_terminal)
+        };
+        for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
+            assert!(explained(&[signal, Signal::WINCH], Exit::Child(1), false), "{signal:?}");
+        }
+        assert!(!explained(&[Signal::HUP, Signal::USR1], Exit::Child(1), false));
+        assert!(explained(&[Signal::HUP], Exit::Signal(Signal::HUP.as_raw()), false));
+        // As a shell tells of it.
+        assert!(explained(&[Signal::HUP], Exit::Child(129), false));
+        assert!(!explained(&[Signal::USR1], Exit::Child(129), false));
+        assert!(explained(&[], Exit::Signal(Signal::INT.as_raw()), true));
+        assert!(!explained(&[], Exit::Signal(Signal::INT.as_raw()), false));
+        assert!(!explained(&[], Exit::Signal(Signal::KILL.as_raw()), true));
+    }
+
+    #[test]
     fn the_ignored_signals_are_read_from_the_status() {
         let ignored = ignored_in("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n").unwrap();
         assert_ne!(ignored & mask(Signal::HUP), 0);

@@ -218,8 +218,14 @@ fn log_is_a_level_or_a_filter() {
 fn json_is_for_answers_on_stdout_and_for_the_events_of_run_on_stderr() {
     let store = Store::new();
     let _holder = store.hold("a");
-    let commands =
-        [&["list"][..], &["inspect", "a"], &["check", "lk1.x.7.a"], &["doctor"], &["bench", "--seconds", "50ms"]];
+    let commands = [
+        &["list"][..],
+        &["inspect", "a"],
+        &["leader", "a"],
+        &["check", "lk1.x.7.a"],
+        &["doctor"],
+        &["bench", "--seconds", "50ms"],
+    ];
     for command in commands {
         for args in [[&["--json"], command].concat(), [command, &["--json"]].concat()] {
             let answer = stdout(&store.output(&args));

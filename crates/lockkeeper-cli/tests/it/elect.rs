@@ -4,8 +4,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use lockkeeper::store::Evict;
+use lockkeeper::{Keeper, Leader};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Process, Store, children, event_names, events, eventually, sh, stderr, stdout, text, waiters};
 
@@ -28,6 +29,69 @@ fn pause(restarting: &Value) -> u64 {
     restarting["after_ms"].as_u64().unwrap()
 }
 
+/// The next leader that the library tells of.
+async fn observed(observer: &mut lockkeeper::Observer) -> Leader {
+    loop {
+        // A vacancy may be seen in between, or not.
+        if let Some(leader) = observer.next().await.unwrap() {
+            return leader;
+        }
+    }
+}
+
+#[test]
+fn of_three_candidates_one_leads_and_kill_9_makes_another_lead_at_once() {
+    let store = Store::new();
+    let mut leader = candidate(&store, "one", &["--value", "one:80"]);
+    leader.event("started");
+    let mut others: Vec<_> = [("two", "two:80"), ("three", "three:80")]
+        .map(|(owner, value)| {
+            let mut other = candidate(&store, owner, &["--value", value]);
+            other.event("queued");
+            other
+        })
+        .into();
+    let watch = store.start(&["watch", "--json", "a"]);
+    let told = || {
+        let change: Value = serde_json::from_str(&watch.line()).unwrap();
+        ["event", "owner"].map(|key| change[key].as_str().unwrap().to_owned())
+    };
+    assert_eq!(told(), ["held", "one"]);
+    assert_eq!([told(), told()].map(|[event, _]| event), ["queued", "queued"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut observer = runtime.block_on(async {
+        let keeper = Keeper::from_url(&store.url()).unwrap().connect().await.unwrap();
+        keeper.election("a").unwrap().observe()
+    });
+    let seen = runtime.block_on(observed(&mut observer));
+    assert_eq!((seen.owner.as_str(), seen.value.as_slice()), ("one", &b"one:80"[..]));
+    assert_eq!(stdout(&store.output(&["leader", "a"])), "one:80\n");
+
+    leader.signal(Signal::KILL);
+    let killed = Instant::now();
+    others[0].event("started");
+    let took = killed.elapsed();
+    println!("another one led {took:?} after kill -9");
+    // Far less than the ttl of 30 s, for which a store that does not see the end of a process would wait.
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    leader.wait();
+    let [gone, owner] = told();
+    assert!(["left", "free"].contains(&gone.as_str()) && owner == "one", "{gone} {owner}");
+    assert_eq!(told(), ["held", "two"]);
+    let next = runtime.block_on(observed(&mut observer));
+    assert_eq!((next.owner.as_str(), next.value.as_slice()), ("two", &b"two:80"[..]));
+    assert!(next.token > seen.token);
+    assert_eq!(stdout(&store.output(&["leader", "a"])), "two:80\n");
+
+    assert_eq!(others[0].finish(), 0);
+    others[1].event("started");
+    assert_eq!(runtime.block_on(observed(&mut observer)).owner, "three");
+    assert_eq!(others[1].finish(), 0);
+    let rest: Vec<_> = std::iter::repeat_with(told).take_while(|[event, _]| event != "free").flatten().collect();
+    assert!(rest.ends_with(&["held".into(), "three".into()]), "{rest:?}");
+    assert_eq!(store.code(&["leader", "a"]), 1);
+}
+
 #[test]
 fn a_command_that_succeeds_is_the_end_and_its_events_are_those_of_run() {
     let store = Store::new();
@@ -40,7 +104,7 @@ fn a_command_that_succeeds_is_the_end_and_its_events_are_those_of_run() {
 }
 
 #[test]
-fn a_command_that_fails_is_run_again_after_another_campaign() {
+fn event_restarting_tells_of_a_command_that_failed_and_is_run_again_after_another_campaign() {
     let store = Store::new();
     let mut elect = exits(&store, &[], &["3", "4", "0"]);
     let mut tokens = vec![elect.event("acquired")["token"].as_str().unwrap().parse::<u64>().unwrap()];
@@ -282,4 +346,78 @@ fn the_command_has_the_environment_that_run_gives() {
         assert!(env.lines().any(|known| known == line), "{line}: {env}");
     }
     assert!(!env.contains("hunter2"), "{env}");
+}
+
+#[test]
+fn leader_prints_the_value_and_nothing_for_nobody() {
+    let store = Store::new();
+    let asked = |args: &[&str]| {
+        let output = store.output(&[&["leader", "a"], args].concat());
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    assert_eq!(asked(&[]), (Some(1), String::new(), String::new()));
+    let nobody = json!({"lock": "a", "value": null, "owner": null, "token": null, "since_ms": null});
+    let (code, told, _) = asked(&["--json"]);
+    assert_eq!((code, told.parse::<Value>().unwrap()), (Some(1), nobody));
+    let mut elect = candidate(&store, "me@here", &["--value", "10.0.0.7:8080"]);
+    let token = elect.event("acquired")["token"].clone();
+    elect.event("started");
+    assert_eq!(asked(&[]), (Some(0), "10.0.0.7:8080\n".to_owned(), String::new()));
+    let (code, told, _) = asked(&["--json"]);
+    let mut told: Value = told.parse().unwrap();
+    assert!(told["since_ms"].take().is_u64());
+    let expected = json!({"lock": "a", "value": "10.0.0.7:8080", "owner": "me@here", "token": token, "since_ms": null});
+    assert_eq!((code, told), (Some(0), expected));
+    assert_eq!(elect.finish(), 0);
+    assert_eq!(asked(&[]).0, Some(1));
+}
+
+#[test]
+fn value_is_the_owner_unless_it_is_given() {
+    let store = Store::new();
+    let mut elect = candidate(&store, "me@here", &[]);
+    elect.event("started");
+    assert_eq!(stdout(&store.output(&["leader", "a"])), "me@here\n");
+    assert_eq!(elect.finish(), 0);
+    let mut elect = candidate(&store, "me@here", &["--value", ""]);
+    elect.event("started");
+    let output = store.output(&["leader", "a"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "\n"));
+    let long = "x".repeat(64 * 1024 + 1);
+    let output = store.output(&["elect", "a", "--value", &long, "--", "true"]);
+    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+    assert!(stderr(&output).contains("Try: at most 65536"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_value_that_is_no_text_is_shown_all_the_same() {
+    let store = Store::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let keeper = Keeper::from_url(&store.url()).unwrap().connect().await.unwrap();
+        let leadership = keeper.election("a").unwrap().campaign(b"a\n\xff".as_slice()).await.unwrap();
+        assert_eq!(stdout(&store.output(&["leader", "a"])), "a\\n\\xff\n");
+        let told: Value = stdout(&store.output(&["leader", "a", "--json"])).parse().unwrap();
+        assert_eq!((&told["value"], &told["value_base64"]), (&Value::Null, &json!("YQr/")));
+        leadership.resign().await.unwrap();
+    });
+}
+
+#[test]
+fn leader_takes_the_prefix_and_nobody_who_shares_leads() {
+    let store = Store::new();
+    let mut elect = candidate(&store, "me", &["--prefix", "p/"]);
+    elect.event("started");
+    let told: Value = stdout(&store.output(&["leader", "a", "--prefix", "p/", "--json"])).parse().unwrap();
+    assert_eq!((&told["lock"], &told["value"]), (&"p/a".into(), &"me".into()));
+    assert_eq!(store.code(&["leader", "a"]), 1);
+    // The leadership is the lock of its name.
+    assert_eq!(store.code(&["run", "p/a", "-n", "--", "true"]), 75);
+    assert_eq!(elect.finish(), 0);
+    let mut reader = store.start(&["run", "r", "--shared", "--json", "--", "cat"]);
+    reader.event("started");
+    assert_eq!(store.code(&["leader", "r"]), 1);
+    for bad in ["", "a\nb"] {
+        assert_eq!(store.code(&["leader", bad]), 64);
+    }
 }

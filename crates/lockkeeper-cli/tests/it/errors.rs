@@ -58,7 +58,7 @@ fn error_of_a_ttl_that_the_store_cannot_keep_is_in_units_of_people() {
 fn error_of_bytes_that_are_no_text_says_where_they_may_stand() {
     let store = Store::new();
     let bytes = OsStr::from_bytes(b"\xff");
-    for command in ["run", "inspect", "list", "watch", "acquire"] {
+    for command in ["run", "elect", "leader", "inspect", "list", "watch", "acquire"] {
         let mut command = store.command(&[command]);
         assert_refused(&command.arg(bytes).output().unwrap(), 64, &["UTF-8", "behind --"]);
     }

@@ -52,6 +52,9 @@ fn exit_64_is_wrong_usage() {
         &["elect", "a"],
         &["elect", "a", "b", "--", "true"],
         &["elect", "a", "-n", "--", "true"],
+        &["elect", "a", "--restart", "sometimes", "--", "true"],
+        &["leader"],
+        &["leader", ""],
         &["inspect"],
         &["inspect", ""],
         &["inspect", "a", "b"],
@@ -185,6 +188,7 @@ fn exit_78_is_a_matter_of_configuration() {
 fn exit_1_is_every_no() {
     let store = Store::new();
     assert_eq!(store.code(&["check", "lk1.x.7.a"]), 1);
+    assert_eq!(store.code(&["leader", "a"]), 1);
     assert_eq!(store.code(&["break", "a", "--token", "7", "--reason", "r", "--yes"]), 1);
     fs::write(store.path("plain"), "no database\n").unwrap();
     assert_eq!(

@@ -8,12 +8,16 @@ use crate::support::{Process, Store, children, eventually, signal, text};
 
 /// `lockkeeper run` as PID 1 of a namespace of its own.
 fn start(store: &Store, script: &str) -> Process {
+    start_as("run", store, script)
+}
+
+fn start_as(what: &str, store: &Store, script: &str) -> Process {
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
     command.args(["--pid", "--fork", "--mount-proc", "--kill-child", env!("CARGO_BIN_EXE_lockkeeper")]);
-    command.args(["-S", &store.url(), "run", "a", "--json", "--", "sh", "-c", script]).current_dir(store.path(""));
+    command.args(["-S", &store.url(), what, "a", "--json", "--", "sh", "-c", script]).current_dir(store.path(""));
     let mut run = Process::start(&mut command);
     // Where namespaces are forbidden, this says so.
     run.event("started");
@@ -56,6 +60,29 @@ fn r11_the_end_of_pid_1_is_the_end_of_its_command_and_frees_the_lock() {
     signal(first_process(&run), Signal::KILL);
     run.wait();
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+}
+
+#[test]
+fn r11_as_pid_1_elect_reaps_orphans_while_there_is_no_command() {
+    let store = Store::new();
+    // The first command fails, and leaves behind what ends only later; then somebody else leads for a while.
+    let script =
+        "test -e again && exec cat; touch again; sh -c 'setsid sh -c \"cat fifo\" & true'; echo left; cat; exit 3";
+    let made = Command::new("mkfifo").arg(store.path("fifo")).status().unwrap();
+    assert!(made.success());
+    let mut elect = start_as("elect", &store, script);
+    assert_eq!(elect.line(), "left");
+    let first = first_process(&elect);
+    elect.close_stdin();
+    elect.event("restarting");
+    let holder = store.hold("a");
+    elect.event("queued");
+    assert_eq!(children(first).len(), 1, "what was left behind lives on");
+    std::fs::write(store.path("fifo"), "").unwrap();
+    eventually("the orphan is reaped", || children(first).is_empty());
+    drop(holder);
+    elect.event("started");
+    assert_eq!(elect.finish(), 0);
 }
 
 /// The number that PID 1 of the namespace has outside.

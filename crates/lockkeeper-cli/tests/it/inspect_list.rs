@@ -141,7 +141,9 @@ fn no_color_and_a_dumb_terminal_and_a_pipe_get_no_colours() {
 fn exit_74_is_an_answer_that_cannot_be_written() {
     let store = Store::new();
     let _holder = store.hold("a");
-    for args in [&["list"][..], &["inspect", "a"], &["check", "lk1.x.7.a"], &["watch", "a"], &["--help"]] {
+    for args in
+        [&["list"][..], &["inspect", "a"], &["leader", "a"], &["check", "lk1.x.7.a"], &["watch", "a"], &["--help"]]
+    {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = store.command(args);
         let output =

@@ -6,7 +6,7 @@ use std::thread;
 use rusqlite::Connection;
 use rustix::process::Signal;
 
-use crate::support::{Store, reaped, script, sh, stderr, stdout, text};
+use crate::support::{Process, Store, eventually, reaped, script, sh, stderr, stdout, text, waiters};
 
 /// A line as somebody types it into a shell, or into a crontab.
 fn shell(store: &Store, line: &str) -> Command {
@@ -71,6 +71,26 @@ fn recipe_migrations_run_in_one_pod_and_the_rest_find_nothing_to_do() {
     for output in outputs {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn recipe_one_of_three_replicas_leads() {
+    let store = Store::new();
+    script(&store.path("scheduler"), "#!/bin/sh\necho $LOCKKEEPER_FENCING_TOKEN >> leaders\nexec sleep 1000\n");
+    let line = "exec lockkeeper elect scheduler -- ./scheduler";
+    let mut replicas: Vec<Process> = (0..3).map(|_| Process::start(&mut shell(&store, line))).collect();
+    store.inspect_until("scheduler", |lock| waiters(lock) == 2);
+    let leaders = || text(store.path("leaders")).lines().map(|token| token.parse::<u64>().unwrap()).collect::<Vec<_>>();
+    for led in 1..=3 {
+        eventually("another leader", || leaders().len() == led);
+        let name = stdout(&shell(&store, "lockkeeper leader scheduler").output().unwrap());
+        // By default the leader shows its owner, which ends with the number of its process.
+        let place = replicas.iter().position(|replica| name.trim_end().ends_with(&format!(":{}", replica.pid())));
+        let mut leader = replicas.remove(place.unwrap_or_else(|| panic!("{name}")));
+        leader.signal(Signal::KILL);
+        leader.wait();
+    }
+    assert!(leaders().is_sorted_by(|a, b| a < b), "{:?}", leaders());
 }
 
 #[test]

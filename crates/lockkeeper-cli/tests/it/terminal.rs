@@ -19,6 +19,7 @@ use crate::support::{LIMIT, Process, Store, children, eventually, is_alive, sh, 
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
+const CTRL_BACKSLASH: &str = "\x1c";
 
 /// A shell on a terminal of its own.
 struct Shell {
@@ -189,6 +190,26 @@ fn r12_ctrl_c_reaches_the_command() {
     shell.keys(CTRL_C);
     shell.sees("code 130");
     assert_eq!(store.inspect("a")["state"], "free");
+}
+
+#[test]
+fn r12_ctrl_c_is_the_end_of_elect_too() {
+    let store = Store::new();
+    let mut shell = Shell::new(&store);
+    for (key, code) in [(CTRL_C, 130), (CTRL_BACKSLASH, 131)] {
+        shell.keys("lockkeeper elect a -- sh -c 'ulimit -c 0; echo ready; exec sleep 1000'; echo code $?\n");
+        shell.sees("ready");
+        shell.is_given_away();
+        shell.keys(key);
+        let before = shell.sees(&format!("code {code}"));
+        assert!(!before.contains("campaigning again"), "{before}");
+    }
+    // In a pause the terminal is ours, and so is what is typed.
+    shell.keys("lockkeeper elect a -- sh -c 'exit 3'; echo code $?\n");
+    shell.sees("campaigning again in");
+    shell.sees("exit code 3");
+    shell.keys(CTRL_C);
+    shell.sees("code 130");
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) struct Ran {
 impl Run<'_> {
     /// Runs the command under the lock, until it is not to be run again.
     pub(super) async fn until_done(&mut self, connection: &Connection) -> Result<Exit, Failure> {
-        let locks = Locks::of(&connection.keeper, self.task.names, self.task.mode)?;
+        let locks = Locks::of(&connection.keeper, self.task.names, self.task.wanted, &self.settings.owner)?;
         self.reporter.know(locks.names().to_vec());
         let mut is_first = true;
         loop {

@@ -20,7 +20,7 @@ use rustix::process::Signal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-use crate::args::{CommandArgs, ElectArgs, ModeArgs, RunArgs};
+use crate::args::{CommandArgs, ElectArgs, RunArgs};
 use crate::child::environment;
 use crate::child::orphans::Orphans;
 use crate::child::policy::Policy;
@@ -31,7 +31,7 @@ use crate::duration::{Limit, human};
 use crate::event::{Outlets, Place, Reporter};
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
-use crate::locks::Holding;
+use crate::locks::{Holding, Wanted};
 use crate::runtime;
 use crate::settings::Settings;
 
@@ -44,7 +44,7 @@ const LEAVE: Duration = Duration::from_millis(700);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     pub(crate) names: &'a [String],
-    mode: ModeArgs,
+    wanted: Wanted<'a>,
     wait: Option<Limit>,
     restart: Restart,
     pub(crate) under: &'a CommandArgs,
@@ -53,14 +53,15 @@ pub(crate) struct Task<'a> {
 impl<'a> From<&'a RunArgs> for Task<'a> {
     fn from(args: &'a RunArgs) -> Self {
         let wait = if args.nonblocking { Some(Limit::For(Duration::ZERO)) } else { args.under.wait };
-        Self { names: &args.names, mode: args.mode, wait, restart: Restart::Never, under: &args.under }
+        let (wanted, restart) = (Wanted::Locks(args.mode), Restart::Never);
+        Self { names: &args.names, wanted, wait, restart, under: &args.under }
     }
 }
 
 impl<'a> From<&'a ElectArgs> for Task<'a> {
     fn from(args: &'a ElectArgs) -> Self {
-        let (names, mode) = (std::slice::from_ref(&args.name), ModeArgs::default());
-        Self { names, mode, wait: args.under.wait, restart: args.restart, under: &args.under }
+        let (names, wanted) = (std::slice::from_ref(&args.name), Wanted::Leadership(args.value.as_deref()));
+        Self { names, wanted, wait: args.under.wait, restart: args.restart, under: &args.under }
     }
 }
 
