@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::admin::Admin;
 use super::builder::KeeperBuilder;
 use super::guard::Guard;
-use super::kinds::{Election, MultiBuilder, MultiLock, Mutex, RwLock, Semaphore};
+use super::kinds::{Election, MultiBuilder, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
 use super::park::wait;
 use super::watch::{LockWatch, SessionWatch};
 use crate::store::{Capabilities, Store};
@@ -72,6 +72,19 @@ impl Keeper {
         Error: From<N::Error>,
     {
         self.inner.mutex(name).map(Mutex::new)
+    }
+
+    /// The reentrant mutex of this name: a thread that holds it can lock it again. To others it is the
+    /// [mutex](Self::mutex) of the name.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex).
+    pub fn reentrant_mutex<N>(&self, name: N) -> Result<ReentrantMutex>
+    where
+        N: TryInto<LockName>,
+        Error: From<N::Error>,
+    {
+        self.inner.reentrant_mutex(name).map(ReentrantMutex::new)
     }
 
     /// The read-write lock of this name. Its write lock is the [mutex](Self::mutex) of the name.

@@ -59,6 +59,9 @@ pub use attempt::{Attempt, Outcome};
 pub use builder::KeeperBuilder;
 pub use guard::{Guard, Upgrade};
 pub use keeper::{Keeper, connect};
-pub use kinds::{Election, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, RwLock, Semaphore};
+pub use kinds::{
+    Election, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantGuard, ReentrantMutex, RwLock,
+    Semaphore,
+};
 pub use lost::Lost;
 pub use watch::{LockWatch, SessionWatch};

@@ -1,6 +1,7 @@
 //! The locks without async, wherever a thread may be.
 
 mod guards;
+mod reentrant;
 mod waits;
 
 use std::sync::Arc;

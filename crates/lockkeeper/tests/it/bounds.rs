@@ -11,9 +11,19 @@ use lockkeeper::{
 };
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
+fn sync_static<T: Sync + 'static>() {}
 fn send_static<T: Send + 'static>(_: &T) {}
 fn send<T: Send>(_: &T) {}
 fn unpin_clone<T: Unpin + Clone>() {}
+
+/// Does not compile for a type that can be sent: there would be two ways to call it.
+trait NotSend<How> {
+    fn stays() {}
+}
+
+struct CanBeSent;
+impl<T> NotSend<()> for T {}
+impl<T: Send> NotSend<CanBeSent> for T {}
 
 #[test]
 fn types_can_be_shared_and_moved_between_threads() {
@@ -55,6 +65,9 @@ fn types_without_async_can_be_shared_and_moved_between_threads() {
     send_sync_static::<blocking::Guard>();
     send_sync_static::<blocking::RwLock>();
     send_sync_static::<blocking::Semaphore>();
+    send_sync_static::<blocking::ReentrantMutex>();
+    sync_static::<blocking::ReentrantGuard>();
+    <blocking::ReentrantGuard as NotSend<_>>::stays();
     send_sync_static::<blocking::Upgrade>();
     send_sync_static::<blocking::MultiBuilder>();
     send_sync_static::<blocking::MultiLock>();

@@ -6,6 +6,7 @@ mod multi;
 mod multi_guard;
 mod mutex;
 mod observer;
+mod reentrant;
 mod rw_lock;
 mod semaphore;
 
@@ -15,6 +16,7 @@ pub use multi::{MultiBuilder, MultiLock};
 pub use multi_guard::MultiGuard;
 pub use mutex::Mutex;
 pub use observer::Observer;
+pub use reentrant::{ReentrantGuard, ReentrantMutex};
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
 

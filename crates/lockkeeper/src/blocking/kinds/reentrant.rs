@@ -1,0 +1,150 @@
+//! The reentrant mutex: one thread at a time, as often as it likes.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use super::named;
+use crate::blocking::{Attempt, Guard};
+use crate::{Error, LockName, Owner, Release, Result};
+
+thread_local! {
+    /// Drawn at random, since the number of a thread that has ended is given to another one.
+    static THIS_THREAD: Owner = Owner::new();
+}
+
+named! {
+    /// A mutex that a thread can lock again while it holds it. The async [`ReentrantMutex`](crate::ReentrantMutex) is
+    /// for an [`Owner`]; here the owner is the thread.
+    ///
+    /// The first `lock` of a thread stands in line as any other does; further ones, while a guard of it lives, ask no
+    /// store and take no time. The lock is released with the last of the guards. A guard stays on its thread, and keeps
+    /// the lock if it is leaked: what a thread had when it ended is nobody's, until the keeper is shut down.
+    ///
+    /// In a runtime the tasks of one thread are one owner, and a task may go on on another thread: async code takes the
+    /// async one.
+    ///
+    /// ```
+    /// # fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::blocking::Keeper::memory();
+    /// let ledger = keeper.reentrant_mutex("ledger")?;
+    /// let outer = ledger.lock()?;
+    /// let inner = ledger.lock()?;
+    /// assert_eq!(inner.token(), outer.token());
+    /// outer.release()?;
+    /// std::thread::scope(|threads| {
+    ///     let another = threads.spawn(|| ledger.try_lock().map(|guard| guard.is_none()));
+    ///     assert!(another.join().unwrap().unwrap());
+    /// });
+    /// inner.release()?;
+    /// # Ok(())
+    /// # }
+    /// # f().unwrap();
+    /// ```
+    ReentrantMutex
+}
+
+impl ReentrantMutex {
+    /// Waits in line for the lock, for ever; at once when this thread holds it. [`attempt`](Self::attempt) sets a
+    /// limit.
+    ///
+    /// # Errors
+    /// Those of [`Acquire`](crate::Acquire).
+    pub fn lock(&self) -> Result<ReentrantGuard> {
+        self.attempt().lock()
+    }
+
+    /// Takes the lock if it is free or held by this thread, and answers `None` otherwise.
+    ///
+    /// # Errors
+    /// Those of [`Acquire`](crate::Acquire).
+    pub fn try_lock(&self) -> Result<Option<ReentrantGuard>> {
+        self.attempt().try_lock()
+    }
+}
+
+/// What is set goes for the first guard of a thread; the next ones join what is held. The owner is the thread, whatever
+/// is set.
+impl Attempt<'_, ReentrantMutex> {
+    /// Waits in line for the lock, for ever unless [`wait`](Self::wait) says otherwise; at once when this thread holds
+    /// it.
+    ///
+    /// # Errors
+    /// Those of [`Acquire`](crate::Acquire).
+    pub fn lock(self) -> Result<ReentrantGuard> {
+        let me = this_thread();
+        let acquire = self.lock.inner.lock(&me);
+        self.owner(&me).hold(acquire).map(ReentrantGuard::new)
+    }
+
+    /// Takes the lock if it is free or held by this thread, and answers `None` otherwise. Never enters the line unless
+    /// [`wait`](Self::wait) says so.
+    ///
+    /// # Errors
+    /// Those of [`Acquire`](crate::Acquire).
+    pub fn try_lock(self) -> Result<Option<ReentrantGuard>> {
+        let me = this_thread();
+        let acquire = self.lock.inner.try_lock(&me);
+        Ok(self.owner(&me).perhaps(acquire)?.map(ReentrantGuard::new))
+    }
+}
+
+fn this_thread() -> Owner {
+    // At the very end of a thread its values are gone, and it can only be a new owner.
+    THIS_THREAD.try_with(Owner::clone).unwrap_or_else(|_| Owner::new())
+}
+
+/// A guard of a [`ReentrantMutex`]: a [`Guard`] that stays on its thread. Dropping it releases the lock in the
+/// background if it is the last one of the thread.
+///
+/// ```compile_fail,E0277
+/// # let keeper = lockkeeper::blocking::Keeper::memory();
+/// let guard = keeper.reentrant_mutex("ledger").unwrap().lock().unwrap();
+/// std::thread::spawn(move || drop(guard));
+/// ```
+#[must_use = "if unused, the lock is released at once"]
+#[clippy::has_significant_drop]
+pub struct ReentrantGuard {
+    guard: Guard,
+    /// Cannot be sent, as a guard of std cannot be; may be shared.
+    stays: PhantomData<MutexGuard<'static, ()>>,
+}
+
+impl ReentrantGuard {
+    fn new(guard: Guard) -> Self {
+        Self { guard, stays: PhantomData }
+    }
+
+    /// Runs `f` with the guard, and releases it: see [`Guard::with`].
+    ///
+    /// # Errors
+    /// That of `f`, or [`Lost`](crate::ErrorKind::Lost).
+    pub fn with<T, E: From<Error>>(self, f: impl FnOnce(&Guard) -> Result<T, E>) -> Result<T, E> {
+        self.guard.with(f)
+    }
+
+    /// Releases the lock if it is the last guard of the thread, and waits for the store's word for it: see
+    /// [`Guard::release`].
+    ///
+    /// # Errors
+    /// As [`Guard::release`].
+    pub fn release(self) -> Result<Release> {
+        self.guard.release()
+    }
+}
+
+impl Deref for ReentrantGuard {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+impl fmt::Debug for ReentrantGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReentrantGuard").field(&self.guard).finish()
+    }
+}
