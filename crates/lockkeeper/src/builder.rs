@@ -7,11 +7,12 @@ use std::time::Duration;
 use crate::engine::{Engine, Settings};
 use crate::event::{Event, Events};
 use crate::name::check_prefix;
-use crate::runtime::{Runtime, inside};
+use crate::open::Open;
+use crate::runtime::{Runtime, Task, inside};
 use crate::store::{Fencing, SessionSpec, Store};
 use crate::time::Clock;
 use crate::url::{CommonParams, StoreUrl};
-use crate::{Error, ErrorKind, FencingToken, Keeper, Result};
+use crate::{Error, ErrorKind, FencingToken, Keeper, MemoryStore, Result};
 
 const TTL: Duration = Duration::from_secs(30);
 const MAX_WAITERS: u32 = 1000;
@@ -45,7 +46,18 @@ impl fmt::Debug for Layer {
 #[derive(Debug)]
 pub(crate) enum Source {
     Store(Arc<dyn Store>),
+    Open(Box<dyn Open<dyn Store>>),
     Url(Box<StoreUrl>),
+}
+
+impl Source {
+    fn opening(self) -> Task<Result<Arc<dyn Store>>> {
+        match self {
+            Self::Store(store) => Box::pin(std::future::ready(Ok(store))),
+            Self::Open(open) => Box::pin(async move { open.opened().await }),
+            Self::Url(url) => Box::pin(async move { crate::backend::open(&url).await }),
+        }
+    }
 }
 
 impl KeeperBuilder {
@@ -75,10 +87,15 @@ impl KeeperBuilder {
         }
     }
 
-    /// Uses this store, which is open already, instead of opening the one that the URL names. What else the URL says
-    /// holds.
-    pub fn store(mut self, store: impl Store) -> Self {
-        self.source = Source::Store(Arc::new(store));
+    /// On a new store in memory.
+    pub(crate) fn memory() -> Self {
+        Self::new(Source::Store(Arc::new(MemoryStore::new())))
+    }
+
+    /// Uses this store, open already or to be [opened](Open), instead of the one that the URL names. What else the URL
+    /// says holds.
+    pub fn store(mut self, store: impl Open<dyn Store>) -> Self {
+        self.source = Source::Open(Box::new(store));
         self
     }
 
@@ -155,9 +172,9 @@ impl KeeperBuilder {
     /// that blocks its runtime: with long computations between two awaits, or with calls that wait. Locks are renewed
     /// on that thread, whatever the program's own threads do, and releases that were begun are brought to their end.
     ///
-    /// A store that is opened from a URL is opened there too. One that was opened before runs where its maker says:
-    /// the memory and the file store need no runtime at all. It costs a thread, and each attempt a change of threads
-    /// where it has to wait.
+    /// A store that is still to be [opened](Open), from a builder or a URL, is opened there too. One that was opened
+    /// before runs where its maker says: the memory and the file store need no runtime at all. It costs a thread, and
+    /// each attempt a change of threads where it has to wait.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -201,29 +218,27 @@ impl KeeperBuilder {
     /// one that the store cannot do, and what the store refuses when it is opened.
     ///
     /// # Cancel safety
-    /// It may be dropped; nothing is left but, perhaps, the files that a store makes when it is opened.
+    /// It may be dropped; nothing is left but, perhaps, the files that a store makes when it is opened, and on a thread
+    /// of its own an opening that goes on for up to 5 s.
     pub async fn connect(mut self) -> Result<Keeper> {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
         }
         let runtime = self.runtime()?;
-        let store = match &self.source {
-            Source::Store(store) => Arc::clone(store),
-            Source::Url(url) => inside(&runtime, crate::backend::open(url)).await?,
-        };
-        let store = self.layers.drain(..).fold(store, |store, layer| layer.0(store));
-        self.check(&*store)?;
-        Ok(self.start_on(store, runtime))
+        let store = inside(&runtime, runtime.carry(self.source.opening())).await?;
+        let store = self.layers.into_iter().fold(store, |store, layer| layer.0(store));
+        check(&*store, &self.settings, self.require)?;
+        Ok(Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events)))
     }
 
     /// Without what only connecting can do.
     pub(crate) fn start(self) -> Result<Keeper> {
-        match &self.source {
+        let runtime = self.runtime()?;
+        match self.source {
             Source::Store(store) => {
-                let (store, runtime) = (Arc::clone(store), self.runtime()?);
-                Ok(self.start_on(store, runtime))
+                Ok(Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events)))
             }
-            Source::Url(url) => Err(Error::new(ErrorKind::Internal, format!("{url} was not opened"))),
+            unopened => Err(Error::new(ErrorKind::Internal, format!("{unopened:?} was not opened"))),
         }
     }
 
@@ -238,26 +253,21 @@ impl KeeperBuilder {
         Runtime::own()
     }
 
-    fn start_on(self, store: Arc<dyn Store>, runtime: Runtime) -> Keeper {
-        Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events))
-    }
-
-    fn check(&self, store: &dyn Store) -> Result<()> {
-        let can = store.capabilities();
-        let Settings { ttl, lock_delay, .. } = self.settings;
-        let checked = match self.require {
-            Some(required) if can.fencing < required => {
-                let problem = format!("its fencing is {:?}, {required:?} is required", can.fencing);
-                Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("a store with stronger fencing"))
-            }
-            _ => can.check(&SessionSpec::new(ttl, lock_delay)),
-        };
-        checked.map_err(|error| error.at(&store.to_string()))
-    }
-
     fn refuse(&mut self, problem: Error) {
         self.problem.get_or_insert(problem);
     }
+}
+
+fn check(store: &dyn Store, settings: &Settings, require: Option<Fencing>) -> Result<()> {
+    let can = store.capabilities();
+    let checked = match require {
+        Some(required) if can.fencing < required => {
+            let problem = format!("its fencing is {:?}, {required:?} is required", can.fencing);
+            Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("a store with stronger fencing"))
+        }
+        _ => can.check(&SessionSpec::new(settings.ttl, settings.lock_delay)),
+    };
+    checked.map_err(|error| error.at(&store.to_string()))
 }
 
 /// What a URL sets can be replaced by the builder.

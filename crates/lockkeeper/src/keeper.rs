@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::admin::Admin;
-use crate::backend::memory::MemoryStore;
 use crate::builder::{KeeperBuilder, Source};
 use crate::engine::{Engine, SessionState, mode};
 use crate::info::LockInfo;
 use crate::kinds::{Election, MultiBuilder, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
+use crate::open::Open;
 use crate::runtime::inside;
 use crate::store::{Capabilities, Store};
 use crate::url::StoreUrl;
@@ -39,9 +39,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// A keeper on this store, to be set up.
-    pub fn builder(store: impl Store) -> KeeperBuilder {
-        KeeperBuilder::new(Source::Store(Arc::new(store)))
+    /// A keeper on this store, to be set up. The store may be open already, or a builder, which is opened when the
+    /// keeper is connected: see [`Open`].
+    pub fn builder(store: impl Open<dyn Store>) -> KeeperBuilder {
+        KeeperBuilder::new(Source::Open(Box::new(store)))
     }
 
     /// A keeper on the store at `url`, to be set up. What the URL sets (`prefix`, `ttl`, `epoch`, `max-waiters`) can
@@ -64,7 +65,7 @@ impl Keeper {
     /// # Panics
     /// When the operating system gives no thread for it; [`KeeperBuilder::connect`] returns an error instead.
     pub fn memory() -> Self {
-        match KeeperBuilder::new(Source::Store(Arc::new(MemoryStore::new()))).start() {
+        match KeeperBuilder::memory().start() {
             Ok(keeper) => keeper,
             #[allow(clippy::panic, reason = "documented: there is no thread to be had")]
             Err(error) => panic!("{error}"),

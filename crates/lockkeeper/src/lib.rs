@@ -102,6 +102,7 @@ mod kinds;
 pub mod layer;
 mod lost;
 mod name;
+mod open;
 pub mod optimistic;
 mod owner;
 mod random;
@@ -136,6 +137,7 @@ pub use kinds::{
 };
 pub use lost::{Lost, LostReason};
 pub use name::LockName;
+pub use open::Open;
 pub use owner::Owner;
 pub use secret::Secret;
 pub use sequencer::{Mode, Sequencer};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::keeper::Keeper;
 use super::park::wait;
 use crate::store::{Fencing, Store};
-use crate::{Event, Result};
+use crate::{Event, Open, Result};
 
 /// A keeper to be set up: see [`KeeperBuilder`](crate::KeeperBuilder).
 #[derive(Debug)]
@@ -24,9 +24,9 @@ impl KeeperBuilder {
         Self { inner: set(self.inner) }
     }
 
-    /// Uses this store, which is open already, instead of opening the one that the URL names. What else the URL says
-    /// holds.
-    pub fn store(self, store: impl Store) -> Self {
+    /// Uses this store, open already or to be [opened](Open), instead of the one that the URL names. What else the URL
+    /// says holds.
+    pub fn store(self, store: impl Open<dyn Store>) -> Self {
         self.set(|inner| inner.store(store))
     }
 

@@ -10,7 +10,7 @@ use super::park::wait;
 use super::watch::{LockWatch, SessionWatch};
 use crate::store::{Capabilities, Store};
 use crate::url::StoreUrl;
-use crate::{Error, Handle, LockInfo, LockName, MemoryStore, Result, Sequencer};
+use crate::{Error, Handle, LockInfo, LockName, Open, Result, Sequencer};
 
 /// Connects to the store at `url` with all defaults; [`Keeper::from_url`] has the settings.
 ///
@@ -32,8 +32,23 @@ impl Keeper {
         Self { inner }
     }
 
-    /// A keeper on this store, to be set up.
-    pub fn builder(store: impl Store) -> KeeperBuilder {
+    /// A keeper on this store, to be set up. The store may be open already, or a builder, which is opened when the
+    /// keeper is connected, on the engine's thread: see [`Open`].
+    ///
+    /// ```
+    /// use lockkeeper::FileStore;
+    /// use lockkeeper::blocking::Keeper;
+    ///
+    /// # fn f() -> lockkeeper::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app/locks.db");
+    /// let keeper = Keeper::builder(FileStore::new(path).create_parents(true)).prefix("app/").connect()?;
+    /// keeper.mutex("stock/42")?.lock()?.release()?;
+    /// # Ok(())
+    /// # }
+    /// # f().unwrap();
+    /// ```
+    pub fn builder(store: impl Open<dyn Store>) -> KeeperBuilder {
         KeeperBuilder::new(crate::Keeper::builder(store))
     }
 
@@ -54,7 +69,7 @@ impl Keeper {
     /// # Panics
     /// When the operating system gives no thread for it; [`KeeperBuilder::connect`] returns an error instead.
     pub fn memory() -> Self {
-        match Self::builder(MemoryStore::new()).start() {
+        match KeeperBuilder::new(crate::KeeperBuilder::memory()).start() {
             Ok(keeper) => keeper,
             #[allow(clippy::panic, reason = "documented: there is no thread to be had")]
             Err(error) => panic!("{error}"),

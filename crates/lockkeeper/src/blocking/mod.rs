@@ -23,6 +23,8 @@
 //! | `mutex.lock().with(async \|guard\| …).await?` | `mutex.lock()?.with(\|guard\| …)?`: see [`Guard::with`] |
 //! | `guard.lost().await` | `guard.lost().wait()`: see [`Lost`] |
 //! | `watch.changed().await?` | `watch.changed()?`, or for a limited time `watch.changed_timeout(d)?` |
+//! | `optimistic::update(&register, key, async \|old\| …).await?` | `register.update(key, \|old\| …)?`: see [`optimistic`] |
+//! | `FileStore::new(path).open().await?`, for a keeper or a register | `FileStore::new(path)` itself: see [`Open`](crate::Open) |
 //! | a [reentrant mutex](crate::ReentrantMutex) for an [`Owner`](crate::Owner) | one for a [thread](ReentrantMutex) |
 //!
 //! All else has the same names and does the same, and what has no async in it is the same type: errors, tokens,
@@ -51,6 +53,7 @@ mod guard;
 mod keeper;
 mod kinds;
 mod lost;
+pub mod optimistic;
 mod park;
 mod watch;
 

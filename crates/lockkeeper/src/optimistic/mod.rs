@@ -55,6 +55,8 @@ mod version;
 pub use self::fate::Fate;
 pub use self::policy::Policy;
 pub use self::register::{MAX_VALUE, Register, Swap, check_key, check_write};
+#[cfg(feature = "blocking")]
+pub(crate) use self::retry::after;
 pub use self::retry::{Outcome, retry};
 pub use self::swap::{settle, swap};
 pub use self::update::{try_update, update};

@@ -67,8 +67,11 @@ impl Policy {
     /// [`Invalid`](ErrorKind::Invalid) outside a runtime.
     pub(super) fn start(&self) -> Result<Tries> {
         runtime::check_here()?;
-        let clock = Clock::tokio();
-        Ok(Tries { policy: self.clone(), started: clock.now(), clock, made: 1 })
+        Ok(self.start_by(Clock::tokio()))
+    }
+
+    pub(crate) fn start_by(&self, clock: Clock) -> Tries {
+        Tries { policy: self.clone(), started: clock.now(), clock, made: 1 }
     }
 
     /// The bound of the pause after so many tries.
@@ -80,7 +83,7 @@ impl Policy {
 
 /// The tries of one call.
 #[derive(Debug)]
-pub(super) struct Tries {
+pub(crate) struct Tries {
     policy: Policy,
     clock: Clock,
     started: Instant,
@@ -90,14 +93,24 @@ pub(super) struct Tries {
 impl Tries {
     /// Pauses before the next try; `false` if there is to be none.
     pub(super) async fn again(&mut self) -> bool {
+        let Some(pause) = self.next_pause() else { return false };
+        self.pause(pause).await;
+        true
+    }
+
+    /// Begins the next try, if there is to be one: the pause before it.
+    pub(super) fn next_pause(&mut self) -> Option<Duration> {
         let bound = u64::try_from(self.policy.bound(self.made).as_nanos()).unwrap_or(u64::MAX);
         let pause = Duration::from_nanos(random::below(bound.saturating_add(1)));
         if self.made >= self.policy.attempts || pause >= self.left() {
-            return false;
+            return None;
         }
         self.made += 1;
+        Some(pause)
+    }
+
+    pub(super) async fn pause(&self, pause: Duration) {
         self.clock.sleep(pause).await;
-        true
     }
 
     /// Awaits an answer for as long as there is time.

@@ -1,6 +1,7 @@
 //! What a register has to do.
 
 use std::fmt::{Debug, Display};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -38,6 +39,18 @@ pub trait Register: Debug + Display + Send + Sync + 'static {
     /// # Cancel safety
     /// Dropped after the first poll, its outcome is unknown.
     async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap>;
+}
+
+/// A shared register is a register.
+#[async_trait]
+impl<R: Register + ?Sized> Register for Arc<R> {
+    async fn load(&self, key: &str) -> Result<Option<Versioned>> {
+        (**self).load(key).await
+    }
+
+    async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap> {
+        (**self).compare_and_swap(key, write).await
+    }
 }
 
 /// What a register answers to a write.

@@ -1,14 +1,18 @@
 //! The locks without async, wherever a thread may be.
 
 mod guards;
+mod opening;
 mod reentrant;
+mod registers;
 mod waits;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use lockkeeper::blocking::optimistic::Register;
 use lockkeeper::blocking::{Keeper, Upgrade, connect};
+use lockkeeper::optimistic::MemoryRegister;
 use lockkeeper::{Break, ErrorKind, FileStore, Handle, MemoryStore, Mode, Release, SessionState, Target};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
@@ -48,6 +52,8 @@ fn tour() {
         assert_eq!(keeper.session().state(), SessionState::Valid);
         keeper.shutdown(secs(10)).unwrap();
     }
+    registers::tour(&Register::open(MemoryRegister::new()).unwrap());
+    registers::tour(&Register::open(FileStore::new(folder.path().join("locks.db"))).unwrap());
     for found in lockkeeper::blocking::doctor::examine(&url.parse().unwrap(), secs(20)) {
         assert_ne!(found.level, lockkeeper::doctor::Level::Fail, "{found:?}");
     }
@@ -240,7 +246,7 @@ fn threads_and_tasks_exclude_each_other() {
     });
 }
 
-/// A path that a program may have, opened by the builder of the store.
+/// Opened by the async part of a program.
 #[test]
 fn a_store_that_is_open_already_can_be_used() {
     let folder = TempDir::new().unwrap();

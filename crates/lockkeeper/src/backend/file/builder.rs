@@ -3,8 +3,10 @@
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use super::bell::Belfry;
@@ -17,10 +19,12 @@ use super::reader::{self, Reader};
 use super::wait::Waiters;
 use super::writer::{self, Commit, Desk, Job, Writer};
 use super::{FileStore, Shared, database, fault};
+use crate::optimistic::Register;
+use crate::store::Store;
 use crate::time::Clock;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Open, Result};
 
-/// How to open a [`FileStore`].
+/// How to open a [`FileStore`]. A keeper takes it unopened too: see [`Open`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before open()"]
 pub struct FileStoreBuilder {
@@ -137,6 +141,20 @@ impl FileStoreBuilder {
         let path = path.canonicalize().unwrap_or(path);
         checks::folder(path.parent().unwrap_or(&folder), &self.waived)?;
         Ok(path)
+    }
+}
+
+#[async_trait]
+impl Open<dyn Store> for FileStoreBuilder {
+    async fn opened(self: Box<Self>) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(self.open().await?))
+    }
+}
+
+#[async_trait]
+impl Open<dyn Register> for FileStoreBuilder {
+    async fn opened(self: Box<Self>) -> Result<Arc<dyn Register>> {
+        Ok(Arc::new(self.open().await?.register()))
     }
 }
 

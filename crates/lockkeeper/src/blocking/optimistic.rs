@@ -1,0 +1,208 @@
+//! Optimistic locking without async: see [`lockkeeper::optimistic`](crate::optimistic), which has the types too.
+//!
+//! ```
+//! use lockkeeper::FileStore;
+//! use lockkeeper::blocking::optimistic::Register;
+//!
+//! # fn f() -> lockkeeper::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("locks.db");
+//! let register = Register::open(FileStore::new(path))?;
+//! let sold = register.update("stock/42", |old| {
+//!     let count: u64 = old.and_then(|text| String::from_utf8(text).ok()?.parse().ok()).unwrap_or(7);
+//!     (count - 1).to_string().into_bytes()
+//! })?;
+//! assert_eq!(sold.value, b"6");
+//! assert_eq!(register.load("stock/42")?.map(|now| now.version), Some(sold.version));
+//! # Ok(())
+//! # }
+//! # f().unwrap();
+//! ```
+
+use std::fmt;
+use std::future::ready;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::park::{may_wait, park, wait, wait_for};
+use crate::optimistic::{self, Outcome, Policy, Version, Versioned, Write, after};
+use crate::runtime::{Runtime, inside};
+use crate::time::Clock;
+use crate::{Error, ErrorKind, Open, Result};
+
+/// A register for threads: [values with versions](crate::optimistic::Register), each under a key. Cheap to clone; clones
+/// share the register and a thread, on which its timers and connections are.
+#[derive(Clone)]
+pub struct Register {
+    inner: Arc<dyn optimistic::Register>,
+    runtime: Arc<Runtime>,
+    process: u32,
+}
+
+impl Register {
+    /// A register that is open already, or [what opens one](Open): the builder of a store that keeps registers.
+    ///
+    /// ```
+    /// use lockkeeper::blocking::optimistic::Register;
+    /// use lockkeeper::optimistic::MemoryRegister;
+    ///
+    /// # fn f() -> lockkeeper::Result<()> {
+    /// let register = Register::open(MemoryRegister::new())?;
+    /// assert_eq!(register.load("stock/42")?, None);
+    /// # Ok(())
+    /// # }
+    /// # f().unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// What the register refuses when it is opened; [`Internal`](ErrorKind::Internal) when the operating system gives
+    /// no thread; [`WouldDeadlock`](ErrorKind::WouldDeadlock) on the thread of an engine, as from every call here.
+    pub fn open(register: impl Open<dyn optimistic::Register>) -> Result<Self> {
+        may_wait()?;
+        let runtime = Arc::new(Runtime::own()?);
+        let opening = async move { Box::new(register).opened().await };
+        let inner = park(inside(&runtime, runtime.carry(Box::pin(opening))))?;
+        Ok(Self { inner, runtime, process: std::process::id() })
+    }
+
+    /// What is there; `None` for a key that was never written. See [`Register::load`](optimistic::Register::load).
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for what cannot be a key; [`Unavailable`](ErrorKind::Unavailable) when the
+    /// register did not answer.
+    pub fn load(&self, key: &str) -> Result<Option<Versioned>> {
+        self.run(self.inner.load(key))?
+    }
+
+    /// Changes a value: loads it, computes the new one from it, and writes that if nobody else was faster; else begins
+    /// again, for up to 30 s. See [`update`](crate::optimistic::update).
+    ///
+    /// # Errors
+    /// As [`try_update`](crate::optimistic::try_update).
+    pub fn update(&self, key: &str, mut compute: impl FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<Versioned> {
+        self.run(optimistic::update(&*self.inner, key, |old| ready(compute(old))))?
+    }
+
+    /// [`update`](Self::update) with another policy, for a computation that may fail; then nothing is written.
+    ///
+    /// ```
+    /// use lockkeeper::blocking::optimistic::Register;
+    /// use lockkeeper::optimistic::{MemoryRegister, Policy};
+    ///
+    /// # fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let register = Register::open(MemoryRegister::new())?;
+    /// let sold = register.try_update(&Policy::default().attempts(3), "stock/42", |old| match old.as_deref() {
+    ///     None | Some([0, ..] | []) => Err(Box::<dyn std::error::Error>::from("sold out")),
+    ///     Some([count, ..]) => Ok(vec![count - 1]),
+    /// });
+    /// assert_eq!(sold.unwrap_err().to_string(), "sold out");
+    /// # Ok(())
+    /// # }
+    /// # f().unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`try_update`](crate::optimistic::try_update).
+    pub fn try_update<E: From<Error>>(
+        &self,
+        policy: &Policy,
+        key: &str,
+        mut compute: impl FnMut(Option<Vec<u8>>) -> Result<Vec<u8>, E>,
+    ) -> Result<Versioned, E> {
+        self.run(optimistic::try_update(policy, &*self.inner, key, |old| ready(compute(old))))?
+    }
+
+    /// Does a write on a version that somebody has seen, and says what became of it. See
+    /// [`swap`](crate::optimistic::swap).
+    ///
+    /// ```
+    /// use lockkeeper::blocking::optimistic::Register;
+    /// use lockkeeper::optimistic::{MemoryRegister, Outcome, Policy, Version, Write};
+    ///
+    /// # fn f() -> lockkeeper::Result<()> {
+    /// let register = Register::open(MemoryRegister::new())?;
+    /// let (policy, write) = (Policy::default(), Write::new(Version::ABSENT, "hello"));
+    /// match register.swap(&policy, "page/home", &write)? {
+    ///     Outcome::Done(version) => println!("it is version {version} now"),
+    ///     Outcome::Conflict => println!("somebody else has written it"),
+    ///     // No answer came. To be asked again when the register is back:
+    ///     Outcome::Unknown(_) => println!("{:?}", register.settle(&policy, "page/home", &write)?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # f().unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`swap`](crate::optimistic::swap).
+    pub fn swap(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
+        self.run(optimistic::swap(policy, &*self.inner, key, write))?
+    }
+
+    /// Goes on with a write whose outcome was [`Unknown`](Outcome::Unknown). See
+    /// [`settle`](crate::optimistic::settle).
+    ///
+    /// # Errors
+    /// As [`settle`](crate::optimistic::settle).
+    pub fn settle(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
+        self.run(optimistic::settle(policy, &*self.inner, key, write))?
+    }
+
+    /// Threads are not inherited: in a forked child no timer of this one goes off.
+    fn run<F: Future>(&self, call: F) -> Result<F::Output> {
+        if std::process::id() == self.process {
+            return wait(inside(&self.runtime, call));
+        }
+        Err(Error::new(ErrorKind::Forked, format!("{self} was opened by the process that this one was forked from"))
+            .with_remedy("open a register after the fork"))
+    }
+}
+
+impl fmt::Display for Register {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.inner, f)
+    }
+}
+
+impl fmt::Debug for Register {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Register").field(&self.inner).finish()
+    }
+}
+
+/// Repeats an optimistic attempt of any kind until it is done: see [`retry`](crate::optimistic::retry).
+///
+/// ```
+/// use lockkeeper::blocking::optimistic::retry;
+/// use lockkeeper::optimistic::{Outcome, Policy};
+///
+/// # fn f() -> lockkeeper::Result<()> {
+/// # let mut rows = [0, 0, 1].into_iter();
+/// # let mut execute = |_: &str| Ok::<_, lockkeeper::Error>(rows.next().unwrap());
+/// let sold = retry(&Policy::default(), || {
+///     // … SELECT count, version, and with them:
+///     let rows = execute("UPDATE stock SET count = ?, version = version + 1 WHERE id = ? AND version = ?")?;
+///     Ok::<_, lockkeeper::Error>(if rows == 1 { Outcome::Done("sold") } else { Outcome::Conflict })
+/// })?;
+/// assert_eq!(sold, "sold");
+/// # Ok(())
+/// # }
+/// # f().unwrap();
+/// ```
+///
+/// # Errors
+/// As [`retry`](crate::optimistic::retry).
+pub fn retry<T, E, F>(policy: &Policy, mut attempt: F) -> Result<T, E>
+where
+    E: From<Error>,
+    F: FnMut() -> Result<Outcome<T>, E>,
+{
+    may_wait()?;
+    let mut tries = policy.start_by(Clock::boot());
+    loop {
+        match after(attempt()?, &mut tries)? {
+            ControlFlow::Break(done) => return Ok(done),
+            ControlFlow::Continue(pause) => drop(wait_for(pause, std::future::pending::<()>())?),
+        }
+    }
+}
