@@ -165,7 +165,7 @@ impl Guard {
         let is_last = Stake::leave(self.stake.take());
         if self.hold.is_dead() {
             if is_last {
-                self.clean_up_after_loss();
+                self.engine.clean_up_after_loss(&self.hold);
             }
             return Ok(Release::AlreadyLost);
         }
@@ -176,7 +176,7 @@ impl Guard {
         let withdrawal = Finish::new(&self.engine, async move { engine.release(&hold).await }).await?;
         if withdrawal == Withdrawal::Absent {
             if self.is_adopted() && self.hold.is_dead() {
-                self.clean_up_after_loss();
+                self.engine.clean_up_after_loss(&self.hold);
             } else {
                 self.engine.found_absent(&self.hold);
             }
@@ -231,17 +231,6 @@ impl Guard {
         }
     }
 
-    /// The guard of a lost lock is gone: nobody works under it any more. Without a lock-delay the claim can go too;
-    /// with one, the delay runs out.
-    fn clean_up_after_loss(&self) {
-        if let Some(reason) = self.hold.loss().cloned() {
-            self.engine.lose(&self.hold, reason);
-        }
-        if self.hold.session.spec.lock_delay.is_zero() {
-            self.engine.withdraw_later(&self.hold);
-        }
-    }
-
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }
@@ -265,7 +254,7 @@ impl Drop for Guard {
             return self.engine.let_go(&self.hold);
         }
         if self.hold.is_dead() {
-            return self.clean_up_after_loss();
+            return self.engine.clean_up_after_loss(&self.hold);
         }
         let (name, token, held) = (self.hold.key.name.clone(), self.token, self.held());
         if std::thread::panicking() && !self.hold.session.spec.lock_delay.is_zero() {

@@ -112,7 +112,7 @@ impl Attempt {
                 }
                 Outcome::Spent => {
                     let died = standing.hold.is_dead();
-                    self.engine.withdraw_later(&standing.hold);
+                    self.give_back(&standing.hold);
                     died
                 }
                 Outcome::GivenUp => return Err(self.leave(turn, &standing.hold)),
@@ -220,12 +220,12 @@ impl Attempt {
         if self.request.fixed && self.engine.now() + hold.session.ttl / 10 * 9 > hold.lease_deadline() {
             // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
             if let Outcome::Spent = self.confirm(&hold).await {
-                self.engine.withdraw_later(&hold);
+                self.give_back(&hold);
                 return Ok(None);
             }
         }
         if hold.is_dead() {
-            self.engine.withdraw_later(&hold);
+            self.give_back(&hold);
             return Ok(None);
         }
         let engine = Arc::clone(&self.engine);
@@ -274,14 +274,24 @@ impl Attempt {
     fn leave(&self, turn: Option<Turn>, hold: &Arc<Hold>) -> Error {
         let inherited = turn.is_some_and(|mut turn| !hold.is_dead() && turn.leave_place(hold));
         if !inherited {
-            self.engine.withdraw_later(hold);
+            self.give_back(hold);
         }
         self.gave_up()
     }
 
     fn fail(&self, standing: &Standing, error: Error) -> Error {
-        self.engine.withdraw_later(&standing.hold);
+        self.give_back(&standing.hold);
         self.engine.describe(error, &self.request.name)
+    }
+
+    /// Withdraws it; unless it may have the place of a claim that was lost, whose lock-delay it then has to keep.
+    fn give_back(&self, hold: &Arc<Hold>) {
+        let heir = self.request.replaces.as_ref().is_some_and(|old| old.is_dead());
+        if heir && !self.request.spec.lock_delay.is_zero() {
+            self.engine.linger(hold, self.engine.now() + self.request.spec.lock_delay);
+        } else {
+            self.engine.withdraw_later(hold);
+        }
     }
 
     /// A claim that another task left shows that task's reason.

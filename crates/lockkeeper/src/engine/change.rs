@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Attempt, Engine, Granted, Hold, Request};
 use crate::random::jittered;
-use crate::store::{Amend, Amended};
+use crate::store::{Amend, Amended, MAX};
 use crate::{Effect, Error, ErrorKind, LostReason, Result};
 
 /// How often a store is asked to change a claim.
@@ -23,9 +23,16 @@ impl Engine {
             let error = Error::new(ErrorKind::Unsupported, "this store cannot change a claim that is held");
             return Err(self.describe(error.with_remedy("to release it and acquire it anew"), name));
         }
+        if matches!(change, Amend::Shared) {
+            self.capabilities.admits(1, MAX).map_err(|error| self.describe(error, name))?;
+        }
         let (mut tries, mut unknown) = (0, false);
         loop {
-            self.usable().map_err(|error| error.about(name.clone()))?;
+            if let Err(error) = self.usable() {
+                let error = error.about(name.clone());
+                // What was asked for before may have happened all the same.
+                return Err(if unknown { error.with_unknown_effect() } else { error });
+            }
             hold.check()?;
             tries += 1;
             match self.store.amend(&hold.key, change).await {

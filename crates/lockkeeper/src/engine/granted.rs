@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, Hold, Request, Stake};
+use crate::event::Event;
+use crate::time::Instant;
 use crate::{FencingToken, Mode};
 
 /// A claim that holds the lock, on its way to becoming a guard. Dropped before that, it is withdrawn.
@@ -65,14 +67,35 @@ impl Granted {
     }
 }
 
+impl Granted {
+    /// The guards that had a share in it are gone, and left its end to this one.
+    fn end_what_was_held(&self, since: Instant) {
+        let Grant { hold, token, mode, .. } = &self.grant;
+        if hold.is_dead() {
+            return self.engine.clean_up_after_loss(hold);
+        }
+        self.engine.withdraw_later(hold);
+        let held = self.engine.now().saturating_since(since);
+        let (name, token, mode) = (&hold.key.name, *token, *mode);
+        self.engine.events.emit(&Event::DroppedWithoutRelease { name, token, mode, held });
+    }
+}
+
 impl Drop for Granted {
     fn drop(&mut self) {
         let stake = self.grant.stake.take();
         if self.hold().is_forked() {
             // What it would lock stays locked in a forked child.
             std::mem::forget(stake);
-        } else if !self.taken && Stake::leave(stake) {
-            self.engine.withdraw_later(self.hold());
+            return;
+        }
+        let since = stake.as_ref().map(|stake| stake.since);
+        if self.taken || !Stake::leave(stake) {
+            return;
+        }
+        match since.filter(|_| self.grant.again) {
+            Some(since) => self.end_what_was_held(since),
+            None => self.engine.withdraw_later(self.hold()),
         }
     }
 }

@@ -308,6 +308,15 @@ impl Engine {
         self.deadlines.expect(until);
     }
 
+    /// A claim that is believed in by nobody, but may have to keep others out: it is withdrawn at `until`, and not
+    /// before.
+    fn linger(&self, hold: &Arc<Hold>, until: Instant) {
+        if !hold.session.take(hold, self.now(), Some(until)) {
+            hold.session.linger(hold, until);
+        }
+        self.deadlines.expect(until);
+    }
+
     pub(crate) fn own(&self, name: &LockName, owner: &Owner) {
         *lock(&self.owners).entry((name.clone(), owner.clone())).or_insert(0) += 1;
     }

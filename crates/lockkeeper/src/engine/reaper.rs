@@ -50,6 +50,17 @@ impl Engine {
         self.runtime.post(async move { engine.withdraw_until_gone(&hold).await });
     }
 
+    /// The guard of a lost lock is gone: nobody works under it any more. Without a lock-delay the claim can go too;
+    /// with one, the delay runs out.
+    pub(crate) fn clean_up_after_loss(self: &Arc<Self>, hold: &Arc<Hold>) {
+        if let Some(reason) = hold.loss().cloned() {
+            self.lose(hold, reason);
+        }
+        if hold.session.spec.lock_delay.is_zero() {
+            self.withdraw_later(hold);
+        }
+    }
+
     /// A claim that nobody renews any more; a session of its own ends with it.
     fn forget(&self, hold: &Arc<Hold>) {
         hold.session.forget(hold, self.now());

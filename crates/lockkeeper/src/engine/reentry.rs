@@ -50,8 +50,10 @@ impl Attempt {
         let interest = Interest { engine: Arc::clone(&self.engine), key };
         let mut seat = self.sit_down(&interest).await?;
         if let Some(stake) = seat.upgrade() {
-            stake.hold.check()?;
-            return Ok(Granted::again(&self.engine, stake, &self.request));
+            // Made first: it may be the last to have a share, and then ends it.
+            let granted = Granted::again(&self.engine, stake, &self.request);
+            granted.hold().check()?;
+            return Ok(granted);
         }
         let granted = self.acquire_alone().await?;
         let interest = Interest { engine: Arc::clone(&self.engine), key: interest.key.clone() };

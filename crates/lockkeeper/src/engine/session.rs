@@ -157,6 +157,12 @@ impl Session {
         found
     }
 
+    /// Lets a claim linger that was removed already.
+    pub(crate) fn linger(&self, hold: &Arc<Hold>, until: Instant) {
+        let _holds = lock(&self.holds);
+        lock(&self.lingering).push((Arc::clone(hold), until));
+    }
+
     /// Lists all its claims, lingering ones too. None joins and none leaves while the result lives.
     pub(crate) fn list(&self, all: &mut Vec<Arc<Hold>>) -> impl Drop + '_ {
         let holds = lock(&self.holds);

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::Engine;
-use crate::store::{Broken, ClaimId, Losses, Renewal};
+use super::watchdog::reason;
+use crate::store::{Broken, ClaimId, Losses};
 
 impl Engine {
     /// The store must not keep the engine.
@@ -20,9 +21,9 @@ impl Engine {
     }
 
     fn told_lost(self: &Arc<Self>, id: ClaimId, broken: Option<Broken>) {
-        let now = self.now();
         if let Some(hold) = self.open_sessions().iter().find_map(|session| session.find(id)) {
-            self.apply(&hold, hold.live_state(), Renewal::Lost(broken), now, now);
+            // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end.
+            self.lose(&hold, reason(broken));
         }
     }
 }

@@ -10,7 +10,7 @@ use super::hold::Stage;
 use super::{Engine, Hold, Session};
 use crate::event::Event;
 use crate::random::jittered;
-use crate::store::{Live, LiveState, Renewal, Renewed};
+use crate::store::{Broken, Live, LiveState, Renewal, Renewed};
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, LostReason, Result};
 
@@ -202,11 +202,7 @@ impl Engine {
             }
             // The answer to the claim that replaces it decides.
             Renewal::Lost(None) if hold.is_being_replaced() => {}
-            Renewal::Lost(None) => self.lose(hold, LostReason::Expired),
-            Renewal::Lost(Some(broken)) => {
-                let reason = LostReason::Broken { by: broken.by.to_string(), reason: broken.reason.to_string() };
-                self.lose(hold, reason);
-            }
+            Renewal::Lost(broken) => self.lose(hold, reason(broken)),
             Renewal::Unknown => {}
         }
     }
@@ -243,4 +239,12 @@ impl Engine {
         self.events.emit(if failing { &Event::Jeopardy } else { &Event::Recovered });
         self.publish_state();
     }
+}
+
+/// Why the store has a claim no more.
+pub(super) fn reason(broken: Option<Broken>) -> LostReason {
+    broken.map_or(LostReason::Expired, |Broken { by, reason }| LostReason::Broken {
+        by: by.to_string(),
+        reason: reason.to_string(),
+    })
 }

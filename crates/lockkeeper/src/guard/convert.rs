@@ -38,8 +38,8 @@ impl Guard {
     ///
     /// # Errors
     /// The guard comes back with the error.
-    /// [`Invalid`](ErrorKind::Invalid) for a guard that is not exclusive, or one of several of a
-    /// reentrant mutex; [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it;
+    /// [`Invalid`](ErrorKind::Invalid) for a guard that is not exclusive, one of several of a
+    /// reentrant mutex, or one of an [adopted](crate::Keeper::adopt) lock; [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it;
     /// [`Lost`](ErrorKind::Lost) when the lock is lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not
     /// answer: if the [effect](Error::effect) is unknown, the guard is a reader from now on, as others may be.
     ///
@@ -131,12 +131,15 @@ impl Guard {
             return invalid("other guards of its owner may count on it", "a guard of RwLock::write");
         }
         match (from, self.mode) {
-            (Mode::Exclusive, Mode::Exclusive) => Ok(()),
+            // Whoever adopts the handle again holds the lock as that says.
+            (Mode::Exclusive, Mode::Exclusive) if self.is_adopted() => {
+                invalid("it was adopted, and its handle says that it writes", "to release it, and to detach a reader")
+            }
             (Mode::Shared, Mode::Shared) if self.is_adopted() => invalid(
                 "it was adopted, and its handle is good for a reader only",
                 "to release it, and to detach a writer",
             ),
-            (Mode::Shared, Mode::Shared) => Ok(()),
+            (Mode::Exclusive, Mode::Exclusive) | (Mode::Shared, Mode::Shared) => Ok(()),
             (Mode::Exclusive, _) => invalid("only a writer can be downgraded", "a guard of RwLock::write"),
             _ => invalid("only a reader can be upgraded", "a guard of RwLock::read"),
         }

@@ -110,12 +110,17 @@ impl MultiBuilder {
     }
 
     /// So many permits of a semaphore that has `of`.
-    pub fn permits<N>(self, name: N, permits: u32, of: u32) -> Self
+    pub fn permits<N>(mut self, name: N, permits: u32, of: u32) -> Self
     where
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        self.and(name, permits, of)
+        let added = full_name(&self.engine, name).and_then(|name| {
+            check_permits(&name, of)?;
+            check_share(&name, permits, of)?;
+            self.add(name, permits, of)
+        });
+        self.unless(added)
     }
 
     /// # Errors
@@ -139,17 +144,18 @@ impl MultiBuilder {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        if let Err(problem) = full_name(&self.engine, name).and_then(|name| self.add(name, weight, capacity)) {
+        let added = full_name(&self.engine, name).and_then(|name| self.add(name, weight, capacity));
+        self.unless(added)
+    }
+
+    fn unless(mut self, added: Result<()>) -> Self {
+        if let Err(problem) = added {
             self.problem.get_or_insert(problem);
         }
         self
     }
 
     fn add(&mut self, name: LockName, weight: u32, capacity: u32) -> Result<()> {
-        if capacity != MAX {
-            check_permits(&name, capacity)?;
-            check_share(&name, weight, capacity)?;
-        }
         let (strongest, of) = *self.parts.get(&name).unwrap_or(&(weight, capacity));
         if of != capacity {
             let problem = Error::invalid("it is given as two kinds of locks, or as semaphores of two sizes");

@@ -160,6 +160,7 @@ macro_rules! __cases {
                 a_replacement_has_the_same_capacity [Weighted]
                 a_reader_in_company_is_not_replaced [ReadWrite]
                 a_reader_before_a_waiter_is_not_replaced [Queue ReadWrite]
+                a_broken_reader_is_not_replaced [Admin ReadWrite]
             }
             amend {
                 a_downgrade_lets_readers_in [Amend Queue ReadWrite]
@@ -255,6 +256,7 @@ macro_rules! __keeper_cases {
                 of_two_upgraders_one_stays_a_reader [ReadWrite GoodWeather]
                 only_a_reader_is_upgraded []
                 an_upgrade_without_an_answer_ends_both [ReadWrite GoodWeather]
+                a_fixed_lease_is_upgraded [ReadWrite GoodWeather]
                 max_hold_outlives_an_upgrade [ReadWrite GoodWeather]
                 waiting_behind_oneself_is_refused [Queue ReadWrite]
             }

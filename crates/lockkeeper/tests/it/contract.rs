@@ -117,6 +117,7 @@ macro_rules! storm_suite {
                 "rw_lock::a_reader_in_company_stays_a_reader",
                 "rw_lock::of_two_upgraders_one_stays_a_reader",
                 "rw_lock::an_upgrade_without_an_answer_ends_both",
+                "rw_lock::a_fixed_lease_is_upgraded",
                 "rw_lock::max_hold_outlives_an_upgrade",
                 "reentrant::its_guards_are_lost_together",
                 "reentrant::it_is_renewed_for_its_last_guard",

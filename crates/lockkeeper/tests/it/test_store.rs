@@ -299,3 +299,24 @@ async fn a_pause_works_on_real_time_with_a_short_ttl() {
     let lost = tokio::time::timeout(Duration::from_secs(20), guard.lost()).await.unwrap();
     assert_eq!(lost, LostReason::Expired);
 }
+
+/// The upgrade may still be answered, and its answer be that the reader stays one.
+#[tokio::test]
+async fn a_reader_that_expires_during_its_upgrade_is_lost_at_once() {
+    let store = TestStore::new();
+    let keeper = Keeper::builder(store.clone()).connect().await.unwrap();
+    let reader = keeper.rw_lock("n").unwrap().read().await.unwrap();
+    let lost = reader.lost();
+    store.fail_next(Op::Claim, ErrorKind::Unavailable);
+    let expire = async {
+        store.expire("n");
+        // Before the upgrade has its next turn.
+        tokio::select! {
+            biased;
+            reason = lost => assert_eq!(reason, LostReason::Expired),
+            () = tokio::task::yield_now() => panic!("it is believed in"),
+        }
+    };
+    let (upgraded, ()) = tokio::join!(biased; reader.try_upgrade(), expire);
+    assert!(upgraded.is_err());
+}

@@ -280,6 +280,9 @@ pub async fn a_name_counts_once_in_its_strongest_mode<H: Harness>(case: &Case<H>
         keeper.multi().lock(&b).permits(&a, 0, 2),
         keeper.multi().lock(&b).permits(&a, 3, 2),
         keeper.multi().lock(&b).permits(&a, 1, 0),
+        keeper.multi().lock(&b).permits(&a, 0, u32::MAX),
+        keeper.multi().lock(&b).permits(&a, 5, u32::MAX),
+        keeper.multi().lock(&a).permits(&a, u32::MAX, u32::MAX),
     ] {
         let error = wrong.build().unwrap_err();
         assert_eq!((error.kind(), error.name()), (ErrorKind::Invalid, Some(&a)));

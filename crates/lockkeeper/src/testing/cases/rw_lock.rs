@@ -199,6 +199,19 @@ pub async fn an_upgrade_without_an_answer_ends_both<H: Harness>(case: &Case<H>) 
     case.is_free(&case.name("lock")).await;
 }
 
+/// A reader with a fixed lease becomes a writer with one.
+pub async fn a_fixed_lease_is_upgraded<H: Harness>(case: &Case<H>) {
+    let (party, others) = (case.party(case.short()).await, lock(case).await);
+    let lease = Duration::from_secs(30);
+    let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().lease(lease).await.unwrap();
+    let token = reader.token();
+    let writer = written(reader.try_upgrade().await.unwrap());
+    assert!(writer.token() > token && others.try_read().await.unwrap().is_none());
+    assert_eq!(writer.release().await.unwrap(), Release::Done);
+    case.is_free(&case.name("lock")).await;
+    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+}
+
 /// A limit on the hold outlives the conversions.
 pub async fn max_hold_outlives_an_upgrade<H: Harness>(case: &Case<H>) {
     let lock = lock(case).await;

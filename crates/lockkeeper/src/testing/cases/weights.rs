@@ -1,7 +1,7 @@
 //! Readers, writers and permits: who fits beside whom, and who has to wait although it would fit.
 
 use crate::ErrorKind;
-use crate::store::{LiveState, MAX, Renewal, Verdict};
+use crate::store::{Evict, LiveState, MAX, Renewal, Target, Verdict};
 use crate::testing::{Case, Contender, Harness};
 
 /// Readers hold together.
@@ -148,6 +148,15 @@ pub async fn a_reader_before_a_waiter_is_not_replaced<H: Harness>(case: &Case<H>
     upgrade_of(&reader).busy().await;
     assert_eq!(reader.held().await, token);
     reader.sees(&[&reader, &waiter], 1).await;
+}
+
+/// A reader that was broken is to end: no claim of its client takes its place.
+pub async fn a_broken_reader_is_not_replaced<H: Harness>(case: &Case<H>) {
+    let reader = case.reader("lock").await;
+    let token = reader.granted().await;
+    let admin = reader.client.store.admin().unwrap();
+    admin.evict(&reader.claim.key.name, &Target::Token(token), Evict::Mark, "somebody", "stuck").await.unwrap();
+    upgrade_of(&reader).busy().await;
 }
 
 fn upgrade_of(reader: &Contender) -> Contender {

@@ -1,8 +1,8 @@
 //! Upgrade and downgrade when the store does not answer as it should.
 
 use lockkeeper::layer::Operation;
-use lockkeeper::store::Capabilities;
-use lockkeeper::{Effect, ErrorKind, Guard, Mode, Upgrade};
+use lockkeeper::store::{Admission, Capabilities};
+use lockkeeper::{Effect, ErrorKind, Guard, Mode, Owner, Upgrade};
 use tokio::time::sleep;
 
 use super::spy::{Do, Party, World, millis, secs};
@@ -135,10 +135,80 @@ async fn a_fixed_lease_begins_anew_with_the_upgrade() {
     sleep(secs(6)).await;
     let writer = written(reader.try_upgrade().await);
     sleep(secs(6)).await;
+    assert_eq!(party.spy.asked(Operation::Close).len(), 1, "the session of the reader's lease");
     writer.check().unwrap();
     sleep(secs(6)).await;
     assert!(writer.check().is_err());
     drop(writer);
     sleep(secs(1)).await;
+    assert_eq!(party.keeper.leftovers(), 0);
+}
+
+/// The store has no readers: it would make something of it that it cannot keep.
+#[tokio::test(start_paused = true)]
+async fn a_store_without_readers_makes_none() {
+    let mut can = Capabilities::full();
+    can.admission = Admission::Exclusive;
+    let party = World::new().party_on(can, None, |builder| builder).await;
+    let (guard, error) = writer(&party).await.downgrade().await.unwrap_err();
+    assert_eq!((error.kind(), guard.mode()), (ErrorKind::Unsupported, Mode::Exclusive));
+    assert!(party.spy.asked(Operation::Amend).is_empty());
+}
+
+/// Whoever adopts the handle next would believe to be alone.
+#[tokio::test(start_paused = true)]
+async fn what_was_adopted_is_not_downgraded() {
+    let world = World::new();
+    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let handle = party.keeper.rw_lock("n").unwrap().write().detached(secs(60)).await.unwrap();
+    let guard = party.keeper.adopt(handle).unwrap();
+    guard.renew_once().await.unwrap();
+    let (guard, error) = guard.downgrade().await.unwrap_err();
+    assert_eq!((error.kind(), guard.mode()), (ErrorKind::Invalid, Mode::Exclusive));
+    assert!(other.keeper.rw_lock("n").unwrap().try_read().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+/// The first request may have let readers in, whatever keeps the second from being sent.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_makes_no_known_outcome_of_an_unknown_one() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let guard = writer(&party).await;
+    party.spy.always(Operation::Amend, Do::LoseReply);
+    let shutdown = async {
+        sleep(millis(1)).await;
+        let _ = party.keeper.clone().shutdown(secs(1)).await;
+    };
+    let (downgraded, ()) = tokio::join!(guard.downgrade(), shutdown);
+    let (guard, error) = downgraded.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Closed, Effect::Unknown));
+    assert_eq!(guard.mode(), Mode::Shared);
+}
+
+/// What the reader had sent has its time to arrive, though a writer that came too late has its place.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_is_lost_during_its_upgrade_keeps_its_delay() {
+    let world = World::new();
+    let party = world.party_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
+    let reader = reader(&party).await;
+    party.spy.once(Operation::Claim, Do::Late(secs(4)));
+    assert!(reader.try_upgrade().await.is_err());
+    // Lost after 3 s at the latest, and kept for 10 s more.
+    sleep(secs(8)).await;
+    assert_eq!(world.line("n").await.len(), 1);
+    sleep(secs(4)).await;
+    assert!(world.line("n").await.is_empty());
+    assert_eq!(party.keeper.leftovers(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_has_upgraded_and_released_owns_nothing() {
+    let party = World::new().party(secs(30)).await;
+    let (prices, me) = (party.keeper.rw_lock("n").unwrap(), Owner::new());
+    let writer = written(prices.read().owner(&me).await.unwrap().try_upgrade().await);
+    assert_eq!(prices.read().owner(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
+    writer.release().await.unwrap();
+    prices.write().owner(&me).await.unwrap().release().await.unwrap();
     assert_eq!(party.keeper.leftovers(), 0);
 }

@@ -1,9 +1,12 @@
 //! Re-entry asks nobody.
 
 use std::future::IntoFuture;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 
 use lockkeeper::layer::Operation;
 use lockkeeper::{ErrorKind, Owner};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::spy::{Do, World, millis, secs};
@@ -58,5 +61,49 @@ async fn a_failure_is_not_shared() {
     let (first, second) = tokio::join!(ledger.lock(&me), ledger.lock(&me));
     assert_eq!(first.unwrap_err().kind(), ErrorKind::Denied);
     second.unwrap().release().await.unwrap();
+    assert_eq!(party.keeper.leftovers(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_dropped_leaves_the_others_the_lock() {
+    let party = World::new().party(secs(30)).await;
+    let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    let (one, other) = (ledger.lock(&me).await.unwrap(), ledger.lock(&me).await.unwrap());
+    drop(one);
+    sleep(secs(60)).await;
+    other.check().unwrap();
+    assert_eq!((party.spy.asked(Operation::Withdraw).len(), party.count("DroppedWithoutRelease")), (0, 0));
+    drop(other);
+    assert_eq!((party.spy.asked(Operation::Withdraw).len(), party.count("DroppedWithoutRelease")), (1, 1));
+}
+
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+/// A share that the engine's thread had ready, and that nobody came for, can be what is left of the hold: its end is
+/// told as that of a guard is.
+#[tokio::test]
+async fn the_last_share_is_told_though_nobody_took_it() {
+    let party = World::real().party_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    party.spy.once(Operation::Claim, Do::Late(millis(50)));
+    let woken = Arc::new(Woken(Notify::new()));
+    let mut first = Box::pin(ledger.lock(&me).into_future());
+    assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let waker = Arc::clone(&woken).into();
+    let mut second = Box::pin(ledger.lock(&me).into_future());
+    assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let guard = first.await.unwrap();
+    woken.0.notified().await;
+    drop(guard);
+    assert_eq!(party.count("DroppedWithoutRelease"), 0, "the other share is there");
+    drop(second);
+    party.keeper.clone().shutdown(secs(5)).await.unwrap();
+    assert_eq!(party.count("DroppedWithoutRelease"), 1);
     assert_eq!(party.keeper.leftovers(), 0);
 }

@@ -139,10 +139,11 @@ impl Turn<'_> {
     }
 
     fn replace(&mut self, claim: &Claim, old: ClaimId, front: &Front) -> Outcome<Verdict> {
-        let old = self.find(&ClaimKey { id: old, ..claim.key.clone() })?.filter(|old| old.broken.is_none());
+        // By its id alone: with a fixed lease the new claim has a session of its own.
+        let old = front.first().filter(|first| first.id == old && first.broken.is_none());
         match old {
             Some(old) if !front.others_than(old.ord) => {
-                self.forget(&old)?;
+                self.forget(old)?;
                 let token = self.append(claim, State::Held)?;
                 Ok(Verdict::Granted { token: token.unsigned_abs(), place: None })
             }
