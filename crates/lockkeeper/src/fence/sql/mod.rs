@@ -149,6 +149,9 @@ impl FencedTable {
     /// Writes these columns of the row, if the holder is still one. See the [module](self) for how; but for MySQL no
     /// transaction is needed.
     ///
+    /// It writes for the holder of a read lock too, beside other readers: where that must not be, look at
+    /// [`Sequencer::mode`] before.
+    ///
     /// # Errors
     /// As [`open`](Self::open); [`Invalid`](ErrorKind::Invalid) for a column whose name is not plain, is there twice, or
     /// is the key's or a mark's.
