@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{
-    Acquire, Election, Guard, Keeper, Leadership, LockName, Lost, LostReason, MultiBuilder, MultiGuard, MultiLock,
-    Outcome, Release,
+    Acquire, Acquired, Election, Guard, Keeper, Leadership, LockName, Lost, LostReason, MultiBuilder, MultiGuard,
+    MultiLock, Release,
 };
 use tokio::time::timeout;
 
@@ -109,7 +109,7 @@ fn several(keeper: &Keeper, names: &Names, mode: ModeArgs) -> lockkeeper::Result
 }
 
 impl Attempt<'_> {
-    fn on<G: Outcome>(self, mut acquire: Acquire<G>) -> Acquire<G> {
+    fn on<G: Acquired>(self, mut acquire: Acquire<G>) -> Acquire<G> {
         if let Some(wait) = self.wait {
             acquire = acquire.wait(wait);
         }

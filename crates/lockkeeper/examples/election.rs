@@ -1,70 +1,72 @@
 //! Three nodes, of which one at a time does the work that must be done once. The leader is killed, and the next in line
-//! leads as soon as the lease of the dead one has ended. Somebody else watches, and always knows whom to ask.
+//! leads at once. Somebody else watches, and always knows whom to ask.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example election
 //! ```
 
 use std::error::Error;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use lockkeeper::{Keeper, Leader, Leadership, MemoryStore, Observer, Result};
-use tokio::runtime::Builder;
+use lockkeeper::{FileStore, Keeper, Leader, Leadership, Observer, Result};
 use tokio::task::JoinSet;
 
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
-/// How long nobody leads after a leader was killed, at most.
-const LEASE: Duration = Duration::from_secs(2);
 /// How long a node leads in this example.
 const TERM: Duration = Duration::from_millis(500);
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let store = MemoryStore::new();
-    // A runtime of its own stands for a process of its own.
-    let process = Builder::new_current_thread().enable_all().build()?;
-    let leadership = process.block_on(lead(&store, "node-1"))?;
-    println!("node-1: I lead, with the token {}", leadership.guard().token());
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    if let Some(file) = std::env::args_os().nth(1) {
+        return lead_until_killed(Path::new(&file)).await;
+    }
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("locks.db");
+    let mut observer = connect(&file, "observer").await?.election("scheduler")?.observe();
+    assert!(observer.next().await?.is_none());
 
-    // What would run at its end does not run when a process is killed.
-    std::mem::forget(leadership);
-    drop(process);
+    let mut process = Command::new(std::env::current_exe()?).arg(&file).spawn()?;
+    let first = observer.next().await?.ok_or("nobody leads")?;
+    println!("  observer: {} leads, at {}", first.owner, String::from_utf8_lossy(&first.value));
+    let mut others = JoinSet::new();
+    for node in &NODES[1..] {
+        others.spawn(serve(connect(&file, node).await?, node));
+    }
+    process.kill()?;
+    process.wait()?;
     println!("node-1 is killed");
 
-    let leaders = Builder::new_current_thread().enable_all().build()?.block_on(go_on(&store))?;
-    let mut names: Vec<_> = leaders.iter().map(|leader| leader.owner.as_str()).collect();
-    assert_eq!(names[0], "node-1");
-    names.sort_unstable();
-    assert_eq!(names, NODES, "each has led once");
+    let mut leaders = observe(observer, first).await?;
+    for served in others.join_all().await {
+        served?;
+    }
     assert!(leaders.is_sorted_by(|one, next| one.token < next.token), "each leader has a higher token");
+    leaders.sort_by(|one, next| one.owner.cmp(&next.owner));
+    assert!(leaders.iter().map(|leader| leader.owner.as_str()).eq(NODES), "each has led once");
     Ok(())
 }
 
-async fn connect(store: &MemoryStore, node: &str) -> Result<Keeper> {
-    Keeper::builder(store.clone()).owner(node).ttl(LEASE).connect().await
+/// What the process of the first node does.
+async fn lead_until_killed(file: &Path) -> Result<(), Box<dyn Error>> {
+    let leadership = lead(&connect(file, NODES[0]).await?, NODES[0]).await?;
+    println!("node-1: I lead, with the token {}", leadership.guard().token());
+    leadership.guard().lost().await;
+    Ok(())
+}
+
+async fn connect(file: &Path, node: &str) -> Result<Keeper> {
+    Keeper::builder(FileStore::new(file)).owner(node).connect().await
 }
 
 /// The value says how to reach the leader.
-async fn lead(store: &MemoryStore, node: &str) -> Result<Leadership> {
-    let campaign = connect(store, node).await?.election("scheduler")?.campaign(format!("{node}:8080"));
-    campaign.wait(Duration::from_secs(30)).await
+async fn lead(keeper: &Keeper, node: &str) -> Result<Leadership> {
+    keeper.election("scheduler")?.campaign(format!("{node}:8080")).wait(Duration::from_secs(30)).await
 }
 
-/// The other nodes, and the one who watches; returns all leaders that were seen.
-async fn go_on(store: &MemoryStore) -> Result<Vec<Leader>> {
-    let observer = connect(store, "observer").await?.election("scheduler")?.observe();
-    let mut nodes = JoinSet::new();
-    for node in &NODES[1..] {
-        nodes.spawn(serve(store.clone(), node));
-    }
-    let leaders = observe(observer).await?;
-    for served in nodes.join_all().await {
-        served?;
-    }
-    Ok(leaders)
-}
-
-async fn serve(store: MemoryStore, node: &str) -> Result<()> {
-    let leadership = lead(&store, node).await?;
+async fn serve(keeper: Keeper, node: &str) -> Result<()> {
+    let leadership = lead(&keeper, node).await?;
     println!("{node}: I lead, with the token {}", leadership.guard().token());
     // Ends early if the leadership is lost: then somebody else leads.
     leadership.guard().scope(tokio::time::sleep(TERM)).await?;
@@ -73,8 +75,8 @@ async fn serve(store: MemoryStore, node: &str) -> Result<()> {
 }
 
 /// Until all have led, and nobody leads any more.
-async fn observe(mut observer: Observer) -> Result<Vec<Leader>> {
-    let mut leaders = Vec::new();
+async fn observe(mut observer: Observer, first: Leader) -> Result<Vec<Leader>> {
+    let mut leaders = vec![first];
     loop {
         match observer.next().await? {
             Some(leader) => {

@@ -64,7 +64,7 @@ pub(crate) struct Part {
 
 /// What an attempt can result in: a guard, the guard of a multi-lock, a leadership, or perhaps one of these; or a
 /// handle.
-pub trait Outcome: sealed::Sealed + Sized {}
+pub trait Acquired: sealed::Sealed + Sized {}
 
 pub(crate) mod sealed {
     use super::{Error, Guard, Result};
@@ -130,17 +130,17 @@ impl sealed::Sealed for Leadership {
     }
 }
 
-impl Outcome for Guard {}
-impl Outcome for Leadership {}
-impl Outcome for Handle {}
-impl Outcome for MultiGuard {}
-impl<G: sealed::Certain> Outcome for Option<G> {}
+impl Acquired for Guard {}
+impl Acquired for Leadership {}
+impl Acquired for Handle {}
+impl Acquired for MultiGuard {}
+impl<G: sealed::Certain> Acquired for Option<G> {}
 
 impl sealed::Certain for Guard {}
 impl sealed::Certain for Leadership {}
 impl sealed::Certain for MultiGuard {}
 
-impl<G: Outcome> Acquire<G> {
+impl<G: Acquired> Acquire<G> {
     /// An attempt that waits for ever, or not at all, where nothing else is set.
     pub(crate) fn new(engine: &Arc<Engine>, request: Request, waits: bool) -> Self {
         let mut acquire = Self {

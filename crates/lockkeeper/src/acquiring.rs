@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tracing::{Instrument, Span};
 
-use crate::acquire::{Acquire, Outcome};
+use crate::acquire::{Acquire, Acquired};
 use crate::engine::{AllGranted, Attempt, Engine, Granted, Patience, Together};
 use crate::event::Event;
 use crate::runtime::{Task, poll_inside};
@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Guard, Result};
 /// How long an attempt may take, whatever its wait, before the store has answered at all.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
-impl<G: Outcome> IntoFuture for Acquire<G> {
+impl<G: Acquired> IntoFuture for Acquire<G> {
     type Output = Result<G>;
     type IntoFuture = Acquiring<G>;
 
@@ -56,7 +56,7 @@ struct Running {
     limit: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl<G: Outcome> Future for Acquiring<G> {
+impl<G: Acquired> Future for Acquiring<G> {
     type Output = Result<G>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<G>> {
@@ -79,7 +79,7 @@ impl<G: Outcome> Future for Acquiring<G> {
     }
 }
 
-impl<G: Outcome> Acquire<G> {
+impl<G: Acquired> Acquire<G> {
     fn start(&self) -> Running {
         let engine = &self.engine;
         let patience = Arc::new(Patience::default());

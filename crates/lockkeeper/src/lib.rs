@@ -117,7 +117,7 @@ mod token;
 pub mod url;
 mod watch;
 
-pub use acquire::{Acquire, Outcome};
+pub use acquire::{Acquire, Acquired};
 pub use acquiring::Acquiring;
 pub use admin::{Admin, Break, Target};
 #[cfg(all(feature = "file", target_os = "linux"))]

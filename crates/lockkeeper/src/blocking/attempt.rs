@@ -47,7 +47,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of<G: crate::Outcome>(self, mut acquire: Acquire<G>) -> Acquire<G> {
+    fn of<G: crate::Acquired>(self, mut acquire: Acquire<G>) -> Acquire<G> {
         if let Some(wait) = self.wait {
             acquire = acquire.wait(wait);
         }
@@ -82,7 +82,7 @@ impl<'a, L> Attempt<'a, L> {
     }
 
     /// Waits for an attempt of any result.
-    pub(super) fn run<G: crate::Outcome>(self, acquire: Acquire<G>) -> Result<G> {
+    pub(super) fn run<G: crate::Acquired>(self, acquire: Acquire<G>) -> Result<G> {
         wait(self.settings.of(acquire))?
     }
 
@@ -133,7 +133,7 @@ impl<L, G> Attempt<'_, L, G> {
     }
 }
 
-impl<L, G: Outcome> Attempt<'_, L, G> {
+impl<L, G: Acquired> Attempt<'_, L, G> {
     /// Waits for an attempt that results in one guard, or in the handle that is made of it.
     pub(super) fn hold(self, acquire: Acquire<crate::Guard>) -> Result<G> {
         let life = self.settings.life;
@@ -142,7 +142,7 @@ impl<L, G: Outcome> Attempt<'_, L, G> {
 }
 
 /// What waiting for one lock can result in: a [`Guard`], or the [`Handle`] of a lock that is detached.
-pub trait Outcome: sealed::Sealed {}
+pub trait Acquired: sealed::Sealed {}
 
 mod sealed {
     use super::{Acquire, Duration, Guard, Handle, Result, wait};
@@ -165,5 +165,5 @@ mod sealed {
     }
 }
 
-impl Outcome for Guard {}
-impl Outcome for Handle {}
+impl Acquired for Guard {}
+impl Acquired for Handle {}

@@ -58,7 +58,7 @@ mod park;
 mod watch;
 
 pub use admin::Admin;
-pub use attempt::{Attempt, Outcome};
+pub use attempt::{Acquired, Attempt};
 pub use builder::KeeperBuilder;
 pub use guard::{Guard, Upgrade};
 pub use keeper::{Keeper, connect};

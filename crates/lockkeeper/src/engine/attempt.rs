@@ -150,7 +150,7 @@ impl Attempt {
 
     fn would_deadlock(&self) -> Error {
         Error::new(ErrorKind::WouldDeadlock, "the same owner holds it in this process")
-            .with_remedy("to hand the guard down, or a reentrant mutex")
+            .with_remedy("to hand the guard down, or one and the same reentrant mutex wherever it is locked")
             .about(self.request.name.clone())
     }
 

@@ -15,12 +15,18 @@ use crate::{FencingToken, LockName, Owner, Result};
 
 type Key = (LockName, Owner);
 
-/// What an owner holds, locked while an attempt of that owner is under way.
-type Seat = Arc<tokio::sync::Mutex<Weak<Stake>>>;
+/// The place of one owner of one lock.
+#[derive(Debug, Default)]
+struct Seat {
+    /// Taken while an attempt of the owner is under way.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// What the owner holds.
+    stake: Mutex<Weak<Stake>>,
+}
 
 /// The seats that somebody has an interest in.
 #[derive(Debug, Default)]
-pub(super) struct Seats(Mutex<HashMap<Key, Seat>>);
+pub(super) struct Seats(Mutex<HashMap<Key, Arc<Seat>>>);
 
 /// A claim in which all guards of an owner have a share.
 #[derive(Debug)]
@@ -48,25 +54,35 @@ impl Attempt {
         let key = (self.request.name.clone(), owner.clone());
         // Declared first, so that it goes last: the seat is free when it looks.
         let interest = Interest { engine: Arc::clone(&self.engine), key };
-        let mut seat = self.sit_down(&interest).await?;
-        if let Some(stake) = seat.upgrade() {
-            // Made first: it may be the last to have a share, and then ends it.
-            let granted = Granted::again(&self.engine, stake, &self.request);
-            granted.hold().check()?;
+        let seat = interest.seat();
+        // Nobody who holds it already waits for another who wants a share.
+        if let Some(granted) = self.share_of(&seat)? {
+            return Ok(granted);
+        }
+        let _turn = self.sit_down(&seat).await?;
+        if let Some(granted) = self.share_of(&seat)? {
             return Ok(granted);
         }
         let granted = self.acquire_alone().await?;
         let interest = Interest { engine: Arc::clone(&self.engine), key: interest.key.clone() };
         let (granted, stake) = granted.share(interest);
-        *seat = Arc::downgrade(&stake);
+        *lock(&seat.stake) = Arc::downgrade(&stake);
         Ok(granted)
     }
 
+    fn share_of(&self, seat: &Seat) -> Result<Option<Granted>> {
+        let Some(stake) = lock(&seat.stake).upgrade() else { return Ok(None) };
+        // Made first: it may be the last to have a share, and then ends it.
+        let granted = Granted::again(&self.engine, stake, &self.request);
+        granted.hold().check()?;
+        Ok(Some(granted))
+    }
+
     /// Waits while another attempt of the same owner is under way, as far as this one waits at all.
-    async fn sit_down(&self, interest: &Interest) -> Result<OwnedMutexGuard<Weak<Stake>>> {
-        let seat = interest.seat();
-        if let Ok(seat) = Arc::clone(&seat).try_lock_owned() {
-            return Ok(seat);
+    async fn sit_down(&self, seat: &Seat) -> Result<OwnedMutexGuard<()>> {
+        let turn = Arc::clone(&seat.turn);
+        if let Ok(turn) = Arc::clone(&turn).try_lock_owned() {
+            return Ok(turn);
         }
         if !self.request.queue {
             return Err(self.busy());
@@ -75,7 +91,7 @@ impl Attempt {
         tokio::select! {
             biased;
             () = self.stopped() => Err(self.gave_up()),
-            seat = seat.lock_owned() => Ok(seat),
+            turn = turn.lock_owned() => Ok(turn),
         }
     }
 }
@@ -98,7 +114,7 @@ impl Granted {
 }
 
 impl Interest {
-    fn seat(&self) -> Seat {
+    fn seat(&self) -> Arc<Seat> {
         Arc::clone(lock(&self.engine.seats.0).entry(self.key.clone()).or_default())
     }
 }
@@ -107,10 +123,8 @@ impl Drop for Interest {
     fn drop(&mut self) {
         let mut seats = lock(&self.engine.seats.0);
         // Whoever is about to sit down has a clone of it, made under this lock, and an interest of its own.
-        let is_left = |seat: &mut Seat| {
-            Arc::strong_count(seat) == 1 && seat.try_lock().is_ok_and(|stake| stake.strong_count() == 0)
-        };
-        if seats.get_mut(&self.key).is_some_and(is_left) {
+        let is_left = |seat: &Arc<Seat>| Arc::strong_count(seat) == 1 && lock(&seat.stake).strong_count() == 0;
+        if seats.get(&self.key).is_some_and(is_left) {
             seats.remove(&self.key);
         }
     }

@@ -7,7 +7,7 @@ use super::named::{Named, settings};
 use crate::acquire::Acquire;
 use crate::engine::{Engine, Lookout, mode};
 use crate::store::{Line, MAX};
-use crate::{Error, FencingToken, Leadership, LockName, Mode, Observer, Outcome, Result};
+use crate::{Acquired, Error, FencingToken, Leadership, LockName, Mode, Observer, Result};
 
 /// The longest value of a candidate, in bytes.
 const VALUE_MAX: usize = 64 * 1024;
@@ -88,7 +88,7 @@ impl Election {
         Observer::new(Lookout::new(&self.lock.engine, self.lock.name.clone()))
     }
 
-    fn candidate<G: Outcome>(&self, value: Vec<u8>, mut campaign: Acquire<G>) -> Acquire<G> {
+    fn candidate<G: Acquired>(&self, value: Vec<u8>, mut campaign: Acquire<G>) -> Acquire<G> {
         if let Err(problem) = check_value(&value) {
             campaign.refuse(problem);
         }

@@ -28,12 +28,12 @@ impl Named {
     }
 
     /// An attempt that waits for as long as it takes.
-    pub(super) fn acquire<G: crate::Outcome>(&self, weight: u32, capacity: u32) -> Acquire<G> {
+    pub(super) fn acquire<G: crate::Acquired>(&self, weight: u32, capacity: u32) -> Acquire<G> {
         Acquire::new(&self.engine, self.request(weight, capacity), true)
     }
 
     /// An attempt that does not wait.
-    pub(super) fn try_acquire<G: crate::Outcome>(&self, weight: u32, capacity: u32) -> Acquire<G> {
+    pub(super) fn try_acquire<G: crate::Acquired>(&self, weight: u32, capacity: u32) -> Acquire<G> {
         Acquire::new(&self.engine, self.request(weight, capacity), false)
     }
 }

@@ -59,7 +59,7 @@ impl ReentrantMutex {
         self.of(owner, self.lock.try_acquire(MAX, MAX))
     }
 
-    fn of<G: crate::Outcome>(&self, owner: &Owner, attempt: Acquire<G>) -> Acquire<G> {
+    fn of<G: crate::Acquired>(&self, owner: &Owner, attempt: Acquire<G>) -> Acquire<G> {
         let mut attempt = attempt.owner(owner);
         attempt.request.reenters = true;
         attempt

@@ -78,7 +78,7 @@ impl Semaphore {
         self.checked(permits, self.lock.try_acquire(permits, self.permits))
     }
 
-    fn checked<G: crate::Outcome>(&self, permits: u32, mut attempt: Acquire<G>) -> Acquire<G> {
+    fn checked<G: crate::Acquired>(&self, permits: u32, mut attempt: Acquire<G>) -> Acquire<G> {
         if let Err(problem) = check_share(&self.lock.name, permits, self.permits) {
             attempt.refuse(problem);
         }

@@ -138,7 +138,7 @@ impl Chaos {
         let turn = self.turn.lock().await;
         self.hold_up(drawn.before).await;
         match drawn.fault {
-            Some(Fault::Answered(kind)) => return Err(Error::new(kind, "chaos: the store was told to fail")),
+            Some(Fault::Answered(kind)) => return Err(Error::new(kind, "the store was told to fail")),
             Some(Fault::Refused) => return Err(unavailable("the request was not sent")),
             Some(Fault::LostRequest) => return Err(unavailable("no answer came").with_unknown_effect()),
             Some(Fault::Overdue) => {

@@ -178,7 +178,8 @@ mod tests {
         let mut tries = Policy::default().within(ms(500)).longest(ms(50)).start().unwrap();
         while tries.again().await {}
         let taken = tries.clock.now().saturating_since(tries.started);
-        assert!(ms(400) < taken && taken < ms(500), "{taken:?}");
+        // A timer of tokio may be a millisecond late.
+        assert!(ms(400) < taken && taken <= ms(501), "{taken:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -253,7 +253,7 @@ macro_rules! __keeper_cases {
                 what_cannot_be_downgraded_comes_back [ReadWrite Amend GoodWeather]
                 a_lone_reader_becomes_the_writer [ReadWrite Amend GoodWeather]
                 a_reader_in_company_stays_a_reader [Queue ReadWrite GoodWeather]
-                of_two_upgraders_one_stays_a_reader [ReadWrite GoodWeather]
+                two_upgraders_stay_readers_until_one_gives_way [ReadWrite GoodWeather]
                 only_a_reader_is_upgraded []
                 an_upgrade_without_an_answer_ends_both [ReadWrite GoodWeather]
                 a_fixed_lease_is_upgraded [ReadWrite GoodWeather]

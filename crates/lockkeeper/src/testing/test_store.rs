@@ -223,7 +223,7 @@ fn nobody_holds(name: &str, held: &[ClaimKey]) -> String {
     let mut held: Vec<_> = held.iter().map(|key| key.name.as_str()).collect();
     held.sort_unstable();
     held.dedup();
-    format!("TestStore: nobody holds {name:?}, but {held:?}. Try: the full name, with its prefix, once it is held")
+    format!("TestStore: nobody holds {name:?}; held are {held:?}. Try: the full name, with its prefix, once it is held")
 }
 
 /// The memory store never waits: each call of it is over with its first poll.

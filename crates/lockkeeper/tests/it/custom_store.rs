@@ -73,7 +73,7 @@ lockkeeper::suite! {
         "rw_lock::what_cannot_be_downgraded_comes_back",
         "rw_lock::a_lone_reader_becomes_the_writer",
         "rw_lock::a_reader_in_company_stays_a_reader",
-        "rw_lock::of_two_upgraders_one_stays_a_reader",
+        "rw_lock::two_upgraders_stay_readers_until_one_gives_way",
         "rw_lock::an_upgrade_without_an_answer_ends_both",
         "rw_lock::a_fixed_lease_is_upgraded",
         "rw_lock::max_hold_outlives_an_upgrade",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{detachable, named};
-use crate::blocking::{Attempt, Guard, Outcome};
+use crate::blocking::{Acquired, Attempt, Guard};
 use crate::{Handle, LockName, Result};
 
 named! {
@@ -43,7 +43,7 @@ impl Mutex {
     }
 }
 
-impl<G: Outcome> Attempt<'_, Mutex, G> {
+impl<G: Acquired> Attempt<'_, Mutex, G> {
     /// Waits in line for the lock, for ever unless [`wait`](Self::wait) says otherwise.
     ///
     /// # Errors

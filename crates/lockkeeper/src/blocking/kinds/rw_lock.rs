@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{detachable, named};
-use crate::blocking::{Attempt, Guard, Outcome};
+use crate::blocking::{Acquired, Attempt, Guard};
 use crate::{Handle, LockName, Result};
 
 named! {
@@ -59,7 +59,7 @@ impl RwLock {
     }
 }
 
-impl<G: Outcome> Attempt<'_, RwLock, G> {
+impl<G: Acquired> Attempt<'_, RwLock, G> {
     /// Waits in line to read, for ever unless [`wait`](Self::wait) says otherwise.
     ///
     /// # Errors

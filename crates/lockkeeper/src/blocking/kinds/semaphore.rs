@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{detachable, named};
-use crate::blocking::{Attempt, Guard, Outcome};
+use crate::blocking::{Acquired, Attempt, Guard};
 use crate::{Handle, LockName, Result};
 
 named! {
@@ -66,7 +66,7 @@ impl Semaphore {
     }
 }
 
-impl<G: Outcome> Attempt<'_, Semaphore, G> {
+impl<G: Acquired> Attempt<'_, Semaphore, G> {
     /// Waits in line for a permit, for ever unless [`wait`](Self::wait) says otherwise.
     ///
     /// # Errors

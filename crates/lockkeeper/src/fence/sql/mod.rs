@@ -149,16 +149,18 @@ impl FencedTable {
     /// Writes these columns of the row, if the holder is still one. See the [module](self) for how; but for MySQL no
     /// transaction is needed.
     ///
-    /// It writes for the holder of a read lock too, beside other readers: where that must not be, look at
-    /// [`Sequencer::mode`] before.
-    ///
     /// # Errors
-    /// As [`open`](Self::open); [`Invalid`](ErrorKind::Invalid) for a column whose name is not plain, is there twice, or
+    /// As [`open`](Self::open); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock, beside whom others may
+    /// write what they have read, and for a column whose name is not plain, is there twice, or
     /// is the key's or a mark's.
     pub fn write<V>(&self, key: V, holder: &Sequencer, values: &[(&str, V)]) -> Result<Vec<Statement<V>>>
     where
         V: Clone + From<i64>,
     {
+        if holder.mode() == Mode::Shared && !values.is_empty() {
+            let problem = Error::invalid("the holder of a read lock may not write").about(holder.name().clone());
+            return Err(problem.with_remedy("the write lock, or open() where nothing is written"));
+        }
         let columns = values.iter().map(|(name, _)| column(name)).collect::<Result<Vec<_>>>()?;
         let mut all = self.columns();
         all.extend(columns.iter().map(String::as_str));

@@ -131,3 +131,11 @@ fn who_cannot_be_checked_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("permits are held side by side"), "{error}");
 }
+
+#[test]
+fn the_holder_of_a_read_lock_opens_and_does_not_write() {
+    let stock = FencedTable::new(Dialect::Postgres, "stock", "id", "fence").unwrap().with_exclusive("fence_x").unwrap();
+    assert!(stock.open(KEY, &shared()).is_ok());
+    let error = stock.write(KEY, &shared(), &[("count", 7)]).unwrap_err();
+    assert_eq!((error.kind(), error.name().map(|name| name.as_str())), (ErrorKind::Invalid, Some("stock/42")));
+}

@@ -166,7 +166,7 @@ pub async fn a_reader_in_company_stays_a_reader<H: Harness>(case: &Case<H>) {
 }
 
 /// Of two readers that want to write, one gets its read lock back, and nobody hangs.
-pub async fn of_two_upgraders_one_stays_a_reader<H: Harness>(case: &Case<H>) {
+pub async fn two_upgraders_stay_readers_until_one_gives_way<H: Harness>(case: &Case<H>) {
     let (one, two) = (lock(case).await, lock(case).await);
     for _ in 0..5 {
         let (a, b) = (one.read().await.unwrap(), two.read().await.unwrap());
