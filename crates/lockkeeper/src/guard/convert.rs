@@ -38,9 +38,10 @@ impl Guard {
     ///
     /// # Errors
     /// The guard comes back with the error.
-    /// [`Invalid`](ErrorKind::Invalid) for a guard that is not exclusive, one of several of a
-    /// reentrant mutex, or one of an [adopted](crate::Keeper::adopt) lock; [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it;
-    /// [`Lost`](ErrorKind::Lost) when the lock is lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not
+    /// [`Invalid`](ErrorKind::Invalid) for a guard that is not exclusive, is of a
+    /// [reentrant mutex](crate::ReentrantMutex), or of an [adopted](crate::Keeper::adopt) lock;
+    /// [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it; [`Lost`](ErrorKind::Lost) when the lock is
+    /// lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not
     /// answer: if the [effect](Error::effect) is unknown, the guard is a reader from now on, as others may be.
     ///
     /// # Cancel safety
@@ -89,7 +90,8 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// After any error the lock is given up. [`Invalid`](ErrorKind::Invalid) for a guard that is not a reader's;
+    /// After any error the lock is given up. [`Invalid`](ErrorKind::Invalid) for a guard that is not a reader's, or is of
+    /// an [adopted](crate::Keeper::adopt) lock;
     /// [`Lost`](ErrorKind::Lost) when the lock was lost; [`Unavailable`](ErrorKind::Unavailable) when the store did not
     /// answer.
     ///
