@@ -13,6 +13,7 @@
 //! | `patience` | whether the caller still wants it |
 //! | `hold` | one claim as its client believes in it |
 //! | `session` | what the claims of one ttl live and die with |
+//! | `shutdown` | the end of everything, in order |
 //! | `watchdog` | when to renew what, and what the answers mean |
 //! | `detached` | claims that are given away, and those that others gave |
 //! | `told` | what a store says without being asked |
@@ -34,6 +35,7 @@ mod reaper;
 mod reentry;
 mod request;
 mod session;
+mod shutdown;
 mod together;
 mod told;
 mod waiter;
@@ -63,9 +65,6 @@ use crate::runtime::Runtime;
 use crate::store::{Capabilities, SessionSpec, Store};
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Owner, Result};
-
-/// What a shutdown waits before it closes a session again.
-const CLOSE_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the operator set once for all locks of a keeper.
 #[derive(Clone, Debug)]
@@ -334,68 +333,6 @@ impl Engine {
 
     pub(crate) fn owns(&self, name: &LockName, owner: &Owner) -> bool {
         lock(&self.owners).contains_key(&(name.clone(), owner.clone()))
-    }
-
-    /// Ends everything: waiters leave the line, what is still held is lost, releases are awaited for `within`.
-    pub(crate) async fn shutdown(self: &Arc<Self>, within: Duration) -> Result<()> {
-        self.closed.store(true, Ordering::Release);
-        self.closing.notify_waiters();
-        let deadline = self.clock.now() + within;
-        let mut heard = self.runtime.drain(&self.clock, within).await;
-        let unheard = Arc::new(AtomicBool::new(false));
-        for session in self.open_sessions() {
-            for hold in session.holds() {
-                self.lose(&hold, LostReason::Shutdown);
-            }
-            // Who joins after this sends nothing: a claim is sent by nobody who finds the keeper closed.
-            session.end();
-            self.forget_session(&session);
-            if session.is_adopted() {
-                continue;
-            }
-            // What somebody may still be working under keeps its delay, and ends by time.
-            if session.spec.lock_delay.is_zero() || session.lingering().is_empty() {
-                self.close_by(&session, deadline, &unheard);
-            }
-        }
-        heard &= self.runtime.drain(&self.clock, deadline.saturating_since(self.clock.now())).await;
-        if heard && !unheard.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            format!(
-                "{} did not acknowledge all releases within {within:?}; the locks end with their leases",
-                self.store
-            ),
-        )
-        .with_unknown_effect())
-    }
-
-    /// Closes a session, again and again until the store hears it or `deadline` has come.
-    fn close_by(self: &Arc<Self>, session: &Arc<Session>, deadline: Instant, unheard: &Arc<AtomicBool>) {
-        let (engine, session, unheard) = (Arc::clone(self), Arc::clone(session), Arc::clone(unheard));
-        self.runtime.post(async move {
-            while let Err(error) = engine.store.close(&session.id, &[]).await {
-                if error.kind() == ErrorKind::SessionLost {
-                    return;
-                }
-                if engine.now() + CLOSE_PAUSE >= deadline {
-                    return unheard.store(true, Ordering::Release);
-                }
-                engine.clock.sleep(CLOSE_PAUSE).await;
-            }
-        });
-    }
-
-    /// Completes when the keeper is shut down.
-    pub(crate) async fn closing(&self) {
-        let closing = self.closing.notified();
-        tokio::pin!(closing);
-        closing.as_mut().enable();
-        if !self.is_closed() {
-            closing.await;
-        }
     }
 
     #[cfg(feature = "testing")]

@@ -1,0 +1,76 @@
+//! The end of a keeper: waiters leave, what is held is lost, sessions are closed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::{Engine, Session};
+use crate::time::Instant;
+use crate::{Error, ErrorKind, LostReason, Result};
+
+/// What a shutdown waits before it closes a session again.
+const CLOSE_PAUSE: Duration = Duration::from_millis(100);
+
+impl Engine {
+    /// Ends everything: waiters leave the line, what is still held is lost, releases are awaited for `within`.
+    pub(crate) async fn shutdown(self: &Arc<Self>, within: Duration) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
+        let deadline = self.clock.now() + within;
+        let mut heard = self.runtime.drain(&self.clock, within).await;
+        let unheard = Arc::new(AtomicBool::new(false));
+        for session in self.open_sessions() {
+            for hold in session.holds() {
+                self.lose(&hold, LostReason::Shutdown);
+            }
+            // Who joins after this sends nothing: a claim is sent by nobody who finds the keeper closed.
+            session.end();
+            self.forget_session(&session);
+            if session.is_adopted() {
+                continue;
+            }
+            // What somebody may still be working under keeps its delay, and ends by time.
+            if session.spec.lock_delay.is_zero() || session.lingering().is_empty() {
+                self.close_by(&session, deadline, &unheard);
+            }
+        }
+        heard &= self.runtime.drain(&self.clock, deadline.saturating_since(self.clock.now())).await;
+        if heard && !unheard.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!(
+                "{} did not acknowledge all releases within {within:?}; the locks end with their leases",
+                self.store
+            ),
+        )
+        .with_unknown_effect())
+    }
+
+    /// Closes a session, again and again until the store hears it or `deadline` has come.
+    fn close_by(self: &Arc<Self>, session: &Arc<Session>, deadline: Instant, unheard: &Arc<AtomicBool>) {
+        let (engine, session, unheard) = (Arc::clone(self), Arc::clone(session), Arc::clone(unheard));
+        self.runtime.post(async move {
+            while let Err(error) = engine.store.close(&session.id, &[]).await {
+                if error.kind() == ErrorKind::SessionLost {
+                    return;
+                }
+                if engine.now() + CLOSE_PAUSE >= deadline {
+                    return unheard.store(true, Ordering::Release);
+                }
+                engine.clock.sleep(CLOSE_PAUSE).await;
+            }
+        });
+    }
+
+    /// Completes when the keeper is shut down.
+    pub(crate) async fn closing(&self) {
+        let closing = self.closing.notified();
+        tokio::pin!(closing);
+        closing.as_mut().enable();
+        if !self.is_closed() {
+            closing.await;
+        }
+    }
+}
