@@ -83,7 +83,7 @@ impl Attempt {
 
     async fn acquire(&self) -> Result<Granted> {
         let mut turn = self.turn().await?;
-        let mut ids = 0;
+        let (mut ids, mut tries) = (0, 0);
         loop {
             if self.is_stopped() {
                 return Err(self.gave_up());
@@ -97,7 +97,11 @@ impl Attempt {
             if adopted {
                 self.relabel(&standing.hold).await;
             }
-            let died = match self.stand(&mut standing).await {
+            // A store that is silent for longer than a claim lives is not given more tries with each id.
+            standing.tries = tries;
+            let outcome = self.stand(&mut standing).await;
+            tries = standing.tries;
+            let died = match outcome {
                 Outcome::Granted => match self.hand_out(standing.hold).await? {
                     Some(granted) => return Ok(granted),
                     None => true,

@@ -36,10 +36,14 @@ impl Attempt {
             }
             let sent = self.engine.now();
             let claim = self.claim(hold, standing.sent);
-            standing.sent = true;
             let answer = self.engine.store.claim(&claim).await;
+            // An id that the store cannot have seen is not spent by asking again.
+            standing.sent |= answer.as_ref().map_or_else(|error| error.effect() == Effect::Unknown, |_| true);
             let next = match answer {
-                Ok(verdict) => self.judge(hold, verdict, sent).await,
+                Ok(verdict) => {
+                    standing.tries = 0;
+                    self.judge(&standing.hold, verdict, sent).await
+                }
                 Err(error) => self.retry(standing, error).await,
             };
             if let Some(outcome) = next {

@@ -25,6 +25,29 @@ async fn a_claim_of_unknown_outcome_is_sent_again_as_such_and_withdrawn_with_a_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_that_was_not_processed_is_sent_again_as_a_new_one() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.once(Operation::Claim, Do::Fail(ErrorKind::Unavailable));
+    party.mutex("n").lock().await.unwrap().release().await.unwrap();
+    let claims = party.spy.asked(Operation::Claim);
+    assert_eq!(claims.iter().map(|asked| asked.resend).collect::<Vec<_>>(), [false, false]);
+    assert_eq!(claims[0].ids, claims[1].ids);
+    assert_eq!(party.spy.last(Operation::Withdraw).tombstone, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_silent_for_longer_than_a_claim_lives_gets_no_more_tries_for_that() {
+    let world = World::new();
+    // The pauses between the tries are longer, so that they spend ids.
+    let party = world.party(millis(150)).await;
+    party.spy.always(Operation::Claim, Do::Fail(ErrorKind::Unavailable));
+    let error = party.mutex("n").try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(party.spy.asked(Operation::Claim).len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_spent_id_is_withdrawn_and_never_used_again() {
     let world = World::new();
     let party = world.party(secs(30)).await;
