@@ -110,10 +110,10 @@ impl Chaos {
         self.weather.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn draw(&self, operation: Operation) -> Drawn {
+    fn draw(&self, operation: Operation, about: Option<&LockName>) -> Drawn {
         let mut weather = self.weather();
         let Weather { faults, seed, planned, streaks } = &mut *weather;
-        let mut drawn = streaks.limit(faults, operation, faults.draw(operation, seed));
+        let mut drawn = streaks.limit(faults, (operation, about.cloned()), faults.draw(operation, seed));
         if let Some(next) = planned.iter().position(|(planned, _)| *planned == operation) {
             drawn.fault = Some(planned.remove(next).1);
         }
@@ -126,7 +126,8 @@ impl Chaos {
         copy: Option<Request>,
         call: impl Fn() -> Reply<'a, T> + Send,
     ) -> Result<T> {
-        self.send_drawn(self.draw(operation), copy, call).await
+        let about = copy.as_ref().and_then(Request::about);
+        self.send_drawn(self.draw(operation, about), copy, call).await
     }
 
     async fn send_drawn<'a, T>(
@@ -220,6 +221,15 @@ enum Request {
 
 impl Request {
     /// Nobody hears the answer.
+    /// The lock that it is about, if it is about one.
+    fn about(&self) -> Option<&LockName> {
+        match self {
+            Self::Claim(claim) => Some(&claim.key.name),
+            Self::Withdraw(key, _) => Some(&key.name),
+            Self::Renew(..) => None,
+        }
+    }
+
     async fn process(&self, store: &dyn Store) {
         match self {
             Self::Renew(session, live) => drop(store.renew(session, live).await),
@@ -266,7 +276,7 @@ impl Store for Chaos {
     }
 
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
-        let drawn = self.draw(Operation::Wait);
+        let drawn = self.draw(Operation::Wait, None);
         match drawn.fault {
             Some(Fault::FalseWake) => Ok(Wake::Changed),
             Some(Fault::LostWake) => {

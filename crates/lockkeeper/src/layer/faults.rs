@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::ErrorKind;
 use crate::testing::Seeded;
+use crate::{ErrorKind, LockName};
 
 /// One thing that goes wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,7 +134,7 @@ impl Faults {
         self
     }
 
-    /// No more than this many answers to requests of one kind are missing in a row, so that a client that asks once
+    /// No more than this many answers to requests of one kind about one lock are missing in a row, so that a client that asks once
     /// more than that always gets through.
     #[must_use]
     pub fn in_a_row(mut self, most: u32) -> Self {
@@ -180,14 +180,15 @@ impl Faults {
     }
 }
 
-/// How many answers are missing in a row, by the kind of request.
+/// How many answers are missing in a row, by the kind of request and the lock that it is about: those who ask at the same
+/// time for different ones do not use up each other's luck.
 #[derive(Debug, Default)]
-pub(super) struct Streaks(HashMap<Operation, u32>);
+pub(super) struct Streaks(HashMap<(Operation, Option<LockName>), u32>);
 
 impl Streaks {
     /// What is drawn, if the answers to these requests have not been missing for too long.
-    pub(super) fn limit(&mut self, faults: &Faults, operation: Operation, mut drawn: Drawn) -> Drawn {
-        let streak = self.0.entry(operation).or_default();
+    pub(super) fn limit(&mut self, faults: &Faults, of: (Operation, Option<LockName>), mut drawn: Drawn) -> Drawn {
+        let streak = self.0.entry(of).or_default();
         let missing = drawn.fault.is_some_and(Fault::answers_nothing);
         if missing && *streak >= faults.in_a_row {
             drawn.fault = None;

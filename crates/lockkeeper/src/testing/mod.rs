@@ -50,11 +50,15 @@ mod keepers;
 pub mod register;
 mod seed;
 mod storm;
+mod storm_suite;
 mod suite;
 mod test_store;
 mod through;
 pub mod wrong;
 
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub use crate::backend::redis::{Agreement as RedisAgreement, against_memory as redis_against_memory};
 /// The methods of a store, in the tests of people who use locks.
 pub use crate::layer::Operation as Op;
 pub use case::{Case, check_left_out, run};

@@ -96,93 +96,12 @@ lockkeeper::keeper_suite! {
     left_out = []
 }
 
-/// In bad weather: without the cases that count on a good connection.
-macro_rules! storm_suite {
-    (mod $module:ident; harness = $harness:ty) => {
-        lockkeeper::keeper_suite! {
-            mod $module;
-            harness = $harness;
-            left_out = [
-                "mutex::no_increment_is_lost",
-                "mutex::a_dropped_guard_is_released",
-                "unfair::a_release_wakes_it",
-                "unfair::many_of_them_lose_no_increment",
-                "unfair::it_keeps_to_its_lease",
-                "multi::a_fixed_lease_begins_when_all_are_held",
-                "multi::max_hold_begins_when_all_are_held",
-                "multi::a_dropped_one_is_released",
-                "rw_lock::a_downgrade_lets_readers_in_and_no_writer",
-                "rw_lock::what_cannot_be_downgraded_comes_back",
-                "rw_lock::a_lone_reader_becomes_the_writer",
-                "rw_lock::a_reader_in_company_stays_a_reader",
-                "rw_lock::two_upgraders_stay_readers_until_one_gives_way",
-                "rw_lock::an_upgrade_without_an_answer_ends_both",
-                "rw_lock::a_fixed_lease_is_upgraded",
-                "rw_lock::max_hold_outlives_an_upgrade",
-                "reentrant::its_guards_are_lost_together",
-                "reentrant::it_is_renewed_for_its_last_guard",
-                "election::a_proclaimed_value_is_shown",
-                "election::an_observer_hears_of_leaders_and_vacancies",
-                "election::a_vanished_leader_is_followed_by_the_next",
-                "election::a_broken_leader_is_told",
-                "semaphore::permits_are_leased_and_renewed",
-                "semaphore::waiting_behind_oneself_is_refused",
-                "detached::it_ends_with_its_life_when_nobody_renews_it",
-                "detached::a_renewal_begins_its_life_anew",
-                "detached::nobody_believes_before_the_store_was_asked",
-                "detached::what_was_adopted_is_believed_for_its_life_and_no_longer",
-                "detached::one_that_stands_in_line_is_granted_its_whole_life",
-                "detached::who_broke_it_is_told_to_who_renews",
-                "detached::a_late_release_lets_the_delay_run_out",
-                "detached::nobody_renews_it_but_by_hand",
-                "tasks::a_place_in_line_is_inherited",
-                "loss::a_lock_is_kept_for_many_ttls",
-                "loss::a_silent_store_ends_the_belief_in_time",
-                "loss::a_short_outage_is_survived",
-                "loss::a_renewal_that_hangs_is_told",
-                "loss::a_lost_lock_stays_lost",
-                "loss::a_late_answer_revives_nothing",
-                "loss::a_broken_lock_tells_who_and_why",
-                "loss::a_removed_claim_is_found_out",
-                "loss::max_hold_ends_a_hold",
-                "loss::a_fixed_lease_is_not_renewed",
-                "loss::a_fixed_lease_begins_at_the_grant",
-                "loss::a_scope_ends_with_the_lock",
-                "loss::with_returns_the_loss_or_the_users_error",
-                "loss::everybody_hears_of_the_loss",
-                "delay::a_release_in_time_is_immediate",
-                "delay::a_drop_in_time_is_immediate",
-                "delay::a_panic_lets_the_delay_run_out",
-                "delay::a_late_release_lets_the_delay_run_out",
-                "delay::a_crash_lets_the_delay_run_out",
-                "delay::a_pushed_grant_has_its_delay",
-                "cancel::a_lock_can_be_dropped_at_any_poll",
-                "cancel::a_lock_can_be_dropped_in_a_storm",
-                "cancel::a_wait_can_be_dropped_at_any_poll",
-                "cancel::an_unfair_wait_can_be_dropped_at_any_poll",
-                "cancel::an_upgrade_can_be_dropped_at_any_poll",
-                "cancel::a_downgrade_can_be_dropped_at_any_poll",
-                "cancel::a_multi_lock_can_be_dropped_at_any_poll",
-                "cancel::a_release_of_many_can_be_dropped_at_any_poll",
-                "cancel::a_release_can_be_dropped_at_any_poll",
-                "cancel::a_detached_attempt_can_be_dropped_at_any_poll",
-                "cancel::an_adopted_release_can_be_dropped_at_any_poll",
-                "cancel::a_try_can_be_dropped_at_any_poll",
-                "cancel::a_task_can_be_aborted",
-                "storm::nobody_believes_beside_another",
-                "storm::an_outage_breaks_nothing",
-                "storm::everybody_gets_it_in_the_end",
-            ]
-        }
-    };
-}
-
-storm_suite! {
+lockkeeper::storm_suite! {
     mod memory_store_in_a_storm;
     harness = InAStorm<MemoryHarness>
 }
 
-storm_suite! {
+lockkeeper::storm_suite! {
     mod file_store_in_a_storm;
     harness = InAStorm<FileHarness>
 }

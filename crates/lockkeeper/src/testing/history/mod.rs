@@ -21,6 +21,7 @@ mod entry;
 mod exclusion;
 mod holds;
 mod linear;
+pub mod lives;
 mod operations;
 mod recorder;
 mod search;

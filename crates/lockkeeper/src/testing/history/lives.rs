@@ -1,0 +1,158 @@
+//! Processes that take locks at random and are killed: what a test on a real store needs of them.
+//!
+//! The processes are the test's own program, started again for the same test: [`Life::here`] tells which of both this
+//! is. Each writes down what it does as it does it, so that a killed one's history is there too.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::{Contestant, Habits, History, Kind, LibraryClient, Recorder, Walker};
+use crate::Keeper;
+use crate::testing::Seeded;
+use crate::time::Clock;
+
+/// What a process is told: its number, its seed, and in which folder.
+const TOLD: &str = "LOCKKEEPER_TEST_LIFE";
+/// How long a process that is told to finish waits for what it has released.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// A process that takes locks until it is killed or told to finish, seen from inside.
+#[derive(Debug)]
+pub struct Life {
+    number: u64,
+    seed: u64,
+    /// Where its history is written, and what its test has put there.
+    pub folder: PathBuf,
+}
+
+/// The same, seen from outside. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Lived(Child);
+
+impl Life {
+    /// The life that this process has, if it was started as one.
+    pub fn here() -> Option<Self> {
+        let told = std::env::var(TOLD).ok()?;
+        let mut words = told.splitn(3, ' ');
+        let mut word = || words.next().expect("a number, a seed, a folder");
+        let (number, seed) = (word().parse().expect("a number"), word().parse().expect("a seed"));
+        Some(Self { number, seed, folder: word().into() })
+    }
+
+    /// Starts a process for this test, which has to call [`here`](Self::here) first of all.
+    pub fn start(test: &str, folder: &Path, number: u64, seed: u64) -> Lived {
+        let child = Command::new(std::env::current_exe().expect("this program has a path"))
+            .args(["--exact", test, "--nocapture", "--test-threads=1"])
+            .env(TOLD, format!("{number} {seed} {}", folder.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a process");
+        Lived(child)
+    }
+
+    /// Takes these locks at random with so many tasks, until it is told to finish.
+    pub async fn walk(self, keeper: Keeper, locks: &[(&str, Kind)], tasks: u64) {
+        let mut draw = Seeded::new(self.seed);
+        let history = self.folder.join(format!("{}.history", self.number));
+        let recorder = Recorder::to_file(Clock::boot(), &self.number.to_string(), &history).expect("a file");
+        let stop = told_to_finish();
+        let mut walking = tokio::task::JoinSet::new();
+        for task in 0..tasks {
+            let client = format!("{}.{task}", self.number);
+            let mut walkers: Vec<_> =
+                locks.iter().map(|lock| walker(&keeper, &recorder, *lock, client.clone(), &mut draw)).collect();
+            let (mut draw, stop) = (Seeded::new(draw.number()), Arc::clone(&stop));
+            walking.spawn(async move {
+                while !stop.load(Ordering::SeqCst) {
+                    let next = draw.below(walkers.len() as u64);
+                    walkers[usize::try_from(next).expect("a few locks")].round().await;
+                }
+            });
+        }
+        while let Some(ended) = walking.join_next().await {
+            ended.expect("no task panics");
+        }
+        keeper.shutdown(FAREWELL).await.expect("all is released");
+    }
+}
+
+impl Lived {
+    /// With SIGKILL.
+    pub fn kill(mut self) {
+        self.0.kill().expect("it runs");
+        self.0.wait().expect("it ends");
+    }
+
+    /// Nobody begins anything new, and those who wait go on waiting until they have had the lock.
+    pub fn finish(mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().expect("it ends").success(), "a process failed: see its output");
+    }
+}
+
+impl Drop for Lived {
+    fn drop(&mut self) {
+        // Has ended, most of the time.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What every process in this folder has written down.
+pub fn recorded(folder: &Path) -> io::Result<History> {
+    let mut all = History::default();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "history") {
+            all = all.and(History::read(BufReader::new(File::open(path)?))?);
+        }
+    }
+    Ok(all)
+}
+
+/// One claim of all there is, of each lock, is granted at once. A refusal would be a violation of the history.
+pub async fn all_is_to_be_had(keeper: &Keeper, locks: &[(&str, Kind)], draw: &mut Seeded) -> History {
+    let recorder = Recorder::new(Clock::boot(), "last");
+    for lock in locks {
+        let mut last = walker(keeper, &recorder, *lock, "who comes last".to_owned(), draw);
+        assert!(last.ask_for_all().await, "{lock:?} is not free");
+    }
+    recorder.history()
+}
+
+fn told_to_finish() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        told.store(true, Ordering::SeqCst);
+    });
+    stop
+}
+
+fn walker(
+    keeper: &Keeper,
+    recorder: &Recorder,
+    (lock, kind): (&str, Kind),
+    client: String,
+    draw: &mut Seeded,
+) -> Walker {
+    let contestant = LibraryClient::new(keeper, &lock.parse().expect("the name of a lock"), kind);
+    Walker {
+        contestant: Arc::new(contestant) as Arc<dyn Contestant>,
+        recorder: recorder.clone(),
+        clock: Clock::boot(),
+        seed: Seeded::new(draw.number()),
+        client,
+        owner: draw.number(),
+        lock: lock.to_owned(),
+        kind,
+        habits: Habits { plain: false, careless: true, sure: false, pause: Duration::from_millis(10) },
+    }
+}
