@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Process, Store, Terminal, sh, stderr, stdout};
+use crate::support::{Process, Store, TELLS_LOSSES, Terminal, sh, stderr, stdout};
 
 /// A command that ends well at TERM, under a lock, and the token of its lock.
 fn hold(store: &Store, name: &str, ttl: &str, args: &[&str]) -> (Process, String) {
@@ -23,7 +23,8 @@ fn break_tells_the_holder_who_and_why_before_the_lock_is_free() {
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
     assert!(stdout(&output).starts_with("broken: me@here cannot renew it; free within "), "{output:?}");
     let marked = stdout(&store.output(&["inspect", "a"]));
-    assert!(marked.contains("(broken by ops: runner is stuck)"), "{marked}");
+    // Where the holder hears of it at once it may have let go by now.
+    assert!(TELLS_LOSSES || marked.contains("(broken by ops: runner is stuck)"), "{marked}");
     // Its command gets TERM while the lock is still its own: the next one comes after its end.
     assert_eq!(holder.line(), "ended");
     assert_eq!(holder.finish(), 79);
@@ -75,9 +76,10 @@ fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
     assert_eq!(told.lines().count(), 1, "{told}");
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
     holder.signal(rustix::process::Signal::TERM);
-    // It hears at its release that it had lost the lock.
+    // It hears at its release that it had lost the lock, or from a store that tells it, at once and by whom.
     assert_eq!(holder.finish(), 79);
-    assert_eq!(holder.event("lost")["reason"], "expired");
+    let reason = &holder.event("lost")["reason"];
+    assert!(reason == "expired" || reason == "broken", "{reason}");
     let output = store.output(&args);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""), "{}", stderr(&output));
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Store, events, program, stderr, stdout};
+use crate::support::{Store, binary, events, program, stderr, stdout};
 
 fn event(output: &std::process::Output, name: &str) -> Value {
     let all = events(&stderr(output));
@@ -113,7 +113,7 @@ fn reason_is_shown_to_those_who_look() {
 fn owner_is_the_flag_then_the_variable_then_user_host_and_pid() {
     let store = Store::new();
     let owner = |args: &[&str], variable: &str| {
-        let inside = format!("{} -S {} inspect --json a", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+        let inside = format!("{} -S {} inspect --json a", binary().display(), store.url());
         let mut command = store.command(&[&["run", "a"], args, &["--", "sh", "-c", &inside]].concat());
         let output = command.env("LOCKKEEPER_OWNER", variable).env("USER", "me").output().unwrap();
         let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));

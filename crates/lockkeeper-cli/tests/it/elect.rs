@@ -8,7 +8,9 @@ use lockkeeper::{Keeper, Leader};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Process, Store, children, event_names, events, eventually, sh, stderr, stdout, text, waiters};
+use crate::support::{
+    FREE_AFTER_DEATH, Process, Store, children, event_names, events, eventually, sh, stderr, stdout, text, waiters,
+};
 
 /// A candidate whose command ends when its stdin does.
 fn candidate(store: &Store, owner: &str, more: &[&str]) -> Process {
@@ -72,8 +74,7 @@ fn of_three_candidates_one_leads_and_kill_9_makes_another_lead_at_once() {
     others[0].event("started");
     let took = killed.elapsed();
     println!("another one led {took:?} after kill -9");
-    // Far less than the ttl of 30 s, for which a store that does not see the end of a process would wait.
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < FREE_AFTER_DEATH, "{took:?}");
     leader.wait();
     let [gone, owner] = told();
     assert!(["left", "free"].contains(&gone.as_str()) && owner == "one", "{gone} {owner}");

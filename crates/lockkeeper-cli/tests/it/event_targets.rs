@@ -10,13 +10,13 @@ use std::process::{Command, Output};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::support::{Process, Store, event_names, events, sh, stderr, stdout, text};
+use crate::support::{Process, Store, binary, event_names, events, sh, stderr, stdout, text};
 
 const PLAIN: [&str; 4] = ["acquired", "started", "released", "exited"];
 
 /// The program, started by a shell with these redirections.
 fn redirected(store: &Store, args: &str, redirections: &str) -> Command {
-    let program = env!("CARGO_BIN_EXE_lockkeeper");
+    let program = binary().display();
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("exec {program} -S {} {args} {redirections}", store.url()));
     command.current_dir(store.path("."));
@@ -62,7 +62,7 @@ fn a_descriptor_keeps_its_place_in_its_file() {
     let store = Store::new();
     let script = format!(
         "exec 3>log; echo first >&3; {} -S {} run a --events fd:3 -- true; echo last >&3",
-        env!("CARGO_BIN_EXE_lockkeeper"),
+        binary().display(),
         store.url()
     );
     assert!(Command::new("sh").arg("-c").arg(script).current_dir(store.path(".")).status().unwrap().success());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Store, program, sh, stderr, stdout};
+use crate::support::{Store, binary, program, sh, stderr, stdout};
 
 fn code_of(args: &[&str]) -> i32 {
     program().args(args).output().unwrap().status.code().unwrap()
@@ -122,8 +122,7 @@ fn exit_70_names_the_limit_that_is_too_low() {
     let store = Store::new();
     let mut codes = Vec::new();
     for limit in 5..36 {
-        let script =
-            format!("ulimit -n {limit}; exec {} -S {} run a -- true", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+        let script = format!("ulimit -n {limit}; exec {} -S {} run a -- true", binary().display(), store.url());
         let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
         let (code, told) = (output.status.code().unwrap(), stderr(&output));
         assert!(told.lines().count() == usize::from(code != 0), "{limit}: {told}");

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{self, Process, Store, children, eventually, is_alive, sh, text};
+use crate::support::{self, Process, Store, binary, children, eventually, is_alive, sh, text};
 
 /// Runs under the lock `a` with a long lease, so that nothing ends by time.
 const LONG: [&str; 3] = ["run", "a", "--json"];
-const PROGRAM: &str = env!("CARGO_BIN_EXE_lockkeeper");
 /// What a loaded machine may take for what is done at once, and far less than the lease.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
@@ -109,7 +108,7 @@ fn r7_kill_reaches_what_is_started_while_it_looks() {
         // Each makes itself the leader of a group at some moment after its start; there are more than descriptors.
         let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & i=$((i + 1)); \
                       [ $i = 100 ] && echo many; sleep 0.002; done";
-        let shell = format!("{limit}exec {} -S {} run a --json -- sh -c '{script}'", PROGRAM, store.url());
+        let shell = format!("{limit}exec {} -S {} run a --json -- sh -c '{script}'", binary().display(), store.url());
         let mut run = Process::start(Command::new("sh").args(["-c", &shell]));
         let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
         assert_eq!(run.line(), "many");
@@ -128,7 +127,8 @@ fn r7_a_proc_of_another_namespace_is_not_believed() {
     let store = Store::new();
     let script = "(trap \"\" TERM; while :; do sleep 0.02; date +%s%N > beat; done) & trap \"exit 0\" TERM; \
                   echo ready; wait";
-    let shell = format!("{} -S {} run a --json -t 3s -- sh -c '{script}'; date +%s%N > end", PROGRAM, store.url());
+    let shell =
+        format!("{} -S {} run a --json -t 3s -- sh -c '{script}'; date +%s%N > end", binary().display(), store.url());
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
@@ -203,7 +203,7 @@ fn r8_the_next_command_starts_after_the_last_process_of_the_old_group_is_dead() 
 fn r8_a_guard_that_was_told_of_no_command_finds_it_by_its_sequencer() {
     let (line, far) = UnixStream::pair().unwrap();
     let mark = ("LOCKKEEPER_SEQUENCER", format!("lk1.x.{}.a", std::process::id()));
-    let mut guard = Command::new(PROGRAM);
+    let mut guard = Command::new(binary());
     guard.arg("__guard").env_clear().env(mark.0, &mark.1).stdin(OwnedFd::from(far)).process_group(0);
     let mut guard = guard.spawn().unwrap();
     let sleeper =
@@ -396,7 +396,7 @@ fn r8_the_guard_has_no_credential_and_says_nothing() {
     assert!(environment.starts_with("LOCKKEEPER_SEQUENCER=lk1."), "{environment}");
     assert!(!environment.contains("hunter2"));
     // Not even when it is started by somebody who does not know what it is.
-    let output = Command::new(PROGRAM).arg("__guard").output().unwrap();
+    let output = Command::new(binary()).arg("__guard").output().unwrap();
     assert!(output.stdout.is_empty() && output.stderr.is_empty());
     assert_eq!(run.finish(), 0);
 }

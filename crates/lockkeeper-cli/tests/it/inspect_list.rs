@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Store, Terminal, stderr, stdout};
+use crate::support::{Store, Terminal, binary, stderr, stdout};
 
 #[test]
 fn inspect_shows_a_free_lock() {
@@ -86,7 +86,7 @@ fn what_strangers_write_cannot_forge_lines() {
 #[test]
 fn a_reader_that_goes_away_is_no_bug() {
     let store = Store::new();
-    let shell = format!("{} list -S {} | true; echo done", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+    let shell = format!("{} list -S {} | true; echo done", binary().display(), store.url());
     let output = std::process::Command::new("sh").arg("-c").arg(shell).output().unwrap();
     assert_eq!(stdout(&output), "done\n");
     assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Process, Store, eventually, is_alive, sh, stderr, stdout, text, waiters};
+use crate::support::{Process, Store, binary, eventually, is_alive, sh, stderr, stdout, text, waiters};
 
 #[test]
 fn r1_stdout_is_the_commands() {
@@ -26,7 +26,7 @@ fn r1_stdin_is_inherited_unread() {
     let output = store.command(&["run", "a", "--", "cat"]).stdin(stdin()).output().unwrap();
     assert_eq!(stdout(&output), "one\ntwo\n");
     // What the command leaves is there for the next one: nobody else read ahead.
-    let shell = format!("{} run a -S {} -- true; cat", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+    let shell = format!("{} run a -S {} -- true; cat", binary().display(), store.url());
     let output = std::process::Command::new("sh").arg("-c").arg(shell).stdin(stdin()).output().unwrap();
     assert_eq!(stdout(&output), "one\ntwo\n");
 }
@@ -151,7 +151,7 @@ fn r4_what_was_ignored_stays_ignored() {
     let store = Store::new();
     let shell = format!(
         "trap '' HUP; exec {} run a -S {} -- sh -c 'kill -HUP $$; echo alive'",
-        env!("CARGO_BIN_EXE_lockkeeper"),
+        binary().display(),
         store.url()
     );
     let output = std::process::Command::new("sh").arg("-c").arg(shell).output().unwrap();
@@ -236,7 +236,7 @@ fn a_killed_holder_does_not_keep_the_lock_for_ever() {
 #[test]
 fn a_closed_stderr_changes_nothing() {
     let store = Store::new();
-    let shell = format!("{} run a --json -S {} -- sh -c 'exit 3' 2>&-", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+    let shell = format!("{} run a --json -S {} -- sh -c 'exit 3' 2>&-", binary().display(), store.url());
     let output = std::process::Command::new("sh").arg("-c").arg(shell).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert_eq!(text(store.path("none")), "");

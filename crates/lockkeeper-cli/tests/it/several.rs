@@ -7,7 +7,7 @@ use lockkeeper::store::Evict;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Store, events, sh, stderr, stdout, text, waiters};
+use crate::support::{Store, binary, events, sh, stderr, stdout, text, waiters};
 
 /// Names and locks of the events, as `acquired b`.
 fn told(text: &str) -> Vec<String> {
@@ -168,7 +168,7 @@ fn the_order_in_which_they_are_typed_locks_nobody_up() {
 #[test]
 fn a_lock_of_any_run_around_is_warned_about() {
     let store = Store::new();
-    let program = env!("CARGO_BIN_EXE_lockkeeper");
+    let program = binary().display();
     let run = |names: &str, command: &str| format!("{program} -S {} run {names} -n -- {command}", store.url());
     let nested = |innermost: &str| {
         let script = run("outer x", &run("middle", &run(innermost, "printenv LOCKKEEPER_LOCKS")));

@@ -1,90 +1,67 @@
-//! Starting the program and watching what it does. Nothing sleeps for a guessed time; everything has a limit.
+//! The file store under the tests of the program.
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use lockkeeper::FileStore;
 use lockkeeper::store::{Evict, Evicted, Store as _, Target};
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use serde_json::Value;
-use tempfile::TempDir;
 
-/// No test may wait longer for anything. Far more than is ever needed, since machines are slow.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+#[path = "client.rs"]
+mod client;
 
-/// The program, without what the environment of the tests and the configuration of the machine may say to it.
-pub(crate) fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOCKKEEPER_")) {
-        command.env_remove(name);
-    }
-    command.env("LOCKKEEPER_CONFIG", "/dev/null").stdin(Stdio::null());
-    command
-}
+pub(crate) use self::client::*;
 
-pub(crate) fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+/// How long a killed holder's lock may stay its own: far less than the ttl of 30 s, for which a store that does not see
+/// the end of a process waits.
+pub(crate) const FREE_AFTER_DEATH: Duration = Duration::from_secs(2);
 
-pub(crate) fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+/// Whether a holder hears at once that its lock was broken, and not only with its next renewal.
+pub(crate) const TELLS_LOSSES: bool = false;
+
+/// The program.
+pub(crate) fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_lockkeeper"))
 }
 
 /// A file store in a directory of its own.
-pub(crate) struct Store {
-    dir: TempDir,
+pub(crate) struct Store(Client);
+
+impl Deref for Store {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.0
+    }
 }
 
 impl Store {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("file:{}", self.database().display())
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("file:{}", dir.path().join("locks.db").display());
+        Self(Client::new(&url, dir))
     }
 
     pub(crate) fn database(&self) -> PathBuf {
         self.path("locks.db")
     }
 
-    /// A file beside the store, for a test's own use.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// `lockkeeper -S URL ARGS`.
-    pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = program();
-        command.arg("-S").arg(self.url()).args(args).current_dir(self.dir.path());
-        command
-    }
-
-    pub(crate) fn output(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
     /// The program as somebody who is not root, with an environment of almost nothing and no store. Others may look
     /// into the directory of this store from now on.
     pub(crate) fn as_user(&self, args: &[&str]) -> Command {
-        let binary = self.path("lockkeeper");
-        if !binary.exists() {
+        let copy = self.path("lockkeeper");
+        if !copy.exists() {
             // Not by ourselves: a test beside us that starts a process would hand it our descriptor of the copy, and
             // what somebody may still write to cannot be executed.
-            let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_lockkeeper")).arg(&binary).status().unwrap();
+            let copied = Command::new("cp").arg(binary()).arg(&copy).status().unwrap();
             assert!(copied.success());
-            std::fs::set_permissions(self.dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+            std::fs::set_permissions(self.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let mut command = Command::new(binary);
+        let mut command = Command::new(copy);
         command
             .args(args)
             .env_clear()
@@ -96,45 +73,6 @@ impl Store {
             command.uid(65534).gid(65534);
         }
         command
-    }
-
-    /// The exit code of the program.
-    pub(crate) fn code(&self, args: &[&str]) -> i32 {
-        let output = self.output(args);
-        output.status.code().unwrap_or_else(|| panic!("{args:?}: {output:?}"))
-    }
-
-    /// Starts it with pipes.
-    pub(crate) fn start(&self, args: &[&str]) -> Process {
-        Process::start(&mut self.command(args))
-    }
-
-    /// Holds the lock until the process is [finished](Process::finish).
-    pub(crate) fn hold(&self, name: &str) -> Process {
-        let mut holder = self.start(&["run", name, "--json", "--", "cat"]);
-        holder.event("started");
-        holder
-    }
-
-    /// Waits in line behind as many others.
-    pub(crate) fn queue(&self, args: &[&str], name: &str, others: usize) -> Process {
-        let waiter = self.start(args);
-        self.inspect_until(name, |lock| waiters(lock) == others + 1);
-        waiter
-    }
-
-    pub(crate) fn inspect(&self, name: &str) -> Value {
-        let output = self.output(&["inspect", "--json", name]);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
-    }
-
-    pub(crate) fn inspect_until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
-        let mut seen = Value::Null;
-        eventually(&format!("the lock {name:?}"), || {
-            seen = self.inspect(name);
-            good(&seen)
-        });
-        seen
     }
 
     /// Breaks the lock of the holder with this token.
@@ -155,229 +93,4 @@ impl Store {
         gate.lock().unwrap();
         gate
     }
-}
-
-/// A terminal, of which the program gets one side.
-pub(crate) struct Terminal {
-    ours: File,
-    side: File,
-}
-
-impl Terminal {
-    pub(crate) fn new() -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let path = ptsname(&ours, Vec::new()).unwrap();
-        let side = File::options().read(true).write(true).open(path.to_str().unwrap()).unwrap();
-        Self { ours: ours.into(), side }
-    }
-
-    pub(crate) fn side(&self) -> File {
-        self.side.try_clone().unwrap()
-    }
-
-    /// Types a line.
-    pub(crate) fn type_line(&self, text: &str) {
-        (&self.ours).write_all(format!("{text}\n").as_bytes()).unwrap();
-    }
-
-    /// All that is on it, once the programs on it have ended.
-    pub(crate) fn screen(self) -> String {
-        let Self { mut ours, side } = self;
-        drop(side);
-        let mut bytes = Vec::new();
-        // It ends with EIO when nobody has the other side any more.
-        let _ = ours.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-pub(crate) fn waiters(lock: &Value) -> usize {
-    lock["waiters"].as_array().unwrap().len()
-}
-
-/// Looks until it is so. What is looked at has no way to tell us.
-pub(crate) fn eventually(what: &str, mut good: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !good() {
-        assert!(start.elapsed() < LIMIT, "{what} did not become what was expected");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A program that runs, with its output as it comes.
-pub(crate) struct Process {
-    child: Child,
-    out: Receiver<String>,
-    err: Receiver<String>,
-    pub(crate) seen: Vec<String>,
-}
-
-impl Process {
-    pub(crate) fn start(command: &mut Command) -> Self {
-        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = piped.spawn().unwrap();
-        let (out, err) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
-        Self { child, out, err, seen: Vec::new() }
-    }
-
-    /// The next line on stdout.
-    pub(crate) fn line(&self) -> String {
-        self.out.recv_timeout(LIMIT).unwrap()
-    }
-
-    /// The next line on stderr.
-    pub(crate) fn error_line(&self) -> String {
-        self.err.recv_timeout(LIMIT).unwrap()
-    }
-
-    /// The next event of this name on stderr; what comes before is in `seen`.
-    pub(crate) fn event(&mut self, name: &str) -> Value {
-        loop {
-            let line = self.err.recv_timeout(LIMIT).unwrap_or_else(|e| panic!("no {name}: {e}; seen {:#?}", self.seen));
-            let event = serde_json::from_str::<Value>(&line).ok().filter(|event| event["event"] == name);
-            self.seen.push(line);
-            if let Some(event) = event {
-                return event;
-            }
-        }
-    }
-
-    /// Whether its command started, rather than that it ended before.
-    pub(crate) fn wait_for_start(&mut self) -> bool {
-        while let Ok(line) = self.err.recv_timeout(LIMIT) {
-            if line.contains("\"started\"") {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// All lines on stdout that were not asked for yet, once it has ended.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.out.iter().collect()
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    pub(crate) fn close_stdin(&mut self) {
-        drop(self.child.stdin.take());
-    }
-
-    pub(crate) fn wait(&mut self) -> ExitStatus {
-        let mut status = None;
-        eventually("the process", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        status.unwrap()
-    }
-
-    /// Its exit code, stdin closed.
-    pub(crate) fn finish(&mut self) -> i32 {
-        self.close_stdin();
-        let status = self.wait();
-        status.code().unwrap_or_else(|| panic!("{status:?}"))
-    }
-
-    /// All the rest that it wrote to stderr, up to its end.
-    pub(crate) fn rest(&mut self) -> String {
-        let rest: Vec<String> = self.err.iter().collect();
-        self.seen.extend(rest.clone());
-        rest.join("\n")
-    }
-
-    /// The names of all events, once it has ended.
-    pub(crate) fn events(&mut self) -> Vec<String> {
-        self.rest();
-        event_names(&self.seen.join("\n"))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    thread::spawn(move || {
-        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-/// The events in a text that may hold other lines too.
-pub(crate) fn events(text: &str) -> Vec<Value> {
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
-pub(crate) fn event_names(text: &str) -> Vec<String> {
-    events(text).iter().map(|event| event["event"].as_str().unwrap().to_owned()).collect()
-}
-
-/// A script that can be executed, and so is not written by ourselves either.
-pub(crate) fn script(path: &Path, text: &str) {
-    let write = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";
-    let written = Command::new("sh").args(["-c", write, "sh"]).arg(path).arg(text).status().unwrap();
-    assert!(written.success());
-}
-
-pub(crate) fn is_alive(pid: &str) -> bool {
-    // A zombie is as good as dead; nobody but its parent can do anything about it.
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| !stat.contains(") Z") && !stat.contains(") X"))
-}
-
-pub(crate) fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
-}
-
-/// The processes whose parent this is.
-pub(crate) fn children(parent: u32) -> Vec<String> {
-    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
-    let is_child = |pid: &String| {
-        let stat = text(format!("/proc/{pid}/stat"));
-        stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&parent.to_string())
-    };
-    pids.filter(is_child).collect()
-}
-
-/// Waits until a process is not even a zombie any more: somebody has reaped it.
-pub(crate) fn reaped(pid: &str) {
-    eventually("the end of the command", || !Path::new("/proc").join(pid).exists());
-}
-
-/// Waits until the process has a handler for the signal.
-pub(crate) fn catches(pid: &str, signal: Signal) {
-    eventually("the handler", || {
-        let status = text(format!("/proc/{pid}/status"));
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
-        u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << (signal.as_raw() - 1) != 0
-    });
-}
-
-pub(crate) fn text(path: impl AsRef<Path>) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
-}
-
-pub(crate) fn sh<'a>(before: &[&'a str], script: &'a str) -> Vec<&'a str> {
-    [before, &["--", "sh", "-c", script]].concat()
-}
-
-pub(crate) fn os(text: &str) -> &OsStr {
-    OsStr::new(text)
 }
