@@ -70,13 +70,18 @@ pub(crate) async fn open_with(
         Failure::new(Exit::Unavailable, format!("{store} did not answer within {limit}. {remedy}"))
     };
     let until = Instant::now() + limit;
+    let mut failed = None;
     loop {
         let builder = set(builder(settings, terms)?);
         let left = until.saturating_duration_since(Instant::now());
         match timeout(left, connection(settings, builder)).await {
-            Err(_) => return Err(silent()),
+            // An earlier try may have ended, and know more.
+            Err(_) => return Err(failed.map_or_else(silent, configured)),
             Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && left > RETRY => sleep(RETRY).await,
+            Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && left > RETRY => {
+                failed = Some(error);
+                sleep(RETRY).await;
+            }
             Ok(Err(error)) => return Err(configured(error)),
         }
     }

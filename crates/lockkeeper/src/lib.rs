@@ -61,6 +61,7 @@
 //! |---|---|---|---|
 //! | [`MemoryStore`] | `memory:` | always | one process: tests |
 //! | `FileStore` | `file:PATH` | `file` (default) | the processes of one host; Linux |
+//! | `RedisStore` | `redis://`, `redis+sentinel://`, `redis+cluster://`; `rediss` for TLS | `redis` | many hosts; Redis 6.2 or newer, Valkey |
 //!
 //! # Runtime
 //!
@@ -113,6 +114,8 @@ pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
+#[cfg(feature = "redis")]
+mod tls;
 mod token;
 pub mod url;
 mod watch;
@@ -123,6 +126,8 @@ pub use admin::{Admin, Break, Target};
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use backend::file::FileStore;
 pub use backend::memory::MemoryStore;
+#[cfg(feature = "redis")]
+pub use backend::redis::RedisStore;
 pub use builder::KeeperBuilder;
 pub use engine::SessionState;
 pub use error::{Effect, Error, ErrorKind, Result};
@@ -142,5 +147,7 @@ pub use owner::Owner;
 pub use secret::Secret;
 pub use sequencer::{Mode, Sequencer};
 pub use store::{Broken, IdHash};
+#[cfg(feature = "redis")]
+pub use tls::Tls;
 pub use token::FencingToken;
 pub use watch::LockWatch;

@@ -125,7 +125,7 @@ fn boot_time() -> Duration {
 }
 
 /// The wall clock, in µs since 1970: for the first token of a new file and for people. Nothing is decided by it.
-#[cfg(all(feature = "file", target_os = "linux"))]
+#[cfg(any(feature = "redis", all(feature = "file", target_os = "linux")))]
 pub(crate) fn wall_micros() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let micros = i128::from(t.tv_sec) * 1_000_000 + i128::from(t.tv_nsec) / 1000;

@@ -4,6 +4,8 @@
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub mod file;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +26,8 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
         }
         #[cfg(all(feature = "file", target_os = "linux"))]
         "file" => Ok(Arc::new(file::FileStore::from_url(url)?.open().await?)),
+        #[cfg(feature = "redis")]
+        scheme if scheme.starts_with("redis") => Ok(Arc::new(redis::RedisStore::from_url(url)?.connect().await?)),
         scheme => Err(Error::new(ErrorKind::Unsupported, format!("{scheme}: stores do not run on this system"))),
     }
 }
@@ -33,6 +37,10 @@ pub(crate) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec
     #[cfg(all(feature = "file", target_os = "linux"))]
     if url.scheme == "file" {
         return Some(Arc::new(file::doctor::examine(url, within, findings).await?));
+    }
+    #[cfg(feature = "redis")]
+    if url.scheme.starts_with("redis") {
+        return Some(Arc::new(redis::doctor::examine(url, within, findings).await?));
     }
     let opened = match Clock::boot().timeout(within, open(url)).await {
         Some(opened) => opened,

@@ -18,7 +18,8 @@
 //!   same.
 //!
 //! A [`FenceGate`] is this check for a resource that lives in one process; a [`KeyedFenceGate`] is many of them.
-//! [`Marks`] is the rule alone, to be kept wherever the data is; [`sql`] is the rule as statements of a database. A gate in memory forgets when its process ends, and
+//! [`Marks`] is the rule alone, to be kept wherever the data is; [`sql`] is the rule as statements of a database, [`redis`] as a
+//! script of Redis. A gate in memory forgets when its process ends, and
 //! so lets an old holder in once more: a resource that outlives its process keeps the marks with the data, in the
 //! same transaction. With the feature `tower`, `FenceLayer` puts a gate before a web service.
 //!
@@ -42,6 +43,7 @@
 
 mod gate;
 mod marks;
+pub mod redis;
 #[cfg(feature = "tower")]
 mod service;
 pub mod sql;

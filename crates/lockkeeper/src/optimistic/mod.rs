@@ -64,3 +64,5 @@ pub use self::version::{REMEMBERED, Version, Versioned, Write, WriterId};
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use crate::backend::file::FileRegister;
 pub use crate::backend::memory::MemoryRegister;
+#[cfg(feature = "redis")]
+pub use crate::backend::redis::RedisRegister;

@@ -30,7 +30,7 @@ pub(super) fn read(authority: &str, url: &mut StoreUrl) -> Result<()> {
 }
 
 /// A host is named by its place in the list: what could not be read may be a password without its `@`.
-fn host(text: &str, place: usize) -> Result<Host> {
+pub(super) fn host(text: &str, place: usize) -> Result<Host> {
     let invalid = |problem: &str| Error::invalid(format!("host {place} of the store's URL {problem}"));
     let (name, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((address, after))) if address.parse::<Ipv6Addr>().is_ok() => {

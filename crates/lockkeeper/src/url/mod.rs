@@ -212,6 +212,26 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
+impl Host {
+    /// The same host, with this port if it has none.
+    #[cfg(feature = "redis")]
+    pub(crate) fn with_port(&self, port: u16) -> Self {
+        Self { name: self.name.clone(), port: self.port.or(Some(port)) }
+    }
+}
+
+impl FromStr for Host {
+    type Err = Error;
+
+    /// A name or an address, with a port behind a colon where it is not the usual one: `10.0.0.5:7000`, `[::1]`.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for anything else.
+    fn from_str(text: &str) -> Result<Self> {
+        authority::host(text, 1)
+    }
+}
+
 impl fmt::Display for Host {
     /// `name:port`, with an IPv6 address in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

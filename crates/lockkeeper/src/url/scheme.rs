@@ -13,15 +13,17 @@ enum Store {
     Later,
 }
 
+const REDIS: Store = Store::Feature("redis", cfg!(feature = "redis"));
+
 const SCHEMES: &[(&str, Store)] = &[
     ("memory", Store::BuiltIn),
     ("file", Store::Feature("file", cfg!(feature = "file"))),
-    ("redis", Store::Later),
-    ("rediss", Store::Later),
-    ("redis+sentinel", Store::Later),
-    ("rediss+sentinel", Store::Later),
-    ("redis+cluster", Store::Later),
-    ("rediss+cluster", Store::Later),
+    ("redis", REDIS),
+    ("rediss", REDIS),
+    ("redis+sentinel", REDIS),
+    ("rediss+sentinel", REDIS),
+    ("redis+cluster", REDIS),
+    ("rediss+cluster", REDIS),
     ("redlock", Store::Later),
     ("redlocks", Store::Later),
     ("etcd", Store::Later),
@@ -35,6 +37,10 @@ const SCHEMES: &[(&str, Store)] = &[
     ("http", Store::Later),
     ("https", Store::Later),
 ];
+
+/// The parameters of a Redis; the first only behind Sentinels.
+const SENTINEL_PARAMS: [&str; 9] =
+    ["sentinel-user", "layout", "min-replicas", "timeout", "resp", "ca", "cert", "key", "server-name"];
 
 /// The scheme as it stands in the table, whatever its case.
 pub(super) fn find(scheme: &str) -> Option<&'static str> {
@@ -53,6 +59,8 @@ pub(super) fn suggestion(scheme: &str) -> String {
 /// The parameters that only this scheme takes; `None` where they are not known yet.
 pub(super) fn own_params(scheme: &str) -> Option<&'static [&'static str]> {
     match lookup(scheme) {
+        Store::Feature("redis", _) if scheme.contains("+sentinel") => Some(&SENTINEL_PARAMS),
+        Store::Feature("redis", _) => Some(&SENTINEL_PARAMS[1..]),
         Store::BuiltIn | Store::Feature(..) => Some(&[]),
         Store::Later => None,
     }

@@ -67,7 +67,7 @@ fn a_secret_that_is_put_in_is_not_shown() {
     let with = [
         url.clone().with_password(Secret::new("hunter2")),
         url.clone().with_api_token(Secret::new("hunter2")),
-        parse("redis://me:old@h").unwrap().with_password(Secret::new("hunter2")),
+        parse("etcd://me:old@h").unwrap().with_password(Secret::new("hunter2")),
     ];
     for url in with {
         let error = url.available().unwrap_err();
@@ -218,7 +218,7 @@ fn urls() -> impl Strategy<Value = String> {
         "(prefix=[a-z/]{1,5}&)?(epoch=[1-9]&)?(ttl=[1-9]{1,3}(ms|s|m|h)?&)?(unsafe=[a-z-]{1,4}(,[a-z]{1,4})?&)?";
     let hosts = prop::collection::vec(host, 1..4).prop_map(|hosts| hosts.join(","));
     let path = "(/\\PC{0,9})?".prop_map(move |path| encode(path).replace("%2F", "/"));
-    ("redis(s)?|etcd|postgres", credentials, hosts, path, common, query).prop_map(
+    ("mysql|etcd(s)?|postgres", credentials, hosts, path, common, query).prop_map(
         |(scheme, credentials, hosts, path, common, query)| {
             format!("{scheme}://{}{hosts}{path}?{common}{query}", credentials.unwrap_or_default())
         },
@@ -253,7 +253,7 @@ proptest! {
     ) {
         let password = format!("hunter2{tail}");
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        match parse(&format!("redis://{}:{}@{host}{rest}", encode(&user), encode(&password))) {
+        match parse(&format!("etcd://{}:{}@{host}{rest}", encode(&user), encode(&password))) {
             Ok(url) => {
                 prop_assert_eq!(url.password.as_ref().map(Secret::expose), Some(password.as_str()));
                 let unsupported = url.available().unwrap_err();

@@ -1,0 +1,93 @@
+//! The operations of an administrator.
+
+use async_trait::async_trait;
+
+use super::layout::{self, Keys, Victim};
+use super::wire::{Link, Request, Value};
+use super::{RedisStore, fault};
+use crate::store::{Admin, Evict, Evicted, Target};
+use crate::{Error, ErrorKind, LockName, Result};
+
+/// How many keys the server looks at in one step, so that it does not hold up everybody else.
+const STEP: &[u8] = b"1000";
+/// How many lines are asked about in one request.
+const LINES: usize = 100;
+
+#[async_trait]
+impl Admin for RedisStore {
+    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
+        self.check_process()?;
+        let mut names = Vec::new();
+        for link in self.0.servers.masters() {
+            for pattern in layout::patterns(prefix) {
+                names.extend(scan(self, &link, &pattern).await?);
+            }
+        }
+        names.retain(|name| name.as_str().starts_with(prefix));
+        names.sort();
+        // A key may be shown twice, and a slot that moves be seen at both ends.
+        names.dedup();
+        names.truncate(limit);
+        Ok(names)
+    }
+
+    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+        let keys = Keys::of(name);
+        let victim = match target {
+            Target::Token(token) => Victim::Token(*token),
+            Target::Id(hash) => match layout::find(&self.ask(&keys, layout::line(name))?.await?, *hash)? {
+                Some(id) => Victim::Id(id),
+                None => return Ok(Evicted::Absent),
+            },
+        };
+        layout::evict_answer(&self.ask(&keys, layout::evict(name, &victim, how, by, reason))?.await?)
+    }
+
+    async fn request_release(&self, name: &LockName) -> Result<()> {
+        layout::touch_answer(&self.ask(&Keys::of(name), layout::touch(name))?.await?)
+    }
+}
+
+/// The names of one server that match, and where somebody lives.
+async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<LockName>> {
+    let (mut names, mut cursor) = (Vec::new(), b"0".to_vec());
+    loop {
+        let step = Request::command(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP]);
+        let answer = link.send(step).await.map_err(fault::of)?;
+        let (next, found) = scanned(answer)?;
+        for lines in by_place(store, &found) {
+            for lines in lines.chunks(LINES) {
+                let asked = store.ask(&lines[0], layout::names(lines))?;
+                names.extend(layout::names_answer(lines, &asked.await?)?);
+            }
+        }
+        if next == b"0" {
+            return Ok(names);
+        }
+        cursor = next;
+    }
+}
+
+/// Those that may be asked about in one request.
+fn by_place(store: &RedisStore, found: &[Vec<u8>]) -> Vec<Vec<Keys>> {
+    let mut places = std::collections::BTreeMap::<u16, Vec<Keys>>::new();
+    for keys in found.iter().filter_map(|key| Keys::scanned(key)) {
+        places.entry(store.0.servers.place(&keys)).or_default().push(keys);
+    }
+    places.into_values().collect()
+}
+
+/// The next cursor, and what was found.
+fn scanned(answer: Value) -> Result<(Vec<u8>, Vec<Vec<u8>>)> {
+    let garbled =
+        || Error::new(ErrorKind::Internal, "the server's answer to SCAN is none").with_remedy("lockkeeper doctor");
+    let bytes = |value| match value {
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) => Some(text.into_bytes()),
+        _ => None,
+    };
+    let Value::Array(answer) = answer else { return Err(garbled()) };
+    let Ok([cursor, Value::Array(found)]) = <[Value; 2]>::try_from(answer) else { return Err(garbled()) };
+    let found = found.into_iter().map(bytes).collect::<Option<_>>();
+    bytes(cursor).zip(found).ok_or_else(garbled)
+}

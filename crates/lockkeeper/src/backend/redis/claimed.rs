@@ -1,0 +1,174 @@
+//! What this client has claimed, by session: the server does not know sessions, and whoever closes one withdraws
+//! everything of it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::LockName;
+use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec};
+use crate::time::Instant;
+
+/// So many are kept at least before it is looked which of them are dead.
+const FEW: usize = 1024;
+
+/// Every claim of this client that may be live, by session.
+#[derive(Debug, Default)]
+pub(super) struct Claimed(Mutex<HashMap<SessionId, Session>>);
+
+#[derive(Debug)]
+struct Session {
+    /// How long a claim of it may live after its last request.
+    life: Duration,
+    claims: HashMap<ClaimId, Entry>,
+    /// When there are so many it is looked which of them are dead.
+    look_at: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: LockName,
+    ttl: Duration,
+    /// Nothing of it can be left at the server then.
+    until: Instant,
+}
+
+impl Claimed {
+    /// A session begins.
+    pub(super) fn open(&self, id: &SessionId, spec: &SessionSpec) {
+        // What was sent last may be processed late: twice the life is on the safe side, and costs nothing but memory.
+        let life = (spec.ttl + spec.lock_delay).max(spec.wait_ttl) * 2;
+        self.lock().insert(id.clone(), Session::new(life));
+    }
+
+    /// It is about to be claimed. A session that was opened elsewhere is not known, and needs no closing here.
+    pub(super) fn claim(&self, claim: &Claim, now: Instant) {
+        let key = &claim.key;
+        if let Some(session) = self.lock().get_mut(&key.session) {
+            session.forget_the_dead(now);
+            let until = now + session.life;
+            session.claims.insert(key.id, Entry { name: key.name.clone(), ttl: claim.ttl, until });
+        }
+    }
+
+    /// These are about to be renewed. Returns the shortest of their ttls, as far as they are known.
+    pub(super) fn renew<'a>(
+        &self,
+        id: &SessionId,
+        claims: impl Iterator<Item = &'a ClaimId>,
+        now: Instant,
+    ) -> Option<Duration> {
+        let mut sessions = self.lock();
+        let Session { life, claims: entries, .. } = sessions.get_mut(id)?;
+        let mut shortest = None;
+        for claim in claims {
+            if let Some(entry) = entries.get_mut(claim) {
+                entry.until = now + *life;
+                shortest = Some(shortest.map_or(entry.ttl, |shortest: Duration| shortest.min(entry.ttl)));
+            }
+        }
+        shortest
+    }
+
+    /// It is known to be gone.
+    pub(super) fn left(&self, key: &ClaimKey) {
+        if let Some(session) = self.lock().get_mut(&key.session) {
+            session.claims.remove(&key.id);
+        }
+    }
+
+    /// Everything of a session that may be live.
+    pub(super) fn of(&self, id: &SessionId) -> Vec<ClaimKey> {
+        let lock = self.lock();
+        let Some(session) = lock.get(id) else { return Vec::new() };
+        let key =
+            |(claim, entry): (&ClaimId, &Entry)| ClaimKey { name: entry.name.clone(), session: id.clone(), id: *claim };
+        session.claims.iter().map(key).collect()
+    }
+
+    /// The session is over, and nothing of it is left.
+    pub(super) fn close(&self, id: &SessionId) {
+        self.lock().remove(id);
+    }
+
+    /// No operation on it can panic half-way.
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    fn new(life: Duration) -> Self {
+        Self { life, claims: HashMap::new(), look_at: FEW }
+    }
+
+    /// Claims that were lost are withdrawn by nobody.
+    fn forget_the_dead(&mut self, now: Instant) {
+        if self.claims.len() >= self.look_at {
+            self.claims.retain(|_, entry| entry.until > now);
+            self.look_at = FEW.max(self.claims.len() * 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{MAX, Meta};
+    use crate::time::Clock;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn claim(session: &SessionId) -> Claim {
+        Claim {
+            key: ClaimKey { name: "stock".parse().unwrap(), session: session.clone(), id: ClaimId::random() },
+            ttl: TTL,
+            wait_ttl: TTL,
+            lock_delay: Duration::ZERO,
+            weight: MAX,
+            capacity: MAX,
+            queue: true,
+            resend: false,
+            replaces: None,
+            max_waiters: 1000,
+            meta: Meta::default(),
+        }
+    }
+
+    fn opened() -> (Claimed, SessionId, Instant) {
+        let (claimed, id) = (Claimed::default(), SessionId::random());
+        claimed.open(&id, &SessionSpec::new(TTL, Duration::ZERO));
+        (claimed, id, Clock::boot().now())
+    }
+
+    #[test]
+    fn what_was_claimed_and_not_withdrawn_is_known_until_the_session_is_closed() {
+        let (claimed, id, now) = opened();
+        let (a, b) = (claim(&id), claim(&id));
+        claimed.claim(&a, now);
+        claimed.claim(&b, now);
+        claimed.left(&a.key);
+        assert_eq!(claimed.of(&id), [b.key]);
+        claimed.close(&id);
+        assert!(claimed.of(&id).is_empty());
+    }
+
+    #[test]
+    fn what_nobody_renews_is_forgotten_in_the_end_and_what_is_renewed_is_kept() {
+        let (claimed, id, now) = opened();
+        let kept = claim(&id);
+        claimed.claim(&kept, now);
+        for _ in 0..FEW {
+            claimed.claim(&claim(&id), now);
+        }
+        let later = now + TTL * 3;
+        let unknown = ClaimId::random();
+        assert_eq!(claimed.renew(&id, [&unknown, &kept.key.id].into_iter(), later), Some(TTL));
+        assert_eq!(claimed.renew(&id, std::iter::once(&unknown), later), None);
+        for _ in 0..2 * FEW {
+            claimed.claim(&claim(&id), later);
+        }
+        let known = claimed.of(&id);
+        assert!(known.contains(&kept.key) && known.len() <= 2 * FEW + 1, "{}", known.len());
+    }
+}

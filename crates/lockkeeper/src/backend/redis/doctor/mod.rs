@@ -1,0 +1,134 @@
+//! What can go wrong with a server: what it forgets and when, who takes over, what this user may do there.
+
+mod rights;
+mod server;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::builder::Topology;
+use super::checks::Info;
+use super::wire::{Link, Request};
+use super::{Check, RedisStore, fault};
+use crate::doctor::Finding;
+use crate::duration::format_duration;
+use crate::time::Clock;
+use crate::url::StoreUrl;
+use crate::{ErrorKind, Result};
+
+/// Examines every master. The store, if it could be opened and locks can be relied on there.
+pub(in crate::backend) async fn examine(
+    url: &StoreUrl,
+    within: Duration,
+    findings: &mut Vec<Finding>,
+) -> Option<RedisStore> {
+    let builder = RedisStore::from_url(url).map_err(|error| findings.push(Finding::failed("store", &error))).ok()?;
+    // What is refused otherwise is what is to be examined.
+    let lenient = Check::ALL.into_iter().fold(builder.clone(), |builder, check| builder.allow(check));
+    let opened = Clock::boot().timeout(within, lenient.connect()).await;
+    let store = match opened {
+        Some(Ok(store)) => store,
+        Some(Err(error)) if error.kind() == ErrorKind::Denied && error.message().contains("NOPERM") => {
+            findings.push(Finding::fail(
+                "rights",
+                error.message(),
+                rights::rule(&builder, builder.topology == Topology::Cluster),
+            ));
+            return None;
+        }
+        Some(Err(error)) => {
+            findings.push(Finding::failed("open", &error));
+            return None;
+        }
+        None => {
+            let problem = format!("{url} did not answer within {}", format_duration(within));
+            findings.push(Finding::fail("open", problem, "a look whether it runs, and can be reached from here"));
+            return None;
+        }
+    };
+    let usable = servers(&store, &builder.waived, findings).await;
+    let prefix = url.common.prefix.as_deref().unwrap_or_default();
+    findings.push(rights::examine(&store, &builder, prefix, within).await);
+    usable.then_some(store)
+}
+
+/// Whether all of them can be used.
+async fn servers(store: &RedisStore, waived: &[Check], findings: &mut Vec<Finding>) -> bool {
+    let (mut all, mut clocks, mut usable) = (Vec::new(), Vec::new(), true);
+    for link in store.0.servers.masters() {
+        let at = link.endpoint().to_string();
+        match info(&link).await {
+            Ok(info) => {
+                usable &= super::checks::refuse(&info, waived).is_ok();
+                let configured = configured(&link).await;
+                all.extend(server::look(&info, &configured, waived).into_iter().map(|found| (at.clone(), found)));
+            }
+            Err(error) => all.push((at, Finding::failed("server", &error))),
+        }
+        clocks.push(offset(&link).await);
+    }
+    findings.extend(said_once(all, clocks.len()));
+    findings.push(server::clocks(&clocks));
+    usable
+}
+
+async fn info(link: &Link) -> Result<Info> {
+    Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)
+}
+
+/// What `CONFIG` says, as far as this user may ask.
+async fn configured(link: &Link) -> BTreeMap<String, String> {
+    let mut configured = BTreeMap::new();
+    for setting in ["min-replicas-to-write", "appendfsync", "save"] {
+        let asked = link.send(Request::command(&[b"CONFIG", b"GET", setting.as_bytes()])).await;
+        if let Some(value) = asked.ok().and_then(server::setting) {
+            configured.insert(setting.to_owned(), value);
+        }
+    }
+    configured
+}
+
+/// How far its clock is ahead of ours, in seconds.
+async fn offset(link: &Link) -> Option<f64> {
+    let sent = crate::time::wall_micros();
+    let time = server::time(link.send(Request::command(&[b"TIME"])).await.ok()?)?;
+    let now = crate::time::wall_micros();
+    // The answer was made somewhere between.
+    let ours = (sent + now) / 2;
+    let micros = i64::try_from(time).ok()? - i64::try_from(ours).ok()?;
+    Some(std::time::Duration::from_micros(micros.unsigned_abs()).as_secs_f64() * f64::from(micros.signum() as i32))
+}
+
+/// What all servers have in common is said once, the rest of each.
+fn said_once(all: Vec<(String, Finding)>, servers: usize) -> Vec<Finding> {
+    let mut said: Vec<Finding> = Vec::new();
+    for (at, found) in &all {
+        let same = all.iter().filter(|(_, other)| other == found).count();
+        let found = match same == servers {
+            true => found.clone(),
+            false => Finding { finding: format!("{at}: {}", found.finding), ..found.clone() },
+        };
+        if !said.contains(&found) {
+            said.push(found);
+        }
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_have_in_common_is_said_once() {
+        let ok = || Finding::ok("role", "master");
+        let all = vec![
+            ("a:1".to_owned(), ok()),
+            ("a:1".to_owned(), Finding::ok("server", "7.0.15")),
+            ("b:2".to_owned(), ok()),
+            ("b:2".to_owned(), Finding::ok("server", "6.2.1")),
+        ];
+        let said: Vec<_> = said_once(all, 2).into_iter().map(|found| found.finding).collect();
+        assert_eq!(said, ["master", "a:1: 7.0.15", "b:2: 6.2.1"]);
+    }
+}

@@ -1,0 +1,117 @@
+//! What a connection and a server say, in our words.
+
+use super::wire::WireError;
+use crate::{Error, ErrorKind};
+
+/// An error of a request, as far as is known what became of it.
+pub(super) fn of(error: WireError) -> Error {
+    match error {
+        WireError::NotSent(why) => {
+            let remedy = remedy_of(&why);
+            Error::new(ErrorKind::Unavailable, why).with_remedy(remedy)
+        }
+        WireError::Broken(why) => Error::new(ErrorKind::Unavailable, why).with_unknown_effect(),
+        WireError::Server { code, message } => refused(&code, &message),
+    }
+}
+
+/// What to do where there is no connection. The words are those of `wire`, of rustls, and of the system.
+fn remedy_of(why: &str) -> &'static str {
+    let says = |words: &str| why.contains(words);
+    match () {
+        () if says("CertificateRequired") => "cert=FILE and key=FILE in the URL: the server asks for a certificate",
+        () if says("UnknownIssuer") || says("BadSignature") => {
+            "ca=FILE in the URL: who has signed the server's certificate"
+        }
+        () if says("not valid for name") => "server-name=NAME in the URL: a name that is in the certificate",
+        () if says("TLS failed") => "redis:// instead of rediss://, if the server has no TLS",
+        () if says("its name was not found") => "another host name",
+        () if says("reset by peer") || says("closed the connection") => {
+            "rediss:// instead of redis://, if the server has TLS"
+        }
+        () if says("the Redis protocol") => "the port of a Redis; rediss:// instead of redis://, if it has TLS",
+        () => "lockkeeper doctor, or a look whether the server runs",
+    }
+}
+
+/// The server has answered with an error. Those that are known here come before anything was done.
+fn refused(code: &str, message: &str) -> Error {
+    // Where in a script it was means nothing to whoever is to mend it.
+    let (short, _) = message.split_once(" script: ").unwrap_or((message, ""));
+    let said = match code {
+        // It goes on about HELLO.
+        "NOAUTH" => "the server asks for a password (NOAUTH)".to_owned(),
+        _ => format!("the server says {code} {}", short.trim_end_matches('.')),
+    };
+    let denied = |remedy: &str| Error::new(ErrorKind::Denied, said.clone()).with_remedy(remedy);
+    let not_now = |remedy: &str| Error::new(ErrorKind::Unavailable, said.clone()).with_remedy(remedy);
+    match code {
+        "NOAUTH" => denied("LOCKKEEPER_PASSWORD, or a password in the configuration; a user goes into the URL"),
+        "WRONGPASS" => denied("the right password, and the right user in the URL"),
+        "NOPERM" => denied("the rights that lockkeeper doctor shows"),
+        "READONLY" => not_now("the address of the master"),
+        "ERR" if message.contains("DB index is out of range") => {
+            Error::invalid(said).with_remedy("the number of a database that the server has; 0 has every one")
+        }
+        "ERR" if message.starts_with("AUTH ") => denied("the URL without a password: the server has none"),
+        "ERR" if message.starts_with("unknown command") => {
+            denied("the rights that lockkeeper doctor shows, or the server itself instead of what stands before it")
+        }
+        "NOSCRIPT" | "LOADING" | "BUSY" | "TRYAGAIN" | "MASTERDOWN" => not_now("again in a moment"),
+        "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => not_now("redis-cli --cluster check"),
+        "MISCONF" => not_now("some room on the server's disk"),
+        "OOM" => not_now("a higher maxmemory of the server"),
+        "NOREPLICAS" => not_now("more replicas, or a lower min-replicas-to-write of the server"),
+        // A script that fails half-way has done the first half.
+        _ => Error::new(ErrorKind::Internal, format!("the server says {code} {message}"))
+            .with_unknown_effect()
+            .with_remedy("a report of this bug"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Effect;
+
+    fn server(code: &str) -> Error {
+        of(WireError::Server { code: code.into(), message: "said so".into() })
+    }
+
+    #[test]
+    fn only_what_cannot_have_been_done_is_without_effect() {
+        assert_eq!(of(WireError::NotSent("no connection".into())).effect(), Effect::None);
+        assert_eq!(of(WireError::Broken("cut".into())).effect(), Effect::Unknown);
+        for code in ["NOAUTH", "NOPERM", "READONLY", "LOADING", "BUSY", "CLUSTERDOWN", "MISCONF", "OOM", "NOREPLICAS"] {
+            assert_eq!(server(code).effect(), Effect::None, "{code}");
+            assert_ne!(server(code).kind(), ErrorKind::Internal, "{code}");
+        }
+        assert_eq!((server("ERR").kind(), server("ERR").effect()), (ErrorKind::Internal, Effect::Unknown));
+    }
+
+    #[test]
+    fn what_a_person_can_mend_is_told_with_how() {
+        let remedy = |why: &str| of(WireError::NotSent(why.into())).remedy().unwrap_or_default().to_owned();
+        assert!(
+            remedy("h:1 cannot be reached: TLS failed: invalid peer certificate: UnknownIssuer").starts_with("ca=")
+        );
+        assert!(remedy("h:1 cannot be reached: TLS failed: it did not answer").starts_with("redis:// instead"));
+        assert!(remedy("h:1 cannot be reached: it closed the connection").starts_with("rediss:// instead"));
+        assert!(remedy("h:1 cannot be reached: Connection refused").starts_with("lockkeeper doctor"));
+        let readonly = WireError::Server {
+            code: "READONLY".into(),
+            message: "You can't write against a read only replica. script: 00bc33da, on @user_script:125.".into(),
+        };
+        let told = of(readonly).to_string();
+        assert!(told.ends_with("a read only replica. Try: the address of the master"), "{told}");
+        let message = "DB index is out of range".into();
+        assert_eq!(of(WireError::Server { code: "ERR".into(), message }).kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn a_lack_of_rights_is_no_outage() {
+        assert_eq!(server("NOPERM").kind(), ErrorKind::Denied);
+        assert_eq!(server("READONLY").kind(), ErrorKind::Unavailable);
+        assert!(server("READONLY").remedy().is_some());
+    }
+}

@@ -1,0 +1,144 @@
+//! Where a client hears what concerns its claims, and what it hears.
+
+use std::borrow::Cow;
+
+use data_encoding::HEXLOWER;
+
+use super::bytes::{self, Reader};
+use crate::Result;
+use crate::random;
+use crate::store::{Broken, ClaimId};
+
+/// One open store: what its pushes are sent to. No secret, and no proof of anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::backend::redis) struct ClientId([u8; 8]);
+
+impl ClientId {
+    pub(in crate::backend::redis) fn random() -> Self {
+        Self(random::below(u64::MAX).to_le_bytes())
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8; 8] {
+        &self.0
+    }
+
+    /// The client's own channel, for plain pushes and for the loss of a claim: `lk:w:<client>`.
+    pub(in crate::backend::redis) fn channel(&self) -> String {
+        format!("lk:w:{}", HEXLOWER.encode(&self.0))
+    }
+
+    /// The client's channel in the slot of a name, where a cluster has sharded channels: `lk:w:{n}:<client>`. `n` is the encoded name.
+    pub(in crate::backend::redis) fn channel_of(&self, encoded: &[u8]) -> Vec<u8> {
+        [b"lk:w:{", encoded, b"}:", HEXLOWER.encode(&self.0).as_bytes()].concat()
+    }
+}
+
+/// Where a claim or an observer wants to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::backend::redis) struct Channel<'a> {
+    pub(in crate::backend::redis) bytes: Cow<'a, [u8]>,
+    pub(in crate::backend::redis) sharded: bool,
+}
+
+/// The encoded name whose changes and grants come by this channel; `None` for that of a client, which serves all.
+pub(in crate::backend::redis) fn name_of_channel(channel: &[u8]) -> Option<&[u8]> {
+    let rest = channel.strip_prefix(b"lk:w:{")?;
+    rest.split(|byte| *byte == b'}').next()
+}
+
+impl Channel<'_> {
+    /// A letter for the kind, then the channel.
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        to.push(if self.sharded { b's' } else { b'p' });
+        to.extend_from_slice(&self.bytes);
+    }
+}
+
+/// What a script publishes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::backend::redis) enum Push {
+    /// A claim that waited holds the lock.
+    Granted { id: ClaimId, token: u64 },
+    /// The line of this name, as keys write it, is not what it was.
+    Changed { name: Vec<u8> },
+    /// A claim was broken, marked or removed.
+    Lost { id: ClaimId, broken: Broken },
+}
+
+/// What a message says; nothing for one that no script sends.
+pub(in crate::backend::redis) fn pushed(payload: &[u8]) -> Option<Push> {
+    let mut read = Reader::new(payload, "a push");
+    match read.u8().ok()? {
+        b'g' => {
+            let id = ClaimId::from_bytes(read.array().ok()?);
+            let token = bytes::token(read.f64().ok()?)?;
+            read.is_empty().then_some(Push::Granted { id, token })
+        }
+        b'c' => Some(Push::Changed { name: read.rest().to_vec() }),
+        b'l' => {
+            let id = ClaimId::from_bytes(read.array().ok()?);
+            broken(&mut read).ok().map(|broken| Push::Lost { id, broken })
+        }
+        _ => None,
+    }
+}
+
+/// Who broke a claim and why: two lengths, two texts.
+pub(super) fn write_broken(by: &str, reason: &str) -> Vec<u8> {
+    let (by, reason) = (bytes::cut(by), bytes::cut(reason));
+    [&bytes::len16(by)[..], &bytes::len16(reason), by.as_bytes(), reason.as_bytes()].concat()
+}
+
+pub(super) fn broken(read: &mut Reader<'_>) -> Result<Broken> {
+    let (by, reason) = (read.u16()?, read.u16()?);
+    Ok(Broken { by: read.text(by)?.into(), reason: read.text(reason)?.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_client_has_a_channel_in_the_slot_of_each_name() {
+        let client = ClientId([0, 1, 2, 3, 4, 5, 6, 0xff]);
+        assert_eq!(client.channel(), "lk:w:00010203040506ff");
+        assert_eq!(client.channel_of(b"a%2Fb"), b"lk:w:{a%2Fb}:00010203040506ff");
+    }
+
+    #[test]
+    fn a_push_is_understood() {
+        let id = ClaimId::from_bytes([7; 16]);
+        let granted = [&b"g"[..], &[7; 16], &1.79e15_f64.to_le_bytes()].concat();
+        assert_eq!(pushed(&granted), Some(Push::Granted { id, token: 1_790_000_000_000_000 }));
+        assert_eq!(pushed(b"ca%2Fb"), Some(Push::Changed { name: b"a%2Fb".to_vec() }));
+        let lost = [&b"l"[..], &[7; 16], &write_broken("op", "stuck")].concat();
+        let broken = Broken { by: "op".into(), reason: "stuck".into() };
+        assert_eq!(pushed(&lost), Some(Push::Lost { id, broken }));
+        assert_eq!(pushed(b"0"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_can_be_heard(payload in prop::collection::vec(any::<u8>(), 0..60)) {
+            drop(pushed(&payload));
+        }
+
+        #[test]
+        fn who_broke_a_claim_is_told(by in ".{0,20}", reason in ".{0,20}") {
+            let written = write_broken(&by, &reason);
+            let read = broken(&mut Reader::new(&written, "test")).unwrap();
+            prop_assert_eq!(read, Broken { by: by.into(), reason: reason.into() });
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_cut_between_two_characters() {
+        let long = "é".repeat(40_000);
+        let written = write_broken(&long, "x");
+        let read = broken(&mut Reader::new(&written, "test")).unwrap();
+        assert_eq!(read.by.len(), 65_534);
+        assert_eq!(&*read.reason, "x");
+    }
+}

@@ -1,0 +1,99 @@
+//! LINE and OBSERVE: a line as it is seen from outside.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::bytes::{self, Reader, garbled};
+use super::{Answered, Channel, Keys, Seen, meta, scripts};
+use crate::backend::redis::wire::Request;
+use crate::store::{ClaimId, Entry, Line, Revision};
+use crate::{LockName, Result};
+
+const LINE: &str = "LINE";
+const OBSERVE: &str = "OBSERVE";
+
+pub(in crate::backend::redis) fn line(name: &LockName) -> Request {
+    Request::eval(&scripts::LINE, &Keys::of(name).all(), &[])
+}
+
+pub(in crate::backend::redis) fn line_answer(value: &Value) -> Result<Answered<Line>> {
+    let Read { seen, capacity, claims } = read(value)?;
+    let entries: Vec<Entry> = claims.into_iter().map(|(_, entry)| entry).collect();
+    let line = Line {
+        revision: seen.revision(),
+        capacity: (!entries.is_empty()).then_some(capacity),
+        last_token: bytes::token(seen.last),
+        entries,
+    };
+    Ok(Answered { value: line, server_time: bytes::time(seen.now) })
+}
+
+pub(super) struct Read {
+    seen: Seen,
+    capacity: u32,
+    /// The live ones, first in line first.
+    pub(super) claims: Vec<(ClaimId, Entry)>,
+}
+
+pub(super) fn read(value: &Value) -> Result<Read> {
+    let Value::Array(parts) = value else { return Err(garbled(LINE)) };
+    let [head, claims] = &parts[..] else { return Err(garbled(LINE)) };
+    let mut head = Reader::new(bytes::bulk(head, LINE)?, LINE);
+    let seen = Seen::read(head.f64()?, &mut head)?;
+    let capacity = head.u32()?;
+    let mut claims = entries(claims, seen.now)?;
+    claims.sort_by_key(|(_, entry)| entry.token);
+    Ok(Read { seen, capacity, claims })
+}
+
+/// The fields of a hash, two by two; those whose name is no id are no claims.
+fn entries(value: &Value, now: f64) -> Result<Vec<(ClaimId, Entry)>> {
+    let fields: Vec<(&Value, &Value)> = match value {
+        Value::Array(values) => values.as_chunks().0.iter().map(|[field, value]| (field, value)).collect(),
+        Value::Map(fields) => fields.iter().map(|(field, value)| (field, value)).collect(),
+        _ => return Err(garbled(LINE)),
+    };
+    let mut entries = Vec::new();
+    for (field, value) in fields {
+        let Ok(id) = <[u8; 16]>::try_from(bytes::bulk(field, LINE)?).map(ClaimId::from_bytes) else { continue };
+        let entry = entry(&id, now, &mut Reader::new(bytes::bulk(value, LINE)?, LINE))?;
+        // Waiters that have died in the middle of the line.
+        if entry.expires_in != Some(Duration::ZERO) {
+            entries.push((id, entry));
+        }
+    }
+    Ok(entries)
+}
+
+fn entry(id: &ClaimId, now: f64, read: &mut Reader<'_>) -> Result<Entry> {
+    let (token, expires, since) = (read.f64()?, read.f64()?, read.f64()?);
+    let granted = read.u8()? == 1;
+    let (weight, _life, _wait, length) = (read.u32()?, read.f64()?, read.u32()?, read.u32()?);
+    let shown = read.take(usize::try_from(length).map_err(|_| read.garbled())?)?;
+    let shown = meta::read(&mut Reader::new(shown, LINE))?;
+    Ok(Entry {
+        id: id.hash(),
+        weight,
+        granted,
+        token: Some(bytes::token(token).ok_or_else(|| read.garbled())?),
+        meta: shown.meta,
+        age: Some(bytes::time(now - since)),
+        expires_in: Some(bytes::time(expires - now)),
+        broken: shown.broken,
+    })
+}
+
+/// Makes a channel an observer of the name for so long: it hears of each change from the answer's revision on.
+pub(in crate::backend::redis) fn observe(name: &LockName, channel: &Channel<'_>, within: Duration) -> Request {
+    let mut to = Vec::new();
+    channel.write(&mut to);
+    let within = super::millis(within).to_string();
+    Request::eval(&scripts::OBSERVE, &Keys::of(name).all(), &[&to, within.as_bytes()])
+}
+
+pub(in crate::backend::redis) fn observe_answer(value: &Value) -> Result<Answered<Revision>> {
+    let mut read = Reader::new(bytes::bulk(value, OBSERVE)?, OBSERVE);
+    let seen = Seen::read(read.f64()?, &mut read)?;
+    Ok(Answered { value: seen.revision(), server_time: bytes::time(seen.now) })
+}

@@ -1,0 +1,77 @@
+//! The native layout: the arguments of the scripts, and what their answers say. Nothing here does I/O.
+//!
+//! `lua/line.lua` says how a line is kept. While one claim is alone in it that is one short string; who waits stands in
+//! two side keys, and whoever is granted by somebody else's leaving hears of it by a push to the channel it gave.
+
+mod admin;
+mod bytes;
+mod channel;
+#[cfg(feature = "testing")]
+#[allow(unreachable_pub, reason = "crates/live runs it, through `testing`")]
+pub mod check;
+mod claim;
+mod keys;
+mod line;
+mod meta;
+mod register;
+mod renew;
+mod scripts;
+mod standing;
+#[cfg(test)]
+mod tests;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+pub(in crate::backend::redis) use self::admin::{
+    Victim, amend, amend_answer, evict, evict_answer, find, names, names_answer, patterns, touch, touch_answer,
+};
+use self::bytes::Reader;
+pub(in crate::backend::redis) use self::channel::{Channel, ClientId, Push, name_of_channel, pushed};
+pub(in crate::backend::redis) use self::claim::{claim, claim_answer};
+pub(in crate::backend::redis) use self::keys::{Keys, slot};
+pub(in crate::backend::redis) use self::line::{line, line_answer, observe, observe_answer};
+pub(in crate::backend::redis) use self::register::{Place, load, load_answer, swap, swap_answer};
+pub(in crate::backend::redis) use self::renew::{renew, renew_answer, withdraw, withdraw_answer};
+pub(in crate::backend::redis) use self::scripts::SCRIPTS;
+pub(in crate::backend::redis) use self::standing::{Standing, look, look_answer};
+use crate::Result;
+use crate::store::Revision;
+
+/// An answer, and the server's clock when it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::backend::redis) struct Answered<T> {
+    pub(in crate::backend::redis) value: T,
+    pub(in crate::backend::redis) server_time: Duration,
+}
+
+/// The state of a line: the last token, twice those who wait and those who hold, and how often it was touched. While the
+/// token stays, the second only falls and the third only rises.
+struct Seen {
+    now: f64,
+    last: f64,
+    left: f64,
+    touched: f64,
+}
+
+impl Seen {
+    fn read(now: f64, read: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { now, last: read.f64()?, left: read.f64()?, touched: read.f64()? })
+    }
+
+    fn revision(&self) -> Revision {
+        let mut hash = DefaultHasher::new();
+        [self.last, self.left, self.touched].map(f64::to_bits).hash(&mut hash);
+        Revision(hash.finish())
+    }
+}
+
+/// In microseconds, rounded up; exact for more than a century.
+fn micros(time: Duration) -> f64 {
+    time.as_nanos().div_ceil(1000) as f64
+}
+
+/// In milliseconds, rounded up.
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,83 @@
+//! SWAP: a register is one string. Its version, how many writers follow, the writers, newest first, and the value.
+
+use redis::Value;
+
+use super::bytes::{self, Reader, garbled};
+use super::{scripts, slot};
+use crate::Result;
+use crate::backend::redis::wire::Request;
+use crate::name;
+use crate::optimistic::{Swap, Version, Versioned, Write, WriterId};
+
+const WHAT: &str = "SWAP";
+
+/// Where a register is kept, in the keyspace and in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::backend::redis) struct Place {
+    key: String,
+    pub(in crate::backend::redis) slot: u16,
+}
+
+impl Place {
+    /// A register has no side keys, so its key may be as long as it is, and nothing is hashed.
+    pub(in crate::backend::redis) fn of(key: &str) -> Self {
+        let encoded = name::encode(key);
+        Self { key: format!("lk:r:{{{encoded}}}"), slot: slot(encoded.as_bytes()) }
+    }
+}
+
+pub(in crate::backend::redis) fn load(place: &Place) -> Request {
+    Request::command(&[b"GET", place.key.as_bytes()])
+}
+
+pub(in crate::backend::redis) fn load_answer(value: &Value) -> Result<Option<Versioned>> {
+    match value {
+        Value::Nil => Ok(None),
+        there => versioned(bytes::bulk(there, "GET")?).map(Some),
+    }
+}
+
+pub(in crate::backend::redis) fn swap(place: &Place, write: &Write) -> Request {
+    let expected = (write.expected().get() as f64).to_le_bytes();
+    Request::eval(&scripts::SWAP, &[place.key.as_bytes()], &[&expected, write.writer().as_bytes(), write.value()])
+}
+
+pub(in crate::backend::redis) fn swap_answer(value: &Value) -> Result<Swap> {
+    match value {
+        Value::Int(1) => Ok(Swap::Done),
+        Value::Nil => Ok(Swap::Conflict(None)),
+        there => Ok(Swap::Conflict(Some(versioned(bytes::bulk(there, WHAT)?)?))),
+    }
+}
+
+fn versioned(record: &[u8]) -> Result<Versioned> {
+    let mut read = Reader::new(record, WHAT);
+    let version = bytes::token(read.f64()?).ok_or_else(|| garbled(WHAT))?;
+    let count = read.u8()?;
+    let writers = (0..count).map(|_| Ok(WriterId::from_bytes(read.array()?))).collect::<Result<_>>()?;
+    Ok(Versioned::new(Version::new(version), read.rest().to_vec(), writers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_register_has_a_key_of_its_own_beside_the_lock_of_that_name() {
+        let place = Place::of("a/{b}");
+        assert_eq!(place.key, "lk:r:{a%2F%7Bb%7D}");
+        assert_eq!(place.slot, slot(b"a%2F%7Bb%7D"));
+    }
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let writers = [[7; 16], [8; 16]];
+        let record = [&3_f64.to_le_bytes()[..], &[2], &writers.concat(), b"value"].concat();
+        let there = versioned(&record).unwrap();
+        assert_eq!(
+            there,
+            Versioned::new(Version::new(3), b"value".to_vec(), writers.map(WriterId::from_bytes).to_vec())
+        );
+        assert!(versioned(&record[..20]).is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! RENEW and WITHDRAW: what a client does with claims that it has made.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::bytes::{self, Reader, garbled};
+use super::channel::broken;
+use super::{Answered, Keys, millis, scripts};
+use crate::Result;
+use crate::backend::redis::wire::Request;
+use crate::store::{ClaimId, ClaimKey, Live, LiveState, Renewal, Withdrawal};
+
+const WHAT: &str = "RENEW";
+
+/// One call for all of them. In a cluster their names have one slot.
+pub(in crate::backend::redis) fn renew(live: &[Live]) -> Request {
+    let keys: Vec<Keys> = live.iter().map(|live| Keys::of(&live.key.name)).collect();
+    let keys: Vec<&[u8]> = keys.iter().flat_map(Keys::all).collect();
+    let ids: Vec<[u8; 17]> = live.iter().map(|live| alone(&live.key.id)).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(<[u8; 17]>::as_slice).collect();
+    Request::eval(&scripts::RENEW, &keys, &ids)
+}
+
+/// How a claim begins that is alone in its line.
+fn alone(id: &ClaimId) -> [u8; 17] {
+    let mut bytes = [1; 17];
+    bytes[1..].copy_from_slice(id.as_bytes());
+    bytes
+}
+
+pub(in crate::backend::redis) fn renew_answer(live: &[Live], value: &Value) -> Result<Answered<Vec<Renewal>>> {
+    let Value::Array(values) = value else { return Err(garbled(WHAT)) };
+    match values.split_last() {
+        Some((now, values)) if values.len() == live.len() => {
+            let now = bytes::int(now, WHAT)? as f64;
+            let claims =
+                live.iter().zip(values).map(|(live, value)| renewal(live.state, value)).collect::<Result<_>>()?;
+            Ok(Answered { value: claims, server_time: bytes::time(now) })
+        }
+        _ => Err(garbled(WHAT)),
+    }
+}
+
+fn renewal(state: LiveState, value: &Value) -> Result<Renewal> {
+    match value {
+        Value::Int(0) => Ok(Renewal::Queued),
+        Value::Int(-1) if state == LiveState::InFlight => Ok(Renewal::Unknown),
+        Value::Int(-1) => Ok(Renewal::Lost(None)),
+        Value::Int(token) => {
+            let token = bytes::token(*token as f64).ok_or_else(|| garbled(WHAT))?;
+            Ok(Renewal::Held { token })
+        }
+        value => {
+            let mut read = Reader::new(bytes::bulk(value, WHAT)?, WHAT);
+            Ok(Renewal::Lost(Some(broken(&mut read)?)))
+        }
+    }
+}
+
+pub(in crate::backend::redis) fn withdraw(key: &ClaimKey, tombstone: Option<Duration>) -> Request {
+    let keys = Keys::of(&key.name);
+    let tombstone = tombstone.map_or(0, millis).to_string();
+    Request::eval(&scripts::WITHDRAW, &keys.all(), &[&alone(&key.id), tombstone.as_bytes()])
+}
+
+pub(in crate::backend::redis) fn withdraw_answer(value: &Value) -> Result<Withdrawal> {
+    match bytes::int(value, "WITHDRAW")? {
+        1 => Ok(Withdrawal::Removed),
+        0 => Ok(Withdrawal::Absent),
+        _ => Err(garbled("WITHDRAW")),
+    }
+}

@@ -1,0 +1,32 @@
+//! The scripts, each in one piece. What they share is put in here, so that one call is one script.
+
+use crate::backend::redis::wire::Script;
+
+/// A script that begins with `$own` files, has the line of a name in the middle, and ends with another file.
+macro_rules! script {
+    ($($before:literal),+; $after:literal) => {
+        Script::new(concat!(
+            include_str!("../lua/start.lua"),
+            $(include_str!(concat!("../lua/", $before, ".lua")),)+
+            include_str!("../lua/line.lua"),
+            include_str!(concat!("../lua/", $after, ".lua")),
+        ))
+    };
+}
+
+pub(super) static CLAIM: Script = script!("claim_free"; "claim");
+pub(super) static WITHDRAW: Script = script!("withdraw_alone"; "withdraw");
+pub(super) static RENEW: Script = script!("renew_each"; "renew");
+pub(super) static LOOK: Script = script!("one"; "look");
+pub(super) static LINE: Script = script!("one"; "read");
+pub(super) static OBSERVE: Script = script!("one"; "observe");
+pub(super) static AMEND: Script = script!("one"; "amend");
+pub(super) static EVICT: Script = script!("one"; "evict");
+pub(super) static TOUCH: Script = script!("one"; "touch");
+pub(super) static NAMES: Script = script!("names_each"; "names");
+/// Of registers, which have nothing to do with lines.
+pub(super) static SWAP: Script = Script::new(include_str!("../lua/swap.lua"));
+
+/// All of them, for each connection to load.
+pub(in crate::backend::redis) static SCRIPTS: [&Script; 11] =
+    [&CLAIM, &WITHDRAW, &RENEW, &LOOK, &LINE, &OBSERVE, &AMEND, &EVICT, &TOUCH, &NAMES, &SWAP];

@@ -1,0 +1,35 @@
+//! LOOK: how a claim stands, without giving it time.
+
+use redis::Value;
+
+use super::bytes::{self, garbled};
+use super::{Keys, scripts};
+use crate::Result;
+use crate::backend::redis::wire::Request;
+use crate::store::ClaimKey;
+
+/// How a claim stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::backend::redis) enum Standing {
+    /// It holds the lock.
+    Granted { token: u64 },
+    /// It waits.
+    Queued,
+    /// It is not there, or its life is over.
+    Absent,
+}
+
+pub(in crate::backend::redis) fn look(key: &ClaimKey) -> Request {
+    Request::eval(&scripts::LOOK, &Keys::of(&key.name).all(), &[key.id.as_bytes()])
+}
+
+pub(in crate::backend::redis) fn look_answer(value: &Value) -> Result<Standing> {
+    match bytes::int(value, "LOOK")? {
+        -1 => Ok(Standing::Absent),
+        0 => Ok(Standing::Queued),
+        token => {
+            let token = bytes::token(token as f64).ok_or_else(|| garbled("LOOK"))?;
+            Ok(Standing::Granted { token })
+        }
+    }
+}

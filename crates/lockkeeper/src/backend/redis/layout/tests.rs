@@ -1,0 +1,153 @@
+//! Requests as they are written, and answers of any kind.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use redis::Value;
+
+use super::*;
+use crate::store::{Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, MAX, Meta, SessionId, Verdict};
+use crate::{ErrorKind, LockName};
+
+fn a_claim() -> Claim {
+    Claim {
+        key: ClaimKey {
+            name: "stock/42".parse().unwrap(),
+            session: SessionId::new("s"),
+            id: ClaimId::from_bytes([7; 16]),
+        },
+        ttl: Duration::from_secs(30),
+        wait_ttl: Duration::from_secs(5),
+        lock_delay: Duration::ZERO,
+        weight: MAX,
+        capacity: MAX,
+        queue: true,
+        resend: false,
+        replaces: None,
+        max_waiters: 1000,
+        meta: Meta { owner: "me".into(), ..Meta::default() },
+    }
+}
+
+/// Whatever a server, a proxy or another program may answer.
+fn values() -> impl Strategy<Value = Value> {
+    let letter = prop::sample::select(b"gqbxcefl\x01".to_vec());
+    let packed = (letter, prop::collection::vec(any::<u8>(), 0..120)).prop_map(|(letter, mut rest)| {
+        rest.insert(0, letter);
+        Value::BulkString(rest)
+    });
+    let leaf = prop_oneof![
+        Just(Value::Nil),
+        Just(Value::Okay),
+        any::<i64>().prop_map(Value::Int),
+        (-2..3_i64).prop_map(Value::Int),
+        any::<f64>().prop_map(Value::Double),
+        prop::collection::vec(any::<u8>(), 0..200).prop_map(Value::BulkString),
+        prop::collection::vec(any::<u8>(), 16).prop_map(Value::BulkString),
+        packed,
+        ".{0,20}".prop_map(Value::SimpleString),
+    ];
+    leaf.prop_recursive(3, 24, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::Array),
+            prop::collection::vec((inner.clone(), inner), 0..3).prop_map(Value::Map),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_answer_makes_a_panic(value in values()) {
+        let claim = a_claim();
+        let live = [Live { key: claim.key.clone(), state: LiveState::Granted }];
+        let names = [Keys::of(&claim.key.name)];
+        let hash: IdHash = claim.key.id.hash();
+        drop(claim_answer(&claim, &value));
+        drop(renew_answer(&live, &value));
+        drop(withdraw_answer(&value));
+        drop(look_answer(&value));
+        drop(line_answer(&value));
+        drop(find(&value, hash));
+        drop(observe_answer(&value));
+        drop(amend_answer(&value));
+        drop(evict_answer(&value));
+        drop(touch_answer(&value));
+        drop(names_answer(&names, &value));
+        drop(load_answer(&value));
+        drop(swap_answer(&value));
+    }
+
+    #[test]
+    fn a_grant_at_once_is_the_servers_time(micros in 1_u64..1 << 53) {
+        let answered = claim_answer(&a_claim(), &Value::Int(micros.cast_signed())).unwrap();
+        prop_assert_eq!(answered.value, Verdict::Granted { token: micros, place: None });
+        prop_assert_eq!(answered.server_time, Duration::from_micros(micros));
+    }
+}
+
+fn numbers(kind: u8, numbers: &[f64]) -> Vec<u8> {
+    std::iter::once(kind).chain(numbers.iter().flat_map(|number| number.to_le_bytes())).collect()
+}
+
+#[test]
+fn refusals_say_what_others_use() {
+    let claim = a_claim();
+    let answer = |kind, number| claim_answer(&claim, &Value::BulkString(numbers(kind, &[1e15, number]))).unwrap_err();
+    assert!(answer(b'c', 3.0).to_string().contains("a semaphore of 3"));
+    assert!(answer(b'e', 7.0).to_string().contains("epoch 7"));
+    assert_eq!(answer(b'f', 1000.0).kind(), ErrorKind::QueueFull);
+}
+
+#[test]
+fn the_first_in_line_looks_when_the_next_holder_would_die() {
+    let claim = a_claim();
+    let look_again = |first: f64| {
+        let mut answer = numbers(b'q', &[1e15, 1e15, 3.0, 0.0, first]);
+        answer.extend_from_slice(&1_u32.to_le_bytes());
+        match claim_answer(&claim, &Value::BulkString(answer)).unwrap().value {
+            Verdict::Queued { ahead: 1, look_again, .. } => look_again,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(look_again(2e6), Duration::from_millis(2001));
+    let others = look_again(-1.0);
+    assert!(others >= Duration::from_secs(5) && others <= Duration::from_secs(10), "{others:?}");
+}
+
+#[test]
+fn a_revision_tells_every_part_of_the_state() {
+    let revision = |last, left, touched| Seen { now: 1e15, last, left, touched }.revision();
+    let all = [revision(5.0, 1.0, 0.0), revision(6.0, 1.0, 0.0), revision(5.0, 0.0, 0.0), revision(5.0, 1.0, 1.0)];
+    for (i, one) in all.iter().enumerate() {
+        assert!(!all[i + 1..].contains(one));
+    }
+    assert_eq!(all[0], revision(5.0, 1.0, 0.0));
+}
+
+#[test]
+fn a_scan_misses_no_name_with_the_prefix() {
+    let matches = |pattern: &str, key: &[u8]| key.starts_with(pattern.strip_suffix('*').unwrap().as_bytes());
+    for prefix in ["", "a", "a.", ".", "..", "h", "h.", "a/", "é", "a..b."] {
+        let patterns = patterns(prefix);
+        assert!(!patterns[0].trim_end_matches('*').contains(['*', '?', '[', '\\']), "{patterns:?}");
+        for rest in ["", "x", ".", ".x", "/y", &"/".repeat(100)] {
+            let Ok(name) = LockName::new(&format!("{prefix}{rest}")) else { continue };
+            let keys = Keys::of(&name);
+            assert!(patterns.iter().any(|pattern| matches(pattern, keys.all()[0])), "{prefix:?} {name:?}");
+        }
+    }
+}
+
+#[test]
+fn only_a_plain_first_claim_takes_the_short_way() {
+    let channel = Channel { bytes: b"lk:w:me".as_slice().into(), sharded: false };
+    let first = |claim: &Claim| super::claim::options(claim, &channel)[0];
+    let claim = a_claim();
+    assert_eq!(first(&claim), b'1');
+    assert_eq!(first(&Claim { queue: false, ..claim.clone() }), b'0');
+    assert!(first(&Claim { resend: true, ..claim.clone() }) >= b'2');
+    assert!(first(&Claim { ttl: Duration::from_secs(86_401), ..claim.clone() }) >= b'2');
+    assert!(first(&Claim { replaces: Some(claim.key.id), ..claim }) >= b'2');
+}

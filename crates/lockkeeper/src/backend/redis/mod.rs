@@ -1,0 +1,337 @@
+//! The Redis store: one server, a master behind Sentinels, or a Cluster; Redis from 6.2 on, and Valkey.
+//!
+//! Every operation is one script, so it is done as a whole or not at all, in the order in which one client sends them.
+//! While nobody waits for a lock, all that is known of it is one key. A release grants the lock to the next in line by
+//! itself and tells it, so that a hand-off takes half a round trip and wakes nobody else.
+//!
+//! Locks live in the memory of one server. If that is lost with it (a restart without persistence, a failover to a
+//! replica that lags), a lock may be given away while its holder believes in it; tokens rise all the same, since they
+//! begin at the server's clock, so that a fenced resource refuses the older holder.
+
+mod admin;
+mod builder;
+mod checks;
+mod claimed;
+pub(in crate::backend) mod doctor;
+mod fault;
+mod layout;
+mod names;
+mod places;
+mod register;
+mod replicas;
+mod route;
+mod servers;
+mod wait;
+mod wire;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use self::builder::RedisStoreBuilder;
+use self::builder::Topology;
+pub use self::checks::Check;
+use self::checks::Info;
+use self::claimed::Claimed;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use self::layout::check::{Agreement, against_memory};
+use self::layout::{Answered, ClientId, Keys};
+use self::names::Names;
+use self::places::Places;
+pub use self::register::RedisRegister;
+use self::servers::Servers;
+use self::wait::Ear;
+use self::wire::{Request, Value};
+use super::waivable;
+use crate::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Live, LiveState, Losses,
+    Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict, Wake, Withdrawal,
+};
+use crate::time::Clock;
+use crate::url::StoreUrl;
+use crate::{Error, ErrorKind, LockName, Result};
+
+/// How long all nodes of a cluster may take to answer a renewal of claims that this client did not make; for its own a
+/// quarter of their ttl, which leaves time for another one.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A store on Redis or Valkey. Clones share its connections.
+///
+/// ```no_run
+/// use lockkeeper::{Keeper, RedisStore, Secret};
+///
+/// # async fn f() -> lockkeeper::Result<()> {
+/// let store = RedisStore::sentinel(["s1", "s2", "s3"], "mymaster").password(Secret::new("hunter2"));
+/// let keeper = Keeper::builder(store).connect().await?;
+/// let guard = keeper.mutex("deploy")?.lock().await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisStore(Arc<Shared>);
+
+struct Shared {
+    servers: Arc<Servers>,
+    heard: Arc<Heard>,
+    claimed: Claimed,
+    client: ClientId,
+    address: String,
+    /// What the latest change of a claim was numbered.
+    changes: AtomicU64,
+    clock: Clock,
+    process: u32,
+    one_clock: bool,
+}
+
+/// What was heard from the servers without having been asked for.
+#[derive(Debug, Default)]
+struct Heard {
+    places: Places,
+    names: Names,
+    losses: Mutex<Vec<Losses>>,
+}
+
+impl RedisStore {
+    /// The store on one server, `HOST` or `HOST:PORT`.
+    pub fn standalone(host: impl AsRef<str>) -> RedisStoreBuilder {
+        RedisStoreBuilder::new(Topology::Standalone, [host])
+    }
+
+    /// The store on the master that these Sentinels know by the name `master`.
+    pub fn sentinel<H: AsRef<str>>(
+        sentinels: impl IntoIterator<Item = H>,
+        master: impl Into<String>,
+    ) -> RedisStoreBuilder {
+        RedisStoreBuilder::new(Topology::Sentinel(master.into()), sentinels)
+    }
+
+    /// The store on a Cluster of which these are some nodes. Every name has its place in one slot.
+    pub fn cluster<H: AsRef<str>>(nodes: impl IntoIterator<Item = H>) -> RedisStoreBuilder {
+        RedisStoreBuilder::new(Topology::Cluster, nodes)
+    }
+
+    /// The store that a URL names, to be connected: `redis://`, `redis+sentinel://`, `redis+cluster://`, and the same
+    /// with `rediss` for TLS.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one that cannot be meant.
+    pub fn from_url(url: &StoreUrl) -> Result<RedisStoreBuilder> {
+        RedisStoreBuilder::from_url(url)
+    }
+
+    async fn open(builder: RedisStoreBuilder) -> Result<Self> {
+        let address = builder.to_string();
+        Self::connect(builder, &address).await.map_err(|error| error.at(&address))
+    }
+
+    async fn connect(builder: RedisStoreBuilder, address: &str) -> Result<Self> {
+        let client = ClientId::random();
+        let heard = Arc::<Heard>::default();
+        let servers = Servers::open(&builder, client, Arc::new(Ear::new(&heard))).await?;
+        for link in servers.masters() {
+            let info = link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?;
+            checks::refuse(&Info::of(&info)?, &builder.waived)?;
+        }
+        Ok(Self(Arc::new(Shared {
+            servers,
+            heard,
+            claimed: Claimed::default(),
+            client,
+            address: address.to_owned(),
+            changes: AtomicU64::new(0),
+            clock: Clock::boot(),
+            process: std::process::id(),
+            one_clock: builder.topology != Topology::Cluster,
+        })))
+    }
+
+    /// Sends a request to the server of these keys; it has its place in the order when this returns.
+    fn ask(&self, keys: &Keys, request: Request) -> Result<impl Future<Output = Result<Value>> + Send + use<>> {
+        self.check_process()?;
+        let answer = self.0.servers.send(keys, request);
+        Ok(async move { answer.await.map_err(fault::of) })
+    }
+
+    /// Connections are shared with the process that was forked from.
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.0.process {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Forked, format!("{self} was opened by the process that this one was forked from"))
+            .with_remedy("open a store after the fork"))
+    }
+
+    /// The number of the next change that this client makes.
+    fn next_change(&self) -> u64 {
+        self.0.changes.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Renews those whose keys are in one place, in one request for each place. When `patience` is over, what has been
+    /// answered is what is known: a silent node of a cluster does not keep back what the others have said.
+    async fn renew_each(&self, live: &[Live], patience: Duration) -> Vec<Result<(Vec<usize>, Answered<Vec<Renewal>>)>> {
+        let mut places: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+        let keys: Vec<_> = live.iter().map(|live| Keys::of(&live.key.name)).collect();
+        for (at, keys) in keys.iter().enumerate() {
+            places.entry(self.0.servers.place(keys)).or_default().push(at);
+        }
+        let mut asked = Vec::new();
+        for (_, at) in places {
+            let of: Vec<_> = at.iter().map(|at| live[*at].clone()).collect();
+            let answer = self.ask(&keys[at[0]], layout::renew(&of));
+            asked.push(Box::pin(async move { Ok((at, layout::renew_answer(&of, &answer?.await?)?)) }));
+        }
+        let (mut answers, mut silent) = (Vec::new(), Vec::new());
+        let clock = &self.0.clock;
+        let until = clock.now() + patience;
+        for mut place in asked {
+            match clock.timeout(until.saturating_since(clock.now()), &mut place).await {
+                Some(answer) => answers.push(answer),
+                None => silent.push(place),
+            }
+        }
+        if !answers.iter().any(Result::is_ok) {
+            for place in silent {
+                answers.push(place.await);
+            }
+        }
+        answers
+    }
+}
+
+impl fmt::Display for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.address)
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RedisStore").field(&self.0.address).finish()
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() }
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        self.capabilities().check(session)?;
+        let id = SessionId::random();
+        self.0.claimed.open(&id, session);
+        Ok(Opened { id, ttl: session.ttl })
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let ttl = self.0.claimed.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
+        let mut claims = vec![Renewal::Unknown; live.len()];
+        let (mut server_time, mut failed, mut answered) = (None, None, false);
+        for renewed in self.renew_each(live, ttl.map_or(PATIENCE, |ttl| ttl / 4)).await {
+            match renewed {
+                Ok((at, renewed)) => {
+                    answered = true;
+                    server_time = Some(renewed.server_time);
+                    for (at, renewal) in at.into_iter().zip(renewed.value) {
+                        claims[at] = renewal;
+                    }
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            // What was not answered is unknown; the rest is what it is.
+            Some(error) if !answered => Err(error),
+            _ => Ok(Renewed { claims, server_time: server_time.filter(|_| self.0.one_clock) }),
+        }
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
+            self.0.claimed.of(session).into_iter().map(|key| (key.id, (key, None))).collect();
+        for live in live {
+            // A copy of it may still be on its way.
+            let tombstone = (live.state == LiveState::InFlight).then_some(TOMBSTONE_MIN);
+            all.insert(live.key.id, (live.key.clone(), tombstone));
+        }
+        let mut sent = Vec::new();
+        for (key, tombstone) in all.values() {
+            self.0.heard.places.left(key.id);
+            sent.push(self.ask(&Keys::of(&key.name), layout::withdraw(key, *tombstone)));
+        }
+        let mut closed = Ok(());
+        for answer in sent {
+            let withdrawn = match answer {
+                Ok(answer) => answer.await.and_then(|answer| layout::withdraw_answer(&answer)),
+                Err(error) => Err(error),
+            };
+            closed = closed.and(withdrawn.map(drop));
+        }
+        closed?;
+        self.0.claimed.close(session);
+        Ok(())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        let (keys, places, servers) = (Keys::of(&claim.key.name), &self.0.heard.places, &self.0.servers);
+        let channel = servers.channel(&keys);
+        let subscriptions = places.subscriptions();
+        self.0.claimed.claim(claim, self.0.clock.now());
+        let asked = self.ask(&keys, layout::claim(claim, &self.0.client, &channel))?;
+        let answer = layout::claim_answer(claim, &asked.await?)?;
+        match answer.value {
+            Verdict::Queued { .. } => {
+                places.queued(&claim.key, subscriptions, servers.listen(&keys));
+            }
+            Verdict::Granted { .. } => {
+                places.left(claim.key.id);
+                servers.replicated(&keys).await?;
+            }
+            _ => {
+                places.left(claim.key.id);
+                self.0.claimed.left(&claim.key);
+            }
+        }
+        Ok(answer.value)
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let request = layout::amend(key, change, &self.0.client, self.next_change());
+        layout::amend_answer(&self.ask(&Keys::of(&key.name), request)?.await?)
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        // Whatever comes of this, nobody waits for it any more.
+        self.0.heard.places.left(key.id);
+        let request = layout::withdraw(key, tombstone).posted();
+        let withdrawal = layout::withdraw_answer(&self.ask(&Keys::of(&key.name), request)?.await?)?;
+        self.0.claimed.left(key);
+        Ok(withdrawal)
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        match interest {
+            Interest::Claim(key) => wait::claim(self, key, within).await,
+            Interest::Name(name) => wait::name(self, name, seen, within).await,
+        }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        let keys = Keys::of(name);
+        Ok(layout::line_answer(&self.ask(&keys, layout::line(name))?.await?)?.value)
+    }
+
+    fn tell_losses(&self, to: Losses) {
+        self.0.heard.losses.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+    }
+}

@@ -1,0 +1,114 @@
+//! The lines that this client watches, and the bells of those who do.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::LockName;
+
+/// Every name that is watched now.
+#[derive(Debug, Default)]
+pub(super) struct Names(Mutex<HashMap<String, Bell>>);
+
+#[derive(Debug, Default)]
+struct Bell {
+    notify: Arc<Notify>,
+    /// How often the server has told of a change.
+    changes: Arc<AtomicU64>,
+    watchers: usize,
+}
+
+/// One who watches a name. Nothing is missed from its making on.
+#[derive(Debug)]
+pub(super) struct Watching<'a> {
+    names: &'a Names,
+    name: String,
+    notify: Arc<Notify>,
+    changes: Arc<AtomicU64>,
+    /// How many changes there had been when this one began to watch.
+    before: u64,
+}
+
+impl Names {
+    /// `name` is watched for as long as the result lives.
+    pub(super) fn watch(&self, name: &LockName) -> Watching<'_> {
+        let name = name.encoded();
+        let mut names = self.lock();
+        let bell = names.entry(name.clone()).or_default();
+        bell.watchers += 1;
+        let (notify, changes) = (Arc::clone(&bell.notify), Arc::clone(&bell.changes));
+        drop(names);
+        let before = changes.load(Ordering::SeqCst);
+        Watching { names: self, name, notify, changes, before }
+    }
+
+    /// The line of this encoded name has changed.
+    pub(super) fn changed(&self, name: &str) {
+        if let Some(bell) = self.lock().get(name) {
+            bell.changes.fetch_add(1, Ordering::SeqCst);
+            bell.notify.notify_waiters();
+        }
+    }
+
+    /// Changes of these may have been missed.
+    pub(super) fn subscribed(&self, serves: impl Fn(&str) -> bool) {
+        for (_, bell) in self.lock().iter().filter(|(name, _)| serves(name)) {
+            bell.notify.notify_waiters();
+        }
+    }
+
+    /// No operation on it can panic half-way.
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Bell>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watching<'_> {
+    /// What rings when the line may have changed.
+    pub(super) fn bell(&self) -> &Notify {
+        &self.notify
+    }
+
+    /// Whether the server has told of a change since this one began to watch.
+    pub(super) fn has_changed(&self) -> bool {
+        self.changes.load(Ordering::SeqCst) != self.before
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        let mut names = self.names.lock();
+        if let Some(bell) = names.get_mut(&self.name) {
+            bell.watchers -= 1;
+            if bell.watchers == 0 {
+                names.remove(&self.name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_heard_by_who_watches_that_name_and_nobody_is_remembered() {
+        let names = Names::default();
+        {
+            let (a, b) = (names.watch(&"a".parse().unwrap()), names.watch(&"b".parse().unwrap()));
+            let (mut hears, mut hears_not) = (pin!(a.bell().notified()), pin!(b.bell().notified()));
+            hears.as_mut().enable();
+            hears_not.as_mut().enable();
+            names.changed("a");
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(hears.poll(&mut cx).is_ready());
+            assert!(hears_not.poll(&mut cx).is_pending());
+        }
+        assert!(names.lock().is_empty());
+    }
+}

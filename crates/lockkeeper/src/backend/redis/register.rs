@@ -1,0 +1,75 @@
+//! Registers on Redis: the optimistic counterpart of the locks.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::layout::{self, Place};
+use super::wire::{Request, Value};
+use super::{RedisStore, fault};
+use crate::optimistic::{Register, Swap, Versioned, Write, check_key, check_write};
+use crate::{Error, Result};
+
+/// Registers on a Redis server. What was written is kept as long as the server keeps its data: without `appendfsync
+/// always` a crash loses the last writes, and a failover those that the replica did not have; a version may come twice
+/// then.
+///
+/// Compare and set are one script, so whoever writes the key by other means is not kept out.
+#[derive(Clone)]
+pub struct RedisRegister(RedisStore);
+
+impl RedisStore {
+    /// The registers that are kept on these servers. They have nothing to do with its locks: the same text may be the
+    /// key of a register and the name of a lock.
+    ///
+    /// ```no_run
+    /// use lockkeeper::RedisStore;
+    /// use lockkeeper::optimistic::update;
+    ///
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// let register = RedisStore::standalone("10.0.0.5").connect().await?.register();
+    /// let home = update(&register, "page/home", async |_| b"hello".to_vec()).await?;
+    /// # drop(home);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn register(&self) -> RedisRegister {
+        RedisRegister(self.clone())
+    }
+}
+
+impl RedisRegister {
+    async fn call(&self, place: &Place, request: Request) -> Result<Value> {
+        self.0.check_process()?;
+        self.0.0.servers.send_to(place.slot, request).await.map_err(fault::of)
+    }
+}
+
+impl fmt::Display for RedisRegister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for RedisRegister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisRegister({self})")
+    }
+}
+
+#[async_trait]
+impl Register for RedisRegister {
+    async fn load(&self, key: &str) -> Result<Option<Versioned>> {
+        check_key(key)?;
+        let place = Place::of(key);
+        let answer = self.call(&place, layout::load(&place)).await.map_err(Error::without_effect)?;
+        layout::load_answer(&answer)
+    }
+
+    async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap> {
+        check_write(key, write)?;
+        let place = Place::of(key);
+        let answer = self.call(&place, layout::swap(&place, write)).await?;
+        layout::swap_answer(&answer)
+    }
+}

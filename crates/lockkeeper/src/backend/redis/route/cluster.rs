@@ -1,0 +1,350 @@
+//! The nodes of a cluster, and which of them has which slot.
+//!
+//! The map of the slots is asked for at the beginning, when a node says that a slot is elsewhere or cannot be reached,
+//! and from time to time. Subscriptions follow their slots.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::super::wire::{Endpoint, Link, Listener, Request, Server, Settings, WireError};
+use super::slots::{self, Range, Redirect, SLOTS};
+use crate::random;
+use crate::runtime::Runtime;
+use crate::time::Clock;
+
+/// How often the map is asked for without a reason, and with one.
+const SELDOM: Duration = Duration::from_secs(30);
+const OFTEN: Duration = Duration::from_millis(200);
+/// The pause between two questions, whatever happens; it grows with those that follow each other at once.
+const PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_millis(500);
+/// How long one node may take to answer before the next is asked.
+const TURN: Duration = Duration::from_secs(1);
+
+/// A route through a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle {
+    inner: Arc<Inner>,
+    _runtime: Runtime,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.inner.closed.store(true, Ordering::Release);
+        self.inner.news.notify_one();
+    }
+}
+
+struct Inner {
+    seed: Endpoint,
+    seeds: Vec<Endpoint>,
+    settings: Arc<Settings>,
+    listener: Arc<dyn Listener>,
+    /// There is a reason to ask.
+    news: Arc<Notify>,
+    closed: AtomicBool,
+    shards: AtomicBool,
+    state: Mutex<State>,
+    this: Weak<Self>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("seeds", &self.seeds).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    nodes: HashMap<Endpoint, Link>,
+    /// The master of each slot; none while it is not known.
+    map: Vec<Option<Endpoint>>,
+    channels: HashMap<Vec<u8>, Channel>,
+}
+
+impl State {
+    /// The channels that this node was asked for. It is asked again when it has their slots again.
+    fn leave(&mut self, node: &Endpoint) -> Vec<Vec<u8>> {
+        let here = self.channels.iter_mut().filter(|(_, channel)| channel.home.as_ref() == Some(node));
+        here.map(|(name, channel)| (channel.home.take(), name.clone()).1).collect()
+    }
+}
+
+/// A channel that somebody wants to hear.
+struct Channel {
+    slot: u16,
+    /// The node that was asked for it.
+    home: Option<Endpoint>,
+}
+
+impl Cluster {
+    pub(super) async fn open(
+        seeds: Vec<Endpoint>,
+        settings: Settings,
+        listener: Arc<dyn Listener>,
+    ) -> Result<(Self, Server), WireError> {
+        let seed = seeds.first().cloned().ok_or_else(|| WireError::NotSent("the cluster has no nodes".to_owned()))?;
+        let state = Mutex::new(State { map: vec![None; SLOTS], ..State::default() });
+        let inner = Arc::new_cyclic(|this| Inner {
+            seed,
+            seeds,
+            settings: Arc::new(settings),
+            listener,
+            news: Arc::new(Notify::new()),
+            closed: AtomicBool::new(false),
+            shards: AtomicBool::new(false),
+            state,
+            this: Weak::clone(this),
+        });
+        let node = inner.learn().await?;
+        let server = node.ready().await?;
+        inner.shards.store(server.version >= (7, 0, 0), Ordering::Release);
+        let runtime = Runtime::here_or_own().map_err(|e| WireError::NotSent(e.to_string()))?;
+        runtime.finish(watch(Arc::downgrade(&inner), Arc::clone(&inner.news)));
+        Ok((Self(Arc::new(Handle { inner, _runtime: runtime })), server))
+    }
+
+    pub(super) fn shards(&self) -> bool {
+        self.0.inner.shards.load(Ordering::Acquire)
+    }
+
+    /// The connection to the master of the slot, or, while it is not known, to somebody who may know.
+    pub(super) fn link(&self, slot: u16) -> Link {
+        let mut state = self.0.inner.lock();
+        let known = state.map.get(usize::from(slot)).cloned().flatten();
+        let endpoint = known.or_else(|| state.map.iter().flatten().next().cloned());
+        let endpoint = endpoint.unwrap_or_else(|| self.0.inner.seed.clone());
+        self.0.inner.node(&mut state, endpoint)
+    }
+
+    pub(super) fn node(&self, endpoint: Endpoint) -> Link {
+        self.0.inner.node(&mut self.0.inner.lock(), endpoint)
+    }
+
+    pub(super) fn masters(&self) -> Vec<Link> {
+        let mut state = self.0.inner.lock();
+        let mut masters: Vec<Endpoint> = state.map.iter().flatten().cloned().collect();
+        masters.sort_unstable();
+        masters.dedup();
+        masters.into_iter().map(|endpoint| self.0.inner.node(&mut state, endpoint)).collect()
+    }
+
+    /// One slot is known to be elsewhere; others may be, too.
+    pub(super) fn moved(&self, redirect: Redirect) {
+        let mut state = self.0.inner.lock();
+        state.map[usize::from(redirect.slot)] = Some(redirect.to);
+        self.0.inner.settle(&mut state);
+        drop(state);
+        self.refresh();
+    }
+
+    pub(super) fn refresh(&self) {
+        self.0.inner.news.notify_one();
+    }
+
+    pub(super) fn subscribe(&self, slot: u16, channel: Vec<u8>) {
+        let mut state = self.0.inner.lock();
+        state.channels.entry(channel).or_insert(Channel { slot, home: None });
+        self.0.inner.settle(&mut state);
+    }
+
+    pub(super) fn unsubscribe(&self, channel: &[u8]) {
+        let mut state = self.0.inner.lock();
+        let Some(Channel { home: Some(home), .. }) = state.channels.remove(channel) else { return };
+        if let Some(link) = state.nodes.get(&home) {
+            link.unsubscribe(channel, self.shards());
+        }
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn node(&self, state: &mut State, endpoint: Endpoint) -> Link {
+        let ear = || Arc::new(Ear { inner: Weak::clone(&self.this), node: endpoint.clone() });
+        let open = || Link::open(endpoint.clone(), Arc::clone(&self.settings), ear());
+        state.nodes.entry(endpoint.clone()).or_insert_with(open).clone()
+    }
+
+    /// Asks one node after the other for the map, until one answers; that one.
+    async fn learn(&self) -> Result<Link, WireError> {
+        let mut candidates: Vec<Link> = self.lock().nodes.values().cloned().collect();
+        // Not always the same one, which may be cut off from the others.
+        if !candidates.is_empty() {
+            let first = usize::try_from(random::below(candidates.len() as u64)).unwrap_or(0);
+            candidates.rotate_left(first);
+            candidates.sort_by_key(|link| !link.is_connected());
+        }
+        for seed in &self.seeds {
+            if !candidates.iter().any(|link| link.endpoint() == seed) {
+                candidates.push(self.node(&mut self.lock(), seed.clone()));
+            }
+        }
+        let clock = Clock::boot();
+        let mut problem = WireError::NotSent("no node of the cluster is known".to_owned());
+        for link in candidates {
+            let answer = link.send(Request::command(&[b"CLUSTER", b"SLOTS"]));
+            let ready = async {
+                link.ready().await?;
+                answer.await
+            };
+            match clock.timeout(TURN, ready).await {
+                Some(Ok(answer)) => match slots::parse(&answer, link.endpoint()) {
+                    ranges if ranges.is_empty() => problem = no_slots(&link),
+                    ranges => {
+                        self.draw(&ranges);
+                        return Ok(link);
+                    }
+                },
+                Some(Err(error)) => problem = error,
+                None => problem = WireError::NotSent(format!("{} did not answer within {TURN:?}", link.endpoint())),
+            }
+        }
+        Err(problem)
+    }
+
+    /// Takes over a map. Nodes that have no slots any more are let go of.
+    fn draw(&self, ranges: &[Range]) {
+        let mut state = self.lock();
+        state.map.fill(None);
+        for range in ranges {
+            if let Some(slots) = state.map.get_mut(usize::from(range.first)..=usize::from(range.last)) {
+                slots.fill(Some(range.master.clone()));
+            }
+        }
+        for range in ranges {
+            self.node(&mut state, range.master.clone());
+        }
+        self.settle(&mut state);
+        let gone: Vec<Endpoint> =
+            state.nodes.keys().filter(|node| !ranges.iter().any(|range| range.master == **node)).cloned().collect();
+        let deaf: Vec<Vec<u8>> = gone.iter().flat_map(|node| state.leave(node)).collect();
+        let gone: Vec<Link> = gone.iter().filter_map(|node| state.nodes.remove(node)).collect();
+        drop(state);
+        deaf.iter().for_each(|channel| self.listener.unsubscribed(channel));
+        for link in gone.into_iter().filter(|link| !link.is_connected()) {
+            // What it did not get goes to the one that has the slots now.
+            link.abandon("it has no slots any more");
+        }
+    }
+
+    /// Subscribes where the slots of the channels are now.
+    fn settle(&self, state: &mut State) {
+        let shards = self.shards.load(Ordering::Acquire);
+        let State { nodes, map, channels } = state;
+        for (name, channel) in channels.iter_mut() {
+            let place = match shards {
+                true => map.get(usize::from(channel.slot)).cloned().flatten(),
+                // Every node hears of everything.
+                false => channel.home.clone().filter(|home| map.iter().flatten().any(|node| node == home)),
+            };
+            let Some(place) = place.or_else(|| (!shards).then(|| map.iter().flatten().next().cloned())?) else {
+                continue;
+            };
+            if channel.home.as_ref() == Some(&place) {
+                continue;
+            }
+            if let Some(old) = channel.home.take().and_then(|home| nodes.get(&home)) {
+                old.unsubscribe(name, shards);
+            }
+            let ear = || Arc::new(Ear { inner: Weak::clone(&self.this), node: place.clone() });
+            let link = nodes
+                .entry(place.clone())
+                .or_insert_with(|| Link::open(place.clone(), Arc::clone(&self.settings), ear()));
+            link.subscribe(name.clone(), shards);
+            channel.home = Some(place);
+        }
+    }
+
+    /// Whether every slot has a master, and all of them are there.
+    fn is_whole(&self) -> bool {
+        let state = self.lock();
+        let is_up = |node: &Endpoint| state.nodes.get(node).is_some_and(Link::is_connected);
+        state.map.iter().all(|node| node.as_ref().is_some_and(is_up))
+    }
+
+    /// Whether this node was asked for this channel last.
+    fn is_home(&self, channel: &[u8], node: &Endpoint) -> bool {
+        self.lock().channels.get(channel).is_some_and(|channel| channel.home.as_ref() == Some(node))
+    }
+}
+
+fn no_slots(link: &Link) -> WireError {
+    WireError::NotSent(format!("{} is a node of a cluster in which nobody has any slots", link.endpoint()))
+}
+
+/// Keeps the map for as long as somebody has the route.
+async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
+    let clock = Clock::boot();
+    let mut next = SELDOM;
+    let mut pause = PAUSE;
+    loop {
+        let quiet = clock.now();
+        tokio::select! {
+            () = news.notified() => {}
+            () = clock.sleep(next) => {}
+        }
+        // A subscription that is refused is news at once, again and again.
+        let is_hasty = clock.now().saturating_since(quiet) < PAUSE;
+        pause = if is_hasty { (pause * 2).min(LAST_PAUSE) } else { PAUSE };
+        let Some(inner) = inner.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire)) else { return };
+        let learnt = inner.learn().await.is_ok();
+        next = if learnt && inner.is_whole() { SELDOM } else { OFTEN };
+        drop(inner);
+        clock.sleep(pause).await;
+    }
+}
+
+/// Hears one node.
+#[derive(Debug)]
+struct Ear {
+    inner: Weak<Inner>,
+    node: Endpoint,
+}
+
+impl Listener for Ear {
+    fn pushed(&self, channel: &[u8], payload: &[u8]) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.listener.pushed(channel, payload);
+        }
+    }
+
+    fn subscribed(&self, channel: &[u8]) {
+        if let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node)) {
+            inner.listener.subscribed(channel);
+        }
+    }
+
+    /// The slot is elsewhere: where, the map will tell.
+    fn unsubscribed(&self, channel: &[u8]) {
+        let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node)) else { return };
+        if let Some(channel) = inner.lock().channels.get_mut(channel) {
+            channel.home = None;
+        }
+        inner.listener.unsubscribed(channel);
+        inner.news.notify_one();
+    }
+
+    /// The subscriptions at the other nodes stand.
+    fn disconnected(&self) {
+        let Some(inner) = self.inner.upgrade() else { return };
+        let state = inner.lock();
+        let here = state.channels.iter().filter(|(_, channel)| channel.home.as_ref() == Some(&self.node));
+        let lost: Vec<Vec<u8>> = here.map(|(name, _)| name.clone()).collect();
+        drop(state);
+        for channel in lost {
+            inner.listener.unsubscribed(&channel);
+        }
+        inner.news.notify_one();
+    }
+}

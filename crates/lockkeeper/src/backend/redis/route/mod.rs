@@ -1,0 +1,224 @@
+//! Which server a request goes to: the one there is, the master that Sentinel names, or the node of the cluster that
+//! has the slot.
+
+mod cluster;
+mod sentinel;
+mod slots;
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::cluster::Cluster;
+use self::sentinel::Sentinel;
+use self::slots::Redirect;
+use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, WireError};
+use crate::Secret;
+use crate::random::jittered;
+use crate::time::Clock;
+
+/// The pauses between attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Where the servers are.
+#[derive(Clone, Debug)]
+pub(crate) enum Topology {
+    Standalone(Endpoint),
+    Sentinel {
+        sentinels: Vec<Endpoint>,
+        /// What the sentinels call the master.
+        master: String,
+        /// Who we are to the sentinels.
+        user: Option<String>,
+        password: Option<Secret>,
+    },
+    Cluster(Vec<Endpoint>),
+}
+
+/// The way to the servers. Cheap to clone. What it holds open is closed with the last clone.
+#[derive(Clone, Debug)]
+pub(crate) enum Route {
+    Standalone(Link),
+    Sentinel(Sentinel),
+    Cluster(Cluster),
+}
+
+/// What is to be done about an error.
+enum Detour {
+    /// Nothing: it is the answer.
+    None,
+    /// Another attempt, after a pause if the last one was not the first.
+    Again,
+    /// Another attempt after a pause.
+    Later,
+    /// This once the request is to go to this one, which is told that we know.
+    Ask(Link),
+}
+
+impl Route {
+    /// Connects, in the runtime that the caller is in.
+    ///
+    /// # Errors
+    /// Why no server could be used. Nothing is left open then.
+    pub(crate) async fn open(
+        topology: Topology,
+        settings: Settings,
+        listener: Arc<dyn Listener>,
+    ) -> Result<(Self, Server), WireError> {
+        match topology {
+            Topology::Standalone(endpoint) => {
+                let link = Link::open(endpoint, Arc::new(settings), listener);
+                let server = link.ready().await?;
+                Ok((Self::Standalone(link), server))
+            }
+            Topology::Sentinel { sentinels, master, user, password } => {
+                let asking = Settings { user, password, db: 0, scripts: &[], ..settings.clone() };
+                let (sentinel, server) = Sentinel::open(&sentinels, master, asking, settings, listener).await?;
+                Ok((Self::Sentinel(sentinel), server))
+            }
+            Topology::Cluster(seeds) => {
+                let (cluster, server) = Cluster::open(seeds, settings, listener).await?;
+                Ok((Self::Cluster(cluster), server))
+            }
+        }
+    }
+
+    /// Sends a request about what is in `slot` (outside a cluster any number). It has its place in the order of the
+    /// requests to that slot when this returns. Redirections, and what passes by itself, are followed for at most
+    /// [`Settings::timeout`], as long as the answer is awaited; a request whose effect is unknown is never repeated.
+    pub(crate) fn send(
+        &self,
+        slot: u16,
+        request: Request,
+    ) -> impl Future<Output = Result<Value, WireError>> + Send + 'static + use<> {
+        let link = self.link(slot);
+        let answer = link.send(request.clone());
+        let route = self.clone();
+        async move {
+            match answer.await {
+                Ok(value) => Ok(value),
+                Err(error) => route.follow(slot, request, link, error).await,
+            }
+        }
+    }
+
+    async fn follow(&self, slot: u16, request: Request, mut link: Link, error: WireError) -> Result<Value, WireError> {
+        let clock = Clock::boot();
+        let until = clock.now() + link.timeout();
+        let mut pause = FIRST_PAUSE;
+        let mut error = error;
+        for attempt in 0_u32.. {
+            let detour = self.detour(slot, &link, &error);
+            let waits = match &detour {
+                Detour::None => return Err(error),
+                Detour::Later => true,
+                // Two servers may send us to each other, until they agree.
+                Detour::Again | Detour::Ask(_) => attempt > 1,
+            };
+            if clock.now() >= until {
+                return Err(error);
+            }
+            if waits {
+                clock.sleep(jittered(pause)).await;
+                pause = (pause * 2).min(LAST_PAUSE);
+            }
+            let answer = match detour {
+                Detour::Ask(other) => {
+                    let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), request.clone()]);
+                    link = other;
+                    answer
+                }
+                _ => {
+                    link = self.link(slot);
+                    link.send(request.clone())
+                }
+            };
+            match answer.await {
+                Ok(value) => return Ok(value),
+                Err(next) => error = next,
+            }
+        }
+        Err(error)
+    }
+
+    /// What to do about `error`, which came by `link`.
+    fn detour(&self, slot: u16, link: &Link, error: &WireError) -> Detour {
+        let code = match error {
+            WireError::Broken(_) => return Detour::None,
+            // It was never written: another server may have the slot by now.
+            WireError::NotSent(_) if self.link(slot).is_same(link) => return Detour::None,
+            WireError::NotSent(_) => return Detour::Again,
+            WireError::Server { code, .. } => code.as_str(),
+        };
+        match (self, code) {
+            // The link loads the scripts before anything else that is sent.
+            (_, "NOSCRIPT") => Detour::Again,
+            (Self::Standalone(_), _) => Detour::None,
+            (Self::Sentinel(sentinel), "READONLY" | "MASTERDOWN") => {
+                sentinel.doubt(link);
+                Detour::Later
+            }
+            (Self::Cluster(cluster), "MOVED" | "ASK") => match Redirect::parse(error, link.endpoint()) {
+                Some(redirect) if code == "ASK" => Detour::Ask(cluster.node(redirect.to)),
+                Some(redirect) => {
+                    cluster.moved(redirect);
+                    Detour::Again
+                }
+                None => Detour::None,
+            },
+            (Self::Cluster(_), "TRYAGAIN") => Detour::Later,
+            (Self::Cluster(cluster), "CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
+                cluster.refresh();
+                Detour::Later
+            }
+            (_, "LOADING") => Detour::Later,
+            _ => Detour::None,
+        }
+    }
+
+    /// The connection that requests about this slot take now.
+    pub(crate) fn link(&self, slot: u16) -> Link {
+        match self {
+            Self::Standalone(link) => link.clone(),
+            Self::Sentinel(sentinel) => sentinel.link(),
+            Self::Cluster(cluster) => cluster.link(slot),
+        }
+    }
+
+    /// The masters, for what has to be asked of all of them.
+    pub(crate) fn masters(&self) -> Vec<Link> {
+        match self {
+            Self::Cluster(cluster) => cluster.masters(),
+            other => vec![other.link(0)],
+        }
+    }
+
+    /// Whether messages are published in shards (`SPUBLISH`), so that a channel lies in a slot.
+    pub(crate) fn shards(&self) -> bool {
+        matches!(self, Self::Cluster(cluster) if cluster.shards())
+    }
+
+    /// Listens to a channel, which lies in `slot` where messages [are sharded](Self::shards). For as long as it is not
+    /// unsubscribed the subscription is made again wherever the slot goes; the [`Listener`] hears when it does not
+    /// stand ([`unsubscribed`](Listener::unsubscribed) or [`disconnected`](Listener::disconnected)), and each time
+    /// that it stands again.
+    pub(crate) fn subscribe(&self, slot: u16, channel: Vec<u8>) {
+        match self {
+            Self::Standalone(link) => link.subscribe(channel, false),
+            Self::Sentinel(sentinel) => sentinel.subscribe(channel),
+            Self::Cluster(cluster) => cluster.subscribe(slot, channel),
+        }
+    }
+
+    pub(crate) fn unsubscribe(&self, channel: &[u8]) {
+        match self {
+            Self::Standalone(link) => link.unsubscribe(channel, false),
+            Self::Sentinel(sentinel) => sentinel.unsubscribe(channel),
+            Self::Cluster(cluster) => cluster.unsubscribe(channel),
+        }
+    }
+}

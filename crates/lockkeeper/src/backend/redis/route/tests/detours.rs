@@ -1,0 +1,153 @@
+//! Redirections, with peers that play the nodes.
+
+use redis::Value;
+
+use super::super::{Route, Topology};
+use crate::backend::redis::wire::tests::peer::{Heard, Peer, Seat, Sound, ear, echo, patient, within};
+use crate::backend::redis::wire::{Request, Script, Settings, WireError};
+
+const HELLO: &str = "%3\r\n+version\r\n+7.0.15\r\n+mode\r\n+cluster\r\n+role\r\n+master\r\n";
+
+async fn greet(peer: &Peer) -> Seat {
+    let mut seat = peer.accept().await;
+    assert_eq!(seat.request().await[0], "HELLO");
+    seat.say(HELLO).await;
+    seat.prepare().await;
+    seat
+}
+
+/// Of two nodes, of which the first has the slots to 99 and the second the rest.
+fn map(one: &Peer, two: &Peer) -> String {
+    let node = |peer: &Peer| format!("*3\r\n$9\r\n127.0.0.1\r\n:{}\r\n$1\r\nx\r\n", peer.endpoint.port);
+    format!("*2\r\n*3\r\n:0\r\n:99\r\n{}*3\r\n:100\r\n:16383\r\n{}", node(one), node(two))
+}
+
+/// The next request that is not about the map, of which no node says anything new.
+async fn asked(seat: &mut Seat) -> Vec<String> {
+    loop {
+        let request = seat.request().await;
+        if request[0] != "CLUSTER" {
+            return request;
+        }
+        seat.say("-ERR not now\r\n").await;
+    }
+}
+
+struct Pair {
+    route: Route,
+    one: (Peer, Seat),
+    two: (Peer, Seat),
+    heard: Heard,
+}
+
+async fn cluster(settings: Settings) -> Pair {
+    let (one, two) = (Peer::new().await, Peer::new().await);
+    let (listener, heard) = ear();
+    let topology = Topology::Cluster(vec![one.endpoint.clone()]);
+    let opening = tokio::spawn(Route::open(topology, settings, listener));
+    let mut first = greet(&one).await;
+    assert_eq!(first.request().await, ["CLUSTER", "SLOTS"]);
+    first.say(&map(&one, &two)).await;
+    let second = greet(&two).await;
+    let (route, _) = within(opening).await.unwrap().unwrap();
+    assert!(route.shards());
+    Pair { route, one: (one, first), two: (two, second), heard }
+}
+
+#[tokio::test]
+async fn a_request_that_is_moved_follows_and_so_do_the_next_ones() {
+    let mut pair = cluster(patient()).await;
+    let answer = pair.route.send(5, echo("x"));
+    let answer = tokio::spawn(answer);
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+    pair.one.1.say(&format!("-MOVED 5 127.0.0.1:{}\r\n", pair.two.0.endpoint.port)).await;
+    assert_eq!(asked(&mut pair.two.1).await, ["ECHO", "x"]);
+    pair.two.1.say(":1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+    assert_eq!(pair.route.link(5).endpoint(), &pair.two.0.endpoint);
+}
+
+#[tokio::test]
+async fn a_request_for_a_slot_on_its_way_is_asked_for_there_this_once() {
+    let mut pair = cluster(patient()).await;
+    let answer = tokio::spawn(pair.route.send(5, echo("x")));
+    pair.one.1.request().await;
+    pair.one.1.say(&format!("-ASK 5 :{}\r\n", pair.two.0.endpoint.port)).await;
+    assert_eq!(pair.two.1.request().await, ["ASKING"]);
+    assert_eq!(pair.two.1.request().await, ["ECHO", "x"]);
+    pair.two.1.say("+OK\r\n-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+    pair.one.1.say(":1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+    assert_eq!(pair.route.link(5).endpoint(), &pair.one.0.endpoint);
+}
+
+#[tokio::test]
+async fn what_may_have_happened_is_not_repeated_and_what_the_server_refuses_is_told() {
+    let mut pair = cluster(patient()).await;
+    let (refused, lost) = (pair.route.send(500, echo("x")), pair.route.send(500, echo("y")));
+    pair.two.1.request().await;
+    pair.two.1.request().await;
+    pair.two.1.say("-OOM command not allowed\r\n").await;
+    drop(pair.two.1);
+    assert!(within(refused).await.unwrap_err().is("OOM"));
+    assert!(matches!(within(lost).await, Err(WireError::Broken(_))));
+}
+
+#[tokio::test]
+async fn servers_that_send_us_to_each_other_are_not_followed_for_ever() {
+    let settings = Settings { timeout: std::time::Duration::from_millis(300), ..patient() };
+    let Pair { route, one, two, .. } = cluster(settings).await;
+    let (one_port, two_port) = (one.0.endpoint.port, two.0.endpoint.port);
+    for ((peer, mut seat), other) in [(one, two_port), (two, one_port)] {
+        tokio::spawn(async move {
+            let _peer = peer;
+            loop {
+                let request = seat.next().await;
+                match request.first().map(String::as_str) {
+                    None => return,
+                    Some("ECHO") => seat.say(&format!("-MOVED 5 127.0.0.1:{other}\r\n")).await,
+                    Some(_) => seat.say("-ERR not now\r\n").await,
+                }
+            }
+        });
+    }
+    assert!(within(route.send(5, echo("x"))).await.unwrap_err().is("MOVED"));
+}
+
+#[tokio::test]
+async fn a_subscription_goes_where_its_slot_goes() {
+    let mut pair = cluster(patient()).await;
+    let confirmed = |kind: &str| format!(">3\r\n${}\r\n{kind}\r\n$1\r\nc\r\n:1\r\n", kind.len());
+    pair.route.subscribe(5, b"c".to_vec());
+    assert_eq!(pair.one.1.request().await, ["SSUBSCRIBE", "c"]);
+    pair.one.1.say(&confirmed("ssubscribe")).await;
+    assert_eq!(pair.heard.next().await, Sound::Subscribed("c".to_owned()));
+    let answer = tokio::spawn(pair.route.send(5, echo("x")));
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+    pair.one.1.say(&format!("-MOVED 5 127.0.0.1:{}\r\n", pair.two.0.endpoint.port)).await;
+    assert_eq!(asked(&mut pair.two.1).await, ["SSUBSCRIBE", "c"]);
+    pair.two.1.say(&confirmed("ssubscribe")).await;
+    assert_eq!(asked(&mut pair.two.1).await, ["ECHO", "x"]);
+    pair.two.1.say(":1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+    assert_eq!(pair.heard.next().await, Sound::Subscribed("c".to_owned()));
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_has_forgotten_are_called_again() {
+    static ONE: Script = Script::new("return 1");
+    static SCRIPTS: [&Script; 1] = [&ONE];
+    let peer = Peer::new().await;
+    let settings = Settings { scripts: &SCRIPTS, ..patient() };
+    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), settings, ear().0));
+    let mut seat = peer.seat().await;
+    let (route, _) = within(opening).await.unwrap().unwrap();
+    let answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));
+    assert_eq!(seat.request().await[0], "EVALSHA");
+    seat.say("-NOSCRIPT No matching script.\r\n").await;
+    assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 1"]);
+    assert_eq!(seat.request().await[0], "EVALSHA");
+    seat.say("+x\r\n:1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+}

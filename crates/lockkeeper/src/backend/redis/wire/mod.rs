@@ -1,0 +1,32 @@
+//! Connections to Redis: one multiplexed connection to one server, with its requests in the order in which they were
+//! sent, and its subscriptions. Whatever fails is tried again for ever; what was lost is told to those who asked.
+//!
+//! `link` is what the rest of the store uses; `driver` is the task behind it. `state` is what the two share: the order
+//! of the bytes (`queue`) and the channels (`channels`).
+
+mod answer;
+mod channels;
+mod decoder;
+mod driver;
+mod error;
+mod handshake;
+mod link;
+mod queue;
+mod receive;
+mod request;
+mod settings;
+mod state;
+mod tls;
+mod transport;
+
+pub(crate) use redis::Value;
+
+pub(crate) use self::error::WireError;
+pub(crate) use self::handshake::Server;
+pub(crate) use self::link::Link;
+pub(crate) use self::request::{Request, Script};
+pub(crate) use self::settings::{Endpoint, Listener, Settings};
+pub(crate) use self::tls::{TlsFiles, TlsSettings};
+
+#[cfg(test)]
+pub(crate) mod tests;

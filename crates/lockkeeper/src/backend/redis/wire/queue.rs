@@ -1,0 +1,157 @@
+//! The order of requests and replies: what waits to be written, what is being written, and what was written.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::answer::Reply;
+use crate::time::Instant;
+
+/// How much is given to the system in one write. A request is never split between two of these.
+const WRITE: usize = 64 << 10;
+
+/// Who gets the next reply.
+#[derive(Debug)]
+pub(super) enum Whose {
+    /// Somebody who asked.
+    Request(Reply),
+    /// Nobody: the driver's own question.
+    Ours,
+    /// Nobody: the last script is loaded.
+    Scripts,
+    /// The subscription that a push confirms, or an error refuses.
+    Channel { name: Vec<u8>, sharded: bool, on: bool },
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) whose: Whose,
+    len: usize,
+    asked: Instant,
+    written: Instant,
+}
+
+impl Slot {
+    fn new(whose: Whose, len: usize, now: Instant) -> Self {
+        Self { whose, len, asked: now, written: now }
+    }
+}
+
+#[derive(Debug)]
+struct Waiting {
+    bytes: Vec<u8>,
+    slot: Slot,
+}
+
+/// The requests of one link, in order.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<Waiting>,
+    /// The bytes of the last of `sent`, of which the first `written` are gone.
+    out: Vec<u8>,
+    written: usize,
+    sent: VecDeque<Slot>,
+    /// How many writes there were.
+    #[cfg(test)]
+    pub(super) writes: usize,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, bytes: Vec<u8>, whose: Whose, now: Instant) {
+        let slot = Slot::new(whose, bytes.len(), now);
+        self.waiting.push_back(Waiting { bytes, slot });
+    }
+
+    /// Puts requests of the driver before all that wait.
+    pub(super) fn push_first(&mut self, requests: impl DoubleEndedIterator<Item = (Vec<u8>, Whose)>, now: Instant) {
+        for (bytes, whose) in requests.rev() {
+            let slot = Slot::new(whose, bytes.len(), now);
+            self.waiting.push_front(Waiting { bytes, slot });
+        }
+    }
+
+    /// Whether nothing waits to be written or answered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.sent.is_empty()
+    }
+
+    /// Whether every request that was written has its reply.
+    pub(super) fn is_answered(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Takes as much of what waits as goes into one write, and returns what is to be written.
+    pub(super) fn gather(&mut self, now: Instant) -> &[u8] {
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.written = 0;
+        }
+        while self.waiting.front().is_some_and(|next| self.out.is_empty() || self.out.len() + next.slot.len <= WRITE) {
+            let Some(next) = self.waiting.pop_front() else { break };
+            self.sent.push_back(Slot { written: now, ..next.slot });
+            match self.out.is_empty() {
+                true => self.out = next.bytes,
+                false => self.out.extend_from_slice(&next.bytes),
+            }
+        }
+        &self.out[self.written..]
+    }
+
+    /// Notes that so many bytes were written.
+    pub(super) fn wrote(&mut self, count: usize) {
+        self.written = (self.written + count).min(self.out.len());
+        #[cfg(test)]
+        {
+            self.writes += 1;
+        }
+    }
+
+    pub(super) fn oldest(&self) -> Option<&Slot> {
+        self.sent.front()
+    }
+
+    /// The one that the next reply is for.
+    pub(super) fn answer(&mut self) -> Option<Slot> {
+        self.sent.pop_front()
+    }
+
+    /// The connection is lost: returns what was written, or in part, and was not answered. What was not written waits
+    /// for the next connection, in the same order; the driver's own requests do not.
+    pub(super) fn lose(&mut self) -> Vec<Slot> {
+        let mut left = self.out.len() - self.written;
+        while self.sent.back().is_some_and(|slot| slot.len <= left) {
+            let Some(slot) = self.sent.pop_back() else { break };
+            left -= slot.len;
+            let bytes = self.out.split_off(self.out.len() - slot.len);
+            self.waiting.push_front(Waiting { bytes, slot });
+        }
+        self.out.clear();
+        self.written = 0;
+        self.waiting.retain(|next| matches!(next.slot.whose, Whose::Request(_)));
+        self.sent.drain(..).collect()
+    }
+
+    /// Takes out what has waited for longer than `patience`.
+    pub(super) fn expire(&mut self, now: Instant, patience: Duration) -> Vec<Slot> {
+        let mut expired = Vec::new();
+        while self.waiting.front().is_some_and(|next| next.slot.asked + patience <= now) {
+            expired.extend(self.waiting.pop_front().map(|next| next.slot));
+        }
+        expired
+    }
+
+    /// Takes out all that waits.
+    pub(super) fn clear(&mut self) -> Vec<Slot> {
+        self.waiting.drain(..).map(|next| next.slot).collect()
+    }
+
+    /// Since when the first one waits to be written.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        self.waiting.front().map(|next| next.slot.asked)
+    }
+
+    /// Since when the oldest one that was written has no reply.
+    pub(super) fn unanswered_since(&self) -> Option<Instant> {
+        self.sent.front().map(|slot| slot.written)
+    }
+}

@@ -1,0 +1,81 @@
+//! Commands in the form in which they are written.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use redis::Cmd;
+
+/// A Lua script, called by its digest. Each connection loads those that its [`Settings`](super::Settings) list.
+#[derive(Debug)]
+pub(crate) struct Script {
+    text: &'static str,
+    digest: OnceLock<String>,
+}
+
+impl Script {
+    pub(crate) const fn new(text: &'static str) -> Self {
+        Self { text, digest: OnceLock::new() }
+    }
+
+    pub(crate) fn text(&self) -> &'static str {
+        self.text
+    }
+
+    /// SHA-1 in hexadecimal: the server's name for the script.
+    pub(crate) fn digest(&self) -> &str {
+        self.digest.get_or_init(|| redis::Script::new(self.text).get_hash().to_owned())
+    }
+}
+
+/// One command, packed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(super) bytes: Vec<u8>,
+    pub(super) posted: bool,
+}
+
+impl Request {
+    pub(crate) fn command(parts: &[&[u8]]) -> Self {
+        let mut command = Cmd::with_capacity(parts.len(), parts.iter().map(|part| part.len()).sum());
+        for part in parts {
+            command.arg(*part);
+        }
+        Self::packed_from(&command)
+    }
+
+    /// A call of `script`: `EVALSHA`.
+    pub(crate) fn eval(script: &Script, keys: &[&[u8]], args: &[&[u8]]) -> Self {
+        let digest = script.digest();
+        let sizes: usize = keys.iter().chain(args).map(|part| part.len()).sum();
+        let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), 64 + sizes);
+        command.arg("EVALSHA").arg(digest).arg(keys.len());
+        for part in keys.iter().chain(args) {
+            command.arg(*part);
+        }
+        Self::packed_from(&command)
+    }
+
+    /// Lets it wait for company: it is never written in place, so that a request that follows at once rides in the
+    /// same write.
+    pub(crate) fn posted(mut self) -> Self {
+        self.posted = true;
+        self
+    }
+
+    fn packed_from(command: &Cmd) -> Self {
+        Self { bytes: command.get_packed_command(), posted: false }
+    }
+
+    /// The bytes that are written.
+    #[cfg(feature = "testing")]
+    pub(crate) fn packed(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// What it says may be anybody's password.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("len", &self.bytes.len()).field("posted", &self.posted).finish()
+    }
+}

@@ -1,0 +1,131 @@
+//! The ends: of the link, of its runtime, of its process.
+
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::super::handshake::Role;
+use super::super::{Link, Settings, WireError};
+use super::peer::{Peer, Sound, ear, echo, impatient, patient, within};
+
+#[tokio::test]
+async fn what_was_sent_before_the_last_handle_is_dropped_is_written_and_answered() {
+    let peer = Peer::new().await;
+    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let clone = link.clone();
+    drop(link);
+    let posted = clone.send(echo("posted").posted());
+    drop(clone.send(echo("forgotten").posted()));
+    drop(clone);
+    assert_eq!(seat.request().await[1], "posted");
+    assert_eq!(seat.request().await[1], "forgotten");
+    seat.say(":1\r\n").await;
+    assert_eq!(within(posted).await, Ok(Value::Int(1)));
+    seat.say(":2\r\n").await;
+    assert_eq!(seat.next().await, [""; 0], "then it is closed");
+}
+
+#[tokio::test]
+async fn a_link_that_nobody_has_any_more_does_not_wait_for_ever() {
+    let peer = Peer::new().await;
+    let (link, mut seat, _heard) = peer.link(impatient()).await;
+    let answer = link.send(echo("unanswered"));
+    drop(link);
+    assert!(matches!(within(answer).await, Err(WireError::Broken(_))));
+    seat.request().await;
+    assert_eq!(seat.next().await, [""; 0]);
+    // Nor for a server that cannot be reached.
+    let (listener, _heard) = ear();
+    let link = Link::open(peer.endpoint.clone(), Arc::new(impatient()), listener);
+    let _silent = peer.accept().await;
+    let answer = link.send(echo("unsent"));
+    drop(link);
+    assert!(matches!(within(answer).await, Err(WireError::NotSent(_))));
+}
+
+#[test]
+fn what_was_posted_before_the_runtime_ends_is_still_written() {
+    let other = tokio::runtime::Runtime::new().unwrap();
+    let peer = other.block_on(Peer::new());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (listener, _heard) = ear();
+    let link = runtime.block_on(async { Link::open(peer.endpoint.clone(), Arc::new(patient()), listener) });
+    let seat = other.spawn(async move { peer.seat().await });
+    runtime.block_on(async { within(link.ready()).await.unwrap() });
+    let mut seat = other.block_on(seat).unwrap();
+    let answer = link.send(echo("last").posted());
+    drop(runtime);
+    other.block_on(async {
+        assert_eq!(seat.request().await[1], "last");
+        assert!(matches!(within(answer).await, Err(WireError::Broken(_))));
+        assert!(matches!(within(link.send(echo("later"))).await, Err(WireError::NotSent(_))));
+    });
+}
+
+#[test]
+fn outside_a_runtime_a_link_has_a_thread_of_its_own() {
+    let other = tokio::runtime::Runtime::new().unwrap();
+    let peer = other.block_on(Peer::new());
+    let (listener, _heard) = ear();
+    let link = Link::open(peer.endpoint.clone(), Arc::new(patient()), listener);
+    let answer = link.send(echo("x"));
+    drop(link.send(echo("last").posted()));
+    other.block_on(async {
+        let mut seat = peer.seat().await;
+        assert_eq!(seat.request().await[1], "x");
+        seat.say(":1\r\n").await;
+        assert_eq!(within(answer).await, Ok(Value::Int(1)));
+        assert_eq!(seat.request().await[1], "last");
+        drop(link);
+        seat.say(":2\r\n").await;
+        assert_eq!(seat.next().await, [""; 0]);
+    });
+}
+
+#[tokio::test]
+async fn a_forked_child_sends_nothing() {
+    let peer = Peer::new().await;
+    let (listener, _heard) = ear();
+    let link = Link::of_another_process(peer.endpoint.clone(), patient(), listener);
+    let mut seat = peer.seat().await;
+    within(link.ready()).await.unwrap();
+    let answer = within(link.send(echo("x"))).await;
+    assert!(matches!(&answer, Err(WireError::NotSent(why)) if why.contains("fork")), "{answer:?}");
+    link.subscribe(b"mine".to_vec(), false);
+    link.reset("from the child");
+    drop(link);
+    // Nothing of all this is seen at the other end.
+    tokio::time::timeout(std::time::Duration::from_millis(200), seat.next()).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn an_abandoned_link_writes_nothing_any_more() {
+    let peer = Peer::new().await;
+    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    let written = link.send(echo("written"));
+    let unwritten = link.send(echo("unwritten"));
+    link.abandon("it is a replica now");
+    assert_eq!(heard.now(), [Sound::Disconnected]);
+    assert!(matches!(within(written).await, Err(WireError::Broken(why)) if why.ends_with("it is a replica now")));
+    assert!(matches!(within(unwritten).await, Err(WireError::NotSent(why)) if why.ends_with("it is a replica now")));
+    assert!(matches!(within(link.send(echo("later"))).await, Err(WireError::NotSent(_))));
+    assert_eq!(seat.request().await[1], "written");
+    assert_eq!(seat.next().await, [""; 0]);
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(200), peer.accept()).await.is_err());
+    assert_eq!(heard.now(), []);
+}
+
+#[tokio::test]
+async fn a_replica_is_no_server_where_only_a_master_is() {
+    let peer = Peer::new().await;
+    let link = Link::open(peer.endpoint.clone(), Arc::new(Settings { only_master: true, ..patient() }), ear().0);
+    let mut seat = peer.accept().await;
+    seat.request().await;
+    seat.say("%1\r\n+role\r\n+replica\r\n").await;
+    seat.prepare().await;
+    assert!(within(link.ready()).await.unwrap_err().to_string().ends_with("it is a replica"));
+    let mut seat = peer.seat().await;
+    drop(link.send(echo("x")));
+    assert_eq!(seat.request().await[1], "x");
+    assert_eq!(within(link.ready()).await.unwrap().role, Role::Master);
+}

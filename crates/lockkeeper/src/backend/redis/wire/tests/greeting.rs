@@ -1,0 +1,169 @@
+//! The first words.
+
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::super::handshake::{Mode, Role};
+use super::super::{Link, Script, Server, Settings, WireError};
+use super::peer::{Peer, Seat, ear, echo, patient, within};
+use crate::Secret;
+
+static ONE: Script = Script::new("return 1");
+static TWO: Script = Script::new("return 2");
+static SCRIPTS: [&Script; 2] = [&ONE, &TWO];
+
+fn with_all() -> Settings {
+    Settings {
+        user: Some("ann".to_owned()),
+        password: Some(Secret::new("hunter2")),
+        db: 3,
+        client_name: "me".to_owned(),
+        scripts: &SCRIPTS,
+        ..patient()
+    }
+}
+
+fn open(peer: &Peer, settings: Settings) -> Link {
+    Link::open(peer.endpoint.clone(), Arc::new(settings), ear().0)
+}
+
+/// Reads so many requests, and answers nothing.
+async fn listen(seat: &mut Seat, count: usize) -> Vec<String> {
+    let mut said = Vec::new();
+    for _ in 0..count {
+        said.push(seat.request().await.join(" "));
+    }
+    said
+}
+
+#[tokio::test]
+async fn the_first_words_tell_who_we_are_and_load_the_scripts_before_any_request() {
+    let peer = Peer::new().await;
+    let link = open(&peer, with_all());
+    let answer = link.send(echo("x"));
+    let mut seat = peer.accept().await;
+    assert_eq!(seat.request().await, ["HELLO", "3", "AUTH", "ann", "hunter2"]);
+    seat.say("%3\r\n+server\r\n+valkey\r\n+version\r\n+8.1.2\r\n+role\r\n+replica\r\n").await;
+    let said = listen(&mut seat, 7).await;
+    let expected = [
+        "PING",
+        "SELECT 3",
+        "INFO server",
+        "SCRIPT LOAD return 1",
+        "SCRIPT LOAD return 2",
+        "CLIENT SETNAME me",
+        "CLIENT SETINFO LIB-NAME lockkeeper",
+    ];
+    assert_eq!(said, expected);
+    seat.say("+PONG\r\n+OK\r\n=34\r\ntxt:redis_version:7.2.4\r\nrun_id:ab\r\n+s\r\n+s\r\n-NOPERM no\r\n-ERR no\r\n")
+        .await;
+    let server = within(link.ready()).await.unwrap();
+    let expected = Server {
+        version: (8, 1, 2),
+        valkey: true,
+        role: Role::Replica,
+        mode: Mode::Standalone,
+        run_id: Some("ab".to_owned()),
+        resp3: true,
+    };
+    assert_eq!(server, expected);
+    assert_eq!(seat.request().await, ["ECHO", "x"]);
+    seat.say(":1\r\n").await;
+    assert_eq!(within(answer).await, Ok(Value::Int(1)));
+}
+
+#[tokio::test]
+async fn a_server_without_hello_is_spoken_to_in_resp2() {
+    for refusal in ["-ERR unknown command `HELLO`, with args\r\n", "-NOPROTO unsupported\r\n", "-NOPERM no\r\n"] {
+        let peer = Peer::new().await;
+        let link = open(&peer, with_all());
+        let mut seat = peer.accept().await;
+        seat.request().await;
+        seat.say(refusal).await;
+        assert_eq!(seat.request().await, ["AUTH", "ann", "hunter2"]);
+        seat.say("+OK\r\n").await;
+        listen(&mut seat, 8).await;
+        let info = "redis_version:5.0.14\r\nredis_mode:cluster\r\n";
+        seat.say(&format!(
+            "+PONG\r\n+OK\r\n${}\r\n{info}\r\n$12\r\nrole:slave\r\n\r\n+s\r\n+s\r\n+OK\r\n+OK\r\n",
+            info.len()
+        ))
+        .await;
+        let server = within(link.ready()).await.unwrap();
+        assert_eq!((server.version, server.role, server.mode), ((5, 0, 14), Role::Replica, Mode::Cluster));
+        assert!(!server.resp3);
+    }
+}
+
+#[tokio::test]
+async fn resp3_is_not_asked_for_where_it_is_not_wanted() {
+    let peer = Peer::new().await;
+    let link = open(&peer, Settings { resp2: true, ..patient() });
+    let mut seat = peer.accept().await;
+    seat.prepare().await;
+    assert!(!within(link.ready()).await.unwrap().resp3);
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_in_the_servers_words_and_tried_again() {
+    let refusals = [
+        ("-WRONGPASS invalid username-password pair\r\n", "WRONGPASS"),
+        ("-NOAUTH HELLO must be called with the client already authenticated\r\n", "NOAUTH"),
+        ("-ERR max number of clients reached\r\n", "ERR"),
+    ];
+    for (refusal, expected) in refusals {
+        let peer = Peer::new().await;
+        let link = open(&peer, with_all());
+        let mut seat = peer.accept().await;
+        seat.request().await;
+        seat.say(refusal).await;
+        let error = within(link.ready()).await.unwrap_err();
+        assert!(error.is(expected), "{error:?}");
+        assert!(!format!("{error} {error:?} {link:?}").contains("hunter2"));
+        peer.accept().await;
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_a_refusal() {
+    let peer = Peer::new().await;
+    let link = open(&peer, Settings { db: 99, ..patient() });
+    let mut seat = peer.accept().await;
+    seat.request().await;
+    seat.say(super::peer::HELLO).await;
+    listen(&mut seat, 5).await;
+    seat.say("+PONG\r\n-ERR DB index is out of range\r\n+x\r\n+OK\r\n+OK\r\n").await;
+    let error = within(link.ready()).await.unwrap_err();
+    assert_eq!(error.to_string(), "ERR DB index is out of range");
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_has_forgotten_are_loaded_again_before_the_next_request() {
+    let peer = Peer::new().await;
+    let (link, mut seat, _heard) = peer.link(Settings { scripts: &SCRIPTS, ..patient() }).await;
+    let call = || super::super::Request::eval(&ONE, &[b"key"], &[b"arg"]);
+    let (one, two) = (link.send(call()), link.send(call()));
+    let expected = ["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "1", "key", "arg"];
+    assert_eq!(seat.request().await, expected);
+    assert_eq!(seat.request().await, expected);
+    seat.say("-NOSCRIPT No matching script.\r\n-NOSCRIPT No matching script.\r\n").await;
+    assert!(within(one).await.unwrap_err().is("NOSCRIPT"));
+    assert!(within(two).await.unwrap_err().is("NOSCRIPT"));
+    let again = link.send(call());
+    assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 1"]);
+    assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 2"]);
+    assert_eq!(seat.request().await, expected);
+    seat.say("+s\r\n+s\r\n:1\r\n").await;
+    assert_eq!(within(again).await, Ok(Value::Int(1)));
+}
+
+#[tokio::test]
+async fn who_cannot_be_reached_is_named() {
+    let peer = Peer::new().await;
+    let endpoint = peer.endpoint.clone();
+    drop(peer);
+    let link = Link::open(endpoint.clone(), Arc::new(patient()), ear().0);
+    let error = within(link.ready()).await.unwrap_err();
+    assert!(matches!(&error, WireError::NotSent(why) if why.contains(&endpoint.to_string())), "{error:?}");
+}

@@ -1,0 +1,215 @@
+//! Lost connections: what was written is broken, what was not waits for the next one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use super::super::{Link, Settings, WireError};
+use super::peer::{HELLO, Peer, ear, echo, impatient, patient, within};
+
+fn is_broken(answer: &Result<Value, WireError>) -> bool {
+    matches!(answer, Err(WireError::Broken(_)))
+}
+
+#[tokio::test]
+async fn what_was_written_is_broken_and_what_was_not_goes_to_the_next_connection_in_order() {
+    let peer = Peer::new().await;
+    let (link, seat, _heard) = peer.link(patient()).await;
+    // The peer reads nothing: at some point the system takes no more.
+    let big = |number: usize| echo(&format!("{number:04}{}", "x".repeat(200_000)));
+    let answers: Vec<_> = (0..200).map(|number| link.send(big(number))).collect();
+    let mut writes = 0;
+    while link.writes() != std::mem::replace(&mut writes, link.writes()) || writes < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(seat);
+    let mut seat = peer.seat().await;
+    let first: usize = seat.request().await[1][..4].parse().unwrap();
+    assert!(first > 1 && first < 200, "{first}");
+    seat.say(&format!(":{first}\r\n")).await;
+    for number in first + 1..200 {
+        assert_eq!(seat.request().await[1][..4].parse(), Ok(number));
+        seat.say(&format!(":{number}\r\n")).await;
+    }
+    for (number, answer) in answers.into_iter().enumerate() {
+        let answer = within(answer).await;
+        match number < first {
+            true => assert!(is_broken(&answer), "{number}: {answer:?}"),
+            false => assert_eq!(answer, Ok(Value::Int(i64::try_from(number).unwrap()))),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent_without_a_connection_waits_for_it_and_precedes_what_is_sent_later() {
+    let peer = Peer::new().await;
+    let (listener, _heard) = ear();
+    let link = Link::open(peer.endpoint.clone(), Arc::new(patient()), listener);
+    let early = link.send(echo("early"));
+    let second = link.send(echo("second").posted());
+    assert!(!link.is_connected());
+    let mut seat = peer.seat().await;
+    within(link.ready()).await.unwrap();
+    let late = link.send(echo("late"));
+    for text in ["early", "second", "late"] {
+        assert_eq!(seat.request().await[1], text);
+    }
+    seat.say(":1\r\n:2\r\n:3\r\n").await;
+    let answers = (within(early).await, within(second).await, within(late).await);
+    assert_eq!(answers, (Ok(Value::Int(1)), Ok(Value::Int(2)), Ok(Value::Int(3))));
+}
+
+#[tokio::test]
+async fn without_a_connection_a_request_is_given_up_after_the_timeout_and_was_never_written() {
+    let peer = Peer::new().await;
+    let (listener, _heard) = ear();
+    let link = Link::open(peer.endpoint.clone(), Arc::new(impatient()), listener);
+    let mut silent = peer.accept().await;
+    let began = Instant::now();
+    let answer = within(link.send(echo("lost"))).await;
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    assert!(matches!(&answer, Err(WireError::NotSent(why)) if why.contains(&peer.endpoint.to_string())), "{answer:?}");
+    // The connection comes up after all: the request does not.
+    silent.greet().await;
+    within(link.ready()).await.unwrap();
+    drop(link.send(echo("next")));
+    assert_eq!(silent.request().await[1], "next");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answering_is_dropped_after_the_timeout() {
+    let peer = Peer::new().await;
+    let (link, mut seat, _heard) = peer.link(impatient()).await;
+    let began = Instant::now();
+    let first = link.send(echo("unanswered"));
+    let second = link.send(echo("neither"));
+    assert!(is_broken(&within(first).await));
+    assert!(is_broken(&within(second).await));
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    // By the time of the request, and not by that of a question into the silence, which takes longer.
+    let mut seen = Vec::new();
+    while let Some(text) = seat.next().await.get(1) {
+        seen.push(text.clone());
+    }
+    assert_eq!(seen, ["unanswered", "neither"]);
+    peer.seat().await;
+}
+
+#[tokio::test]
+async fn a_request_that_was_written_without_the_driver_is_timed_by_it_all_the_same() {
+    let peer = Peer::new().await;
+    let timeout = Duration::from_secs(1);
+    let (link, _seat, _heard) = peer.link(Settings { timeout, ..patient() }).await;
+    let began = Instant::now();
+    assert!(is_broken(&within(link.send(echo("alone"))).await));
+    // The driver alone would have looked into the silence after three times as long.
+    assert!(began.elapsed() < timeout * 5 / 2, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn the_time_counts_for_the_oldest_request_that_is_unanswered_and_for_no_other() {
+    let peer = Peer::new().await;
+    let (link, mut seat, _heard) = peer.link(impatient()).await;
+    // For much longer than the timeout there is always a request on its way, but none for so long.
+    for number in 0..30 {
+        let answer = link.send(echo("x"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        while seat.request().await[0] == "PING" {
+            seat.say("+PONG\r\n").await;
+        }
+        seat.say(&format!(":{number}\r\n")).await;
+        assert_eq!(within(answer).await, Ok(Value::Int(number)));
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_is_asked_whether_it_is_there_and_dropped_when_it_is_not() {
+    let peer = Peer::new().await;
+    let (link, mut seat, _heard) = peer.link(impatient()).await;
+    assert_eq!(seat.request().await, ["PING"]);
+    seat.say("+PONG\r\n").await;
+    assert_eq!(seat.request().await, ["PING"]);
+    assert_eq!(seat.next().await, [""; 0], "no answer, and it is closed");
+    let _seat = peer.seat().await;
+    within(link.ready()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reply_that_is_cut_off_at_any_byte_is_no_reply() {
+    let reply = "*2\r\n$5\r\ngrant\r\n:1234567\r\n";
+    for cut in 0..reply.len() {
+        let peer = Peer::new().await;
+        let (link, mut seat, _heard) = peer.link(patient()).await;
+        let whole = link.send(echo("whole"));
+        let half = link.send(echo("half"));
+        seat.request().await;
+        seat.request().await;
+        seat.say(&format!("{reply}{}", &reply[..cut])).await;
+        drop(seat);
+        let grant = Value::Array(vec![Value::BulkString(b"grant".to_vec()), Value::Int(1_234_567)]);
+        assert_eq!(within(whole).await, Ok(grant), "cut at {cut}");
+        assert!(is_broken(&within(half).await), "cut at {cut}");
+    }
+}
+
+#[tokio::test]
+async fn nonsense_breaks_what_was_asked_and_a_new_connection_is_made() {
+    let deep = "*1\r\n".repeat(100_000);
+    let unasked = ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n";
+    for nonsense in ["HTTP/1.1 400 Bad Request\r\n\r\n", "\0\0\0\0", "$x\r\n", ":\r\n", &deep, unasked] {
+        let peer = Peer::new().await;
+        let (link, mut seat, _heard) = peer.link(patient()).await;
+        let answer = link.send(echo("x"));
+        seat.request().await;
+        seat.say(nonsense).await;
+        assert!(is_broken(&within(answer).await), "{nonsense:.20}");
+        let mut seat = peer.seat().await;
+        let answer = link.send(echo("y"));
+        seat.request().await;
+        seat.say("+fine\r\n").await;
+        assert!(within(answer).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_reply_to_nothing_is_nonsense() {
+    let peer = Peer::new().await;
+    let (_link, mut seat, _heard) = peer.link(patient()).await;
+    seat.say(":1\r\n").await;
+    assert_eq!(seat.next().await, [""; 0]);
+    peer.seat().await;
+}
+
+#[tokio::test]
+async fn a_reset_breaks_what_was_asked_and_makes_a_new_connection() {
+    let peer = Peer::new().await;
+    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let answer = link.send(echo("x"));
+    seat.request().await;
+    link.reset("it is a replica now");
+    let answer = within(answer).await;
+    assert!(matches!(&answer, Err(WireError::Broken(why)) if why.contains("it is a replica now")), "{answer:?}");
+    let mut seat = peer.seat().await;
+    drop(link.send(echo("y")));
+    assert_eq!(seat.request().await[1], "y");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_in_the_first_words_is_made_again() {
+    for said in ["", "%4\r\n", HELLO, "-LOADING Redis is loading the dataset in memory\r\n"] {
+        let peer = Peer::new().await;
+        let (listener, _heard) = ear();
+        let link = Link::open(peer.endpoint.clone(), Arc::new(patient()), listener);
+        let answer = link.send(echo("x"));
+        let mut seat = peer.accept().await;
+        seat.request().await;
+        seat.say(said).await;
+        drop(seat);
+        assert!(within(link.ready()).await.is_err(), "{said:?}");
+        let mut seat = peer.seat().await;
+        assert_eq!(seat.request().await[1], "x");
+        seat.say(":1\r\n").await;
+        assert_eq!(within(answer).await, Ok(Value::Int(1)));
+    }
+}

@@ -1,0 +1,175 @@
+//! Subscriptions, and the messages that come by them.
+
+use redis::Value;
+
+use super::peer::{Peer, Seat, Sound, echo, patient, within};
+
+const MESSAGE: &str = ">3\r\n$7\r\nmessage\r\n$4\r\nmine\r\n$5\r\nhello\r\n";
+
+fn confirmed(kind: &str, channel: &str) -> String {
+    format!(">3\r\n${}\r\n{kind}\r\n${}\r\n{channel}\r\n:1\r\n", kind.len(), channel.len())
+}
+
+async fn subscribe(seat: &mut Seat, command: &str, channel: &str) {
+    assert_eq!(seat.request().await, [command, channel]);
+    seat.say(&confirmed(&command.to_lowercase(), channel)).await;
+}
+
+fn hello() -> Sound {
+    Sound::Pushed("mine".to_owned(), "hello".to_owned())
+}
+
+#[tokio::test]
+async fn a_push_between_replies_disturbs_no_reply_wherever_the_bytes_are_cut() {
+    let peer = Peer::new().await;
+    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    link.subscribe(b"mine".to_vec(), false);
+    subscribe(&mut seat, "SUBSCRIBE", "mine").await;
+    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    let said = format!("{MESSAGE}:1\r\n{MESSAGE}{MESSAGE}$3\r\ntwo\r\n{MESSAGE}");
+    for cut in 0..said.len() {
+        let (one, two) = (link.send(echo("1")), link.send(echo("2")));
+        seat.request().await;
+        seat.request().await;
+        seat.say(&said[..cut]).await;
+        // Lets the driver read the first half by itself.
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        seat.say(&said[cut..]).await;
+        assert_eq!(within(one).await, Ok(Value::Int(1)), "cut at {cut}");
+        assert_eq!(within(two).await, Ok(Value::BulkString(b"two".to_vec())), "cut at {cut}");
+        for _ in 0..4 {
+            assert_eq!(heard.next().await, hello(), "cut at {cut}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_precedes_the_requests_that_are_sent_after_it() {
+    let peer = Peer::new().await;
+    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    link.subscribe(b"mine".to_vec(), false);
+    link.subscribe(b"mine".to_vec(), false);
+    link.subscribe(b"shard".to_vec(), true);
+    let answer = link.send(echo("x"));
+    subscribe(&mut seat, "SUBSCRIBE", "mine").await;
+    subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
+    assert_eq!(seat.request().await, ["ECHO", "x"]);
+    seat.say(":1\r\n").await;
+    assert_eq!(within(answer).await, Ok(Value::Int(1)));
+    assert_eq!(heard.now(), [Sound::Subscribed("mine".to_owned()), Sound::Subscribed("shard".to_owned())]);
+}
+
+#[tokio::test]
+async fn after_a_lost_connection_every_subscription_is_made_again_before_anything_else() {
+    let peer = Peer::new().await;
+    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    link.subscribe(b"gone".to_vec(), false);
+    link.subscribe(b"mine".to_vec(), false);
+    subscribe(&mut seat, "SUBSCRIBE", "gone").await;
+    subscribe(&mut seat, "SUBSCRIBE", "mine").await;
+    assert_eq!(heard.next().await, Sound::Subscribed("gone".to_owned()));
+    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    link.unsubscribe(b"gone", false);
+    subscribe(&mut seat, "UNSUBSCRIBE", "gone").await;
+    drop(seat);
+    assert_eq!(heard.next().await, Sound::Disconnected);
+    // While there is no connection, too.
+    link.subscribe(b"shard".to_vec(), true);
+    let answer = link.send(echo("x"));
+    let mut seat = peer.seat().await;
+    let mut channels = Vec::new();
+    for _ in 0..2 {
+        let request = seat.request().await;
+        seat.say(&confirmed(&request[0].to_lowercase(), &request[1])).await;
+        channels.push(request[1].clone());
+    }
+    channels.sort();
+    assert_eq!(channels, ["mine", "shard"]);
+    assert_eq!(seat.request().await, ["ECHO", "x"]);
+    seat.say(&format!("{MESSAGE}:1\r\n")).await;
+    assert_eq!(within(answer).await, Ok(Value::Int(1)));
+    let sounds = heard.now();
+    assert_eq!(sounds.len(), 3, "{sounds:?}");
+    for channel in channels {
+        assert!(sounds.contains(&Sound::Subscribed(channel)), "{sounds:?}");
+    }
+    assert_eq!(sounds[2], hello());
+}
+
+#[tokio::test]
+async fn a_subscription_that_the_server_refuses_or_ends_is_told_and_takes_no_reply() {
+    let peer = Peer::new().await;
+    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    link.subscribe(b"secret".to_vec(), false);
+    link.subscribe(b"shard".to_vec(), true);
+    let answer = link.send(echo("x"));
+    assert_eq!(seat.request().await[1], "secret");
+    seat.say("-NOPERM this user has no permissions to access one of the channels\r\n").await;
+    subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
+    seat.request().await;
+    seat.say(&format!("{}:1\r\n", confirmed("sunsubscribe", "shard"))).await;
+    assert_eq!(within(answer).await, Ok(Value::Int(1)));
+    let told = ["secret", "shard", "shard"].map(str::to_owned);
+    let [secret, stands, ended] = told;
+    assert_eq!(heard.now(), [Sound::Unsubscribed(secret), Sound::Subscribed(stands), Sound::Unsubscribed(ended)]);
+    // What was ended can be begun again.
+    link.subscribe(b"shard".to_vec(), true);
+    subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
+    assert_eq!(heard.next().await, Sound::Subscribed("shard".to_owned()));
+}
+
+#[tokio::test]
+async fn an_end_that_was_asked_for_is_not_told() {
+    let peer = Peer::new().await;
+    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    link.subscribe(b"shard".to_vec(), true);
+    link.unsubscribe(b"shard", true);
+    let answer = link.send(echo("x"));
+    subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
+    subscribe(&mut seat, "SUNSUBSCRIBE", "shard").await;
+    seat.request().await;
+    seat.say(":1\r\n").await;
+    assert_eq!(within(answer).await, Ok(Value::Int(1)));
+    assert_eq!(heard.now(), []);
+}
+
+#[tokio::test]
+async fn in_resp2_messages_have_a_connection_of_their_own() {
+    let peer = Peer::new().await;
+    let (listener, mut heard) = super::peer::ear();
+    let link = super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener);
+    link.subscribe(b"mine".to_vec(), false);
+    let mut main = peer.accept().await;
+    main.greet_in_resp2().await;
+    assert!(!within(link.ready()).await.unwrap().resp3);
+    let mut side = peer.accept().await;
+    side.prepare().await;
+    assert_eq!(side.request().await, ["SUBSCRIBE", "mine"]);
+    side.say("*3\r\n$9\r\nsubscribe\r\n$4\r\nmine\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$4\r\nmine\r\n$5\r\nhello\r\n").await;
+    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    assert_eq!(heard.next().await, hello());
+    // An array is an answer on the one, whatever it begins with.
+    let answer = link.send(echo("x"));
+    assert_eq!(main.request().await, ["ECHO", "x"]);
+    main.say("*1\r\n$7\r\nmessage\r\n").await;
+    assert_eq!(within(answer).await, Ok(Value::Array(vec![Value::BulkString(b"message".to_vec())])));
+    // Only the loss of the other is the loss of the messages.
+    drop(main);
+    let mut main = peer.accept().await;
+    main.greet_in_resp2().await;
+    assert_eq!(heard.now(), []);
+    drop(side);
+    assert_eq!(heard.next().await, Sound::Disconnected);
+    let mut side = peer.accept().await;
+    side.prepare().await;
+    assert_eq!(side.request().await, ["SUBSCRIBE", "mine"]);
+    side.say("*3\r\n$9\r\nsubscribe\r\n$4\r\nmine\r\n:1\r\n").await;
+    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    link.unsubscribe(b"mine", false);
+    assert_eq!(side.request().await, ["UNSUBSCRIBE", "mine"]);
+    side.say("*3\r\n$11\r\nunsubscribe\r\n$4\r\nmine\r\n:0\r\n").await;
+    drop(link);
+    assert_eq!(side.next().await, [""; 0]);
+    assert_eq!(main.next().await, [""; 0]);
+}

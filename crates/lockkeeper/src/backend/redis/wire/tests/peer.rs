@@ -1,0 +1,196 @@
+//! The other end of a connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::super::decoder::{Decoder, Incoming};
+use super::super::{Endpoint, Link, Listener, Request, Settings};
+
+/// What HELLO 3 answers.
+pub(crate) const HELLO: &str = "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n\
+    $4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n";
+
+/// Longer than anything takes that is not meant to end by it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for what must happen.
+pub(crate) async fn within<F: Future>(what: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, what).await.expect("it did not happen")
+}
+
+/// Something that listens.
+pub(crate) struct Peer {
+    listener: TcpListener,
+    pub(crate) endpoint: Endpoint,
+}
+
+impl Peer {
+    pub(crate) async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        Self { listener, endpoint: Endpoint { host: "127.0.0.1".to_owned(), port } }
+    }
+
+    /// The next connection, before the first word.
+    pub(crate) async fn accept(&self) -> Seat {
+        let (stream, _) = within(self.listener.accept()).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Seat { stream, decoder: Decoder::new(false) }
+    }
+
+    /// The next connection, after the first words.
+    pub(crate) async fn seat(&self) -> Seat {
+        let mut seat = self.accept().await;
+        seat.greet().await;
+        seat
+    }
+
+    /// A link to this peer, and the peer's end of it.
+    pub(crate) async fn link(&self, settings: Settings) -> (Link, Seat, Heard) {
+        let (listener, heard) = ear();
+        let link = Link::open(self.endpoint.clone(), Arc::new(settings), listener);
+        let seat = self.seat().await;
+        within(link.ready()).await.unwrap();
+        (link, seat, heard)
+    }
+}
+
+/// One connection, from the other side.
+pub(crate) struct Seat {
+    stream: TcpStream,
+    decoder: Decoder,
+}
+
+impl Seat {
+    /// Speaks the server's part of the first words.
+    pub(crate) async fn greet(&mut self) {
+        assert_eq!(self.request().await[0], "HELLO");
+        self.say(HELLO).await;
+        self.prepare().await;
+    }
+
+    /// The same for a server that knows only RESP2.
+    pub(crate) async fn greet_in_resp2(&mut self) {
+        assert_eq!(self.request().await[0], "HELLO");
+        self.say("-ERR unknown command 'HELLO'\r\n").await;
+        self.prepare().await;
+    }
+
+    /// Answers all that follows HELLO, to the last of it.
+    pub(crate) async fn prepare(&mut self) {
+        loop {
+            let request = self.request().await;
+            self.say("+OK\r\n").await;
+            if request.get(1).is_some_and(|word| word == "SETINFO") {
+                return;
+            }
+        }
+    }
+
+    /// The next request; empty at the end of the connection.
+    pub(crate) async fn next(&mut self) -> Vec<String> {
+        let mut chunk = vec![0; 64 << 10];
+        loop {
+            if let Some(Incoming::Reply(Value::Array(parts))) = self.decoder.next().unwrap() {
+                return parts.iter().map(text).collect();
+            }
+            match within(self.stream.read(&mut chunk)).await {
+                Ok(0) | Err(_) => return Vec::new(),
+                Ok(count) => self.decoder.feed(&chunk[..count]),
+            }
+        }
+    }
+
+    pub(crate) async fn request(&mut self) -> Vec<String> {
+        let request = self.next().await;
+        assert!(!request.is_empty(), "the connection was closed");
+        request
+    }
+
+    pub(crate) async fn say(&mut self, what: &str) {
+        within(self.stream.write_all(what.as_bytes())).await.unwrap();
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => panic!("{other:?} is no part of a request"),
+    }
+}
+
+/// Something that a listener heard.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sound {
+    Pushed(String, String),
+    Subscribed(String),
+    Unsubscribed(String),
+    Disconnected,
+}
+
+#[derive(Debug)]
+struct Ear(mpsc::UnboundedSender<Sound>);
+
+/// What was heard, in order.
+pub(crate) struct Heard(mpsc::UnboundedReceiver<Sound>);
+
+impl Heard {
+    pub(crate) async fn next(&mut self) -> Sound {
+        within(self.0.recv()).await.unwrap()
+    }
+
+    /// What there is already.
+    pub(crate) fn now(&mut self) -> Vec<Sound> {
+        std::iter::from_fn(|| self.0.try_recv().ok()).collect()
+    }
+}
+
+pub(crate) fn ear() -> (Arc<dyn Listener>, Heard) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    (Arc::new(Ear(sender)), Heard(receiver))
+}
+
+impl Ear {
+    fn hear(&self, sound: Sound) {
+        // The test may have ended.
+        drop(self.0.send(sound));
+    }
+}
+
+impl Listener for Ear {
+    fn pushed(&self, channel: &[u8], payload: &[u8]) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        self.hear(Sound::Pushed(text(channel), text(payload)));
+    }
+
+    fn subscribed(&self, channel: &[u8]) {
+        self.hear(Sound::Subscribed(String::from_utf8_lossy(channel).into_owned()));
+    }
+
+    fn unsubscribed(&self, channel: &[u8]) {
+        self.hear(Sound::Unsubscribed(String::from_utf8_lossy(channel).into_owned()));
+    }
+
+    fn disconnected(&self) {
+        self.hear(Sound::Disconnected);
+    }
+}
+
+/// So patient that nothing ends by it.
+pub(crate) fn patient() -> Settings {
+    Settings { timeout: PATIENCE, connect_timeout: PATIENCE, ..Settings::default() }
+}
+
+pub(crate) fn impatient() -> Settings {
+    Settings { timeout: Duration::from_millis(200), connect_timeout: PATIENCE, ..Settings::default() }
+}
+
+/// A request that the peer can tell from others.
+pub(crate) fn echo(text: &str) -> Request {
+    Request::command(&[b"ECHO", text.as_bytes()])
+}

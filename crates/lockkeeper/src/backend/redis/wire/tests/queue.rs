@@ -1,0 +1,89 @@
+//! The order of requests, without a connection.
+
+use std::time::Duration;
+
+use super::super::answer::Answer;
+use super::super::queue::{Queue, Slot, Whose};
+use super::super::request::Request;
+use crate::time::{Clock, Instant};
+
+fn queue(requests: &[&str]) -> (Queue, Instant) {
+    let now = Clock::boot().now();
+    let mut queue = Queue::default();
+    for text in requests {
+        queue.push(text.as_bytes().to_vec(), Whose::Request(Answer::new().0), now);
+    }
+    (queue, now)
+}
+
+fn waiting(queue: &mut Queue, now: Instant) -> String {
+    String::from_utf8(queue.gather(now).to_vec()).unwrap()
+}
+
+#[test]
+fn whatever_part_was_written_exactly_what_was_not_begun_is_written_again() {
+    for written in 0..=6 {
+        let (mut queue, now) = queue(&["aa", "bb", "cc"]);
+        assert_eq!(queue.gather(now), b"aabbcc");
+        queue.wrote(written);
+        let broken = queue.lose();
+        assert_eq!(broken.len(), written.div_ceil(2), "{written} bytes");
+        assert_eq!(waiting(&mut queue, now), &"aabbcc"[2 * written.div_ceil(2)..], "{written} bytes");
+    }
+}
+
+#[test]
+fn what_waits_anew_precedes_what_was_not_gathered() {
+    let (mut queue, now) = queue(&["aa"]);
+    queue.gather(now);
+    queue.push(b"bb".to_vec(), Whose::Request(Answer::new().0), now);
+    assert!(queue.lose().is_empty());
+    assert_eq!(waiting(&mut queue, now), "aabb");
+}
+
+#[test]
+fn the_drivers_own_requests_end_with_their_connection() {
+    let (mut queue, now) = queue(&["aa"]);
+    queue.push(b"ping".to_vec(), Whose::Ours, now);
+    queue.push_first([(b"sub".to_vec(), Whose::Ours)].into_iter(), now);
+    assert_eq!(queue.gather(now), b"subaaping");
+    queue.lose();
+    assert_eq!(waiting(&mut queue, now), "aa");
+}
+
+#[test]
+fn patience_counts_from_when_it_was_asked_for_whatever_was_tried_meanwhile() {
+    let second = Duration::from_secs(1);
+    let (mut queue, now) = queue(&["aa", "bb"]);
+    queue.gather(now + second);
+    queue.lose();
+    assert_eq!(queue.waits_since(), Some(now));
+    assert!(queue.expire(now + second, 2 * second).is_empty());
+    let expired: Vec<Slot> = queue.expire(now + 2 * second, 2 * second);
+    assert_eq!(expired.len(), 2);
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn a_request_is_unanswered_since_it_was_written() {
+    let second = Duration::from_secs(1);
+    let (mut queue, now) = queue(&["aa"]);
+    assert_eq!(queue.unanswered_since(), None);
+    queue.gather(now + second);
+    assert_eq!(queue.unanswered_since(), Some(now + second));
+}
+
+#[test]
+fn one_write_has_a_limit_and_a_large_request_is_not_split() {
+    let now = Clock::boot().now();
+    let mut queue = Queue::default();
+    let large = Request::command(&[&vec![b'x'; 1 << 20]]).bytes;
+    queue.push(b"small".to_vec(), Whose::Ours, now);
+    queue.push(large.clone(), Whose::Ours, now);
+    queue.push(b"small".to_vec(), Whose::Ours, now);
+    for expected in [5, large.len(), 5] {
+        assert_eq!(queue.gather(now).len(), expected);
+        queue.wrote(expected);
+    }
+    assert!(queue.gather(now).is_empty());
+}

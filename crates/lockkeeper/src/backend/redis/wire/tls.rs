@@ -1,0 +1,113 @@
+//! TLS: who is trusted, and who we are.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::{Error, ErrorKind, Result};
+
+/// The files of a user, all PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    /// Who signs the servers' certificates; what the system trusts, without.
+    pub(crate) ca: Option<PathBuf>,
+    /// Our own certificate, with those that lead to its issuer.
+    pub(crate) cert: Option<PathBuf>,
+    /// The key of our own certificate.
+    pub(crate) key: Option<PathBuf>,
+    /// The name in the server's certificate, where it is not the host.
+    pub(crate) server_name: Option<String>,
+}
+
+/// How to make a connection secret.
+#[derive(Clone)]
+pub(crate) struct TlsSettings {
+    pub(super) config: Arc<ClientConfig>,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl TlsSettings {
+    /// Reads the files. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// `Invalid` with the file that cannot be used, and why.
+    pub(crate) fn load(files: &TlsFiles) -> Result<Self> {
+        let server_name = match &files.server_name {
+            Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| bad_name(name))?),
+            None => None,
+        };
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| Error::new(ErrorKind::Internal, format!("TLS cannot be set up: {e}")))?
+            .with_root_certificates(roots(files.ca.as_deref())?);
+        let config = match (&files.cert, &files.key) {
+            (None, None) => builder.with_no_client_auth(),
+            (Some(cert), Some(key)) => {
+                let chain = certificates(cert)?;
+                let private = PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable(key, "a private key", e))?;
+                builder.with_client_auth_cert(chain, private).map_err(|e| {
+                    let what = format!("{} and {} do not belong together: {e}", cert.display(), key.display());
+                    Error::invalid(what).with_remedy("the key that the certificate was made for")
+                })?
+            }
+            (Some(_), None) => return Err(Error::invalid("cert= is given without key=").with_remedy("key=FILE")),
+            (None, Some(_)) => return Err(Error::invalid("key= is given without cert=").with_remedy("cert=FILE")),
+        };
+        Ok(Self { config: Arc::new(config), server_name })
+    }
+
+    /// The name that the certificate of `host` must have.
+    pub(super) fn name_of(&self, host: &str) -> std::result::Result<ServerName<'static>, String> {
+        match &self.server_name {
+            Some(name) => Ok(name.clone()),
+            None => {
+                ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} cannot stand in a certificate"))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for TlsSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSettings").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    let Some(file) = ca else {
+        let found = rustls_native_certs::load_native_certs();
+        let (usable, _) = roots.add_parsable_certificates(found.certs);
+        if usable == 0 {
+            return Err(Error::invalid("this system trusts no certificates").with_remedy("ca=FILE"));
+        }
+        return Ok(roots);
+    };
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|e| unreadable(file, "certificates", e))?;
+    }
+    Ok(roots)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let found = CertificateDer::pem_file_iter(file).map_err(|e| unreadable(file, "certificates", e))?;
+    let found: Vec<_> =
+        found.collect::<std::result::Result<_, _>>().map_err(|e| unreadable(file, "certificates", e))?;
+    match found.is_empty() {
+        true => Err(unreadable(file, "certificates", "there is none in it")),
+        false => Ok(found),
+    }
+}
+
+fn unreadable(file: &Path, what: &str, why: impl fmt::Display) -> Error {
+    Error::invalid(format!("{} cannot be read for {what}: {why}", file.display())).with_remedy("a PEM file")
+}
+
+fn bad_name(name: &str) -> Error {
+    Error::invalid(format!("server-name={name:?} cannot stand in a certificate")).with_remedy("a host name")
+}
