@@ -15,8 +15,14 @@ struct Server {
     package: &'static str,
 }
 
-/// What the live tests start. The memory and the file store need no server.
-const SERVERS: &[Server] = &[];
+/// What the live tests start. The memory and the file store need no server. A Sentinel is `redis-server --sentinel`.
+const SERVERS: &[Server] = &[
+    Server { binary: "redis-server", package: "redis-server" },
+    Server { binary: "redis-cli", package: "redis-tools" },
+];
+
+/// How many tests run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Where Debian puts servers that are not on the `PATH` of a user.
 const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -30,6 +36,9 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     }
     let mut test = cargo(root);
     test.args(["test", "--workspace", "--all-features", "--locked"]).args(with_output(args));
+    if std::env::var_os(THREADS).is_none() {
+        test.env(THREADS, threads().to_string());
+    }
     say(&test);
     let (status, mut secrets) = secrets::watch(&mut test, None)?;
     // Who asks for some of the tests does not ask for the examples.
@@ -41,6 +50,11 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
         bail!("{secrets} lines of the output show a password: see \"a secret was printed\" above");
     }
     Ok(status.map_or(ExitCode::FAILURE, exit_code))
+}
+
+/// Most tests wait for something most of the time, so that twice as many of them as there are processors keep these busy.
+fn threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// The cargo that runs us, in the root of the repository.
@@ -87,6 +101,11 @@ fn install(packages: &[&str]) -> Result<()> {
             bail!("apt-get failed; {}", remedy());
         }
     }
+    // The tests start servers of their own, on other ports; what else runs on this machine is its owner's matter.
+    let packages = packages.join(" ");
+    eprintln!(
+        "xtask: the tests need no service. To stop what Debian may have started: systemctl disable --now {packages}"
+    );
     Ok(())
 }
 

@@ -1,0 +1,69 @@
+//! An authority of a server's own, and what it has certified.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use crate::nursery::nursery;
+
+/// PEM files of an authority, of a server at 127.0.0.1 and `localhost`, and of one client.
+#[derive(Clone, Debug)]
+pub struct Certificates {
+    folder: PathBuf,
+}
+
+impl Certificates {
+    /// Those of a new authority, which nobody trusts yet.
+    ///
+    /// # Errors
+    /// When the files cannot be written.
+    pub fn new() -> Result<Self> {
+        let folder = nursery()?.folder("tls")?;
+        let mut authority = CertificateParams::default();
+        authority.distinguished_name.push(DnType::CommonName, "lockkeeper's tests");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate()?;
+        write(&folder, "authority.pem", &authority.self_signed(&key)?.pem())?;
+        let issuer = Issuer::new(authority, key);
+        for (name, hosts) in [("server", &["localhost", "127.0.0.1"][..]), ("client", &[])] {
+            let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+            let mut params = CertificateParams::new(hosts)?;
+            params.distinguished_name.push(DnType::CommonName, name);
+            let key = KeyPair::generate()?;
+            write(&folder, &format!("{name}.pem"), &params.signed_by(&key, &issuer)?.pem())?;
+            write(&folder, &format!("{name}.key"), &key.serialize_pem())?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// Whom to trust.
+    pub fn authority(&self) -> PathBuf {
+        self.folder.join("authority.pem")
+    }
+
+    /// The server's certificate, for 127.0.0.1 and `localhost`.
+    pub fn server(&self) -> PathBuf {
+        self.folder.join("server.pem")
+    }
+
+    /// The key of [`server`](Self::server).
+    pub fn server_key(&self) -> PathBuf {
+        self.folder.join("server.key")
+    }
+
+    /// A client's certificate.
+    pub fn client(&self) -> PathBuf {
+        self.folder.join("client.pem")
+    }
+
+    /// The key of [`client`](Self::client).
+    pub fn client_key(&self) -> PathBuf {
+        self.folder.join("client.key")
+    }
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
+    fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))
+}

@@ -1,0 +1,38 @@
+//! Ports that nobody listens on.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Result, bail};
+
+const FIRST: u32 = 10_000;
+
+/// A free port of 127.0.0.1, below those of outgoing connections: a client that tries to reach a server that is down
+/// could get the server's own port, connect to itself, and keep the server from coming back.
+///
+/// Somebody may take it before it is used: who uses it looks whether he got it, and asks again.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn free() -> Result<u16> {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let range = first_outgoing().saturating_sub(FIRST).max(1);
+    for _ in 0..range {
+        // Each process begins elsewhere, and never gives a port twice before it has been once round.
+        let number = process::id().wrapping_mul(101).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+        let Ok(port) = u16::try_from(FIRST + number % range) else { continue };
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no port of 127.0.0.1 is free between {FIRST} and {}", FIRST + range)
+}
+
+/// Where the ports of outgoing connections begin.
+fn first_outgoing() -> u32 {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let first = range.split_whitespace().next().and_then(|first| first.parse().ok());
+    first.filter(|first| *first > FIRST + 1000).unwrap_or(32_768)
+}

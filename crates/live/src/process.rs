@@ -1,0 +1,127 @@
+//! A server as a process: started, stopped, continued, killed.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::nursery::nursery;
+
+/// Many times what anything here takes, for a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often is looked whether something has come true that nobody tells.
+const PACE: Duration = Duration::from_millis(2);
+
+/// Asks until there is an answer.
+///
+/// # Errors
+/// When it says so itself, and after 30 s.
+pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask()? {
+            return Ok(answer);
+        }
+        if start.elapsed() > PATIENCE {
+            bail!("{what}: not within {PATIENCE:?}");
+        }
+        thread::sleep(PACE);
+    }
+}
+
+/// A running server. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts it. What it says goes to the end of `log`.
+    pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(log).context("cannot write a log")?;
+        let other = file.try_clone().context("cannot write a log")?;
+        let command = command.stdin(Stdio::null()).stdout(file).stderr(other);
+        let child = nursery()?.adopt(command).spawn().with_context(|| format!("cannot start {command:?}"))?;
+        Ok(Self { child, log: log.to_owned() })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has neither ended nor been stopped.
+    pub(crate) fn is_going(&self) -> bool {
+        !matches!(state(Path::new(&format!("/proc/{}", self.id()))), None | Some('Z' | 'T'))
+    }
+
+    /// What it has said.
+    pub(crate) fn log(&self) -> String {
+        fs::read(&self.log).map_or_else(|error| error.to_string(), |text| String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// # Errors
+    /// When it has ended, with what it said.
+    pub(crate) fn must_run(&mut self) -> Result<()> {
+        match self.child.try_wait().context("cannot look after a server")? {
+            None => Ok(()),
+            Some(status) => bail!("the server has ended ({status}). It said:\n{}", self.log()),
+        }
+    }
+
+    /// Stops it, and waits until each of its threads stands.
+    pub(crate) fn pause(&mut self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        let tasks = format!("/proc/{}/task", self.id());
+        eventually("a stopped server stands", || {
+            self.must_run()?;
+            let threads: Vec<_> = fs::read_dir(&tasks).context("cannot look at the threads")?.flatten().collect();
+            Ok(threads.iter().all(|thread| state(&thread.path()) == Some('T')).then_some(()))
+        })
+    }
+
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// `kill -9`, even when it is stopped.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill().context("cannot kill a server")?;
+        self.child.wait().context("cannot wait for a server")?;
+        Ok(())
+    }
+
+    /// Asks it to end, and waits for that.
+    pub(crate) fn terminate(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)?;
+        eventually("a server ends when it is asked to", || {
+            Ok(self.child.try_wait().context("cannot wait for a server")?.map(|_| ()))
+        })
+    }
+
+    fn signal(&mut self, signal: Signal) -> Result<()> {
+        // Not yet waited for, so the number is its own.
+        self.must_run()?;
+        kill_process(Pid::from_child(&self.child), signal).with_context(|| format!("cannot send {signal:?}"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has ended already, or cannot be helped: the watchdog is left.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The letter that `ps` shows for a process or a thread.
+fn state(folder: &Path) -> Option<char> {
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    // Behind the name, which may have parentheses in it.
+    stat.rsplit(") ").next()?.chars().next()
+}

@@ -1,0 +1,47 @@
+//! Where the programs are that the tests start.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+
+/// Where Debian puts servers that are not on the `PATH` of a user.
+const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// A program of Debian's packages.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its name.
+    pub binary: &'static str,
+    /// The packages that are installed for it, and for what goes with it.
+    pub packages: &'static str,
+}
+
+impl Program {
+    /// Where it is.
+    ///
+    /// # Errors
+    /// When it is not there, with the line that installs it.
+    pub fn find(self) -> Result<PathBuf> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let mut places = env::split_paths(&path).chain(SBIN.map(Into::into)).map(|place| place.join(self.binary));
+        places.find(|program| program.is_file()).ok_or_else(|| {
+            anyhow!("{} is not installed. Try: cargo xtask test, or apt-get install {}", self.binary, self.packages)
+        })
+    }
+}
+
+/// The command line program that was built with these tests.
+///
+/// # Errors
+/// When there is none, with the line that builds it.
+pub fn lockkeeper_binary() -> Result<PathBuf> {
+    let test = env::current_exe().context("where is this test?")?;
+    // target/debug/deps/it-0123456789abcdef
+    let folder = test.ancestors().nth(2).context("a test is in a folder of a folder")?;
+    let program = folder.join("lockkeeper");
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err(anyhow!("{} is missing. Try: cargo test --workspace, or cargo build -p lockkeeper-cli", program.display()))
+}

@@ -1,0 +1,281 @@
+//! A proxy between a server and its clients, which makes faults.
+//!
+//! It takes the stream apart into messages: RESP where both sides speak it ([`Proxy::resp`]), else whatever a read
+//! returns ([`Proxy::raw`]). Faults are of two kinds: the *weather*, which is the same for all connections and can
+//! change at any time ([`delay`](Proxy::delay), [`hold`](Proxy::hold), [`black_hole`](Proxy::black_hole), …), and what
+//! becomes of single messages, which a function decides ([`on_request`](Proxy::on_request),
+//! [`on_reply`](Proxy::on_reply)).
+
+mod act;
+mod connection;
+mod fates;
+mod pipe;
+mod resp;
+
+use std::fmt;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+pub use self::act::{Act, Message, Seen, Way};
+use self::act::{TO_CLIENT, TO_SERVER};
+use self::connection::End;
+use crate::port;
+use crate::process::PATIENCE;
+
+type Hook = Box<dyn FnMut(&Message<'_>) -> Act + Send>;
+
+/// How often another port is tried when somebody was faster.
+const PORTS: usize = 20;
+
+/// A proxy before one server. It works on a thread of its own, and ends all its connections when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    listener: Mutex<Option<Arc<TcpListener>>>,
+}
+
+/// What the connections share.
+struct Shared {
+    target: Mutex<SocketAddr>,
+    /// Whether messages are RESP.
+    resp: bool,
+    weather: [watch::Sender<Weather>; 2],
+    hooks: [Mutex<Option<Hook>>; 2],
+    /// Raised to let go what is held back.
+    releases: watch::Sender<u64>,
+    /// Raised to end all connections.
+    ends: watch::Sender<(u64, End)>,
+    seen: watch::Sender<Seen>,
+}
+
+/// What happens to everything that goes one way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weather {
+    delay: Duration,
+    hold: bool,
+    swallow: bool,
+    slices: Option<(usize, Duration)>,
+}
+
+impl Proxy {
+    /// One that knows the messages of RESP.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn resp(target: SocketAddr) -> Result<Self> {
+        Self::start(target, true)
+    }
+
+    /// One that knows nothing of the protocol, which may be encrypted. A message is what was read in one go, or less.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn raw(target: SocketAddr) -> Result<Self> {
+        Self::start(target, false)
+    }
+
+    fn start(target: SocketAddr, resp: bool) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            target: Mutex::new(target),
+            resp,
+            weather: [(); 2].map(|()| watch::Sender::default()),
+            hooks: [(); 2].map(|()| Mutex::default()),
+            releases: watch::Sender::default(),
+            ends: watch::Sender::default(),
+            seen: watch::Sender::default(),
+        });
+        for _ in 0..PORTS {
+            let address = (Ipv4Addr::LOCALHOST, port::free()?).into();
+            if let Ok(listener) = listen(&shared, address) {
+                return Ok(Self { shared, address, listener: Mutex::new(Some(listener)) });
+            }
+        }
+        Err(anyhow!("{PORTS} ports were taken by somebody else before a proxy had them"))
+    }
+
+    /// Where clients find it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The port of [`address`](Self::address).
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Sends connections that come from now on to another server.
+    pub fn set_target(&self, target: SocketAddr) {
+        *lock(&self.shared.target) = target;
+    }
+
+    /// Lets everything that goes this way be so long on its way. None overtakes another.
+    pub fn delay(&self, way: Way, delay: Duration) {
+        self.change(way, |weather| weather.delay = delay);
+    }
+
+    /// Keeps back what goes this way until [`release`](Self::release), as a network does that drops packets for a
+    /// while: the end of a connection too.
+    pub fn hold(&self, way: Way) {
+        self.change(way, |weather| weather.hold = true);
+    }
+
+    /// Lets go all that was held back, the weather's and single messages.
+    pub fn release(&self) {
+        self.change(Way::Both, |weather| weather.hold = false);
+        self.shared.releases.send_modify(|releases| *releases += 1);
+    }
+
+    /// Swallows what goes this way, while the connections stay: the end of a connection too.
+    pub fn black_hole(&self, way: Way) {
+        self.change(way, |weather| weather.swallow = true);
+    }
+
+    /// Lets through so many bytes at a time, and a pause after each.
+    pub fn slow(&self, way: Way, bytes: usize, pause: Duration) {
+        self.change(way, |weather| weather.slices = Some((bytes.max(1), pause)));
+    }
+
+    /// Makes an end of all bad weather, and lets go what was held back. What was swallowed stays lost. The functions of
+    /// [`on_request`](Self::on_request) and [`on_reply`](Self::on_reply) stay.
+    pub fn heal(&self) {
+        self.change(Way::Both, |weather| *weather = Weather::default());
+        self.release();
+    }
+
+    /// Decides what becomes of each message to the server, from now on.
+    pub fn on_request(&self, decide: impl FnMut(&Message<'_>) -> Act + Send + 'static) {
+        *lock(&self.shared.hooks[TO_SERVER]) = Some(Box::new(decide));
+    }
+
+    /// Decides what becomes of each message to a client, from now on.
+    pub fn on_reply(&self, decide: impl FnMut(&Message<'_>) -> Act + Send + 'static) {
+        *lock(&self.shared.hooks[TO_CLIENT]) = Some(Box::new(decide));
+    }
+
+    /// Decides nothing any more.
+    pub fn on_nothing(&self) {
+        self.shared.hooks.iter().for_each(|hook| *lock(hook) = None);
+    }
+
+    /// Ends all connections, as a process does that closes them.
+    pub fn cut(&self) {
+        self.shared.ends.send_modify(|(number, how)| (*number, *how) = (*number + 1, End::Cut));
+    }
+
+    /// Ends all connections, as a machine does that does not know them any more.
+    pub fn reset(&self) {
+        self.shared.ends.send_modify(|(number, how)| (*number, *how) = (*number + 1, End::Reset));
+    }
+
+    /// Refuses new connections, at once. Those that there are stay.
+    pub fn refuse(&self) {
+        if let Some(listener) = lock(&self.listener).take() {
+            // What its task does about it is too late for whoever connects now.
+            let _ = SockRef::from(&*listener).shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Accepts connections again.
+    ///
+    /// # Errors
+    /// When somebody has taken the port.
+    pub fn accept(&self) -> Result<()> {
+        let mut listener = lock(&self.listener);
+        if listener.is_none() {
+            *listener = Some(listen(&self.shared, self.address)?);
+        }
+        Ok(())
+    }
+
+    /// What it has seen so far.
+    pub fn seen(&self) -> Seen {
+        *self.shared.seen.borrow()
+    }
+
+    /// Waits until it has seen something.
+    ///
+    /// # Errors
+    /// After 30 s, with what it has seen instead.
+    pub async fn until(&self, what: impl FnMut(&Seen) -> bool + Send) -> Result<Seen> {
+        let mut seen = self.shared.seen.subscribe();
+        let found = tokio::time::timeout(PATIENCE, seen.wait_for(what)).await.map(|seen| seen.map(|seen| *seen));
+        match found {
+            Ok(seen) => Ok(seen?),
+            Err(_) => Err(anyhow!("a proxy did not see it within {PATIENCE:?}. It has seen {:?}", self.seen())),
+        }
+    }
+
+    /// The same for tests without async.
+    ///
+    /// # Errors
+    /// As for [`until`](Self::until).
+    pub fn wait_until(&self, what: impl FnMut(&Seen) -> bool + Send) -> Result<Seen> {
+        runtime()?.block_on(self.until(what))
+    }
+
+    fn change(&self, way: Way, change: impl Fn(&mut Weather)) {
+        for way in way.each() {
+            self.shared.weather[*way].send_modify(&change);
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.refuse();
+        self.cut();
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("target", &self.target).field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+/// The thread of all proxies: a test that blocks its own runtime does not block them.
+fn runtime() -> Result<&'static Runtime> {
+    static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
+    let runtime = RUNTIME.get_or_init(|| {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).thread_name("proxies").enable_all().build().map_err(|error| error.to_string())
+    });
+    runtime.as_ref().map_err(|error| anyhow!("no thread for proxies: {error}"))
+}
+
+/// Listens, and serves whoever comes, until the listener is shut down.
+fn listen(shared: &Arc<Shared>, address: SocketAddr) -> Result<Arc<TcpListener>> {
+    let runtime = runtime()?;
+    let _inside = runtime.enter();
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    let listener = Arc::new(socket.listen(1024)?);
+    runtime.spawn(accept_all(Arc::clone(&listener), Arc::clone(shared)));
+    Ok(listener)
+}
+
+async fn accept_all(listener: Arc<TcpListener>, shared: Arc<Shared>) {
+    while let Ok((client, _)) = listener.accept().await {
+        // Before it is told of: whoever hears of it may end it.
+        let ends = shared.ends.subscribe();
+        shared.seen.send_modify(|seen| (seen.connections, seen.open) = (seen.connections + 1, seen.open + 1));
+        let (number, shared) = (shared.seen.borrow().connections, Arc::clone(&shared));
+        tokio::spawn(async move {
+            connection::serve(client, number, &shared, ends).await;
+            shared.seen.send_modify(|seen| seen.open -= 1);
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

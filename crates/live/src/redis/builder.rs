@@ -1,0 +1,153 @@
+//! What a Redis server is started with.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::Redis;
+use crate::certificates::Certificates;
+
+/// A Redis server to be set up.
+#[derive(Clone, Debug, Default)]
+pub struct RedisBuilder {
+    pub(super) clock: bool,
+    pub(super) password: Option<String>,
+    pub(super) tls: Option<Certificates>,
+    asks_clients: bool,
+    sentinel: bool,
+    cluster: bool,
+    master: Option<u16>,
+    users: Vec<String>,
+    lines: Vec<String>,
+}
+
+impl RedisBuilder {
+    /// A line of `redis.conf`. It comes after our own, so that it decides.
+    #[must_use]
+    pub fn config(mut self, parameter: &str, value: &str) -> Self {
+        self.lines.push(format!("{parameter} {value}"));
+        self
+    }
+
+    /// Everything that it acknowledges is on disk.
+    #[must_use]
+    pub fn persistent(self) -> Self {
+        self.config("appendonly", "yes").config("appendfsync", "always")
+    }
+
+    /// The password of the default user, for its clients, its masters, and us.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// A user, and his rules: `on >secret ~lk:* &lk:* +eval`.
+    #[must_use]
+    pub fn user(mut self, name: &str, rules: &str) -> Self {
+        self.users.push(format!("user {name} {rules}"));
+        self
+    }
+
+    /// Its port is encrypted, and there is no other.
+    #[must_use]
+    pub fn tls(mut self, certificates: Certificates) -> Self {
+        self.tls = Some(certificates);
+        self
+    }
+
+    /// The same, and clients need a certificate too.
+    #[must_use]
+    pub fn mutual_tls(mut self, certificates: Certificates) -> Self {
+        self.asks_clients = true;
+        self.tls(certificates)
+    }
+
+    /// A copy of another server.
+    #[must_use]
+    pub fn replica_of(mut self, master: &Redis) -> Self {
+        self.master = Some(master.port());
+        self
+    }
+
+    /// With a clock that [`Redis::set_clock_offset`] moves. Without it the server is started as it is.
+    #[must_use]
+    pub fn with_clock(mut self) -> Self {
+        self.clock = true;
+        self
+    }
+
+    /// A node of a cluster, which knows of no other yet.
+    pub(super) fn cluster_node(mut self) -> Self {
+        self.cluster = true;
+        self
+    }
+
+    /// No server, but one who watches over some.
+    pub(super) fn sentinel(mut self) -> Self {
+        self.sentinel = true;
+        self
+    }
+
+    /// Starts it, and waits until it answers; a replica, until it has the data of its master.
+    ///
+    /// # Errors
+    /// When Redis is not installed, with the line that installs it; when it does not start, with what it said.
+    pub fn start(self) -> Result<Redis> {
+        let redis = Redis::launch(&self)?;
+        if self.master.is_some() {
+            redis.wait_until_synchronized()?;
+        }
+        Ok(redis)
+    }
+
+    pub(super) fn arguments(&self) -> &'static [&'static str] {
+        if self.sentinel { &["--sentinel"] } else { &[] }
+    }
+
+    /// Writes what it reads when it starts.
+    pub(super) fn write(&self, folder: &Path, port: u16, bus: u16) -> Result<()> {
+        fs::create_dir(folder.join("data")).context("no folder for data")?;
+        fs::write(folder.join("users.acl"), self.users()).context("cannot write users.acl")?;
+        fs::write(folder.join("redis.conf"), self.text(folder, port, bus)).context("cannot write redis.conf")
+    }
+
+    fn users(&self) -> String {
+        let password = self.password.as_ref().map_or_else(|| "nopass".to_owned(), |password| format!(">{password}"));
+        let default = format!("user default on {password} ~* &* +@all\n");
+        self.users.iter().fold(default, |text, user| text + user + "\n")
+    }
+
+    fn text(&self, folder: &Path, port: u16, bus: u16) -> String {
+        let folder = folder.display();
+        let mut text = format!("bind 127.0.0.1\nunixsocket {folder}/socket\ndir {folder}/data\n");
+        text += &self.tls.as_ref().map_or_else(|| format!("port {port}\n"), |tls| self.tls_text(tls, port));
+        if !self.sentinel {
+            text += "save \"\"\nrepl-diskless-sync-delay 0\n";
+            let _ = writeln!(text, "aclfile {folder}/users.acl");
+        }
+        if self.cluster {
+            let _ = writeln!(text, "cluster-enabled yes\ncluster-announce-ip 127.0.0.1\ncluster-port {bus}");
+        }
+        if let Some(password) = &self.password {
+            let _ = writeln!(text, "masterauth {password}");
+        }
+        if let Some(master) = self.master {
+            let _ = writeln!(text, "replicaof 127.0.0.1 {master}");
+        }
+        self.lines.iter().fold(text, |text, line| text + line + "\n")
+    }
+
+    fn tls_text(&self, tls: &Certificates, port: u16) -> String {
+        let files = [
+            ("tls-cert-file", tls.server()),
+            ("tls-key-file", tls.server_key()),
+            ("tls-ca-cert-file", tls.authority()),
+        ];
+        let asks = if self.asks_clients { "yes" } else { "no" };
+        let text = format!("port 0\ntls-port {port}\ntls-auth-clients {asks}\n");
+        files.iter().fold(text, |text, (parameter, file)| format!("{text}{parameter} {}\n", file.display()))
+    }
+}

@@ -1,0 +1,260 @@
+//! A Redis cluster.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::view::View;
+use super::{Redis, RedisBuilder};
+use crate::process::eventually;
+
+const MASTERS: usize = 3;
+const SLOTS: usize = 16_384;
+
+/// How long a node may be silent in ms, until all know each other: they talk twice in this time.
+const AT_FIRST: &str = "1000";
+
+/// How long a node may take to give a key away.
+const MOVE: &str = "5000";
+
+/// Three nodes, which share the slots, and their replicas.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Redis>,
+}
+
+/// A cluster to be set up.
+#[derive(Clone, Debug)]
+pub struct ClusterBuilder {
+    replicas: usize,
+    node_timeout: Duration,
+    node: RedisBuilder,
+}
+
+impl Cluster {
+    /// With a replica for each node, and a failover soon after one has gone.
+    ///
+    /// # Errors
+    /// As for [`Redis::start`].
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// One to be set up.
+    pub fn builder() -> ClusterBuilder {
+        ClusterBuilder { replicas: 1, node_timeout: Duration::from_secs(1), node: Redis::builder() }
+    }
+
+    /// As a client would be told: all nodes.
+    pub fn url(&self) -> String {
+        let places: Vec<_> = self.nodes.iter().map(|node| node.address().to_string()).collect();
+        format!("redis+cluster://{}{}", self.nodes[0].credentials(), places.join(","))
+    }
+
+    /// All nodes: at first three masters, and then the replicas of the first, of the second, and of the third.
+    pub fn nodes(&self) -> &[Redis] {
+        &self.nodes
+    }
+
+    /// One of the nodes, to do it harm.
+    pub fn node(&mut self, index: usize) -> &mut Redis {
+        &mut self.nodes[index]
+    }
+
+    /// The slot of a key.
+    ///
+    /// # Errors
+    /// When no node answers.
+    pub fn slot_of(&self, key: &str) -> Result<u16> {
+        let node = self.up().next().context("no node of the cluster is up")?;
+        node.query(&["CLUSTER", "KEYSLOT", key])
+    }
+
+    /// Which node serves a slot, as most of those see it that are up.
+    ///
+    /// # Errors
+    /// When they do not agree.
+    pub fn owner(&self, slot: u16) -> Result<usize> {
+        let views = self.up().map(View::of).collect::<Result<Vec<_>>>()?;
+        let believed: Vec<_> = views.iter().filter_map(|view| view.owner(slot)).collect();
+        let most = |port: u16| believed.iter().filter(|other| **other == port).count() > views.len() / 2;
+        self.nodes.iter().position(|node| most(node.port())).context("the nodes do not agree whose a slot is")
+    }
+
+    /// Lets another node serve a slot, with the keys that are in it.
+    ///
+    /// # Errors
+    /// When a node does not do its part.
+    pub fn move_slot(&self, slot: u16, to: usize) -> Result<()> {
+        let from = self.owner(slot)?;
+        self.begin_move(slot, from, to)?;
+        self.move_keys(slot, from, to)?;
+        self.end_move(slot, from, to)
+    }
+
+    /// From here on the old node sends clients to the new one (`ASK`) for keys that it has not.
+    ///
+    /// # Errors
+    /// When a node does not do its part.
+    pub fn begin_move(&self, slot: u16, from: usize, to: usize) -> Result<()> {
+        let ids = [from, to].map(|index| self.nodes[index].query::<String>(&["CLUSTER", "MYID"]));
+        let [source, target] = ids;
+        let slot = slot.to_string();
+        self.nodes[to].run(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source?])?;
+        self.nodes[from].run(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target?])
+    }
+
+    /// Brings the keys of a slot to the new node.
+    ///
+    /// # Errors
+    /// When a node does not do its part.
+    pub fn move_keys(&self, slot: u16, from: usize, to: usize) -> Result<()> {
+        let (source, port) = (&self.nodes[from], self.nodes[to].port().to_string());
+        loop {
+            let keys: Vec<String> = source.query(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"])?;
+            if keys.is_empty() {
+                return Ok(());
+            }
+            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", MOVE];
+            words.extend(source.settings.password.iter().flat_map(|password| ["AUTH", password]));
+            words.push("KEYS");
+            words.extend(keys.iter().map(String::as_str));
+            source.run(&words)?;
+        }
+    }
+
+    /// From here on the old node sends clients to the new one for good (`MOVED`).
+    ///
+    /// # Errors
+    /// When a node does not do its part.
+    pub fn end_move(&self, slot: u16, from: usize, to: usize) -> Result<()> {
+        let target: String = self.nodes[to].query(&["CLUSTER", "MYID"])?;
+        // The new one first: were the old one first, nobody would serve the slot in between.
+        for index in [to, from] {
+            self.nodes[index].run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &target])?;
+        }
+        self.wait_until_settled()
+    }
+
+    /// Makes a replica of this node the master in its place, while it lives; returns which.
+    ///
+    /// # Errors
+    /// When it has none, or they do not change places within 30 s.
+    pub fn fail_over(&self, master: usize) -> Result<usize> {
+        let view = View::of(&self.nodes[master])?;
+        let replica = self.nodes.iter().position(|node| view.is_replica_of_me(node.port()));
+        let replica = replica.context("a node without a replica")?;
+        self.nodes[replica].run(&["CLUSTER", "FAILOVER"])?;
+        eventually("a replica takes the place of its master", || {
+            let role = self.nodes[replica].info("role")?;
+            Ok((role == "master").then_some(()))
+        })?;
+        self.wait_until_settled()?;
+        Ok(replica)
+    }
+
+    /// Waits until another node than this serves a slot; returns which.
+    ///
+    /// # Errors
+    /// When none does within 30 s.
+    pub fn wait_for_other_owner(&self, slot: u16, old: usize) -> Result<usize> {
+        eventually("another node serves the slot", || Ok(self.owner(slot).ok().filter(|new| *new != old)))
+    }
+
+    /// Waits until all nodes that are up serve, and agree who serves what.
+    ///
+    /// # Errors
+    /// When they do not within 30 s.
+    pub fn wait_until_settled(&self) -> Result<()> {
+        eventually("the nodes of a cluster agree", || {
+            let serves = |node: &Redis| {
+                let info = node.query::<String>(&["CLUSTER", "INFO"]);
+                info.is_ok_and(|info| info.contains("cluster_state:ok"))
+            };
+            if !self.up().all(serves) {
+                return Ok(None);
+            }
+            let views = self.up().map(View::of).collect::<Result<Vec<_>>>()?;
+            let agree = views.windows(2).all(|pair| pair[0].shares() == pair[1].shares());
+            Ok((agree && !views.is_empty()).then_some(()))
+        })
+    }
+
+    fn up(&self) -> impl Iterator<Item = &Redis> {
+        self.nodes.iter().filter(|node| node.is_up())
+    }
+
+    /// Makes a cluster of nodes that do not know each other.
+    fn found(&self) -> Result<()> {
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.run(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
+            // Each meets each: the word of a third may take seconds.
+            for other in &self.nodes[..index] {
+                node.run(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string(), &other.bus().to_string()])?;
+            }
+        }
+        for (index, node) in self.nodes[..MASTERS].iter().enumerate() {
+            let (begin, end) = (index * SLOTS / MASTERS, (index + 1) * SLOTS / MASTERS - 1);
+            node.run(&["CLUSTER", "ADDSLOTSRANGE", &begin.to_string(), &end.to_string()])?;
+        }
+        for (index, node) in self.nodes.iter().enumerate().skip(MASTERS) {
+            let master: String = self.nodes[index % MASTERS].query(&["CLUSTER", "MYID"])?;
+            eventually("a replica hears of its master", || {
+                Ok(node.run(&["CLUSTER", "REPLICATE", &master]).is_ok().then_some(()))
+            })?;
+        }
+        for node in &self.nodes[MASTERS..] {
+            node.wait_until_synchronized()?;
+        }
+        self.wait_until_all_know_all()
+    }
+
+    fn wait_until_all_know_all(&self) -> Result<()> {
+        eventually("all nodes of a cluster know all", || {
+            let views = self.nodes.iter().map(View::of).collect::<Result<Vec<_>>>()?;
+            let replicas = self.nodes.len() - MASTERS;
+            Ok(views.iter().all(|view| view.is_whole(MASTERS, replicas)).then_some(()))
+        })?;
+        self.wait_until_settled()
+    }
+}
+
+impl ClusterBuilder {
+    /// How many replicas each of the three has: 1.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// How long a node is silent before it counts as gone: 1 s.
+    #[must_use]
+    pub fn node_timeout(mut self, time: Duration) -> Self {
+        self.node_timeout = time;
+        self
+    }
+
+    /// How each node is set up.
+    #[must_use]
+    pub fn node(mut self, node: RedisBuilder) -> Self {
+        self.node = node;
+        self
+    }
+
+    /// Starts them all, and waits until they serve and agree.
+    ///
+    /// # Errors
+    /// As for [`Redis::start`].
+    pub fn start(self) -> Result<Cluster> {
+        if self.node.tls.is_some() {
+            bail!("clusters with TLS are not set up here");
+        }
+        let node = self.node.cluster_node().config("cluster-node-timeout", AT_FIRST);
+        let nodes = (0..MASTERS * (1 + self.replicas)).map(|_| node.clone().start()).collect::<Result<Vec<_>>>()?;
+        let cluster = Cluster { nodes };
+        cluster.found()?;
+        let timeout = self.node_timeout.as_millis().to_string();
+        cluster.nodes.iter().try_for_each(|node| node.set("cluster-node-timeout", &timeout))?;
+        Ok(cluster)
+    }
+}

@@ -1,0 +1,295 @@
+//! Redis servers.
+
+mod builder;
+mod cluster;
+mod sentinel;
+mod view;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use redis::{
+    Client, Connection, ConnectionAddr, ConnectionLike, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo, Value,
+    cmd, from_redis_value,
+};
+
+pub use self::builder::RedisBuilder;
+pub use self::cluster::{Cluster, ClusterBuilder};
+pub use self::sentinel::{Sentinel, SentinelBuilder};
+use crate::certificates::Certificates;
+use crate::clock::Clock;
+use crate::nursery::nursery;
+use crate::port;
+use crate::process::{Process, eventually};
+use crate::program::Program;
+use crate::proxy::Proxy;
+
+pub(crate) const SERVER: Program = Program { binary: "redis-server", packages: "redis-server" };
+
+/// How often another port is tried when somebody was faster.
+const PORTS: usize = 20;
+
+/// How long a command may take. A server that is stopped answers none.
+const COMMAND: Duration = Duration::from_secs(10);
+
+/// A Redis server of its own: killed, and its data removed, when it is dropped.
+///
+/// What asks it something goes through a socket file, and meets neither its ports nor a proxy.
+#[derive(Debug)]
+pub struct Redis {
+    settings: RedisBuilder,
+    folder: PathBuf,
+    port: u16,
+    /// That of the cluster's own connections.
+    bus: u16,
+    clock: Option<Clock>,
+    process: Process,
+}
+
+impl Redis {
+    /// A standalone server without persistence.
+    ///
+    /// # Errors
+    /// When Redis is not installed, with the line that installs it; when it does not start, with what it said.
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// One to be set up.
+    pub fn builder() -> RedisBuilder {
+        RedisBuilder::default()
+    }
+
+    /// Where its clients find it.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The port of [`address`](Self::address).
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The port of the cluster's own connections.
+    pub fn bus(&self) -> u16 {
+        self.bus
+    }
+
+    /// As a client would be told, with the password if there is one.
+    pub fn url(&self) -> String {
+        let scheme = if self.settings.tls.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://{}{}", self.credentials(), self.address())
+    }
+
+    /// The same for a client behind a proxy.
+    pub fn url_through(&self, proxy: &Proxy) -> String {
+        self.url().replace(&self.address().to_string(), &proxy.address().to_string())
+    }
+
+    /// What it shows its clients, if it has TLS.
+    pub fn certificates(&self) -> Option<&Certificates> {
+        self.settings.tls.as_ref()
+    }
+
+    /// The number of its process, which is another one after a restart.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Whether it answers: it is neither gone nor stopped.
+    pub fn is_up(&self) -> bool {
+        self.process.is_going() && self.run(&["PING"]).is_ok()
+    }
+
+    /// What it has said, over all restarts.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Does one command.
+    ///
+    /// # Errors
+    /// What it answered, and when it does not answer within 10 s.
+    pub fn query<T: FromRedisValue>(&self, words: &[&str]) -> Result<T> {
+        let (name, arguments) = words.split_first().context("an empty command")?;
+        let mut connection = self.connect()?;
+        cmd(name).arg(arguments).query(&mut connection).with_context(|| words.join(" "))
+    }
+
+    /// Does one command whose answer does not matter.
+    ///
+    /// # Errors
+    /// As for [`query`](Self::query).
+    pub fn run(&self, words: &[&str]) -> Result<()> {
+        self.query::<Value>(words).map(|_| ())
+    }
+
+    /// Sends a request as it was seen on its way.
+    ///
+    /// # Errors
+    /// As for [`query`](Self::query).
+    pub fn send<T: FromRedisValue>(&self, request: &[u8]) -> Result<T> {
+        let answer = self.connect()?.req_packed_command(request).context("a request in bytes")?;
+        Ok(from_redis_value(answer)?)
+    }
+
+    /// A connection through the socket file, for what needs one of its own: `MULTI`, `WAIT`, `SUBSCRIBE`.
+    ///
+    /// # Errors
+    /// When it does not accept one.
+    pub fn connect(&self) -> Result<Connection> {
+        let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        if let Some(password) = &self.settings.password {
+            settings = settings.set_password(password);
+        }
+        let socket = ConnectionAddr::Unix(self.folder.join("socket")).into_connection_info()?;
+        let connection = Client::open(socket.set_redis_settings(settings))?.get_connection_with_timeout(COMMAND)?;
+        connection.set_read_timeout(Some(COMMAND))?;
+        Ok(connection)
+    }
+
+    /// A field of `INFO`.
+    ///
+    /// # Errors
+    /// As for [`query`](Self::query), and when there is no such field.
+    pub fn info(&self, field: &str) -> Result<String> {
+        let info: String = self.query(&["INFO", "everything"])?;
+        let mut fields = info.lines().filter_map(|line| line.split_once(':'));
+        let (_, value) = fields.find(|(name, _)| *name == field).with_context(|| format!("no {field} in INFO"))?;
+        Ok(value.to_owned())
+    }
+
+    /// Sets a parameter for as long as it runs.
+    ///
+    /// # Errors
+    /// As for [`query`](Self::query).
+    pub fn set(&self, parameter: &str, value: &str) -> Result<()> {
+        self.run(&["CONFIG", "SET", parameter, value])
+    }
+
+    /// The time as it tells it, since 1970.
+    ///
+    /// # Errors
+    /// As for [`query`](Self::query).
+    pub fn time(&self) -> Result<Duration> {
+        let (seconds, micros): (u64, u64) = self.query(&["TIME"])?;
+        Ok(Duration::from_secs(seconds) + Duration::from_micros(micros))
+    }
+
+    /// Sets its clock to so many seconds after the time as it is; before it when negative.
+    ///
+    /// # Errors
+    /// When it was started without [`RedisBuilder::with_clock`].
+    pub fn set_clock_offset(&self, seconds: i64) -> Result<()> {
+        self.clock.as_ref().context("this server was started without a clock of its own")?.set(seconds)
+    }
+
+    /// `SIGSTOP`: it stands, its connections stay.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&mut self) -> Result<()> {
+        self.process.pause()
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&mut self) -> Result<()> {
+        self.process.resume()
+    }
+
+    /// `kill -9`.
+    ///
+    /// # Errors
+    /// When the system does not let us.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.kill()
+    }
+
+    /// Asks it to end, and waits for that.
+    ///
+    /// # Errors
+    /// When it does not run, or does not end.
+    pub fn shut_down(&mut self) -> Result<()> {
+        self.process.terminate()
+    }
+
+    /// Starts it again, after a `kill -9` if it still runs: on the same port, with what it had on disk.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start), and when somebody has its port.
+    pub fn restart(&mut self) -> Result<()> {
+        self.kill()?;
+        self.process = spawn(&self.settings, &self.folder, self.clock.as_ref())?;
+        self.wait_until_up()
+    }
+
+    /// The same with an empty disk.
+    ///
+    /// # Errors
+    /// As for [`restart`](Self::restart).
+    pub fn restart_empty(&mut self) -> Result<()> {
+        self.kill()?;
+        let data = self.folder.join("data");
+        fs::remove_dir_all(&data).and_then(|()| fs::create_dir(&data)).context("cannot empty its disk")?;
+        self.restart()
+    }
+
+    /// What stands before the address in a URL.
+    fn credentials(&self) -> String {
+        self.settings.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default()
+    }
+
+    fn launch(settings: &RedisBuilder) -> Result<Self> {
+        for _ in 0..PORTS {
+            let (port, bus) = (port::free()?, port::free()?);
+            let folder = nursery()?.folder("redis")?;
+            settings.write(&folder, port, bus)?;
+            let clock = settings.clock.then(|| Clock::new(&folder)).transpose()?;
+            let process = spawn(settings, &folder, clock.as_ref())?;
+            let mut redis = Self { settings: settings.clone(), folder, port, bus, clock, process };
+            match redis.wait_until_up() {
+                Ok(()) => return Ok(redis),
+                Err(_) if redis.log().contains("Address already in use") => {}
+                Err(error) => return Err(error),
+            }
+        }
+        bail!("{PORTS} ports were taken by somebody else before Redis had them")
+    }
+
+    fn wait_until_up(&mut self) -> Result<()> {
+        eventually("Redis starts", || {
+            self.process.must_run()?;
+            // It accepts connections before it has loaded its data.
+            Ok(self.run(&["PING"]).is_ok().then_some(()))
+        })
+    }
+
+    /// Waits until a replica has what its master has.
+    fn wait_until_synchronized(&self) -> Result<()> {
+        eventually("a replica reaches its master", || Ok((self.info("master_link_status")? == "up").then_some(())))
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // What cannot be removed now, the watchdog removes.
+        let _ = self.process.kill();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn spawn(settings: &RedisBuilder, folder: &Path, clock: Option<&Clock>) -> Result<Process> {
+    let mut command = Command::new(SERVER.find()?);
+    command.arg(folder.join("redis.conf")).args(settings.arguments());
+    if let Some(clock) = clock {
+        clock.wind(&mut command);
+    }
+    Process::start(&mut command, &folder.join("log"))
+}

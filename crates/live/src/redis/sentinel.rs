@@ -1,0 +1,200 @@
+//! A Redis, its replicas, and the Sentinels that choose among them.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Redis, RedisBuilder};
+use crate::process::eventually;
+
+/// What the Sentinels call them.
+const NAME: &str = "lk";
+
+const SENTINELS: usize = 3;
+
+/// Sentinels count in seconds; a test would rather not.
+const PACE: &str = "SENTINEL DEBUG INFO-PERIOD 200 PING-PERIOD 100 ASK-PERIOD 100 ELECTION-TIMEOUT 2000 \
+                    MIN-LINK-RECONNECT-PERIOD 500 PUBLISH-PERIOD";
+
+/// How often they tell each other what they know, in ms: often until they know each other. After four times as long
+/// without a word of a failover they undo it, and it takes a second.
+const PUBLISH: [&str; 2] = ["100", "1000"];
+
+/// Three Sentinels, a master, and its replicas.
+#[derive(Debug)]
+pub struct Sentinel {
+    servers: Vec<Redis>,
+    sentinels: Vec<Redis>,
+}
+
+/// Sentinels to be set up.
+#[derive(Clone, Debug)]
+pub struct SentinelBuilder {
+    replicas: usize,
+    down_after: Duration,
+    server: RedisBuilder,
+}
+
+impl Sentinel {
+    /// With one replica, and a failover soon after the master has gone.
+    ///
+    /// # Errors
+    /// As for [`Redis::start`].
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// Some to be set up.
+    pub fn builder() -> SentinelBuilder {
+        SentinelBuilder { replicas: 1, down_after: Duration::from_secs(1), server: Redis::builder() }
+    }
+
+    /// What the Sentinels call the master.
+    pub fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// As a client would be told.
+    pub fn url(&self) -> String {
+        let places: Vec<_> = self.sentinels.iter().map(|sentinel| sentinel.address().to_string()).collect();
+        format!("redis+sentinel://{}{}/{NAME}", self.servers[0].credentials(), places.join(","))
+    }
+
+    /// The servers; the first was the master when they started.
+    pub fn servers(&self) -> &[Redis] {
+        &self.servers
+    }
+
+    /// One of the servers, to do it harm.
+    pub fn server(&mut self, index: usize) -> &mut Redis {
+        &mut self.servers[index]
+    }
+
+    /// The Sentinels.
+    pub fn sentinels(&self) -> &[Redis] {
+        &self.sentinels
+    }
+
+    /// One of the Sentinels, to do it harm.
+    pub fn sentinel(&mut self, index: usize) -> &mut Redis {
+        &mut self.sentinels[index]
+    }
+
+    /// Which of the servers is the master for most of the Sentinels.
+    ///
+    /// # Errors
+    /// When they do not agree.
+    pub fn master(&self) -> Result<usize> {
+        let asked = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
+        let answers = self.sentinels.iter().filter_map(|sentinel| sentinel.query::<(String, u16)>(&asked).ok());
+        let ports: Vec<_> = answers.map(|(_, port)| port).collect();
+        let most = |port: u16| ports.iter().filter(|other| **other == port).count() > SENTINELS / 2;
+        self.servers.iter().position(|server| most(server.port())).context("the Sentinels do not agree")
+    }
+
+    /// Lets them choose another master, while the old one lives; returns when it is the master for all.
+    ///
+    /// # Errors
+    /// When they do not.
+    pub fn fail_over(&self) -> Result<usize> {
+        let old = self.master()?;
+        eventually("a failover begins", || {
+            let begun = self.sentinels[0].run(&["SENTINEL", "FAILOVER", NAME]);
+            // Right after the last one they choose nobody.
+            Ok(begun.is_ok().then_some(()))
+        })?;
+        self.wait_for_other_master(old)
+    }
+
+    /// Waits until most of the Sentinels have another master, and it knows that.
+    ///
+    /// # Errors
+    /// When there is none within 30 s.
+    pub fn wait_for_other_master(&self, old: usize) -> Result<usize> {
+        eventually("there is another master", || {
+            let Ok(new) = self.master() else { return Ok(None) };
+            let is_master = || self.servers[new].info("role").is_ok_and(|role| role == "master");
+            Ok((new != old && is_master()).then_some(new))
+        })
+    }
+
+    /// Waits until all Sentinels know each other, the master, and its replicas, and complain of nobody.
+    ///
+    /// # Errors
+    /// When they do not within 30 s.
+    pub fn wait_until_settled(&self) -> Result<()> {
+        eventually("the Sentinels know everybody", || {
+            Ok(self.sentinels.iter().all(|sentinel| self.knows_everybody(sentinel)).then_some(()))
+        })
+    }
+
+    fn knows_everybody(&self, sentinel: &Redis) -> bool {
+        let masters: Vec<Vec<(String, String)>> = sentinel.query(&["SENTINEL", "MASTERS"]).unwrap_or_default();
+        let replicas: Vec<Vec<(String, String)>> = sentinel.query(&["SENTINEL", "REPLICAS", NAME]).unwrap_or_default();
+        let field = |of: &[(String, String)], name: &str| {
+            of.iter().find(|(field, _)| field == name).map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        let is_well =
+            |replica: &Vec<_>| field(replica, "flags") == "slave" && field(replica, "master-link-status") == "ok";
+        masters.iter().any(|master| {
+            field(master, "flags") == "master" && field(master, "num-other-sentinels") == (SENTINELS - 1).to_string()
+        }) && replicas.len() == self.servers.len() - 1
+            && replicas.iter().all(is_well)
+    }
+}
+
+impl SentinelBuilder {
+    /// How many replicas: 1.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// How long a server is silent before it counts as gone: 1 s.
+    #[must_use]
+    pub fn down_after(mut self, time: Duration) -> Self {
+        self.down_after = time;
+        self
+    }
+
+    /// How each server is set up.
+    #[must_use]
+    pub fn server(mut self, server: RedisBuilder) -> Self {
+        self.server = server;
+        self
+    }
+
+    /// Starts them all, and waits until they know each other.
+    ///
+    /// # Errors
+    /// As for [`Redis::start`].
+    pub fn start(self) -> Result<Sentinel> {
+        if self.server.tls.is_some() {
+            bail!("Sentinels before servers with TLS are not set up here");
+        }
+        let master = self.server.clone().start()?;
+        let replica = |_| self.server.clone().replica_of(&master).start();
+        let replicas = (0..self.replicas).map(replica).collect::<Result<Vec<_>>>()?;
+        let sentinels = (0..SENTINELS).map(|_| self.sentinel(&master).start()).collect::<Result<Vec<_>>>()?;
+        let sentinel = Sentinel { servers: [vec![master], replicas].into_iter().flatten().collect(), sentinels };
+        let [at_first, later] = PUBLISH.map(|period| PACE.split(' ').chain([period]).collect::<Vec<_>>());
+        sentinel.sentinels.iter().try_for_each(|sentinel| sentinel.run(&at_first))?;
+        sentinel.wait_until_settled()?;
+        sentinel.sentinels.iter().try_for_each(|sentinel| sentinel.run(&later))?;
+        Ok(sentinel)
+    }
+
+    fn sentinel(&self, master: &Redis) -> RedisBuilder {
+        let quorum = SENTINELS / 2 + 1;
+        let mut sentinel = Redis::builder().sentinel();
+        let mut say = |line: &str| sentinel = std::mem::take(&mut sentinel).config("sentinel", line);
+        say(&format!("monitor {NAME} 127.0.0.1 {} {quorum}", master.port()));
+        say(&format!("down-after-milliseconds {NAME} {}", self.down_after.as_millis()));
+        say(&format!("failover-timeout {NAME} 2000"));
+        if let Some(password) = &self.server.password {
+            say(&format!("auth-pass {NAME} {password}"));
+        }
+        sentinel
+    }
+}

@@ -1,0 +1,79 @@
+//! What a node of a cluster believes of the others: the lines of `CLUSTER NODES`.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use anyhow::{Context, Result};
+
+use super::Redis;
+
+/// One node's belief.
+#[derive(Debug)]
+pub(super) struct View(Vec<Line>);
+
+#[derive(Debug)]
+struct Line {
+    id: String,
+    port: u16,
+    flags: Vec<String>,
+    /// The id of the node that it follows.
+    master: String,
+    slots: Vec<RangeInclusive<u16>>,
+}
+
+impl View {
+    pub(super) fn of(node: &Redis) -> Result<Self> {
+        let text: String = node.query(&["CLUSTER", "NODES"])?;
+        let lines = text.lines().map(|line| Line::parse(line).with_context(|| format!("what is {line:?}?")));
+        Ok(Self(lines.collect::<Result<_>>()?))
+    }
+
+    /// The port of the node that serves a slot.
+    pub(super) fn owner(&self, slot: u16) -> Option<u16> {
+        self.0.iter().find(|line| line.slots.iter().any(|range| range.contains(&slot))).map(|line| line.port)
+    }
+
+    /// Who serves what.
+    pub(super) fn shares(&self) -> BTreeSet<(u16, u16, u16)> {
+        let mut shares = BTreeSet::new();
+        for line in &self.0 {
+            shares.extend(line.slots.iter().map(|slots| (*slots.start(), *slots.end(), line.port)));
+        }
+        shares
+    }
+
+    pub(super) fn is_replica_of_me(&self, port: u16) -> bool {
+        let me = self.0.iter().find(|line| line.is("myself"));
+        self.0.iter().any(|line| line.port == port && me.is_some_and(|me| me.id == line.master))
+    }
+
+    /// Whether it knows of so many masters and replicas, and of no trouble with any.
+    pub(super) fn is_whole(&self, masters: usize, replicas: usize) -> bool {
+        let is_well = |line: &Line| !["handshake", "fail", "fail?", "noaddr"].iter().any(|flag| line.is(flag));
+        let count = |flag: &str| self.0.iter().filter(|line| is_well(line) && line.is(flag)).count();
+        count("master") == masters && count("slave") == replicas && self.0.len() == masters + replicas
+    }
+}
+
+impl Line {
+    /// `id ip:port@bus,host flags master ping pong epoch link slot…`
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (id, place, flags, master) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let port = place.split('@').next()?.rsplit(':').next()?.parse().ok()?;
+        // What is on its way from one to another stands in brackets.
+        let slots = words.skip(4).filter(|word| !word.starts_with('[')).map(slots).collect::<Option<_>>()?;
+        let flags = flags.split(',').map(str::to_owned).collect();
+        Some(Self { id: id.to_owned(), port, flags, master: master.to_owned(), slots })
+    }
+
+    fn is(&self, flag: &str) -> bool {
+        self.flags.iter().any(|other| other == flag)
+    }
+}
+
+/// `7` or `0-5460`.
+fn slots(word: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    Some(first.parse().ok()?..=last.parse().ok()?)
+}

@@ -1,0 +1,54 @@
+//! The servers that all tests of a process use together.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+
+use crate::certificates::Certificates;
+use crate::redis::{Cluster, Redis, Sentinel};
+
+/// Longer than a server of a busy machine is silent.
+const A_LONG_TIME: Duration = Duration::from_secs(30);
+
+/// A standalone Redis without persistence.
+///
+/// # Errors
+/// When Redis is not installed, with the line that installs it; when it does not start, with what it said.
+pub fn redis() -> Result<&'static Redis> {
+    static SHARED: OnceLock<Result<Redis, String>> = OnceLock::new();
+    shared(&SHARED, Redis::start)
+}
+
+/// A standalone Redis whose only port is encrypted.
+///
+/// # Errors
+/// As for [`redis()`].
+pub fn redis_tls() -> Result<&'static Redis> {
+    static SHARED: OnceLock<Result<Redis, String>> = OnceLock::new();
+    shared(&SHARED, || Redis::builder().tls(Certificates::new()?).start())
+}
+
+/// Three Sentinels over a Redis and its replica. They are patient, so that a busy machine causes no failover.
+///
+/// # Errors
+/// As for [`redis()`].
+pub fn sentinel() -> Result<&'static Sentinel> {
+    static SHARED: OnceLock<Result<Sentinel, String>> = OnceLock::new();
+    shared(&SHARED, || Sentinel::builder().down_after(A_LONG_TIME).start())
+}
+
+/// A Redis cluster of three nodes with a replica each. They are patient, so that a busy machine causes no failover.
+///
+/// # Errors
+/// As for [`redis()`].
+pub fn cluster() -> Result<&'static Cluster> {
+    static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
+    shared(&SHARED, || Cluster::builder().node_timeout(A_LONG_TIME).start())
+}
+
+/// Starts it for the first who asks; who asks meanwhile waits.
+fn shared<T>(cell: &'static OnceLock<Result<T, String>>, start: fn() -> Result<T>) -> Result<&'static T> {
+    let started = cell.get_or_init(|| start().map_err(|error| format!("{error:#}")));
+    started.as_ref().map_err(|error| anyhow!("{error}"))
+}
