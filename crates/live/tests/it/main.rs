@@ -3,8 +3,12 @@
 
 mod clocks;
 mod cluster;
+mod contract;
 mod ends;
+mod fences;
 mod proxy;
 mod redis;
+mod registers;
 mod rights;
+mod scripts;
 mod sentinel;
