@@ -1,0 +1,169 @@
+//! A Redis server, its clients, and the network between them go wrong, each in one way that has a name.
+
+mod clients;
+mod clocks;
+mod cuts;
+mod failover;
+mod kleppmann;
+mod messages;
+mod pauses;
+mod refusals;
+mod replies;
+mod restarts;
+mod silence;
+mod waiters;
+
+use std::future::IntoFuture;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper::store::{
+    Amend, Amended, Claim, ClaimId, ClaimKey, Interest, Line, Live, LiveState, MAX, Meta, Renewal, Revision,
+    SessionSpec, Store, Verdict, Wake, Withdrawal,
+};
+use lockkeeper::testing::unique_prefix;
+use lockkeeper::{Guard, Keeper, RedisStore, Result};
+
+/// Longer than a test takes.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+/// Many times what anything here takes that nothing holds up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A client of the server at this address.
+pub(crate) async fn store(address: SocketAddr) -> RedisStore {
+    RedisStore::standalone(address.to_string()).connect().await.unwrap()
+}
+
+/// A client that gives a request up so soon.
+pub(crate) async fn hasty_store(address: SocketAddr, timeout: Duration) -> RedisStore {
+    RedisStore::standalone(address.to_string()).timeout(timeout).connect().await.unwrap()
+}
+
+pub(crate) async fn keeper(address: SocketAddr, ttl: Duration) -> Keeper {
+    Keeper::builder(store(address).await).ttl(ttl).connect().await.unwrap()
+}
+
+/// A name that no other test uses.
+pub(crate) fn name() -> String {
+    unique_prefix() + "lock"
+}
+
+pub(crate) async fn within<T>(patience: Duration, what: impl IntoFuture<Output = T>) -> T {
+    tokio::time::timeout(patience, what).await.expect("it comes in time")
+}
+
+/// Waits until so many stand in line.
+pub(crate) async fn until_waiting(keeper: &Keeper, name: &str, waiters: usize) {
+    let look = async {
+        while keeper.inspect(name).await.unwrap().waiters.len() != waiters {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(PATIENCE, look).await;
+}
+
+/// Renews a guard as often as it takes: the connection may have to be made again.
+pub(crate) async fn renewed(guard: &Guard) {
+    let renew = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
+    within(PATIENCE, renew).await;
+    guard.check().unwrap();
+}
+
+/// Asserts that the lock is free, and nobody stands in line.
+pub(crate) async fn is_free(keeper: &Keeper, name: &str) {
+    let info = keeper.inspect(name).await.unwrap();
+    assert!(info.holders.is_empty() && info.waiters.is_empty(), "{info:?}");
+    let guard = keeper.mutex(name).unwrap().try_lock().await.unwrap().expect("it is to be had");
+    guard.release().await.unwrap();
+}
+
+/// One claim, sent by hand: nothing is renewed, tried again or cleaned up unless the test does it.
+#[derive(Clone, Debug)]
+pub(crate) struct Claimant {
+    store: Arc<RedisStore>,
+    claim: Claim,
+}
+
+impl Claimant {
+    /// An exclusive claim that waits.
+    pub(crate) async fn new(store: &RedisStore, name: &str, ttl: Duration) -> Self {
+        let spec = SessionSpec::new(ttl, Duration::ZERO);
+        let session = store.open(&spec).await.unwrap().id;
+        let key = ClaimKey { name: name.parse().unwrap(), session, id: ClaimId::random() };
+        let claim = Claim {
+            key,
+            ttl,
+            wait_ttl: spec.wait_ttl,
+            lock_delay: Duration::ZERO,
+            weight: MAX,
+            capacity: MAX,
+            queue: true,
+            resend: false,
+            replaces: None,
+            max_waiters: 1000,
+            meta: Meta::default(),
+        };
+        Self { store: Arc::new(store.clone()), claim }
+    }
+
+    pub(crate) async fn send(&self) -> Result<Verdict> {
+        self.store.claim(&self.claim).await
+    }
+
+    pub(crate) async fn resend(&self) -> Result<Verdict> {
+        self.store.claim(&Claim { resend: true, ..self.claim.clone() }).await
+    }
+
+    pub(crate) async fn granted(&self) -> u64 {
+        token(self.send().await)
+    }
+
+    /// Joins the line; returns how that was seen, and when to look again.
+    pub(crate) async fn queued(&self) -> (Revision, Duration) {
+        match self.send().await {
+            Ok(Verdict::Queued { seen, look_again, .. }) => (seen, look_again),
+            other => panic!("expected to wait, not {other:?}"),
+        }
+    }
+
+    pub(crate) async fn wait(&self, seen: Revision, within: Duration) -> Wake {
+        self.store.wait(Interest::Claim(&self.claim.key), seen, within).await.unwrap()
+    }
+
+    pub(crate) async fn renew(&self) -> Result<Renewal> {
+        let live = Live { key: self.claim.key.clone(), state: LiveState::Granted };
+        Ok(self.store.renew(&self.claim.key.session, &[live]).await?.claims.remove(0))
+    }
+
+    pub(crate) async fn show(&self, value: &str) -> Result<Amended> {
+        self.store.amend(&self.claim.key, &Amend::Value(value.as_bytes().into())).await
+    }
+
+    pub(crate) async fn withdraw(&self, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        self.store.withdraw(&self.claim.key, tombstone).await
+    }
+
+    pub(crate) async fn release(&self) {
+        assert_eq!(self.withdraw(None).await.unwrap(), Withdrawal::Removed);
+    }
+
+    pub(crate) async fn line(&self) -> Line {
+        self.store.line(&self.claim.key.name).await.unwrap()
+    }
+
+    /// Asserts that these stand in line, the first of them holding the lock.
+    pub(crate) async fn sees(&self, expected: &[&Self]) {
+        let line: Vec<_> = self.line().await.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
+        let expected: Vec<_> = expected.iter().enumerate().map(|(at, of)| (of.claim.key.id.hash(), at == 0)).collect();
+        assert_eq!(line, expected);
+    }
+}
+
+/// Of a claim that is granted.
+pub(crate) fn token(verdict: Result<Verdict>) -> u64 {
+    match verdict {
+        Ok(Verdict::Granted { token, .. }) => token,
+        other => panic!("expected a grant, not {other:?}"),
+    }
+}

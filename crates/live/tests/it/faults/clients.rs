@@ -1,0 +1,115 @@
+//! A client is stopped, or killed.
+
+use std::future::IntoFuture;
+use std::time::{Duration, Instant};
+
+use lockkeeper::Release;
+use lockkeeper_live::redis;
+
+use super::{LONG, PATIENCE, is_free, keeper, name, until_waiting, within};
+use crate::worker::Worker;
+
+const TTL: Duration = Duration::from_millis(1500);
+
+/// A holder that is stopped for longer than its ttl knows at its first look that it has lost; what it does then does not
+/// disturb the one who has the lock now.
+#[tokio::test]
+async fn a_stopped_holder_has_lost_at_its_first_look() {
+    let (server, name) = (redis().unwrap(), name());
+    let mut worker = Worker::start(&server.url());
+    let older = worker.lock(&name, TTL);
+    worker.stop();
+    let keeper = keeper(server.address(), LONG).await;
+    let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    assert!(guard.token().get() > older);
+    // Told before it goes on, so that looking is the first thing that it does.
+    worker.tell("check");
+    worker.go_on();
+    assert_eq!(worker.answer(), "lost: Expired");
+    assert_eq!(worker.ask("release"), "AlreadyLost");
+    guard.renew_once().await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    is_free(&keeper, &name).await;
+}
+
+/// A holder that is stopped for less than its ttl holds the lock when it goes on.
+#[tokio::test]
+async fn a_holder_that_was_stopped_for_less_than_its_ttl_still_holds() {
+    let (server, name) = (redis().unwrap(), name());
+    let mut worker = Worker::start(&server.url());
+    worker.lock(&name, Duration::from_secs(8));
+    worker.stop();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    worker.tell("check");
+    worker.go_on();
+    assert_eq!(worker.answer(), "held");
+    assert_eq!(worker.ask("release"), "Done");
+}
+
+/// A waiter that is stopped loses its place, and those behind it get the lock; when it goes on it stands in line anew.
+#[tokio::test]
+async fn a_stopped_waiter_is_passed_by() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server.address(), LONG).await;
+    let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
+    let mut worker = Worker::start(&server.url());
+    worker.tell(&format!("lock {name} {}", TTL.as_millis()));
+    until_waiting(&keeper, &name, 1).await;
+    worker.stop();
+    guard.release().await.unwrap();
+    let other = super::keeper(server.address(), LONG).await;
+    let next = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    worker.go_on();
+    next.release().await.unwrap();
+    assert!(worker.answer().starts_with("locked"));
+    assert_eq!(worker.ask("release"), "Done");
+}
+
+/// A holder that is killed keeps the lock for as long as its ttl, and no longer.
+#[tokio::test]
+async fn a_killed_holder_costs_its_ttl() {
+    let (server, name) = (redis().unwrap(), name());
+    let mut worker = Worker::start(&server.url());
+    let older = worker.lock(&name, TTL);
+    let keeper = keeper(server.address(), LONG).await;
+    let waiting = tokio::spawn(keeper.mutex(&*name).unwrap().lock().into_future());
+    until_waiting(&keeper, &name, 1).await;
+    drop(worker);
+    let killed = Instant::now();
+    let guard = within(PATIENCE, waiting).await.unwrap().unwrap();
+    assert!(guard.token().get() > older);
+    assert!(killed.elapsed() < TTL + Duration::from_secs(3), "{:?}", killed.elapsed());
+    guard.release().await.unwrap();
+}
+
+/// A waiter that is killed at the head of the line costs those behind it a waiter's life, although the lock was granted
+/// to it by the release; they get it in their order.
+#[tokio::test]
+async fn a_dead_waiter_at_the_head_costs_a_waiters_life() {
+    let (server, name) = (redis().unwrap(), name());
+    let holder = keeper(server.address(), LONG).await;
+    let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    let mut worker = Worker::start(&server.url());
+    worker.tell(&format!("lock {name} {}", TTL.as_millis()));
+    until_waiting(&holder, &name, 1).await;
+    let mut behind = Vec::new();
+    for place in 2..4 {
+        let next = keeper(server.address(), LONG).await;
+        behind.push(tokio::spawn(next.mutex(&*name).unwrap().lock().into_future()));
+        until_waiting(&holder, &name, place).await;
+    }
+    drop(worker);
+    guard.release().await.unwrap();
+    let (released, mut last) = (Instant::now(), 0);
+    for (place, next) in behind.into_iter().enumerate() {
+        let guard = within(PATIENCE, next).await.unwrap().unwrap();
+        if place == 0 {
+            // The dead one's life, and what the next one takes to look.
+            assert!(released.elapsed() < TTL + Duration::from_secs(4), "{:?}", released.elapsed());
+        }
+        assert!(guard.token().get() > last);
+        last = guard.token().get();
+        guard.release().await.unwrap();
+    }
+    is_free(&holder, &name).await;
+}

@@ -1,0 +1,110 @@
+//! The server's clock is moved.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper::fence::FenceGate;
+use lockkeeper::store::Renewal;
+use lockkeeper::{LostReason, Release};
+use lockkeeper_live::Redis;
+
+use super::{Claimant, LONG, PATIENCE, is_free, keeper, name, renewed, store, token, within};
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 3600;
+
+fn server() -> Redis {
+    Redis::builder().with_clock().start().unwrap()
+}
+
+/// K3, a clock that jumps. The clock goes ahead by more than the ttl: the server takes the holder for dead and gives the
+/// lock away while he still believes. Exclusion fails, and this test shows it; the second token is higher, so a fence
+/// refuses the first holder, who hears at his next renewal that he has lost.
+#[tokio::test]
+async fn k3_a_clock_that_jumps_ahead_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
+    let (server, name) = (server(), name());
+    let (holder, other) = (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
+    let older = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    let gate = FenceGate::new(older.name().clone());
+    gate.admit(&older.sequencer()).unwrap();
+    server.set_clock_offset(MINUTE).unwrap();
+    let newer = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    older.check().expect("two believe in it at the same time: only the fence helps");
+    assert!(newer.token() > older.token());
+    gate.admit(&newer.sequencer()).unwrap();
+    gate.admit(&older.sequencer()).unwrap_err();
+    older.renew_once().await.unwrap_err();
+    assert_eq!(older.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+    assert_eq!(older.release().await.unwrap(), Release::AlreadyLost);
+    renewed(&newer).await;
+    newer.release().await.unwrap();
+    is_free(&other, &name).await;
+}
+
+/// The clock goes ahead by less than the ttl: the holder keeps the lock and its token.
+#[tokio::test]
+async fn a_clock_that_jumps_ahead_by_less_than_the_ttl_costs_nobody_the_lock() {
+    let (server, name) = (server(), name());
+    let keeper = keeper(server.address(), 4 * LONG).await;
+    let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
+    server.set_clock_offset(MINUTE).unwrap();
+    renewed(&guard).await;
+    assert!(keeper.mutex(&*name).unwrap().try_lock().await.unwrap().is_none());
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+}
+
+/// The clock goes back by an hour under a holder that lives: it keeps the lock, and later tokens are higher although the
+/// clock that they begin at is lower.
+#[tokio::test]
+async fn a_clock_that_goes_back_costs_nobody_the_lock_and_tokens_still_rise() {
+    let (server, name) = (server(), name());
+    let (holder, other) = (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
+    let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    server.set_clock_offset(-HOUR).unwrap();
+    renewed(&guard).await;
+    assert!(other.mutex(&*name).unwrap().try_lock().await.unwrap().is_none());
+    let mut last = guard.token();
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    for _ in 0..3 {
+        let next = other.mutex(&*name).unwrap().try_lock().await.unwrap().expect("it is free");
+        assert!(next.token() > last);
+        last = next.token();
+        next.release().await.unwrap();
+    }
+}
+
+/// The clock goes back by an hour, and the holder and the first in line are dead: the next gets the lock when their
+/// lives are over, counted from the jump, and not an hour later.
+#[tokio::test]
+async fn a_clock_that_goes_back_does_not_let_the_dead_live_for_an_hour() {
+    let (server, name, ttl) = (server(), name(), Duration::from_millis(1500));
+    let store = store(server.address()).await;
+    let (dead, dead_too) = (Claimant::new(&store, &name, ttl).await, Claimant::new(&store, &name, ttl).await);
+    let first = dead.granted().await;
+    dead_too.queued().await;
+    server.set_clock_offset(-HOUR).unwrap();
+    let began = Instant::now();
+    let keeper = keeper(server.address(), LONG).await;
+    let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    assert!(guard.token().get() > first);
+    assert!(began.elapsed() < 2 * ttl + Duration::from_secs(6), "{:?}", began.elapsed());
+    assert_eq!(dead.renew().await.unwrap(), Renewal::Lost(None));
+    guard.release().await.unwrap();
+    is_free(&keeper, &name).await;
+}
+
+/// The clock goes ahead by an hour and back again, between grants: tokens rise all the way.
+#[tokio::test]
+async fn tokens_rise_while_the_clock_goes_to_and_fro() {
+    let (server, name, mut last) = (server(), name(), 0);
+    let store = store(server.address()).await;
+    for offset in [0, HOUR, 0, -HOUR, MINUTE, -HOUR, 0] {
+        server.set_clock_offset(offset).unwrap();
+        for _ in 0..2 {
+            let claimant = Claimant::new(&store, &name, LONG).await;
+            let next = token(claimant.send().await);
+            assert!(next > last, "{next} after {last} at {offset} s");
+            last = next;
+            claimant.release().await;
+        }
+    }
+}

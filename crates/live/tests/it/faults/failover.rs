@@ -1,0 +1,124 @@
+//! The master is gone, and a replica takes over.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper::fence::FenceGate;
+use lockkeeper::{LostReason, Release};
+use lockkeeper_live::{Proxy, Redis, Way};
+
+use super::{LONG, PATIENCE, keeper, name, renewed, within};
+
+/// A master and its replica, and what the clients know as the master's address.
+struct Pair {
+    master: Redis,
+    replica: Redis,
+    /// Between master and replica.
+    copying: Proxy,
+    /// Between the clients and whoever is the master.
+    clients: Proxy,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let master = Redis::start().unwrap();
+        let replica = Redis::builder().replica_of(&master).start().unwrap();
+        let copying = Proxy::raw(master.address()).unwrap();
+        replica.run(&["REPLICAOF", "127.0.0.1", &copying.port().to_string()]).unwrap();
+        let clients = Proxy::resp(master.address()).unwrap();
+        let pair = Self { master, replica, copying, clients };
+        pair.wait_until(|pair| pair.replica.info("master_link_status").unwrap() == "up");
+        pair
+    }
+
+    /// Waits until the replica has what the master has acknowledged so far.
+    fn catch_up(&self) {
+        self.wait_until(|pair| {
+            let offset = pair.master.info("master_repl_offset").unwrap();
+            pair.replica.info("slave_repl_offset").unwrap() == offset
+        });
+    }
+
+    fn wait_until(&self, what: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !what(self) {
+            assert!(began.elapsed() < PATIENCE, "the replica does not follow");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// From now on the replica hears of nothing.
+    fn fall_behind(&self) {
+        self.copying.hold(Way::Both);
+    }
+
+    fn fail_over(&mut self) {
+        self.master.kill().unwrap();
+        self.replica.run(&["REPLICAOF", "NO", "ONE"]).unwrap();
+        self.clients.set_target(self.replica.address());
+        self.clients.cut();
+    }
+}
+
+/// A failover that loses the last writes, and the grant with them: a second holder gets the lock while the first still
+/// believes. Exclusion fails, and this test shows it; the tokens rise all the same, also above the lost one, so a fence
+/// that has seen the second refuses the first; and the first hears at its next renewal that it has lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_that_loses_a_grant_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
+    let (mut pair, name) = (Pair::start(), name());
+    let (holder, other) = (keeper(pair.clients.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
+    let before = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    before.release().await.unwrap();
+    pair.catch_up();
+    pair.fall_behind();
+    let older = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    let gate = FenceGate::new(older.name().clone());
+    gate.admit(&older.sequencer()).unwrap();
+    pair.fail_over();
+    let newer = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    older.check().expect("two believe in it at the same time: only the fence helps");
+    assert!(newer.token() > older.token());
+    gate.admit(&newer.sequencer()).unwrap();
+    gate.admit(&older.sequencer()).unwrap_err();
+    let lost = async { while older.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
+    within(PATIENCE, lost).await;
+    assert_eq!(older.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+    assert_eq!(older.release().await.unwrap(), Release::AlreadyLost);
+    renewed(&newer).await;
+    newer.release().await.unwrap();
+}
+
+/// A failover to a replica that had everything: the holder keeps the lock with its token, and nobody else gets it
+/// before its release.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_that_loses_nothing_keeps_the_lock() {
+    let (mut pair, name) = (Pair::start(), name());
+    let (holder, other) = (keeper(pair.clients.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
+    let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    pair.catch_up();
+    pair.fail_over();
+    renewed(&guard).await;
+    assert!(other.mutex(&*name).unwrap().try_lock().await.unwrap().is_none(), "it was given away");
+    let token = guard.token();
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    let next = other.mutex(&*name).unwrap().try_lock().await.unwrap().expect("it is free");
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+}
+
+/// A failover that loses a release: the lock stays taken for what is left of its ttl, and not longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_that_loses_a_release_costs_the_rest_of_the_ttl() {
+    let (mut pair, name, ttl) = (Pair::start(), name(), Duration::from_secs(3));
+    let (holder, other) = (keeper(pair.clients.address(), ttl).await, keeper(pair.clients.address(), LONG).await);
+    let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    pair.catch_up();
+    pair.fall_behind();
+    let token = guard.token();
+    guard.release().await.unwrap();
+    pair.fail_over();
+    let began = Instant::now();
+    let next = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    assert!(next.token() > token);
+    assert!(began.elapsed() < ttl + Duration::from_secs(5), "{:?}", began.elapsed());
+    next.release().await.unwrap();
+}

@@ -1,0 +1,109 @@
+//! What Martin Kleppmann showed in 2016 to go wrong with locks that end by themselves, on one server. K3, a clock that
+//! jumps, stands in `clocks`, and K4, a crash without fsync, in `restarts`.
+//!
+//! Each has a holder whose write comes after the lock has gone to somebody else. No lock prevents that; the resource
+//! does, which checks tokens.
+
+use std::time::Duration;
+
+use lockkeeper::fence::FenceGate;
+use lockkeeper::{FencingToken, LostReason, Mode, Release, Sequencer};
+use lockkeeper_live::{Act, Proxy, Way, redis};
+
+use super::{LONG, PATIENCE, is_free, keeper, name, renewed, within};
+use crate::worker::Worker;
+
+const TTL: Duration = Duration::from_millis(1500);
+
+/// K1. A holder stops; its lease ends; a second holder gets the lock, and writes; the first goes on and writes. Its write
+/// is refused by the resource, and its own first look would have told it.
+#[tokio::test]
+async fn k1_a_paused_holder_that_goes_on_is_refused_by_the_resource() {
+    let (server, name) = (redis().unwrap(), name());
+    let mut paused = Worker::start(&server.url());
+    let token = FencingToken::new(0, paused.lock(&name, TTL)).unwrap();
+    let gate = FenceGate::new(name.parse().unwrap());
+    let its_write = Sequencer::new(gate.name().clone(), Mode::Exclusive, token);
+    gate.admit(&its_write).unwrap();
+    paused.stop();
+    let keeper = keeper(server.address(), LONG).await;
+    let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    gate.admit(&guard.sequencer()).unwrap();
+    paused.tell("check");
+    paused.go_on();
+    gate.admit(&its_write).unwrap_err();
+    assert_eq!(paused.answer(), "lost: Expired");
+    guard.check().unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+}
+
+/// K2. A holder checks that it holds the lock, and writes; the write is delayed in the network until somebody else has
+/// the lock, and has written. It is refused when it arrives, although the check was right.
+#[tokio::test]
+async fn k2_a_delayed_write_is_refused_by_the_resource() {
+    let (server, name) = (redis().unwrap().address(), name());
+    let proxy = Proxy::resp(server).unwrap();
+    let (first, second) = (keeper(proxy.address(), TTL).await, keeper(server, LONG).await);
+    let guard = first.mutex(&*name).unwrap().lock().await.unwrap();
+    let gate = FenceGate::new(guard.name().clone());
+    guard.check().unwrap();
+    let delayed = guard.sequencer().to_string();
+    proxy.black_hole(Way::Both);
+    let next = within(PATIENCE, second.mutex(&*name).unwrap().lock()).await.unwrap();
+    gate.admit(&next.sequencer()).unwrap();
+    gate.admit(&delayed.parse().unwrap()).unwrap_err();
+    assert_eq!(within(PATIENCE, guard.lost()).await, LostReason::Expired);
+    next.release().await.unwrap();
+}
+
+/// K5. A pause inside the acquire: the grant is on its way, or unread, until its life is over, and somebody else has the
+/// lock. Whoever reads it then does not take it for a lock: he stands in line, and gets it after the other.
+#[tokio::test]
+async fn k5_a_pause_inside_the_acquire_hands_out_no_lock_that_is_over() {
+    let (server, name) = (redis().unwrap().address(), name());
+    let proxy = Proxy::resp(server).unwrap();
+    let (late, other) = (keeper(proxy.address(), TTL).await, keeper(server, LONG).await);
+    let mut armed = true;
+    proxy.on_request(move |request| match request.is("EVALSHA") && std::mem::take(&mut armed) {
+        true => Act::HoldReply,
+        false => Act::Pass,
+    });
+    let mutex = late.mutex(&*name).unwrap();
+    let acquiring = tokio::spawn(async move { mutex.lock().await });
+    proxy.until(|seen| seen.held == 1).await.unwrap();
+    assert!(other.inspect(&*name).await.unwrap().is_held(), "it was granted, and nobody knows");
+    let guard = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    proxy.release();
+    super::until_waiting(&other, &name, 1).await;
+    assert!(!acquiring.is_finished(), "a grant was taken that was over");
+    renewed(&guard).await;
+    let token = guard.token();
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    let next = within(PATIENCE, acquiring).await.unwrap().unwrap();
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+    is_free(&other, &name).await;
+}
+
+/// K5 for a process: it is stopped while it waits in line, the grant is pushed to it, and sits in its socket until the
+/// grant's life is over. When it goes on it does not believe in it.
+#[tokio::test]
+async fn k5_a_waiter_that_is_stopped_when_it_is_granted_does_not_take_it_for_a_lock() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server.address(), LONG).await;
+    let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
+    let mut waiter = Worker::start(&server.url());
+    waiter.tell(&format!("lock {name} {}", TTL.as_millis()));
+    super::until_waiting(&keeper, &name, 1).await;
+    waiter.stop();
+    guard.release().await.unwrap();
+    let next = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    waiter.go_on();
+    super::until_waiting(&keeper, &name, 1).await;
+    renewed(&next).await;
+    let token = next.token();
+    assert_eq!(next.release().await.unwrap(), Release::Done);
+    let granted = waiter.answer();
+    assert!(granted.strip_prefix("locked ").unwrap().parse::<u64>().unwrap() > token.get(), "{granted}");
+    assert_eq!(waiter.ask("release"), "Done");
+}

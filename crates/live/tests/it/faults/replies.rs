@@ -1,0 +1,223 @@
+//! Requests and replies are lost, doubled, and late.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper::store::{Amended, Renewal, TOMBSTONE_MIN, Verdict, Withdrawal};
+use lockkeeper::{Effect, ErrorKind, RedisStore, Result};
+use lockkeeper_live::{Act, Proxy, redis};
+
+use super::{Claimant, LONG, PATIENCE, hasty_store, keeper, name, store, token, within};
+
+/// After so long a request without a reply is given up.
+const HASTE: Duration = Duration::from_millis(400);
+/// Two ways in which a reply does not come: the connection ends, or nothing happens.
+const NO_REPLY: [Act; 2] = [Act::LoseReply, Act::HoldReply];
+
+/// A client behind a proxy, and two claims on one lock: by it, and by somebody whom nothing befalls.
+struct Rig {
+    proxy: Proxy,
+    a: Claimant,
+    b: Claimant,
+}
+
+impl Rig {
+    async fn new() -> Self {
+        let (server, name) = (redis().unwrap().address(), name());
+        let proxy = Proxy::resp(server).unwrap();
+        let behind: RedisStore = hasty_store(proxy.address(), HASTE).await;
+        let (a, b) =
+            (Claimant::new(&behind, &name, LONG).await, Claimant::new(&store(server).await, &name, LONG).await);
+        Self { proxy, a, b }
+    }
+
+    /// This becomes of the next script that the client calls, and of nothing else.
+    fn next(&self, act: Act) {
+        let mut armed = true;
+        self.proxy.on_request(move |request| match request.is("EVALSHA") && std::mem::take(&mut armed) {
+            true => act,
+            false => Act::Pass,
+        });
+    }
+
+    /// Lets the request arrive that was held back, and waits until the server has answered it.
+    async fn let_it_arrive(&self) {
+        let before = self.proxy.seen().replies;
+        self.proxy.release();
+        self.proxy.until(|seen| seen.replies > before && seen.open == 1).await.unwrap();
+    }
+
+    async fn shown(&self) -> String {
+        let value = self.b.line().await.entries[0].meta.value.clone().unwrap_or_default();
+        String::from_utf8(value.to_vec()).unwrap()
+    }
+}
+
+/// It may have happened, and the error says so.
+fn is_unknown<T: std::fmt::Debug>(answer: Result<T>) {
+    let error = answer.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+}
+
+/// The reply to a claim is lost: the claim is granted once, and sent again it is answered with that grant.
+#[tokio::test]
+async fn a_claim_whose_reply_is_lost_is_granted_once() {
+    for act in NO_REPLY {
+        let rig = Rig::new().await;
+        rig.next(act);
+        is_unknown(rig.a.send().await);
+        let line = rig.b.line().await;
+        let again = token(rig.a.resend().await);
+        assert_eq!((line.entries.len(), line.entries[0].token), (1, Some(again)));
+        rig.proxy.release();
+        rig.a.sees(&[&rig.a]).await;
+        rig.a.release().await;
+    }
+}
+
+/// The reply to a renewal is lost: nothing is known, the lock is still held, and the next renewal says so.
+#[tokio::test]
+async fn a_renewal_whose_reply_is_lost_is_sent_again() {
+    for act in NO_REPLY {
+        let rig = Rig::new().await;
+        let token = rig.a.granted().await;
+        rig.next(act);
+        is_unknown(rig.a.renew().await);
+        assert_eq!(rig.a.renew().await.unwrap(), Renewal::Held { token });
+        rig.a.release().await;
+    }
+}
+
+/// The reply to a release is lost: the lock has gone to the next in line, and sent again the release takes nothing from
+/// him.
+#[tokio::test]
+async fn a_release_whose_reply_is_lost_is_done_once() {
+    for act in NO_REPLY {
+        let rig = Rig::new().await;
+        rig.a.granted().await;
+        rig.b.queued().await;
+        rig.next(act);
+        is_unknown(rig.a.withdraw(None).await);
+        assert_eq!(rig.a.withdraw(None).await.unwrap(), Withdrawal::Absent);
+        rig.b.sees(&[&rig.b]).await;
+        rig.b.release().await;
+    }
+}
+
+/// The reply to a change is lost: it was made, and sent again it is made once more.
+#[tokio::test]
+async fn a_change_whose_reply_is_lost_is_made() {
+    for act in NO_REPLY {
+        let rig = Rig::new().await;
+        rig.a.granted().await;
+        rig.next(act);
+        is_unknown(rig.a.show("x").await);
+        assert_eq!(rig.shown().await, "x");
+        assert_eq!(rig.a.show("x").await.unwrap(), Amended::Done);
+        rig.a.release().await;
+    }
+}
+
+/// Every request comes twice, one right behind the other: each has the effect and the answer of one.
+#[tokio::test]
+async fn whatever_comes_twice_counts_once() {
+    let rig = Rig::new().await;
+    rig.proxy.on_request(|_| Act::Twice);
+    let first = rig.a.granted().await;
+    rig.a.sees(&[&rig.a]).await;
+    assert_eq!(rig.a.renew().await.unwrap(), Renewal::Held { token: first });
+    assert_eq!(rig.a.show("x").await.unwrap(), Amended::Done);
+    assert_eq!(rig.shown().await, "x");
+    rig.b.queued().await;
+    rig.a.release().await;
+    rig.b.sees(&[&rig.b]).await;
+    assert!(rig.b.granted().await > first);
+    rig.b.release().await;
+    assert_eq!(rig.b.line().await.entries.len(), 0);
+}
+
+/// A claim arrives when it was given up and withdrawn already: the tombstone refuses it, and the lock stays free. Without
+/// a tombstone it would be granted to nobody, which this test shows too.
+#[tokio::test]
+async fn a_claim_that_arrives_late_is_refused_by_its_tombstone() {
+    for tombstone in [Some(TOMBSTONE_MIN), None] {
+        let rig = Rig::new().await;
+        rig.next(Act::Hold);
+        is_unknown(rig.a.send().await);
+        assert_eq!(rig.a.withdraw(tombstone).await.unwrap(), Withdrawal::Absent);
+        rig.let_it_arrive().await;
+        assert_eq!(rig.b.line().await.entries.len(), usize::from(tombstone.is_none()));
+        if tombstone.is_some() {
+            assert_eq!(rig.a.resend().await.unwrap(), Verdict::Gone);
+            rig.b.granted().await;
+            rig.b.release().await;
+        }
+    }
+}
+
+/// A renewal arrives after the release: it revives nothing, and the next holder has the lock.
+#[tokio::test]
+async fn a_renewal_that_arrives_late_revives_nothing() {
+    let rig = Rig::new().await;
+    rig.a.granted().await;
+    rig.next(Act::Hold);
+    is_unknown(rig.a.renew().await);
+    rig.b.queued().await;
+    rig.a.release().await;
+    rig.let_it_arrive().await;
+    rig.b.sees(&[&rig.b]).await;
+    assert_eq!(rig.a.renew().await.unwrap(), Renewal::Lost(None));
+    rig.b.release().await;
+}
+
+/// A release arrives a second time, when the next holder has the lock: he keeps it.
+#[tokio::test]
+async fn a_release_that_arrives_late_takes_nothing_from_the_next() {
+    let rig = Rig::new().await;
+    let first = rig.a.granted().await;
+    rig.next(Act::Hold);
+    is_unknown(rig.a.withdraw(None).await);
+    rig.a.release().await;
+    let next = rig.b.granted().await;
+    assert!(next > first);
+    rig.let_it_arrive().await;
+    assert_eq!(rig.b.renew().await.unwrap(), Renewal::Held { token: next });
+    rig.b.release().await;
+}
+
+/// A change arrives behind a later one of the same client: the later one stays.
+#[tokio::test]
+async fn a_change_that_arrives_late_does_not_bring_the_older_value_back() {
+    let rig = Rig::new().await;
+    rig.a.granted().await;
+    rig.next(Act::Hold);
+    is_unknown(rig.a.show("older").await);
+    assert_eq!(rig.a.show("newer").await.unwrap(), Amended::Done);
+    rig.let_it_arrive().await;
+    assert_eq!(rig.shown().await, "newer");
+    rig.a.release().await;
+}
+
+/// The reply to a renewal comes late: the holder may believe for a ttl from the sending of the request, not from the
+/// coming of the reply.
+#[tokio::test]
+async fn a_reply_that_comes_late_gives_time_from_the_sending_of_its_request() {
+    let proxy = Proxy::resp(redis().unwrap().address()).unwrap();
+    let keeper = keeper(proxy.address(), LONG).await;
+    let guard = keeper.mutex(name()).unwrap().lock().await.unwrap();
+    proxy.on_request(|request| if request.is("EVALSHA") { Act::HoldReply } else { Act::Pass });
+    let renewing = guard.renew_once();
+    let late = async {
+        proxy.until(|seen| seen.held == 1).await.unwrap();
+        let held = Instant::now();
+        tokio::time::sleep(Duration::from_millis(1300)).await;
+        proxy.on_nothing();
+        proxy.release();
+        held
+    };
+    let (renewed, held) = within(PATIENCE, async { tokio::join!(renewing, late) }).await;
+    renewed.unwrap();
+    let (left, since) = (guard.remaining(), held.elapsed());
+    assert!(left + since <= LONG, "{left:?} are left {since:?} after the request was sent");
+    assert!(left > LONG / 2, "it was renewed");
+    guard.release().await.unwrap();
+}

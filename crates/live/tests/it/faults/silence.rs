@@ -1,0 +1,70 @@
+//! A server that nobody hears of any more, or that hears nobody, while the connections stay.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper::{ErrorKind, Keeper, LostReason, Release};
+use lockkeeper_live::{Proxy, Way, redis};
+
+use super::{PATIENCE, hasty_store, is_free, keeper, name, renewed, within};
+
+const TTL: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The holder's guard is lost by its own deadline although no packet comes; an attempt ends with an error that says so
+/// within its tries; somebody else gets the lock when its life is over; and when all that was held back arrives in the
+/// end, none of it brings anything back.
+async fn falls_silent(way: Way) {
+    let (server, name) = (redis().unwrap().address(), name());
+    let proxy = Proxy::resp(server).unwrap();
+    let store = hasty_store(proxy.address(), TIMEOUT).await;
+    let cut_off = Keeper::builder(store).ttl(TTL).connect().await.unwrap();
+    let other = keeper(server, TTL).await;
+    let guard = cut_off.mutex(&*name).unwrap().lock().await.unwrap();
+    proxy.hold(way);
+    let began = Instant::now();
+    let attempt = async {
+        let error = cut_off.mutex(format!("{name}2")).unwrap().try_lock().await.unwrap_err();
+        (error, began.elapsed())
+    };
+    let losing = async {
+        let reason = guard.lost().await;
+        (reason, began.elapsed())
+    };
+    let taking = async { other.mutex(&*name).unwrap().lock().await.unwrap() };
+    let ((error, failed), (reason, lost), next) =
+        within(PATIENCE, async { tokio::join!(attempt, losing, taking) }).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    // Four tries; a connection that answers nothing is given up after 3 s.
+    assert!(failed < 4 * TIMEOUT + Duration::from_secs(8), "{failed:?}");
+    assert_eq!(reason, LostReason::Expired);
+    assert!(lost < TTL + Duration::from_secs(1), "{lost:?}");
+    assert!(guard.check().is_err());
+    assert!(next.token() > guard.token());
+    proxy.heal();
+    assert_eq!(within(PATIENCE, guard.release()).await.unwrap(), Release::AlreadyLost);
+    renewed(&next).await;
+    within(PATIENCE, cut_off.shutdown(PATIENCE)).await.unwrap();
+    proxy.until(|seen| seen.open == 0).await.unwrap();
+    renewed(&next).await;
+    assert_eq!(next.release().await.unwrap(), Release::Done);
+    is_free(&other, &name).await;
+    is_free(&other, &format!("{name}2")).await;
+}
+
+/// See [`falls_silent`]: the server hears nothing.
+#[tokio::test]
+async fn a_server_that_hears_nothing_costs_the_lock_and_nothing_else() {
+    falls_silent(Way::ToServer).await;
+}
+
+/// See [`falls_silent`]: the server does everything, and its answers do not come.
+#[tokio::test]
+async fn a_server_that_is_not_heard_costs_the_lock_and_nothing_else() {
+    falls_silent(Way::ToClient).await;
+}
+
+/// See [`falls_silent`]: both.
+#[tokio::test]
+async fn a_server_behind_a_dead_network_costs_the_lock_and_nothing_else() {
+    falls_silent(Way::Both).await;
+}

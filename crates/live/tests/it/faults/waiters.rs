@@ -1,0 +1,62 @@
+//! Very many wait for one lock.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lockkeeper::{Keeper, RedisStore};
+use lockkeeper_live::Redis;
+
+use super::{LONG, is_free, keeper, name, store, until_waiting, within};
+
+const WAITERS: usize = 200;
+const CONNECTIONS: usize = 4;
+
+/// 200 waiters, each a client with a session of its own, on four connections: each gets the lock once, in the order in
+/// which they came, all within seconds, and with a handful of commands for each.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_waiters_get_the_lock_once_each_in_order_and_with_few_commands() {
+    let server = Redis::start().unwrap();
+    let name = name();
+    let holder = keeper(server.address(), LONG).await;
+    let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    let mut stores: Vec<RedisStore> = Vec::new();
+    for _ in 0..CONNECTIONS {
+        stores.push(store(server.address()).await);
+    }
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut waiting = tokio::task::JoinSet::new();
+    for waiter in 0..WAITERS {
+        let keeper = Keeper::builder(stores[waiter % CONNECTIONS].clone()).ttl(LONG).connect().await.unwrap();
+        let (mutex, order) = (keeper.mutex(&*name).unwrap(), Arc::clone(&order));
+        waiting.spawn(async move {
+            let guard = mutex.lock().await.unwrap();
+            order.lock().unwrap().push((waiter, guard.token()));
+            guard.release().await.unwrap();
+        });
+        until_waiting(&holder, &name, waiter + 1).await;
+    }
+    let (before, began) = (calls(&server), Instant::now());
+    guard.release().await.unwrap();
+    within(Duration::from_secs(30), async {
+        while let Some(done) = waiting.join_next().await {
+            done.unwrap();
+        }
+    })
+    .await;
+    let (took, calls) = (began.elapsed(), calls(&server) - before);
+    eprintln!("{WAITERS} waiters in {took:?} with {calls} commands");
+    let order = order.lock().unwrap().clone();
+    assert_eq!(order.iter().map(|(waiter, _)| *waiter).collect::<Vec<_>>(), (0..WAITERS).collect::<Vec<_>>());
+    assert!(order.windows(2).all(|pair| pair[0].1 < pair[1].1), "tokens rise");
+    // A release and a renewal for each hand-off; while they wait, a renewal now and then.
+    let renewals = 1 + took.as_secs();
+    assert!(calls < WAITERS as u64 * (4 + renewals), "{calls} commands in {took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    is_free(&holder, &name).await;
+}
+
+/// How many scripts the server has run.
+fn calls(server: &Redis) -> u64 {
+    let stat = server.info("cmdstat_evalsha").unwrap();
+    stat.split(',').find_map(|field| field.strip_prefix("calls=")).unwrap().parse().unwrap()
+}

@@ -1,0 +1,86 @@
+//! Many processes on one Redis server, and now and then one of them is killed.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use lockkeeper::Keeper;
+use lockkeeper::testing::Seeded;
+use lockkeeper::testing::history::lives::{Life, Lived, all_is_to_be_had, recorded};
+use lockkeeper::testing::history::{History, Kind, Rules, Seed};
+use lockkeeper_live::Redis;
+
+const PROCESSES: usize = 20;
+const TASKS: u64 = 4;
+const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Semaphore(5))];
+const FAULTS: Duration = Duration::from_secs(30);
+const TTL: Duration = Duration::from_secs(3);
+/// What a killed process held ends with its life, and the next in line has to look.
+const LINGERS: Duration = Duration::from_secs(15);
+/// Where the processes find the address of the server.
+const URL: &str = "server.url";
+
+const TEST: &str = "kills::histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_them";
+
+/// 30 s of 20 processes, one killed about twice a second: no two have held what excludes each other, tokens rise, a
+/// killed one's locks end with their lives, and in the end all is to be had.
+#[test]
+fn histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_them() {
+    if let Some(life) = Life::here() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        return runtime.block_on(async {
+            let keeper = keeper(&life.folder).await;
+            life.walk(keeper, &LOCKS, TASKS).await;
+        });
+    }
+    let seed = Seed::several(1).next().unwrap();
+    let mut draw = Seeded::new(seed.number());
+    let (server, folder) = (Redis::start().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(folder.path().join(URL), server.url()).unwrap();
+    let mut lives = 0;
+    let mut start = |draw: &mut Seeded| {
+        lives += 1;
+        Life::start(TEST, folder.path(), lives, draw.number())
+    };
+    let mut processes: Vec<Lived> = (0..PROCESSES).map(|_| start(&mut draw)).collect();
+    let began = Instant::now();
+    while began.elapsed() < FAULTS {
+        std::thread::sleep(Duration::from_millis(draw.below(1000)));
+        let chosen = usize::try_from(draw.below(PROCESSES as u64)).unwrap();
+        let again = start(&mut draw);
+        std::mem::replace(&mut processes[chosen], again).kill();
+    }
+    let last_fault = Instant::now();
+    processes.into_iter().for_each(Lived::finish);
+    let finished = last_fault.elapsed();
+    assert!(finished < Duration::from_secs(30), "the last waiter finished {finished:?} after the last fault");
+    let history = recorded(folder.path()).unwrap().and(last(folder.path(), &mut draw));
+    let rules = |kind: Kind| Rules::permits(kind.capacity()).lingering(LINGERS);
+    for (lock, kind) in LOCKS {
+        let checking = Instant::now();
+        let summary = history.check(lock, &rules(kind)).unwrap_or_else(|violation| panic!("{violation}. {seed}"));
+        eprintln!("{lock}: {summary:?}, checked in {:?}, finished after {finished:?}", checking.elapsed());
+        assert!(summary.grants > 200 && summary.unknown > 0, "{summary:?}");
+    }
+}
+
+async fn keeper(folder: &Path) -> Keeper {
+    let url = fs::read_to_string(folder.join(URL)).unwrap();
+    Keeper::from_url(url.as_str()).unwrap().ttl(TTL).connect().await.unwrap()
+}
+
+fn last(folder: &Path, draw: &mut Seeded) -> History {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let keeper = keeper(folder).await;
+        for (lock, _) in LOCKS {
+            // What the killed held: nobody is there to release it.
+            let began = Instant::now();
+            while keeper.inspect(lock).await.unwrap().is_held() {
+                assert!(began.elapsed() < LINGERS, "{lock} is held by nobody");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        all_is_to_be_had(&keeper, &LOCKS, draw).await
+    })
+}

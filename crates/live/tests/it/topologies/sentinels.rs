@@ -1,0 +1,99 @@
+//! Sentinels choose another master.
+
+use std::future::IntoFuture;
+
+use lockkeeper::{FencingToken, Guard, Release, Result};
+use lockkeeper_live::Sentinel;
+use tokio::task::JoinHandle;
+
+use super::{is_still_held, keeper, nobody_else_gets_it, pushes_come, until_replicated, waiter};
+use crate::faults::{LONG, PATIENCE, within};
+
+/// One holds, one waits, and the master is another one now.
+struct After {
+    url: String,
+    guard: Guard,
+    waiting: JoinHandle<Result<Guard>>,
+    name: &'static str,
+}
+
+impl After {
+    /// If the holder still holds nobody else gets the lock until it releases it; else its guard knows. Whatever was
+    /// lost, the waiter gets it in the end, with a higher token, and the new master tells those who wait.
+    async fn it_goes_on(self) -> bool {
+        let Self { url, guard, waiting, name } = self;
+        let third = keeper(&url, LONG).await;
+        let (token, held) = (guard.token(), is_still_held(&guard).await);
+        if held {
+            guard.check().unwrap();
+            let holders = third.inspect(name).await.unwrap().holders;
+            assert_eq!(holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [Some(token)]);
+            nobody_else_gets_it(&third, name).await;
+            assert!(!waiting.is_finished(), "two have it");
+            assert_eq!(within(PATIENCE, guard.release()).await.unwrap(), Release::Done);
+        } else {
+            guard.check().unwrap_err();
+            assert_eq!(within(PATIENCE, guard.release()).await.unwrap(), Release::AlreadyLost);
+        }
+        let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+        assert!(next.token() > token, "{} after {token}", next.token());
+        assert!(is_still_held(&next).await);
+        pushes_come(&third, next).await;
+        held
+    }
+}
+
+/// They are told to choose another master, while the old one lives: twice, so that clients go there and back. For a
+/// while there are two masters; what the old one is told then is lost, and nothing depends on it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_failover_by_command_keeps_the_lock_and_the_line() {
+    let (sentinel, name) = (Sentinel::start().unwrap(), "a-lock");
+    let url = sentinel.url();
+    let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
+    let mut last: Option<FencingToken> = None;
+    for round in 0..2 {
+        let guard = within(PATIENCE, holder.mutex(name).unwrap().lock().into_future()).await.unwrap();
+        assert!(last.is_none_or(|last| guard.token() > last), "tokens rise");
+        last = Some(guard.token());
+        let waiting = waiter(&other, name).await;
+        until_replicated(&sentinel.servers()[round], "mark");
+        assert_eq!(sentinel.fail_over().unwrap(), 1 - round);
+        assert!(After { url: url.clone(), guard, waiting, name }.it_goes_on().await, "the replica had it");
+        sentinel.wait_until_settled().unwrap();
+    }
+}
+
+/// The master is killed when its replica has everything: the holder keeps the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_failover_after_a_kill_keeps_what_the_replica_has() {
+    let (mut sentinel, name) = (Sentinel::start().unwrap(), "a-lock");
+    let url = sentinel.url();
+    let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
+    let guard = holder.mutex(name).unwrap().lock().await.unwrap();
+    let waiting = waiter(&other, name).await;
+    until_replicated(&sentinel.servers()[0], "mark");
+    sentinel.server(0).kill().unwrap();
+    sentinel.wait_for_other_master(0).unwrap();
+    assert!(After { url, guard, waiting, name }.it_goes_on().await, "the replica had it");
+}
+
+/// The replica hears of nothing that is done, the grant and the line, and then the master is killed: both are gone with
+/// it. The waiter stands in line anew and gets the lock; the holder hears that it has lost it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_failover_after_a_kill_that_loses_the_line_lets_the_waiter_in() {
+    let (mut sentinel, name) = (Sentinel::start().unwrap(), "a-lock");
+    let url = sentinel.url();
+    let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
+    let before = holder.mutex(name).unwrap().lock().await.unwrap();
+    before.release().await.unwrap();
+    until_replicated(&sentinel.servers()[0], "mark");
+    // It stands, so that it does not come back at once when its connection ends.
+    sentinel.server(1).pause().unwrap();
+    sentinel.servers()[0].run(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
+    let guard = holder.mutex(name).unwrap().lock().await.unwrap();
+    let waiting = waiter(&other, name).await;
+    sentinel.server(0).kill().unwrap();
+    sentinel.server(1).resume().unwrap();
+    sentinel.wait_for_other_master(0).unwrap();
+    assert!(!After { url, guard, waiting, name }.it_goes_on().await, "nobody has told the replica");
+}
