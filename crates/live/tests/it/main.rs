@@ -1,6 +1,11 @@
 //! The integration tests, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
+mod cli_doctor;
+mod cli_everything;
+mod cli_kills;
+mod cli_messages;
+mod cli_standalone;
 mod clocks;
 mod cluster;
 mod contract;
@@ -14,5 +19,6 @@ mod registers;
 mod rights;
 mod scripts;
 mod sentinel;
+mod support;
 mod topologies;
 mod worker;

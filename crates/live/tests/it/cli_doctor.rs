@@ -1,0 +1,214 @@
+//! `doctor` on Redis: what can go wrong with a server, and what a user has to be given.
+
+use std::process::Output;
+
+use lockkeeper_live::Redis;
+use serde_json::Value;
+
+use crate::cli_everything::everything;
+use crate::support::{Store, program, stderr, stdout};
+
+/// Its lines, by their check.
+struct Report {
+    code: Option<i32>,
+    lines: Vec<Value>,
+}
+
+impl Report {
+    fn of(output: &Output) -> Self {
+        assert_eq!(stderr(output), "");
+        let lines = stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        Self { code: output.status.code(), lines }
+    }
+
+    /// Status, finding and remedy.
+    fn line(&self, check: &str) -> [&str; 3] {
+        let line = self.lines.iter().find(|line| line["check"] == check);
+        let line = line.unwrap_or_else(|| panic!("{check}: {:#?}", self.lines));
+        ["status", "finding", "remedy"].map(|field| line[field].as_str().unwrap_or_default())
+    }
+
+    fn failed(&self) -> Vec<&str> {
+        let failed = self.lines.iter().filter(|line| line["status"] == "FAIL");
+        failed.map(|line| line["check"].as_str().unwrap()).collect()
+    }
+}
+
+fn report(store: &Store) -> Report {
+    Report::of(&store.output(&["doctor", "--json"]))
+}
+
+/// As this user, whose password is `pw`.
+fn report_of_user(store: &Store, user: &str) -> Report {
+    let url = store.url().replace("redis://", &format!("redis://{user}@"));
+    let mut command = program();
+    command.args(["-S", &url, "doctor", "--json"]).env("LOCKKEEPER_PASSWORD", "pw");
+    Report::of(&command.output().unwrap())
+}
+
+/// The rule that is shown, with the user and the password in their places.
+fn rule(report: &Report, user: &str) -> Vec<String> {
+    let [_, _, rule] = report.line("rights");
+    let words = rule.split(' ').map(|word| match word {
+        "NAME" => user.to_owned(),
+        ">PASSWORD" => ">pw".to_owned(),
+        word => word.to_owned(),
+    });
+    words.collect()
+}
+
+fn obey(store: &Store, rule: &[String]) {
+    let words: Vec<_> = rule.iter().map(String::as_str).collect();
+    store.with_server(|server| server.run(&words)).unwrap();
+}
+
+#[test]
+fn a_good_server_has_nothing_against_it() {
+    let store = Store::on(Redis::builder().persistent().start().unwrap());
+    let report = report(&store);
+    assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
+    for (check, finding) in [
+        ("store", "redis://127.0.0.1:"),
+        ("server", "Redis 7."),
+        ("role", "master"),
+        ("eviction", "maxmemory-policy noeviction"),
+        ("persistence", "every write on disk before it is answered"),
+        ("replicas", "nobody takes over"),
+        ("memory", "no limit"),
+        ("clock", "the same as this machine's"),
+        ("rights", "this user may do all that locks need"),
+        ("round trip", "a lock and its release take "),
+        ("locks", "0 in use"),
+        ("capabilities", "fencing UntilFailover"),
+    ] {
+        let [status, found, _] = report.line(check);
+        assert!(status == "ok" && found.contains(finding), "{check}: {status} {found}");
+    }
+    let text = stdout(&store.output(&["doctor"]));
+    // Nothing that is long stands where it would push the rest away.
+    assert!(text.lines().all(|line| line.find("appendonly").is_none_or(|at| at < 160)), "{text}");
+}
+
+#[test]
+fn what_a_server_forgets_is_told_with_what_to_do() {
+    let store = Store::new();
+    let [status, finding, remedy] = report(&store).line("persistence").map(str::to_owned);
+    assert_eq!((status.as_str(), finding.as_str()), ("warn", "none: a restart forgets all locks, held ones too"));
+    assert!(remedy.starts_with("appendonly yes"), "{remedy}");
+    let set = |parameter: &str, value: &str| store.with_server(|server| server.set(parameter, value)).unwrap();
+    set("save", "3600 1");
+    assert!(report(&store).line("persistence")[1].starts_with("snapshots only: "));
+    set("save", "");
+    set("appendonly", "yes");
+    assert!(report(&store).line("persistence")[1].ends_with("a power cut may lose the last second"));
+    set("appendfsync", "no");
+    assert_eq!(report(&store).line("persistence")[0], "warn");
+    set("appendonly", "no");
+    set("maxmemory", "3mb");
+    assert!(report(&store).line("memory")[1].ends_with("% of maxmemory is used"));
+    set("maxmemory", "1kb");
+    let full = report(&store);
+    assert_eq!(full.line("memory")[0], "warn");
+    assert!(full.line("round trip")[1].contains("OOM") && full.line("round trip")[2].contains("maxmemory"));
+    // What is not tried again must not be in a server for others.
+    set("maxmemory", "0");
+    set("appendfsync", "everysec");
+}
+
+#[test]
+fn a_server_that_evicts_fails_unless_that_is_waived() {
+    let store = Store::on(Redis::builder().config("maxmemory-policy", "allkeys-lru").start().unwrap());
+    let found = report(&store);
+    assert_eq!((found.code, found.failed()), (Some(1), vec!["eviction"]), "{:#?}", found.lines);
+    let [_, finding, remedy] = found.line("eviction");
+    assert!(finding.contains("allkeys-lru") && remedy.starts_with("CONFIG SET maxmemory-policy noeviction"));
+    let waived = format!("{}?unsafe=eviction", store.url());
+    let found = Report::of(&program().args(["-S", &waived, "doctor", "--json"]).output().unwrap());
+    assert_eq!((found.code, found.line("eviction")[0]), (Some(0), "warn"), "{:#?}", found.lines);
+}
+
+#[test]
+fn a_replica_fails_and_names_its_master() {
+    let master = Redis::start().unwrap();
+    let store = Store::on(Redis::builder().replica_of(&master).start().unwrap());
+    let found = report(&store);
+    assert_eq!((found.code, found.failed()), (Some(1), vec!["role"]), "{:#?}", found.lines);
+    assert!(found.line("role")[2].starts_with(&format!("its master, {}", master.address())));
+    let master = Store::on(master);
+    let [status, finding, remedy] = report(&master).line("replicas").map(str::to_owned);
+    assert!(status == "warn" && finding.starts_with("1, and min-replicas-to-write 0"), "{finding}");
+    assert!(remedy.contains("min-replicas=1"), "{remedy}");
+    master.with_server(|server| server.set("min-replicas-to-write", "1")).unwrap();
+    assert_eq!(report(&master).line("replicas")[0], "ok");
+    master.with_server(|server| server.set("min-replicas-to-write", "2")).unwrap();
+    let starved = report(&master);
+    assert!(starved.line("round trip")[1].contains("NOREPLICAS"), "{:#?}", starved.lines);
+}
+
+#[test]
+fn a_clock_that_is_off_is_told() {
+    let server = Redis::builder().with_clock().start().unwrap();
+    server.set_clock_offset(60).unwrap();
+    let store = Store::on(server);
+    let found = report(&store);
+    let [status, finding, _] = found.line("clock");
+    // No lock depends on it.
+    assert!(status == "ok" && (finding.starts_with("+60.") || finding.starts_with("+59.")), "{finding}");
+    assert_eq!(found.code, Some(0));
+}
+
+#[test]
+fn a_server_that_is_not_there_or_silent_is_one_line() {
+    let store = Store::new();
+    let outage = store.outage();
+    let found = Report::of(&store.output(&["doctor", "--json", "--connect-timeout", "500ms"]));
+    assert_eq!((found.code, found.failed()), (Some(1), vec!["open"]), "{:#?}", found.lines);
+    assert!(found.line("open")[1].contains("did not answer within 500ms"));
+    drop(outage);
+    store.with_server(|server| server.kill()).unwrap();
+    let found = report(&store);
+    assert_eq!((found.code, found.failed()), (Some(1), vec!["open"]), "{:#?}", found.lines);
+    assert!(found.line("open")[1].contains("Connection refused"));
+    store.with_server(|server| server.restart()).unwrap();
+}
+
+#[test]
+fn a_user_by_the_rule_can_do_everything() {
+    let store = Store::on(Redis::start().unwrap());
+    let shown = report(&store);
+    obey(&store, &rule(&shown, "app"));
+    let found = report_of_user(&store, "app");
+    assert_eq!((found.code, found.failed()), (Some(0), vec![]), "{:#?}", found.lines);
+    let url = store.url().replace("redis://", "redis://app:pw@");
+    everything(&url);
+    // Nothing was refused all the while, but for how the connection is called.
+    let log: String = store.with_server(|server| {
+        let mut connection = server.connect().unwrap();
+        format!("{:?}", redis_log(&mut connection))
+    });
+    let refused: Vec<_> =
+        log.split("\"object\"").skip(1).map(|entry| entry.chars().take(40).collect::<String>()).collect();
+    assert!(refused.iter().all(|entry| entry.contains("client|") || entry.contains("config|")), "{refused:#?}");
+}
+
+/// What was refused, as the server remembers it.
+fn redis_log(connection: &mut impl redis::ConnectionLike) -> Vec<Vec<redis::Value>> {
+    redis::cmd("ACL").arg("LOG").query(connection).unwrap()
+}
+
+#[test]
+fn a_user_without_any_word_of_the_rule_is_told_the_rule() {
+    let store = Store::on(Redis::start().unwrap());
+    let whole = rule(&report(&store), "app");
+    for missing in whole.iter().filter(|word| word.starts_with(['+', '~', '&'])) {
+        let rest: Vec<_> = whole.iter().filter(|word| *word != missing).cloned().collect();
+        obey(&store, &rest);
+        let found = report_of_user(&store, "app");
+        let [status, finding, remedy] = found.line("rights");
+        assert_eq!((status, found.code), ("FAIL", Some(1)), "without {missing}: {:#?}", found.lines);
+        assert!(remedy.starts_with("ACL SETUSER NAME reset ") && remedy.contains(missing), "{remedy}");
+        let word = missing.trim_start_matches('+').replace('|', " ");
+        let named = finding.to_lowercase().contains(&word) || !missing.starts_with('+');
+        assert!(named, "without {missing}: {finding}");
+    }
+}
