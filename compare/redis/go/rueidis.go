@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+)
+
+// rueidislock over one server: a majority of one, as its documentation says for that. Its locks renew themselves; they
+// live as long as those of the others here.
+type rueidisClient struct{ locker rueidislock.Locker }
+
+func connectRueidis(address string) (Client, error) {
+	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption:   rueidis.ClientOption{InitAddress: []string{address}},
+		KeyMajority:    1,
+		NoLoopTracking: true,
+		KeyValidity:    30 * time.Second,
+		ExtendInterval: 10 * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rueidisClient{locker}, nil
+}
+
+func (c rueidisClient) Lock(name string) Lock {
+	return rueidisLock{c.locker, name}
+}
+
+type rueidisLock struct {
+	locker rueidislock.Locker
+	name   string
+}
+
+func (l rueidisLock) Acquire(ctx context.Context) (func() error, error) {
+	// The lock ends with the context that it was taken with: our patience is longer than what is measured.
+	held, release, err := l.locker.WithContext(ctx, l.name)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		if held.Err() != nil {
+			return errors.New("the lock was lost before its release")
+		}
+		release()
+		return nil
+	}, nil
+}

@@ -1,0 +1,81 @@
+//! lockkeeper, by its public API.
+
+use anyhow::{Result, ensure};
+use lockkeeper::{Guard, Keeper, Mutex, Release, RwLock};
+
+use crate::tasks::{Client, Lock};
+
+pub(crate) struct Mutexes(Keeper);
+
+impl Mutexes {
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        Ok(Self(lockkeeper::connect(url).await?))
+    }
+}
+
+impl Client for Mutexes {
+    type Lock = Mutex;
+
+    fn lock(&self, name: &str) -> Result<Mutex> {
+        Ok(self.0.mutex(name)?)
+    }
+}
+
+impl Lock for Mutex {
+    type Guard = Guard;
+
+    async fn acquire(&self) -> Result<Guard> {
+        Ok(self.lock().await?)
+    }
+
+    async fn release(&self, guard: Guard, awaited: bool) -> Result<()> {
+        release(guard, awaited).await
+    }
+
+    fn is_lost(&self, guard: &Guard) -> bool {
+        guard.check().is_err()
+    }
+}
+
+/// Read locks of a read-write lock.
+pub(crate) struct Readers(Keeper);
+
+impl Readers {
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        Ok(Self(lockkeeper::connect(url).await?))
+    }
+}
+
+impl Client for Readers {
+    type Lock = RwLock;
+    const IS_SHARED: bool = true;
+
+    fn lock(&self, name: &str) -> Result<RwLock> {
+        Ok(self.0.rw_lock(name)?)
+    }
+}
+
+impl Lock for RwLock {
+    type Guard = Guard;
+
+    async fn acquire(&self) -> Result<Guard> {
+        Ok(self.read().await?)
+    }
+
+    async fn release(&self, guard: Guard, awaited: bool) -> Result<()> {
+        release(guard, awaited).await
+    }
+
+    fn is_lost(&self, guard: &Guard) -> bool {
+        guard.check().is_err()
+    }
+}
+
+async fn release(guard: Guard, awaited: bool) -> Result<()> {
+    if awaited {
+        let release = guard.release().await?;
+        ensure!(release == Release::Done, "a lock was lost before its release");
+    }
+    // Else it is dropped here, and the release goes out with what comes next.
+    Ok(())
+}

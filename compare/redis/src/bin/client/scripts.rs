@@ -1,0 +1,140 @@
+//! What lockkeeper sends, sent by a client that blocks: it listens to lockkeeper taking and releasing the lock once, and
+//! repeats these two requests byte by byte.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+
+use crate::blocking::Requests;
+use crate::resp::{Connection, Reply, address};
+
+pub(crate) struct Scripts {
+    url: String,
+}
+
+impl Scripts {
+    pub(crate) fn new(url: &str) -> Self {
+        Self { url: url.to_owned() }
+    }
+}
+
+impl Requests for Scripts {
+    fn of(&mut self, _: &mut Connection, name: &str) -> Result<[Vec<u8>; 2]> {
+        let tap = Tap::open(address(&self.url)?)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let keeper = lockkeeper::connect(&tap.url).await?;
+            keeper.mutex(name)?.lock().await?.release().await?;
+            anyhow::Ok(())
+        })?;
+        let heard = tap.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let about = |request: &&[u8]| {
+            contains(request, b"\r\nEVALSHA\r\n") && contains(request, format!("{{{name}}}\r\n").as_bytes())
+        };
+        let requests: Vec<&[u8]> = requests(&heard).into_iter().filter(about).collect();
+        match requests[..] {
+            [claim, release] => Ok([claim.to_vec(), release.to_vec()]),
+            _ => bail!("lockkeeper sent {} requests to take and release a lock, not 2", requests.len()),
+        }
+    }
+
+    /// The token, or the answer that has it in a string.
+    fn is_granted(&self, reply: &Reply) -> bool {
+        match reply {
+            Reply::Integer(token) => *token > 0,
+            Reply::Text(text) => text.starts_with(b"g"),
+            _ => false,
+        }
+    }
+}
+
+/// Passes everything on, and keeps what the client said.
+struct Tap {
+    url: String,
+    heard: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Tap {
+    fn open(server: &str) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let url = format!("redis://{}", listener.local_addr()?);
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (server, ears) = (server.to_owned(), heard.clone());
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let _ = pass(&client?, &server, &ears);
+            }
+            std::io::Result::Ok(())
+        });
+        Ok(Self { url, heard })
+    }
+}
+
+fn pass(client: &TcpStream, server: &str, ears: &Arc<Mutex<Vec<u8>>>) -> Result<()> {
+    let server = TcpStream::connect(server).context("the server has gone")?;
+    let (mut client, mut from_server, mut to_client) = (client.try_clone()?, server.try_clone()?, client.try_clone()?);
+    std::thread::spawn(move || std::io::copy(&mut from_server, &mut to_client));
+    let ears = ears.clone();
+    std::thread::spawn(move || {
+        let mut server = server;
+        let mut bytes = [0; 8192];
+        loop {
+            let count = client.read(&mut bytes)?;
+            if count == 0 {
+                return server.shutdown(std::net::Shutdown::Both);
+            }
+            // Heard before it is answered.
+            ears.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..count]);
+            server.write_all(&bytes[..count])?;
+        }
+    });
+    Ok(())
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// The requests in what was heard: arrays of strings.
+fn requests(mut heard: &[u8]) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    while let Some(length) = request(heard) {
+        let (request, rest) = heard.split_at(length);
+        found.push(request);
+        heard = rest;
+    }
+    found
+}
+
+/// The length of the first.
+fn request(bytes: &[u8]) -> Option<usize> {
+    let (words, mut at) = head(bytes, 0, b'*')?;
+    for _ in 0..words {
+        let (length, start) = head(bytes, at, b'$')?;
+        at = start + length + 2;
+    }
+    (at <= bytes.len()).then_some(at)
+}
+
+/// The number of a line that begins with `kind`, and where the next one begins.
+fn head(bytes: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
+    let line = bytes.get(at..)?.strip_prefix(&[kind])?;
+    let end = line.iter().position(|byte| *byte == b'\r')?;
+    let number = std::str::from_utf8(&line[..end]).ok()?.parse().ok()?;
+    Some((number, at + 1 + end + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::pack;
+
+    #[test]
+    fn requests_are_told_apart() {
+        let [first, second] = [pack(&[b"PING"]), pack(&[b"SET", b"a\r\n*1", b""])];
+        let heard = [&first[..], &second, b"*2\r\n$4\r\nECHO\r\n$1"].concat();
+        assert_eq!(requests(&heard), [&first[..], &second]);
+    }
+}
