@@ -75,6 +75,8 @@ impl Engine {
             Err(error) => {
                 old.set_being_replaced(false);
                 if error.kind() == ErrorKind::Timeout {
+                    // That it is not alone may be because it is not there any more.
+                    old.check()?;
                     // What was heard of it meanwhile proved nothing.
                     self.plan(old, self.now(), Duration::ZERO);
                 }
