@@ -218,12 +218,12 @@ mod tests {
             ("at redis://me:p@w@h, gone", "at redis://me:***@h, gone"),
             ("redis://me:p/w@h", "redis://me:***@h"),
             ("a://u:1@h and b://u:2@h", "a://u:***@h and b://u:***@h"),
-            ("redis://h?sentinel-password=pw", "redis://h?sentinel-password=***"),
+            ("redis+sentinel://h/m?sentinel-password=pw", "redis+sentinel://h/m?sentinel-password=***"),
         ] {
             assert_eq!(redact(text), redacted);
             assert!(has_password(text));
         }
-        assert_eq!(redact("no 'redis://h?auth-token=pw' found"), "no 'redis://h?auth-token=***' found");
+        assert_eq!(redact("no 'etcd://h?auth-token=pw' found"), "no 'etcd://h?auth-token=***' found");
     }
 
     #[test]

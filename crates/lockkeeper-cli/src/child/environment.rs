@@ -92,7 +92,7 @@ mod tests {
     fn a_store_is_taken_away_only_with_a_password() {
         let with = |url: &'static str| stripped(move |name| (name == "LOCKKEEPER_STORE").then(|| url.into()));
         assert!(with("redis://:pw@h").contains(&"LOCKKEEPER_STORE"));
-        assert!(with("redis://h?sentinel-password=pw").contains(&"LOCKKEEPER_STORE"));
+        assert!(with("redis+sentinel://h/m?sentinel-password=pw").contains(&"LOCKKEEPER_STORE"));
         assert!(!with("redis://h").contains(&"LOCKKEEPER_STORE"));
         assert!(stripped(|_| None).contains(&"LOCKKEEPER_API_TOKEN_FILE"));
     }

@@ -177,7 +177,7 @@ mod tests {
             "default_store = \"redis://:hunter2@h\"",
             "stores.a = { url = \"redis://h\", password = \"hunter2\" }",
             "stores.a = { url = \"redis://:hunter2@h\" }",
-            "stores.a = { url = \"redis://h?sentinel-password=hunter2\" }",
+            "stores.a = { url = \"redis+sentinel://h/m?sentinel-password=hunter2\" }",
             "stores.a = { url = \"https://h\", api_token = \"hunter2\" }",
             "stores.a = { nodes = [\"redis://h\", \"redis://:hunter2@i\"] }",
         ];

@@ -38,9 +38,19 @@ const SCHEMES: &[(&str, Store)] = &[
     ("https", Store::Later),
 ];
 
-/// The parameters of a Redis; the first only behind Sentinels.
-const SENTINEL_PARAMS: [&str; 9] =
-    ["sentinel-user", "layout", "min-replicas", "timeout", "resp", "ca", "cert", "key", "server-name"];
+/// The parameters of a Redis; the first two only behind Sentinels.
+const SENTINEL_PARAMS: [&str; 10] = [
+    "sentinel-user",
+    "sentinel-password",
+    "layout",
+    "min-replicas",
+    "timeout",
+    "resp",
+    "ca",
+    "cert",
+    "key",
+    "server-name",
+];
 
 /// The scheme as it stands in the table, whatever its case.
 pub(super) fn find(scheme: &str) -> Option<&'static str> {
@@ -60,7 +70,7 @@ pub(super) fn suggestion(scheme: &str) -> String {
 pub(super) fn own_params(scheme: &str) -> Option<&'static [&'static str]> {
     match lookup(scheme) {
         Store::Feature("redis", _) if scheme.contains("+sentinel") => Some(&SENTINEL_PARAMS),
-        Store::Feature("redis", _) => Some(&SENTINEL_PARAMS[1..]),
+        Store::Feature("redis", _) => Some(&SENTINEL_PARAMS[2..]),
         Store::BuiltIn | Store::Feature(..) => Some(&[]),
         Store::Later => None,
     }

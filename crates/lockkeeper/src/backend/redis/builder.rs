@@ -125,6 +125,7 @@ impl RedisStoreBuilder {
                 },
                 "layout" if value != "native" => return wrong(key, "layout=native"),
                 "sentinel-user" => self.sentinel_user = Some(value.clone()),
+                "sentinel-password" => self.sentinel_password = Some(Secret::new(value.as_str())),
                 key if self.tls.is_none() && Tls::PARAMS.contains(&key) => return wrong(key, "rediss: to use TLS"),
                 _ => {}
             }
