@@ -92,7 +92,7 @@ pub(super) fn int(value: &Value, what: &'static str) -> Result<i64> {
     }
 }
 
-/// A raw token as it travels in a double: whole, and in 1..2^54.
+/// A raw token as it travels in a double: whole, and in 1..=2^53.
 pub(super) fn token(number: f64) -> Option<u64> {
     let fits = (1.0..=9_007_199_254_740_992.0).contains(&number) && number.fract() == 0.0;
     fits.then_some(number as u64)

@@ -46,7 +46,7 @@ pub(in crate::backend::redis) struct Answered<T> {
 }
 
 /// The state of a line: the last token, twice those who wait and those who hold, and how often it was touched. While the
-/// token stays, the second only falls and the third only rises.
+/// token stays, the second only falls, and the third only rises until nobody is left in the line.
 struct Seen {
     now: f64,
     last: f64,
