@@ -56,8 +56,8 @@ fn measure(bench: &mut Bench, kind: Kind, count: usize) -> Result<Row> {
     // Connected, compiled, and every page touched that one lock needs.
     bench.measure(&Spec { measured: if kind.is_jvm() { 3 * SECOND } else { 200 * MILLI }, ..Spec::of(kind) })?;
     if kind.is_jvm() {
-        // Each of Redisson's locks that was taken while it held no other has left a timer of 10 s; those that find a lock
-        // then renew all there are, thousands at once, until locks are lost.
+        // Without this it sent millions of commands and lost thousands of locks. It looks as if each lock that was taken
+        // while it held no other left a timer of 10 s, which renews all there are; its source was not read for it.
         std::thread::sleep(Duration::from_secs(12));
     }
     let lock = bench.fresh_lock();
