@@ -238,6 +238,9 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        if self.released && self.stake.is_none() {
+            return;
+        }
         // In a forked child the engine's threads do not exist, and what they had locked stays locked.
         if self.hold.is_forked() {
             std::mem::forget(self.stake.take());

@@ -12,6 +12,9 @@ use super::{Engine, Hold};
 use crate::LostReason;
 use crate::time::{Alarm, Clock, Instant};
 
+/// So many claims are looked at before other tasks have their turn.
+const AT_ONCE: usize = 1000;
+
 /// Rings the timer when something ends earlier than what it is set to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bell(Arc<Inner>);
@@ -39,15 +42,10 @@ impl Bell {
 pub(super) async fn run(engine: Weak<Engine>, clock: Clock, bell: Bell) {
     let alarm = Alarm::new(clock.clone());
     loop {
-        let next = {
-            let Some(engine) = engine.upgrade() else { return };
-            // Whoever has something earlier than what is being computed here must ring.
-            bell.0.set_to.store(u64::MAX, Ordering::Release);
-            engine.end_what_is_over();
-            let next = engine.open_sessions().iter().filter_map(|s| s.next_end()).min();
-            bell.0.set_to.store(next.map_or(u64::MAX, Instant::as_nanos), Ordering::Release);
-            next
-        };
+        // Whoever has something earlier than what is being computed here must ring.
+        bell.0.set_to.store(u64::MAX, Ordering::Release);
+        let Some(next) = end_what_is_over(&engine).await else { return };
+        bell.0.set_to.store(next.map_or(u64::MAX, Instant::as_nanos), Ordering::Release);
         match next {
             None => bell.0.bell.notified().await,
             Some(at) => tokio::select! {
@@ -58,19 +56,38 @@ pub(super) async fn run(engine: Weak<Engine>, clock: Clock, bell: Bell) {
     }
 }
 
-impl Engine {
-    fn end_what_is_over(self: &Arc<Self>) {
-        let now = self.now();
-        for session in self.open_sessions() {
-            for hold in session.holds() {
-                if hold.is_dead() {
-                    self.end(&session, &hold);
-                }
+/// Returns when the next thing ends, if any does; nothing where the engine has ended.
+async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
+    let mut next = None;
+    for session in engine.upgrade()?.open_sessions() {
+        let mut last = None;
+        loop {
+            let part = session.holds_after(last, AT_ONCE);
+            next = engine.upgrade()?.end_those_over(&session, &part).into_iter().chain(next).min();
+            if part.len() < AT_ONCE {
+                break;
             }
-            for hold in session.lingered(now) {
-                self.withdraw_later(&hold);
-            }
+            last = part.last().map(|hold| hold.key.id);
+            drop(part);
+            tokio::task::yield_now().await;
         }
+        let engine = engine.upgrade()?;
+        for hold in session.lingered(engine.now()) {
+            engine.withdraw_later(&hold);
+        }
+        next = session.end_of_lingering().into_iter().chain(next).min();
+    }
+    Some(next)
+}
+
+impl Engine {
+    /// Ends those that are dead, and returns when the first of the others will be.
+    fn end_those_over(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>]) -> Option<Instant> {
+        let (dead, live): (Vec<_>, Vec<_>) = holds.iter().partition(|hold| hold.is_dead());
+        for hold in dead {
+            self.end(session, hold);
+        }
+        live.into_iter().map(|hold| hold.deadline()).min()
     }
 
     /// A waiter that died is the waiter's own business: it takes a new id. A holder is told.

@@ -84,6 +84,9 @@ impl Granted {
 impl Drop for Granted {
     fn drop(&mut self) {
         let stake = self.grant.stake.take();
+        if self.taken && stake.is_none() {
+            return;
+        }
         if self.hold().is_forked() {
             // What it would lock stays locked in a forked child.
             std::mem::forget(stake);

@@ -37,7 +37,6 @@ pub(crate) struct Hold {
     pub(crate) key: ClaimKey,
     pub(crate) session: Arc<Session>,
     clock: Clock,
-    pid: u32,
     stage: AtomicU8,
     deadline: AtomicU64,
     ends: AtomicU64,
@@ -72,7 +71,6 @@ impl Hold {
             key,
             session,
             clock,
-            pid: std::process::id(),
             stage: AtomicU8::new(stage as u8),
             deadline: AtomicU64::new(deadline),
             ends: AtomicU64::new(NEVER),
@@ -251,7 +249,7 @@ impl Hold {
 
     /// Whether this process is a fork of the one that made the claim, where the engine's threads do not exist.
     pub(crate) fn is_forked(&self) -> bool {
-        self.pid != std::process::id()
+        self.session.pid != std::process::id()
     }
 
     /// Some request of it has no answer, or an answer that leaves it open.
@@ -283,7 +281,12 @@ impl Hold {
     }
 
     pub(crate) fn set_due(&self, at: Option<Instant>) {
-        self.due.store(at.map_or(NEVER, Instant::as_nanos), Ordering::Release);
+        self.session.set_due_of(self, at);
+    }
+
+    /// Notes when it is to be renewed, and returns what was noted before. Only its session knows whom else to tell.
+    pub(super) fn swap_due(&self, at: Option<Instant>) -> Option<Instant> {
+        instant(self.due.swap(at.map_or(NEVER, Instant::as_nanos), Ordering::AcqRel))
     }
 
     /// `every`, shortened by up to a fifth that differs from claim to claim. The id is random enough, and at hand.
@@ -292,10 +295,14 @@ impl Hold {
         every - every / 5 * part / 255
     }
 
-    /// When it is to be renewed next.
-    pub(crate) fn due(&self) -> Instant {
-        Instant::from_nanos(self.due.load(Ordering::Acquire))
+    /// When it is to be renewed next, if ever.
+    pub(super) fn due(&self) -> Option<Instant> {
+        instant(self.due.load(Ordering::Acquire))
     }
+}
+
+fn instant(nanos: u64) -> Option<Instant> {
+    (nanos != NEVER).then(|| Instant::from_nanos(nanos))
 }
 
 #[cfg(test)]

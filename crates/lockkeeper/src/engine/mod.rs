@@ -12,6 +12,7 @@
 //! | `waiter` | one id in line: claim, wait, claim again |
 //! | `patience` | whether the caller still wants it |
 //! | `hold` | one claim as its client believes in it |
+//! | `roster` | the claims of a session, and which of them is to be renewed next |
 //! | `session` | what the claims of one ttl live and die with |
 //! | `shutdown` | the end of everything, in order |
 //! | `watchdog` | when to renew what, and what the answers mean |
@@ -34,6 +35,7 @@ mod patience;
 mod reaper;
 mod reentry;
 mod request;
+mod roster;
 mod session;
 mod shutdown;
 mod together;

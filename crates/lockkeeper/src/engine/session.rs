@@ -1,6 +1,6 @@
 //! A session: the claims of one ttl and lock-delay, and what proves that they live.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::hold::Hold;
+use super::roster::Roster;
 use crate::store::{Capabilities, ClaimId, Expiry, SessionId, SessionSpec};
 use crate::time::{Instant, believed};
 
@@ -39,13 +40,14 @@ pub(crate) struct Session {
     /// Opened by another process, and to outlive this one.
     adopted: AtomicBool,
     proofs: Mutex<VecDeque<Instant>>,
-    /// In an order, so that a run that draws the same ids asks for the same.
-    holds: Mutex<BTreeMap<ClaimId, Arc<Hold>>>,
+    holds: Mutex<Roster>,
     /// Lost, but not to be given away before this instant.
     lingering: Mutex<Vec<(Arc<Hold>, Instant)>>,
     server_clock: Mutex<Option<(Duration, Instant)>>,
     failing: AtomicBool,
     over: AtomicBool,
+    /// The process that has it.
+    pub(super) pid: u32,
     due: AtomicU64,
     used: AtomicU64,
     pub(crate) wake: Notify,
@@ -71,6 +73,7 @@ impl Session {
             server_clock: Mutex::default(),
             failing: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            pid: std::process::id(),
             due: AtomicU64::new((sent + ttl / 3).as_nanos()),
             used: AtomicU64::new(sent.as_nanos()),
             wake: Notify::new(),
@@ -135,7 +138,7 @@ impl Session {
         let mut holds = lock(&self.holds);
         let open = !self.is_over();
         if open {
-            holds.insert(hold.key.id, Arc::clone(hold));
+            holds.insert(hold);
         }
         open
     }
@@ -149,7 +152,7 @@ impl Session {
     pub(crate) fn take(&self, hold: &Arc<Hold>, now: Instant, lingers: Option<Instant>) -> bool {
         self.used.fetch_max(now.as_nanos(), Ordering::AcqRel);
         let mut holds = lock(&self.holds);
-        let found = holds.remove(&hold.key.id).is_some();
+        let found = holds.remove(hold);
         if let Some(until) = lingers.filter(|_| found) {
             // Under the lock of the others: no list of the claims finds it in neither place.
             lock(&self.lingering).push((Arc::clone(hold), until));
@@ -167,17 +170,36 @@ impl Session {
     pub(crate) fn list(&self, all: &mut Vec<Arc<Hold>>) -> impl Drop + '_ {
         let holds = lock(&self.holds);
         all.clear();
-        all.extend(holds.values().map(Arc::clone));
+        all.extend(holds.all().map(Arc::clone));
         all.extend(self.lingering());
         holds
     }
 
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
-        lock(&self.holds).values().map(Arc::clone).collect()
+        lock(&self.holds).all().map(Arc::clone).collect()
+    }
+
+    /// So many of its claims that come after this one.
+    pub(super) fn holds_after(&self, id: Option<ClaimId>, count: usize) -> Vec<Arc<Hold>> {
+        lock(&self.holds).after(id, count)
+    }
+
+    /// The claims that are to be renewed by then, the earliest first.
+    pub(super) fn due_by(&self, by: Instant) -> Vec<Arc<Hold>> {
+        lock(&self.holds).due_by(by)
+    }
+
+    /// When the next of its claims is to be renewed.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        lock(&self.holds).next_due()
+    }
+
+    pub(super) fn set_due_of(&self, hold: &Hold, at: Option<Instant>) {
+        lock(&self.holds).set_due(hold, at);
     }
 
     pub(super) fn find(&self, id: ClaimId) -> Option<Arc<Hold>> {
-        lock(&self.holds).get(&id).map(Arc::clone)
+        lock(&self.holds).get(id).map(Arc::clone)
     }
 
     pub(crate) fn forget(&self, hold: &Arc<Hold>, now: Instant) {
@@ -197,11 +219,9 @@ impl Session {
         lock(&self.lingering).iter().map(|(hold, _)| Arc::clone(hold)).collect()
     }
 
-    /// The next instant at which something ends by time.
-    pub(crate) fn next_end(&self) -> Option<Instant> {
-        let holds = lock(&self.holds).values().map(|h| h.deadline()).min();
-        let lingering = lock(&self.lingering).iter().map(|(_, until)| *until).min();
-        holds.into_iter().chain(lingering).min()
+    /// When the delay of the first ends that lingers.
+    pub(super) fn end_of_lingering(&self) -> Option<Instant> {
+        lock(&self.lingering).iter().map(|(_, until)| *until).min()
     }
 
     /// Ends it if nothing of it is in use, and was not for a whole ttl; whether it did.

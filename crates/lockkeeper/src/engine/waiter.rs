@@ -19,6 +19,8 @@ const TRIES: u32 = 4;
 const LOOK_MAX: Duration = Duration::from_secs(10);
 const RETRY_MIN: Duration = Duration::from_millis(50);
 pub(super) const RETRY_MAX: Duration = Duration::from_secs(1);
+/// A pushed grant is renewed so soon, unless it is released before: most locks that are wanted by many are.
+const SOON: Duration = Duration::from_millis(5);
 
 impl Attempt {
     /// Sends the claim until it is settled, and waits in line.
@@ -131,15 +133,16 @@ impl Attempt {
         }
     }
 
-    /// The store granted it by itself. That gives no new time, so it is renewed at once; with a lock-delay, or a
+    /// The store granted it by itself. That gives no new time, so it is renewed soon; with a lock-delay, or a
     /// fixed lease, it is not handed out before the store has acknowledged its whole life.
     async fn pushed(&self, hold: &Arc<Hold>, token: u64) -> Outcome {
         if !hold.pushed(token) {
             return Outcome::Spent;
         }
         if self.request.spec.lock_delay.is_zero() && !self.request.fixed {
-            hold.set_due(Some(self.engine.now()));
-            hold.session.nudge(self.engine.now());
+            let due = self.engine.now() + SOON.min(hold.remaining() / 8);
+            hold.set_due(Some(due));
+            hold.session.nudge(due);
             return Outcome::Granted;
         }
         self.confirm(hold).await

@@ -40,18 +40,25 @@ pub(super) async fn run(engine: Weak<Engine>, session: Arc<Session>, clock: Cloc
 
 /// When to look again: at the next renewal, and now and then whether the session has become idle.
 fn next_look(session: &Session, now: Instant) -> Instant {
-    let due = session.holds().iter().map(|h| h.due()).min();
+    next_due(session).map_or(now + session.ttl / 3, |due| due.min(now + session.ttl / 3))
+}
+
+/// When the next claim is to be renewed, or the session itself.
+fn next_due(session: &Session) -> Option<Instant> {
     let own = (session.owns_life() && !session.is_fixed()).then(|| session.due());
-    due.into_iter().chain(own).fold(now + session.ttl / 3, Instant::min)
+    session.next_due().into_iter().chain(own).min()
 }
 
 impl Engine {
-    /// Renews what is due or nearly due, the earliest deadline first.
+    /// Once something is due, renews it and what is nearly due, the earliest deadline first.
     async fn renew_what_is_due(self: &Arc<Self>, session: &Arc<Session>) {
         let now = self.now();
+        if next_due(session).is_none_or(|due| due > now) {
+            return;
+        }
         // What is due soon travels along, so that many claims make few requests.
         let soon = now + session.wait_ttl / 12;
-        let mut due: Vec<_> = session.holds().into_iter().filter(|h| h.due() <= soon).collect();
+        let mut due = session.due_by(soon);
         due.sort_by_key(|hold| hold.deadline());
         if session.owns_life() {
             let own = !session.is_fixed() && session.due() <= soon;

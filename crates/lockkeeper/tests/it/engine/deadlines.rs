@@ -69,7 +69,7 @@ async fn a_pushed_grant_has_what_the_waiting_claim_had() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pushed_grant_is_renewed_at_once() {
+async fn a_pushed_grant_is_renewed_soon() {
     let world = World::new();
     let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
@@ -77,8 +77,21 @@ async fn a_pushed_grant_is_renewed_at_once() {
     sleep(millis(100)).await;
     guard.release().await.unwrap();
     let pushed = waiting.await.unwrap().unwrap();
-    sleep(millis(1)).await;
+    sleep(millis(10)).await;
     assert!(pushed.remaining() > secs(20), "{:?}", pushed.remaining());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pushed_grant_that_is_released_at_once_is_not_renewed_before() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(millis(100)).await;
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    sleep(secs(1)).await;
+    assert!(party.spy.asked(Operation::Renew).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
