@@ -43,7 +43,7 @@ impl Servers {
         listener: Arc<dyn Listener>,
     ) -> Result<Arc<Self>> {
         let settings = settings(builder)?;
-        let replicas = Replicas::needed(builder.min_replicas, &settings);
+        let replicas = Replicas::needed(builder.min_replicas);
         let (route, _) = Route::open(topology(builder)?, settings, listener).await.map_err(fault::of)?;
         let channel = client.channel().into_bytes();
         if !route.shards() {

@@ -50,6 +50,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
             },
             () = tend(&shared) => return,
         }
+        if shared.settings.once {
+            return shared.give_up();
+        }
         tokio::select! {
             () = shared.clock.sleep(jittered(backoff)) => {}
             () = tend(&shared) => return,

@@ -8,7 +8,7 @@ use super::driver;
 use super::error::WireError;
 use super::handshake::{Purpose, Server};
 use super::request::Request;
-use super::settings::{Endpoint, Listener, Settings};
+use super::settings::{Deaf, Endpoint, Listener, Settings};
 use super::state::{Shared, Status};
 use crate::runtime::Runtime;
 
@@ -42,6 +42,19 @@ impl Link {
     /// Another connection to the same server, for somebody else's messages.
     pub(crate) fn beside(&self, listener: Arc<dyn Listener>) -> Self {
         Self::open(self.endpoint().clone(), Arc::clone(&self.0.shared.settings), listener)
+    }
+
+    /// One more connection to the same server, for requests that belong together: what one of them has done to the
+    /// connection holds for those behind it, or they are not sent. It is [never made again](Settings::once), and loads no
+    /// scripts.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) async fn alone(&self) -> Result<Self, WireError> {
+        let settings = Settings { once: true, scripts: &[], ..Settings::clone(&self.0.shared.settings) };
+        let link = Self::open(self.endpoint().clone(), Arc::new(settings), Arc::new(Deaf));
+        link.ready().await?;
+        Ok(link)
     }
 
     /// The connection that brings the messages where they cannot come on that of `main`.
@@ -134,7 +147,7 @@ impl Link {
 
     /// How many writes there were, those of the first words apart.
     #[cfg(test)]
-    pub(super) fn writes(&self) -> usize {
+    pub(in crate::backend::redis) fn writes(&self) -> usize {
         self.0.shared.lock().queue.writes
     }
 

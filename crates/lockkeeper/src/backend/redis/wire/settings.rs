@@ -36,6 +36,9 @@ pub(crate) struct Settings {
     pub(crate) resp2: bool,
     /// Do not connect to a server that says that it is a replica.
     pub(crate) only_master: bool,
+    /// One connection and no other: when it is lost, or cannot be made, nothing is sent any more. Such a link has no
+    /// channels.
+    pub(crate) once: bool,
     /// How long the oldest unanswered request may wait before the connection counts as dead, and a request for a
     /// connection.
     pub(crate) timeout: Duration,
@@ -56,6 +59,7 @@ impl Default for Settings {
             tls: None,
             resp2: false,
             only_master: false,
+            once: false,
             timeout: Duration::from_secs(3),
             connect_timeout: Duration::from_secs(3),
             client_name: "lockkeeper".to_owned(),
@@ -79,4 +83,15 @@ pub(crate) trait Listener: Send + Sync + fmt::Debug {
 
     /// No subscription stands until [`subscribed`](Self::subscribed).
     fn disconnected(&self);
+}
+
+/// Of a link without channels.
+#[derive(Debug)]
+pub(super) struct Deaf;
+
+impl Listener for Deaf {
+    fn pushed(&self, _: &[u8], _: &[u8]) {}
+    fn subscribed(&self, _: &[u8]) {}
+    fn unsubscribed(&self, _: &[u8]) {}
+    fn disconnected(&self) {}
 }

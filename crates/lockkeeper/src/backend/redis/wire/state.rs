@@ -217,7 +217,7 @@ impl Shared {
             side = state.side.take();
             let again = state.channels.requests();
             state.queue.push_first(again.into_iter(), now);
-        } else if state.side.is_none() && !state.closing {
+        } else if state.side.is_none() && !state.closing && !self.settings.once {
             let link = Link::for_messages(self);
             for (name, sharded) in state.channels.iter() {
                 link.subscribe(name.to_vec(), sharded);
@@ -283,6 +283,12 @@ impl Shared {
         }
     }
 
+    /// There is no connection any more, and there will be no other.
+    pub(super) fn give_up(&self) {
+        let why = self.lock().failure.clone();
+        self.finish(&why, false);
+    }
+
     fn finish(&self, why: &str, last_write: bool) {
         let mut state = self.lock();
         if state.ended.is_some() {
@@ -301,7 +307,14 @@ impl Shared {
         let why = state.ended.clone().unwrap_or_default();
         rouse(state);
         drop(side);
-        self.status.send_replace(Status::Failed(WireError::NotSent(why.clone())));
+        self.status.send_if_modified(|status| {
+            // Why the only attempt has failed says more.
+            let is_news = !(self.settings.once && matches!(status, Status::Failed(_)));
+            if is_news {
+                *status = Status::Failed(WireError::NotSent(why.clone()));
+            }
+            is_news
+        });
         if heard {
             self.listener.disconnected();
         }

@@ -213,3 +213,68 @@ async fn a_connection_that_is_lost_in_the_first_words_is_made_again() {
         assert_eq!(within(answer).await, Ok(Value::Int(1)));
     }
 }
+
+#[tokio::test]
+async fn on_a_connection_of_its_own_what_was_not_written_goes_to_no_other() {
+    let peer = Peer::new().await;
+    let (link, _seat, _heard) = peer.link(patient()).await;
+    let (alone, seat) = tokio::join!(link.alone(), peer.seat());
+    let alone = alone.unwrap();
+    // The peer reads nothing: at some point the system takes no more.
+    let answers: Vec<_> = (0..200).map(|_| alone.send(echo(&"x".repeat(200_000)))).collect();
+    let mut writes = 0;
+    while alone.writes() != std::mem::replace(&mut writes, alone.writes()) || writes < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(seat);
+    let mut ends = Vec::new();
+    for answer in answers {
+        ends.push(match within(answer).await {
+            Err(WireError::Broken(_)) => "broken",
+            Err(WireError::NotSent(_)) => "not sent",
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!((ends.first(), ends.last()), (Some(&"broken"), Some(&"not sent")));
+    assert!(ends.is_sorted(), "{ends:?}");
+    assert!(!alone.is_connected() && link.is_connected());
+    let answer = within(alone.send(echo("later"))).await;
+    assert!(matches!(&answer, Err(WireError::NotSent(why)) if why.contains(&peer.endpoint.to_string())), "{answer:?}");
+    assert!(tokio::time::timeout(Duration::from_millis(200), peer.accept()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_connection_of_its_own_that_cannot_be_made_is_not_tried_again() {
+    let peer = Peer::new().await;
+    let (link, _seat, _heard) = peer.link(patient()).await;
+    let refused = async {
+        let mut seat = peer.accept().await;
+        seat.request().await;
+        seat.say("-WRONGPASS invalid username-password pair\r\n").await;
+        assert_eq!(seat.next().await, [""; 0]);
+    };
+    let (alone, ()) = tokio::join!(link.alone(), refused);
+    assert!(alone.unwrap_err().is("WRONGPASS"));
+    assert!(tokio::time::timeout(Duration::from_millis(200), peer.accept()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_connection_of_its_own_is_one_where_messages_have_another() {
+    let peer = Peer::new().await;
+    let link = Link::open(peer.endpoint.clone(), Arc::new(Settings { resp2: true, ..patient() }), ear().0);
+    let mut main = peer.accept().await;
+    main.prepare().await;
+    within(link.ready()).await.unwrap();
+    let _side = peer.accept().await;
+    let seated = async {
+        let mut seat = peer.accept().await;
+        seat.prepare().await;
+        seat
+    };
+    let (alone, mut seat) = tokio::join!(link.alone(), seated);
+    let answer = alone.unwrap().send(echo("x"));
+    assert_eq!(seat.request().await[1], "x");
+    seat.say(":1\r\n").await;
+    assert_eq!(within(answer).await, Ok(Value::Int(1)));
+    assert!(tokio::time::timeout(Duration::from_millis(200), peer.accept()).await.is_err());
+}
