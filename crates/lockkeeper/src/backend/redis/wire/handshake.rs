@@ -111,15 +111,19 @@ async fn authenticate(transport: &mut Transport, decoder: &mut Decoder, settings
     }
 }
 
-/// What does not know AUTH repeats its arguments.
+/// What does not know AUTH repeats its arguments, or the beginning of them.
 fn without_secret(error: WireError, settings: &Settings) -> WireError {
+    let WireError::Server { code, mut message } = error else { return error };
     let secret = settings.password.as_ref().filter(|password| !password.is_empty());
-    match error {
-        WireError::Server { code, message } if secret.is_some_and(|secret| message.contains(secret.expose())) => {
-            WireError::Server { code, message: "it does not know how to log in, and repeats the password".to_owned() }
-        }
-        error => error,
+    if let Some(arguments) = message.find("with args beginning with") {
+        message.truncate(arguments);
+        message.truncate(message.trim_end_matches([',', ' ']).len());
     }
+    if secret.is_some_and(|secret| message.contains(secret.expose()) || code.contains(secret.expose())) {
+        let message = "it does not know how to log in, and repeats the password".to_owned();
+        return WireError::Server { code: "ERR".to_owned(), message };
+    }
+    WireError::Server { code, message }
 }
 
 /// All the rest, in one write.

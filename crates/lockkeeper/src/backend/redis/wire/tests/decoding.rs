@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use redis::{PushKind, Value};
 
+use super::super::WireError;
 use super::super::decoder::{Decoder, Incoming};
 
 fn decode(pieces: &[&[u8]]) -> Result<Vec<Incoming>, String> {
@@ -93,5 +94,38 @@ proptest! {
         let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
         // An error, or what it understood so far.
         drop(decode(&pieces));
+    }
+}
+
+#[test]
+fn what_a_command_said_inside_a_script_is_told_as_it_said_it() {
+    let sayings = [
+        // Redis 7 and Valkey.
+        (
+            "-READONLY You can't write. script: 0a, on @user_script:1.",
+            "READONLY",
+            "You can't write. script: 0a, on @user_script:1.",
+        ),
+        // Redis 6.2.
+        (
+            "-ERR Error running script (call to f_0a): @user_script:1: -READONLY You can't write. ",
+            "READONLY",
+            "You can't write. ",
+        ),
+        ("-ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -MOVED 12 h:1", "MOVED", "12 h:1"),
+        ("-ERR Error running script (call to f_0a): @user_script:1: -BUSY", "BUSY", ""),
+        // A script that is wrong says nothing of a command.
+        (
+            "-ERR Error running script (call to f_0a): @user_script:1: attempt to index a nil value",
+            "ERR",
+            "Error running script (call to f_0a): @user_script:1: attempt to index a nil value",
+        ),
+        ("-ERR no such thing: -MOVED", "ERR", "no such thing: -MOVED"),
+    ];
+    for (saying, code, message) in sayings {
+        let said = decode(&[saying.as_bytes(), b"\r\n"]).unwrap().remove(0);
+        let Incoming::Reply(Value::ServerError(error)) = said else { panic!("{said:?}") };
+        let expected = WireError::Server { code: code.to_owned(), message: message.to_owned() };
+        assert_eq!(WireError::from(error), expected);
     }
 }

@@ -126,6 +126,44 @@ async fn a_refusal_is_told_in_the_servers_words_and_tried_again() {
 }
 
 #[tokio::test]
+async fn what_a_server_repeats_of_the_first_words_is_told_without_the_password() {
+    let long = "long-pass".repeat(40);
+    // The last is what a server says that cuts the arguments off.
+    let sayings = [
+        ("hunter2", "-ERR Protocol error in 'HELLO 3 AUTH ann hunter2'\r\n".to_owned()),
+        ("hunter2", "-hunter2 is no command\r\n".to_owned()),
+        ("hunter2", "-WRONGPASS ann:hunter2\r\n".to_owned()),
+        (
+            "hunter2",
+            "-DENIED unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `hunter2`, \r\n".to_owned(),
+        ),
+        (&*long, format!("-DENIED unknown command 'HELLO', with args beginning with: '3' 'AUTH' '{}\r\n", &long[..99])),
+    ];
+    for (password, saying) in &sayings {
+        let peer = Peer::new().await;
+        let link = open(&peer, Settings { password: Some(Secret::new(*password)), ..with_all() });
+        let mut seat = peer.accept().await;
+        seat.request().await;
+        seat.say(saying).await;
+        let told = within(link.ready()).await.unwrap_err();
+        let told = format!("{told} {told:?}");
+        assert!(!told.contains(&password[..7]), "{told}");
+        assert!(told.contains("repeats the password") || told.contains("unknown command"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_knows_no_auth_is_told_without_the_password() {
+    let peer = Peer::new().await;
+    let link = open(&peer, Settings { resp2: true, ..with_all() });
+    let mut seat = peer.accept().await;
+    assert_eq!(seat.request().await, ["AUTH", "ann", "hunter2"]);
+    seat.say("-ERR unknown command `AUTH`, with args beginning with: `ann`, `hunter2`, \r\n").await;
+    let told = within(link.ready()).await.unwrap_err();
+    assert_eq!(told.to_string(), "ERR unknown command `AUTH`");
+}
+
+#[tokio::test]
 async fn a_database_that_is_not_there_is_a_refusal() {
     let peer = Peer::new().await;
     let link = open(&peer, Settings { db: 99, ..patient() });
