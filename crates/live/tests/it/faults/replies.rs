@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper::store::{Amended, Renewal, TOMBSTONE_MIN, Verdict, Withdrawal};
+use lockkeeper::store::{Amended, Live, LiveState, Renewal, Store as _, TOMBSTONE_MIN, Verdict, Withdrawal};
 use lockkeeper::{Effect, ErrorKind, RedisStore, Result};
 use lockkeeper_live::{Act, Proxy, redis};
 
@@ -152,6 +152,20 @@ async fn a_claim_that_arrives_late_is_refused_by_its_tombstone() {
             rig.b.release().await;
         }
     }
+}
+
+/// The same at the end of the session, which speaks of what is under way: its tombstone refuses what arrives later.
+#[tokio::test]
+async fn a_claim_that_arrives_after_the_end_of_its_session_is_refused() {
+    let rig = Rig::new().await;
+    rig.next(Act::Hold);
+    is_unknown(rig.a.send().await);
+    let under_way = Live { key: rig.a.claim.key.clone(), state: LiveState::InFlight };
+    rig.a.store.close(&rig.a.claim.key.session, &[under_way]).await.unwrap();
+    rig.let_it_arrive().await;
+    assert_eq!(rig.b.line().await.entries.len(), 0);
+    rig.b.granted().await;
+    rig.b.release().await;
 }
 
 /// A renewal arrives after the release: it revives nothing, and the next holder has the lock.
