@@ -21,4 +21,5 @@ mod scripts;
 mod sentinel;
 mod support;
 mod topologies;
+mod transactions;
 mod worker;

@@ -68,7 +68,7 @@ async fn nobody_else_gets_it(keeper: &Keeper, name: &str) {
 }
 
 /// Waits until a replica has everything that this master has acknowledged; the key of the mark is one that it serves.
-fn until_replicated(master: &Redis, mark: &str) {
+pub(crate) fn until_replicated(master: &Redis, mark: &str) {
     let mut connection = master.connect().unwrap();
     ::redis::cmd("SET").arg(mark).arg("").exec(&mut connection).unwrap();
     let replicas: u32 = ::redis::cmd("WAIT").arg(1).arg(9000).query(&mut connection).unwrap();

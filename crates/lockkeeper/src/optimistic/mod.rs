@@ -25,6 +25,7 @@
 //! | change a value | [`update`]; with a [`Policy`] of your own, or where the computation may fail, [`try_update`] |
 //! | write on a version that somebody has seen (an `If-Match`) | [`swap`] |
 //! | repeat any optimistic attempt, for instance one with a version column of your own | [`retry`] |
+//! | change several keys in Redis together (`WATCH`) | [`RedisStore::transactions`](crate::RedisStore::transactions) |
 //! | keep registers | [`MemoryRegister`], `FileRegister` ([`FileStore::register`](crate::FileStore::register)) |
 //! | write a register | [`Register`], and the suite in `testing` (feature `testing`) |
 //!
@@ -46,6 +47,8 @@
 
 mod fate;
 mod policy;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod register;
 mod retry;
 mod swap;
@@ -54,6 +57,8 @@ mod version;
 
 pub use self::fate::Fate;
 pub use self::policy::Policy;
+#[cfg(feature = "redis")]
+pub(crate) use self::policy::Tries;
 pub use self::register::{MAX_VALUE, Register, Swap, check_key, check_write};
 #[cfg(feature = "blocking")]
 pub(crate) use self::retry::after;

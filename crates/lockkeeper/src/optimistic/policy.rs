@@ -65,7 +65,7 @@ impl Policy {
 
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) outside a runtime.
-    pub(super) fn start(&self) -> Result<Tries> {
+    pub(crate) fn start(&self) -> Result<Tries> {
         runtime::check_here()?;
         Ok(self.start_by(Clock::tokio()))
     }
@@ -92,7 +92,7 @@ pub(crate) struct Tries {
 
 impl Tries {
     /// Pauses before the next try; `false` if there is to be none.
-    pub(super) async fn again(&mut self) -> bool {
+    pub(crate) async fn again(&mut self) -> bool {
         let Some(pause) = self.next_pause() else { return false };
         self.pause(pause).await;
         true
@@ -114,7 +114,7 @@ impl Tries {
     }
 
     /// Awaits an answer for as long as there is time.
-    pub(super) async fn answer<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(crate) async fn answer<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
         let silent = || {
             let problem = format!("no answer came within {:?}", self.policy.within);
             Error::new(ErrorKind::Unavailable, problem)
@@ -124,7 +124,7 @@ impl Tries {
     }
 
     /// What to say when all tries met with others.
-    pub(super) fn conflict(&self) -> Error {
+    pub(crate) fn conflict(&self) -> Error {
         let problem = format!("somebody else was faster each time ({} tries)", self.made);
         Error::new(ErrorKind::Conflict, problem)
             .with_remedy("more time or more tries (Policy), or a lock around the work")

@@ -21,6 +21,7 @@ mod register;
 mod replicas;
 mod route;
 mod servers;
+pub(crate) mod transactions;
 mod wait;
 mod wire;
 

@@ -78,6 +78,20 @@ impl Servers {
         }
     }
 
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.route, Route::Cluster(_))
+    }
+
+    /// The connection to who has this slot.
+    pub(super) fn link(&self, slot: u16) -> Link {
+        self.route.link(slot)
+    }
+
+    /// See [`Route::heed`].
+    pub(super) fn heed(&self, slot: u16, link: &Link, error: &WireError) -> bool {
+        self.route.heed(slot, link, error)
+    }
+
     /// Every master.
     pub(super) fn masters(&self) -> Vec<Link> {
         self.route.masters()

@@ -113,6 +113,16 @@ impl FencedKey {
         Ok(Self { marks, key: key.to_owned() })
     }
 
+    /// Where the marks stand.
+    pub(crate) fn marks(&self) -> &str {
+        &self.marks
+    }
+
+    /// Where the data stands.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The check alone: for an access to something else than the key, which has to follow at once. Whoever is paused
     /// between the two may come late.
     ///

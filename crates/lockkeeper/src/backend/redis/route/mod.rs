@@ -180,6 +180,18 @@ impl Route {
         }
     }
 
+    /// Takes note of what was said about this slot on a connection beside ours, so that the next one is to the right
+    /// server; whether it is about this slot, and not about another.
+    pub(crate) fn heed(&self, slot: u16, link: &Link, error: &WireError) -> bool {
+        let redirect = Redirect::parse(error, link.endpoint()).filter(|_| error.is("MOVED") || error.is("ASK"));
+        if redirect.is_some_and(|redirect| redirect.slot != slot) {
+            return false;
+        }
+        // What is to be done about it is left to the caller.
+        let _ = self.detour(slot, link, error);
+        true
+    }
+
     /// The connection that requests about this slot take now.
     pub(crate) fn link(&self, slot: u16) -> Link {
         match self {

@@ -21,6 +21,7 @@ mod transport;
 
 pub(crate) use redis::Value;
 
+pub(crate) use self::answer::Answer;
 pub(crate) use self::error::WireError;
 pub(crate) use self::handshake::Server;
 pub(crate) use self::link::Link;

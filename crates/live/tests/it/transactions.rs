@@ -1,0 +1,74 @@
+//! Transactions on the data of a real server: what others do meanwhile, what a network does, and where the server is.
+
+mod conflicts;
+mod cuts;
+mod fenced;
+mod places;
+mod refusals;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lockkeeper::optimistic::Policy;
+use lockkeeper::optimistic::redis::{Changes, Reply, Transaction, Watched};
+use lockkeeper::{RedisStore, Result};
+use lockkeeper_live::{Redis, redis};
+
+/// The store at a URL.
+async fn store(url: &str) -> RedisStore {
+    RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap()
+}
+
+/// One try and no other.
+fn once() -> Policy {
+    Policy::default().attempts(1)
+}
+
+/// Far from any limit.
+fn patient() -> Policy {
+    Policy::default().within(Duration::from_secs(60))
+}
+
+/// Counts how often something was called.
+#[derive(Clone, Debug, Default)]
+struct Calls(Arc<AtomicUsize>);
+
+impl Calls {
+    /// The how-manieth call this is.
+    fn next(&self) -> usize {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn so_far(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// What is kept under a key on a server.
+fn value(server: &Redis, key: &str) -> Option<i64> {
+    server.query(&["GET", key]).unwrap()
+}
+
+fn put(server: &Redis, key: &str, value: i64) {
+    server.run(&["SET", key, &value.to_string()]).unwrap();
+}
+
+/// One less than what it finds.
+async fn less(watched: Watched, key: String) -> Result<Changes> {
+    let left = watched.read(&["GET", &key]).await?.number().unwrap_or(0);
+    Ok(Changes::none().and(&["SET", &key, &(left - 1).to_string()]))
+}
+
+/// Takes one away.
+fn take_one(transaction: Transaction, key: &str) -> impl Future<Output = Result<Vec<Reply>>> + Send + use<> {
+    let key = key.to_owned();
+    transaction.run(move |watched| less(watched, key.clone()))
+}
+
+/// The server that tests share, with a key of their own on it.
+fn shared_with(value: i64) -> (&'static Redis, String) {
+    let (server, key) = (redis().unwrap(), crate::faults::name());
+    put(server, &key, value);
+    (server, key)
+}

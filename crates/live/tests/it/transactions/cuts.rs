@@ -1,0 +1,238 @@
+//! Connections are lost, answers too, and callers go away.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use lockkeeper::optimistic::redis::Watched;
+use lockkeeper::{Effect, ErrorKind};
+use lockkeeper_live::{Act, Message, Proxy};
+
+use super::{Calls, less, once, patient, put, shared_with, take_one, value};
+use crate::faults::{PATIENCE, hasty_store, store, within};
+
+/// After so long a request without a reply is given up.
+const HASTE: Duration = Duration::from_millis(400);
+
+/// The commands that came by each connection.
+#[derive(Clone, Debug, Default)]
+struct Heard(Arc<Mutex<HashMap<u64, Vec<String>>>>);
+
+impl Heard {
+    fn note(&self, request: &Message<'_>) {
+        let word = request.words().first().cloned().unwrap_or_default();
+        self.0.lock().unwrap().entry(request.connection).or_default().push(word);
+    }
+
+    /// Asserts that each EXEC stands on the connection of its WATCH, behind it.
+    fn no_exec_came_without_its_watch(&self) {
+        for (connection, words) in &*self.0.lock().unwrap() {
+            let mut watched = false;
+            for word in words {
+                match word.as_str() {
+                    "WATCH" => watched = true,
+                    "MULTI" => assert!(watched, "connection {connection}: {words:?}"),
+                    "EXEC" => assert!(std::mem::take(&mut watched), "connection {connection}: {words:?}"),
+                    "UNWATCH" => watched = false,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The connection is lost when the keys are watched and looked at, and somebody else changes them: nothing of what was
+/// decided on the old look is written. It looks again, on another connection.
+#[tokio::test]
+async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_was_decided_on_it() {
+    let (server, key) = shared_with(7);
+    let (proxy, heard, calls) = (Proxy::resp(server.address()).unwrap(), Heard::default(), Calls::default());
+    let log = heard.clone();
+    proxy.on_request(move |request| {
+        log.note(request);
+        Act::Pass
+    });
+    let transactions = store(proxy.address()).await.transactions();
+    let taken = transactions.watch([&key]).policy(patient()).run(async |watched: Watched| {
+        let changes = less(watched, key.clone()).await;
+        if calls.next() == 1 {
+            proxy.cut();
+            put(server, &key, 100);
+        }
+        changes
+    });
+    within(PATIENCE, taken).await.unwrap();
+    assert_eq!((value(server, &key), calls.so_far()), (Some(99), 2));
+    heard.no_exec_came_without_its_watch();
+}
+
+/// Before, within and after each message in both directions, until one transaction is through before the cut. It is done
+/// once, or the caller is told that this is not known; then it is done once, or not. What comes after is not disturbed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_is_cut_at_any_step_is_done_once_or_told_to_be_unknown() {
+    let manners: [fn(&Message<'_>) -> Act; 5] = [
+        |_| Act::Cut,
+        |message| Act::CutWithin(message.bytes.len() / 2),
+        |message| Act::CutWithin(message.bytes.len() - 1),
+        |_| Act::CutAfter,
+        |_| Act::Reset,
+    ];
+    let mut unknown = 0;
+    for manner in manners {
+        for requests in [true, false] {
+            let mut number = 1;
+            while cut_at(number, requests, manner, &mut unknown).await {
+                number += 1;
+            }
+            assert!(number > 5, "a transaction has more than {number} messages");
+        }
+    }
+    assert!(unknown > 0, "no answer to EXEC was lost");
+}
+
+/// Whether it came to the cut.
+async fn cut_at(number: u64, requests: bool, manner: fn(&Message<'_>) -> Act, unknown: &mut usize) -> bool {
+    let (server, key) = shared_with(7);
+    let (proxy, heard) = (Proxy::resp(server.address()).unwrap(), Heard::default());
+    let transactions = store(proxy.address()).await.transactions();
+    let (log, came) = (heard.clone(), Calls::default());
+    let count = came.clone();
+    // The first connection is the store's.
+    let decide = move |message: &Message<'_>| match message.connection > 1 && count.next() as u64 == number {
+        true => manner(message),
+        false => Act::Pass,
+    };
+    match requests {
+        true => proxy.on_request(move |message| {
+            log.note(message);
+            decide(message)
+        }),
+        false => {
+            proxy.on_request(move |message| {
+                log.note(message);
+                Act::Pass
+            });
+            proxy.on_reply(decide);
+        }
+    }
+    let taken = within(PATIENCE, take_one(transactions.watch([&key]).policy(patient()), &key)).await;
+    let happened = came.so_far() as u64 >= number;
+    proxy.on_nothing();
+    match taken {
+        Ok(_) => assert_eq!(value(server, &key), Some(6), "message {number}"),
+        Err(error) => {
+            assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+            assert!(error.to_string().contains("whether the transaction was done is not known"), "{error}");
+            *unknown += 1;
+        }
+    }
+    let before = Mutex::new(None);
+    let next = transactions.watch([&key]).policy(patient()).run(async |watched: Watched| {
+        *before.lock().unwrap() = watched.read(&["GET", &key]).await?.number();
+        less(watched, key.clone()).await
+    });
+    within(PATIENCE, next).await.unwrap();
+    let before = before.into_inner().unwrap().unwrap();
+    assert!(before == 6 || before == 7, "{before}");
+    assert_eq!(value(server, &key), Some(before - 1));
+    heard.no_exec_came_without_its_watch();
+    happened
+}
+
+/// The answer to EXEC is lost, or late, or EXEC itself is late: that is told as unknown, and it is not repeated. It is
+/// done once at the most.
+#[tokio::test]
+async fn a_lost_answer_to_exec_is_unknown_and_nothing_is_repeated() {
+    for act in [Act::LoseReply, Act::HoldReply, Act::Hold] {
+        let (server, key) = shared_with(7);
+        let (proxy, calls) = (Proxy::resp(server.address()).unwrap(), Calls::default());
+        let transactions = hasty_store(proxy.address(), HASTE).await.transactions();
+        proxy.on_request(move |request| if request.is("EXEC") { act } else { Act::Pass });
+        let taken = transactions.watch([&key]).policy(patient()).run(async |watched: Watched| {
+            calls.next();
+            less(watched, key.clone()).await
+        });
+        let error = within(PATIENCE, taken).await.unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+        let told = error.to_string();
+        assert!(told.contains(&key) && told.contains("Try: a look at the data"), "{told}");
+        assert_eq!(value(server, &key), Some(if act == Act::Hold { 7 } else { 6 }), "{act:?}");
+        proxy.on_nothing();
+        proxy.release();
+        // What was held back arrives, or is lost with its connection.
+        proxy.until(|seen| seen.open == 1).await.unwrap();
+        let left = value(server, &key).unwrap();
+        assert!(left == 6 || (left == 7 && act == Act::Hold), "{act:?}: {left}");
+        assert_eq!(calls.so_far(), 1);
+        take_one(transactions.watch([&key]).policy(once()), &key).await.unwrap();
+    }
+}
+
+/// A policy that is over while EXEC is under way does not say that it was not done.
+#[tokio::test]
+async fn time_that_is_over_before_the_answer_to_exec_is_unknown_too() {
+    let (server, key) = shared_with(7);
+    let proxy = Proxy::resp(server.address()).unwrap();
+    let transactions = store(proxy.address()).await.transactions();
+    proxy.on_request(|request| if request.is("EXEC") { Act::HoldReply } else { Act::Pass });
+    let error = take_one(transactions.watch([&key]).policy(patient().within(HASTE)), &key).await.unwrap_err();
+    assert_eq!(error.effect(), Effect::Unknown, "{error}");
+    assert_eq!(value(server, &key), Some(6));
+    proxy.on_request(|request| if request.is("WATCH") { Act::HoldReply } else { Act::Pass });
+    let error = take_one(transactions.watch([&key]).policy(patient().within(HASTE)), &key).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
+    assert_eq!(value(server, &key), Some(6));
+}
+
+/// Polls it so many times and drops it then; whether it was through by then.
+async fn dropped_after(polls: usize, future: impl Future) -> bool {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|cx| {
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(_) => Poll::Ready(true),
+            Poll::Pending if left == 0 => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// The caller goes away at the first await, at the second, and so on: it is done as a whole or not at all, and nothing
+/// stays watched on a connection that the next one gets, which is not disturbed by what was watched before. In the end
+/// no connection is left.
+#[tokio::test]
+async fn a_transaction_that_is_dropped_at_any_await_leaves_nothing_watched() {
+    let (server, key) = shared_with(0);
+    let (proxy, heard) = (Proxy::resp(server.address()).unwrap(), Heard::default());
+    let log = heard.clone();
+    proxy.on_request(move |request| {
+        log.note(request);
+        Act::Pass
+    });
+    let transactions = store(proxy.address()).await.transactions();
+    let mut polls = 1;
+    loop {
+        put(server, &key, 7);
+        let calling = take_one(transactions.watch([&key]).policy(patient()), &key);
+        let through = within(PATIENCE, dropped_after(polls, calling)).await;
+        let left = value(server, &key).unwrap();
+        assert!(left == 6 || (left == 7 && !through), "{left} after {polls} polls");
+        put(server, &key, 100);
+        take_one(transactions.watch([&key]).policy(once()), &key).await.unwrap();
+        assert_eq!(value(server, &key), Some(99), "after {polls} polls");
+        if through {
+            break;
+        }
+        // With a new connection, and with one that there was.
+        polls += 1;
+    }
+    assert!(polls > 4, "a transaction has more than {polls} awaits");
+    heard.no_exec_came_without_its_watch();
+    drop(transactions);
+    proxy.until(|seen| seen.open == 0).await.unwrap();
+}

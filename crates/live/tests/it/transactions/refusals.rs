@@ -1,0 +1,101 @@
+//! What cannot be done is told, with what to do.
+
+use lockkeeper::optimistic::redis::{Changes, Watched};
+use lockkeeper::{Effect, Error, ErrorKind};
+use lockkeeper_live::Redis;
+
+use super::{put, shared_with, take_one, value};
+use crate::faults::store;
+
+/// A user with the rights that are documented can do it. Without one of them it is told which are needed, and nothing is
+/// changed: above all not where MULTI is refused, behind which each command would be done by itself.
+#[tokio::test]
+async fn a_user_without_one_of_the_rights_changes_nothing_and_is_told_them() {
+    const RIGHTS: [&str; 7] = ["~stock", "+watch", "+unwatch", "+multi", "+exec", "+get", "+set"];
+    let server = Redis::builder().user("app", "on >pw +info +ping").start().unwrap();
+    let url = server.url().replace("redis://", "redis://app:pw@");
+    let transactions = super::store(&url).await.transactions();
+    for missing in RIGHTS {
+        put(&server, "stock", 7);
+        let rights = RIGHTS.iter().filter(|right| **right != missing);
+        let rule = ["ACL", "SETUSER", "app", "reset", "on", ">pw", "+info", "+ping"];
+        // Those that are connected keep their connection, and have other rights from now on.
+        server.run(&rule.iter().chain(rights).copied().collect::<Vec<_>>()).unwrap();
+        let taken = take_one(transactions.watch(["stock"]), "stock").await;
+        if missing == "+unwatch" {
+            taken.unwrap();
+            continue;
+        }
+        let error = taken.unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::None), "without {missing}: {error}");
+        assert!(error.to_string().contains("Try: a user with +watch +unwatch +multi +exec"), "{error}");
+        assert_eq!(value(&server, "stock"), Some(7), "without {missing}");
+    }
+    let rule = ["ACL", "SETUSER", "app", "reset", "on", ">pw", "+info", "+ping"];
+    server.run(&rule.iter().chain(&RIGHTS).copied().collect::<Vec<_>>()).unwrap();
+    take_one(transactions.watch(["stock"]), "stock").await.unwrap();
+    assert_eq!(value(&server, "stock"), Some(6));
+}
+
+/// What the server does not take into the transaction spoils all of it. What fails only when it is done does not keep the
+/// others from being done: that is told, too.
+#[tokio::test]
+async fn a_command_that_is_refused_is_told_and_what_was_done_as_well() {
+    let (server, key) = shared_with(7);
+    let transactions = store(server.address()).await.transactions();
+    let run = |bad: &'static [&'static str]| {
+        let key = key.clone();
+        transactions.watch([&key]).run(move |_: Watched| {
+            let bad: Vec<_> = bad.iter().map(|part| part.replace("KEY", &key)).collect();
+            let changes = Changes::none().and(&["SET", &key, "1"]).and(&bad);
+            async move { Ok::<_, Error>(changes) }
+        })
+    };
+    for bad in [&["NO-SUCH-COMMAND", "KEY"][..], &["SET", "KEY"], &["SELECT", "1"], &["EXEC"], &[""], &[]] {
+        let error = run(bad).await.unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Invalid, Effect::None), "{bad:?}: {error}");
+        assert!(error.remedy().is_some() && error.to_string().contains(&key), "{error}");
+        assert_eq!(value(server, &key), Some(7), "{bad:?}");
+    }
+    let error = run(&["RPUSH", "KEY", "x"]).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Invalid, Effect::Unknown), "{error}");
+    assert!(
+        error.to_string().contains("command 2 failed while the others were done: the server says WRONGTYPE"),
+        "{error}"
+    );
+    assert_eq!(value(server, &key), Some(1));
+}
+
+/// What is read wrongly is the caller's to decide about, and what was kept of a transaction reads nothing any more.
+#[tokio::test]
+async fn what_cannot_be_read_is_told_to_who_reads() {
+    let (server, key) = shared_with(7);
+    let transactions = store(server.address()).await.transactions();
+    let kept = std::sync::Mutex::new(None);
+    let taken = transactions.watch([&key]).run(async |watched: Watched| {
+        for (bad, word) in
+            [(["LLEN", &*key], "WRONGTYPE"), (["NO-SUCH-COMMAND", &*key], "unknown command"), (["MULTI", ""], "MULTI")]
+        {
+            let error = watched.read(&bad).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            assert!(error.to_string().contains(word) && error.remedy().is_some(), "{error}");
+        }
+        *kept.lock().unwrap() = Some(watched.clone());
+        super::less(watched, key.clone()).await
+    });
+    taken.await.unwrap();
+    let kept = kept.into_inner().unwrap().unwrap();
+    let error = kept.read(&["GET", &key]).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("the transaction is over"), "{error}");
+    assert_eq!(value(server, &key), Some(6));
+}
+
+/// Nothing would be compared.
+#[tokio::test]
+async fn a_transaction_that_watches_nothing_is_refused() {
+    let (server, key) = shared_with(7);
+    let transactions = store(server.address()).await.transactions();
+    let error = take_one(transactions.watch([] as [&str; 0]), &key).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("Try: watch()"), "{error}");
+    assert_eq!(value(server, &key), Some(7));
+}

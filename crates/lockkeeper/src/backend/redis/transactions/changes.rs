@@ -1,0 +1,115 @@
+//! What is to be done in a transaction.
+
+use super::super::wire::Request;
+use crate::{Error, Result};
+
+/// Commands that are about the connection or its transaction, and not about data.
+const OF_THE_CONNECTION: [&str; 25] = [
+    "ASKING",
+    "AUTH",
+    "CLIENT",
+    "DISCARD",
+    "EXEC",
+    "HELLO",
+    "MONITOR",
+    "MULTI",
+    "PSUBSCRIBE",
+    "PSYNC",
+    "PUNSUBSCRIBE",
+    "QUIT",
+    "READONLY",
+    "READWRITE",
+    "REPLCONF",
+    "RESET",
+    "SELECT",
+    "SSUBSCRIBE",
+    "SUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "SYNC",
+    "UNSUBSCRIBE",
+    "UNWATCH",
+    "WATCH",
+    "WAIT",
+];
+
+/// The commands of a transaction, which are done together, in this order, or not at all.
+///
+/// ```
+/// use lockkeeper::optimistic::redis::Changes;
+///
+/// let left = 6;
+/// let changes = Changes::none().and(&["SET", "stock:42", &left.to_string()]).and(&["RPUSH", "orders", "42"]);
+/// # let _ = changes;
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "what is not returned is not done"]
+pub struct Changes(Result<Vec<Request>>);
+
+impl Changes {
+    /// Nothing is changed. That what was looked at belongs together is made sure all the same.
+    pub fn none() -> Self {
+        Self(Ok(Vec::new()))
+    }
+
+    /// One more: the command's name, and what follows it. What cannot be sent is told by
+    /// [`run`](super::Transaction::run).
+    pub fn and<A: AsRef<[u8]>>(mut self, command: &[A]) -> Self {
+        if let Ok(requests) = &mut self.0 {
+            match request(command) {
+                Ok(request) => requests.push(request),
+                Err(error) => self.0 = Err(error),
+            }
+        }
+        self
+    }
+
+    pub(super) fn into_requests(self) -> Result<Vec<Request>> {
+        self.0
+    }
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+/// A command of the caller's.
+pub(super) fn request<A: AsRef<[u8]>>(command: &[A]) -> Result<Request> {
+    let parts: Vec<&[u8]> = command.iter().map(AsRef::as_ref).collect();
+    let name = parts.first().copied().unwrap_or_default().to_ascii_uppercase();
+    if name.is_empty() {
+        return Err(Error::invalid("a command without a name").with_remedy("its name first, as in [\"GET\", \"key\"]"));
+    }
+    match OF_THE_CONNECTION.into_iter().find(|other| other.as_bytes() == name) {
+        Some(name) => Err(Error::invalid(format!("{name} is about the connection, which belongs to the transaction"))
+            .with_remedy("commands about data; what is to be watched goes to watch()")),
+        None => Ok(Request::command(&parts)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn what_is_about_the_connection_is_refused_however_it_is_written() {
+        for name in ["EXEC", "unwatch", "Select", "client", ""] {
+            let error = request(&[name, "x"]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{name}");
+            assert!(error.remedy().is_some());
+        }
+        assert!(request(&[] as &[&str]).is_err());
+        assert!(OF_THE_CONNECTION.iter().all(|name| request(&[name]).is_err()));
+    }
+
+    #[test]
+    fn one_bad_command_spoils_all() {
+        let good = || Changes::none().and(&["SET", "k", "v"]).and(&[&b"DEL"[..], b"\xff"]);
+        assert_eq!(good().into_requests().unwrap().len(), 2);
+        assert!(Changes::none().and(&["MULTI"]).and(&["GET", "k"]).into_requests().is_err());
+        assert!(good().and(&[""]).into_requests().is_err());
+        assert!(Changes::default().into_requests().unwrap().is_empty());
+    }
+}

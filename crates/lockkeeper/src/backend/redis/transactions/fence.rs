@@ -1,0 +1,134 @@
+//! The token of a lock, compared in a transaction.
+
+use super::super::wire::{Request, Value};
+use crate::fence::redis::FencedKey;
+use crate::fence::{Marks, StaleReason};
+use crate::{Error, ErrorKind, FencingToken, Result, Sequencer};
+
+/// A key whose data is protected by a lock, and who says that he holds it.
+#[derive(Clone, Debug)]
+pub(super) struct Fence {
+    key: FencedKey,
+    holder: Sequencer,
+}
+
+impl Fence {
+    pub(super) fn new(key: &FencedKey, holder: &Sequencer) -> Self {
+        Self { key: key.clone(), holder: holder.clone() }
+    }
+
+    /// Reads the marks, which are watched.
+    pub(super) fn look(&self) -> Request {
+        Request::command(&[b"HMGET", self.key.marks().as_bytes(), b"any", b"exclusive"])
+    }
+
+    /// What raises the marks, if that is needed.
+    ///
+    /// # Errors
+    /// `Lost` if a newer holder was there; `Unsupported` for permits.
+    pub(super) fn pass(&self, marks: &Value) -> Result<Option<Request>> {
+        self.key.admit(&self.holder)?;
+        let before = self.read(marks)?;
+        let mut after = before;
+        after.admit(self.holder.mode(), self.holder.token()).map_err(|reason| self.refused(reason))?;
+        Ok((after != before).then(|| {
+            let text = |token: Option<FencingToken>| token.map(|token| token.to_string());
+            let (any, exclusive) = (text(after.any), text(after.exclusive));
+            let mut parts: Vec<&[u8]> = vec![b"HSET", self.key.marks().as_bytes()];
+            for (field, token) in [("any", &any), ("exclusive", &exclusive)] {
+                parts.extend(token.iter().flat_map(|token| [field.as_bytes(), token.as_bytes()]));
+            }
+            Request::command(&parts)
+        }))
+    }
+
+    /// # Errors
+    /// `Invalid` for the holder of a read lock.
+    pub(super) fn check_write(&self) -> Result<()> {
+        self.key.write(&self.holder, &[] as &[&str]).map(drop)
+    }
+
+    fn read(&self, marks: &Value) -> Result<Marks> {
+        let Value::Array(fields) = marks else {
+            return Err(Error::new(ErrorKind::Internal, "the server's answer to HMGET is no list"));
+        };
+        let token = |field: Option<&Value>| match field {
+            Some(Value::BulkString(token)) => {
+                match std::str::from_utf8(token).ok().and_then(|text| text.parse().ok()) {
+                    Some(token) => Ok(Some(token)),
+                    None => Err(Error::invalid(format!("{:?} does not hold the marks of a fence", self.key.marks()))
+                        .with_remedy("another key for what is kept there")),
+                }
+            }
+            _ => Ok(None),
+        };
+        Ok(Marks::new(token(fields.first())?, token(fields.get(1))?))
+    }
+
+    fn refused(&self, reason: StaleReason) -> Error {
+        let seen = match &reason {
+            StaleReason::Older { seen } => seen.to_string(),
+            other => other.to_string(),
+        };
+        Error::new(ErrorKind::Lost, format!("{} is stale: {:?} has seen token {seen}", self.holder, self.key.key()))
+            .with_remedy("stop working on what the lock protects, and acquire it again")
+            .with_source(reason)
+            .about(self.holder.name().clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fence(holder: &str) -> Fence {
+        Fence::new(&FencedKey::new("k").unwrap(), &holder.parse().unwrap())
+    }
+
+    fn marks(any: &str, exclusive: &str) -> Value {
+        let field = |text: &str| if text.is_empty() { Value::Nil } else { Value::BulkString(text.into()) };
+        Value::Array(vec![field(any), field(exclusive)])
+    }
+
+    #[test]
+    fn the_marks_rise_with_the_holders_and_are_written_only_then() {
+        let raised = |any, exclusive| {
+            let mut parts: Vec<&[u8]> = vec![b"HSET", b"{k}:fence", b"any", any];
+            if let Some(exclusive) = exclusive {
+                parts.extend([&b"exclusive"[..], exclusive]);
+            }
+            Some(Request::command(&parts))
+        };
+        for (holder, any, exclusive, expected) in [
+            ("lk1.x.34.l", "", "", raised(b"34", Some(b"34"))),
+            ("lk1.x.34.l", "33", "33", raised(b"34", Some(b"34"))),
+            ("lk1.x.34.l", "34", "34", None),
+            ("lk1.s.34.l", "", "", raised(b"34", None)),
+            ("lk1.s.34.l", "35", "33", None),
+            ("lk1.s.34.l", "33", "33", raised(b"34", Some(b"33"))),
+        ] {
+            assert_eq!(fence(holder).pass(&marks(any, exclusive)).unwrap(), expected, "{holder} {any} {exclusive}");
+        }
+    }
+
+    #[test]
+    fn an_older_holder_is_told_to_stop() {
+        for (holder, any, exclusive) in [("lk1.x.34.l", "35", ""), ("lk1.s.34.l", "35", "35"), ("lk1.x.9.l", "10", "8")]
+        {
+            let error = fence(holder).pass(&marks(any, exclusive)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Lost);
+            let told = error.to_string();
+            assert!(told.contains(holder) && told.contains(any) && told.contains("Try: stop working"), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        let kind = |holder: &str, marks: &Value| fence(holder).pass(marks).unwrap_err().kind();
+        assert_eq!(kind("lk1.p1.34.l", &marks("", "")), ErrorKind::Unsupported);
+        assert_eq!(kind("lk1.x.34.l", &marks("x", "")), ErrorKind::Invalid);
+        assert_eq!(kind("lk1.x.34.l", &Value::Nil), ErrorKind::Internal);
+        assert_eq!(fence("lk1.s.34.l").check_write().unwrap_err().kind(), ErrorKind::Invalid);
+        assert!(fence("lk1.x.34.l").check_write().is_ok());
+    }
+}
