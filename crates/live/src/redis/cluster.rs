@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::view::View;
 use super::{Redis, RedisBuilder};
@@ -109,18 +109,31 @@ impl Cluster {
     /// # Errors
     /// When a node does not do its part.
     pub fn move_keys(&self, slot: u16, from: usize, to: usize) -> Result<()> {
-        let (source, port) = (&self.nodes[from], self.nodes[to].port().to_string());
         loop {
-            let keys: Vec<String> = source.query(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"])?;
+            let keys: Vec<String> = self.nodes[from].query(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"])?;
             if keys.is_empty() {
                 return Ok(());
             }
-            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", MOVE];
-            words.extend(source.settings.password.iter().flat_map(|password| ["AUTH", password]));
-            words.push("KEYS");
-            words.extend(keys.iter().map(String::as_str));
-            source.run(&words)?;
+            self.migrate(&keys, from, to)?;
         }
+    }
+
+    /// Brings one key to the new node.
+    ///
+    /// # Errors
+    /// When a node does not do its part, or the old one does not have it.
+    pub fn move_key(&self, key: &str, from: usize, to: usize) -> Result<()> {
+        ensure!(self.nodes[from].query::<u32>(&["EXISTS", key])? == 1, "{key} is not there");
+        self.migrate(&[key.to_owned()], from, to)
+    }
+
+    fn migrate(&self, keys: &[String], from: usize, to: usize) -> Result<()> {
+        let (source, port) = (&self.nodes[from], self.nodes[to].port().to_string());
+        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", MOVE];
+        words.extend(source.settings.password.iter().flat_map(|password| ["AUTH", password]));
+        words.push("KEYS");
+        words.extend(keys.iter().map(String::as_str));
+        source.run(&words)
     }
 
     /// From here on the old node sends clients to the new one for good (`MOVED`).

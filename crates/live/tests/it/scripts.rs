@@ -14,10 +14,10 @@ fn agree(seed: u64) {
     eprintln!("seed {seed}");
     let agreement = redis_against_memory(&redis.address().to_string(), seed, STEPS);
     eprintln!("seed {seed}: {agreement:?}");
-    let RedisAgreement { steps, grants, pushes, .. } = agreement;
+    let RedisAgreement { steps, grants, pushes, open, .. } = agreement;
     assert_eq!(steps, STEPS);
     // Else it has shown little.
-    assert!(grants > STEPS / 20 && pushes > STEPS / 200, "{agreement:?}");
+    assert!(grants > STEPS / 20 && pushes > STEPS / 200 && open > STEPS / 50, "{agreement:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Clusters that share their slots anew, masters that give way or die, replicas that are gone: what becomes of locks.
 
 mod clusters;
+mod open_slots;
 mod replicas;
 mod sentinels;
 

@@ -18,6 +18,7 @@ mod layout;
 mod names;
 mod places;
 mod register;
+mod renewals;
 mod replicas;
 mod route;
 mod servers;
@@ -25,7 +26,7 @@ pub(crate) mod transactions;
 mod wait;
 mod wire;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +42,7 @@ use self::claimed::Claimed;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub use self::layout::check::{Agreement, against_memory};
-use self::layout::{Answered, ClientId, Keys};
+use self::layout::{ClientId, Keys};
 use self::names::Names;
 use self::places::Places;
 pub use self::register::RedisRegister;
@@ -159,6 +160,22 @@ impl RedisStore {
         Ok(async move { answer.await.map_err(fault::of) })
     }
 
+    /// The same for a request that has another form, with fewer keys, for as long as its slot is on its way.
+    fn ask_or<F>(
+        &self,
+        keys: &Keys,
+        request: Request,
+        other: F,
+    ) -> Result<impl Future<Output = Result<Value>> + Send + use<F>>
+    where
+        F: Fn() -> Option<Request> + Send,
+    {
+        self.check_process()?;
+        let only = move |nth: usize| if nth == 0 { other() } else { None };
+        let answer = self.0.servers.send_or(keys, request, only);
+        Ok(async move { answer.await.map_err(fault::of) })
+    }
+
     /// Connections are shared with the process that was forked from.
     fn check_process(&self) -> Result<()> {
         if std::process::id() == self.0.process {
@@ -171,37 +188,6 @@ impl RedisStore {
     /// The number of the next change that this client makes.
     fn next_change(&self) -> u64 {
         self.0.changes.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Renews those whose keys are in one place, in one request for each place. When `patience` is over, what has been
-    /// answered is what is known: a silent node of a cluster does not keep back what the others have said.
-    async fn renew_each(&self, live: &[Live], patience: Duration) -> Vec<Result<(Vec<usize>, Answered<Vec<Renewal>>)>> {
-        let mut places: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
-        let keys: Vec<_> = live.iter().map(|live| Keys::of(&live.key.name)).collect();
-        for (at, keys) in keys.iter().enumerate() {
-            places.entry(self.0.servers.place(keys)).or_default().push(at);
-        }
-        let mut asked = Vec::new();
-        for (_, at) in places {
-            let of: Vec<_> = at.iter().map(|at| live[*at].clone()).collect();
-            let answer = self.ask(&keys[at[0]], layout::renew(&of));
-            asked.push(Box::pin(async move { Ok((at, layout::renew_answer(&of, &answer?.await?)?)) }));
-        }
-        let (mut answers, mut silent) = (Vec::new(), Vec::new());
-        let clock = &self.0.clock;
-        let until = clock.now() + patience;
-        for mut place in asked {
-            match clock.timeout(until.saturating_since(clock.now()), &mut place).await {
-                Some(answer) => answers.push(answer),
-                None => silent.push(place),
-            }
-        }
-        if !answers.iter().any(Result::is_ok) {
-            for place in silent {
-                answers.push(place.await);
-            }
-        }
-        answers
     }
 }
 
@@ -238,7 +224,7 @@ impl Store for RedisStore {
         let ttl = self.0.claimed.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
         let mut claims = vec![Renewal::Unknown; live.len()];
         let (mut server_time, mut failed, mut answered) = (None, None, false);
-        for renewed in self.renew_each(live, ttl.map_or(PATIENCE, |ttl| ttl / 4)).await {
+        for renewed in renewals::each(self, live, ttl.map_or(PATIENCE, |ttl| ttl / 4)).await {
             match renewed {
                 Ok((at, renewed)) => {
                     answered = true;
@@ -268,7 +254,8 @@ impl Store for RedisStore {
         let mut sent = Vec::new();
         for (key, tombstone) in all.values() {
             self.0.heard.places.left(key.id);
-            sent.push(self.ask(&Keys::of(&key.name), layout::withdraw(key, *tombstone)));
+            let open = || layout::withdraw_open(key, *tombstone);
+            sent.push(self.ask_or(&Keys::of(&key.name), layout::withdraw(key, *tombstone), open));
         }
         let mut closed = Ok(());
         for answer in sent {
@@ -288,7 +275,10 @@ impl Store for RedisStore {
         let channel = servers.channel(&keys);
         let subscriptions = places.subscriptions();
         self.0.claimed.claim(claim, self.0.clock.now());
-        let asked = self.ask(&keys, layout::claim(claim, &self.0.client, &channel))?;
+        let request = layout::claim(claim, &self.0.client, &channel);
+        // Nobody would know of which node's replicas to ask.
+        let open = || (!servers.needs_replicas()).then(|| layout::claim_open(claim, &self.0.client, &channel));
+        let asked = self.ask_or(&keys, request, open)?;
         let answer = layout::claim_answer(claim, &asked.await?)?;
         match answer.value {
             Verdict::Queued { .. } => {
@@ -315,7 +305,8 @@ impl Store for RedisStore {
         // Whatever comes of this, nobody waits for it any more.
         self.0.heard.places.left(key.id);
         let request = layout::withdraw(key, tombstone).posted();
-        let withdrawal = layout::withdraw_answer(&self.ask(&Keys::of(&key.name), request)?.await?)?;
+        let open = || layout::withdraw_open(key, tombstone);
+        let withdrawal = layout::withdraw_answer(&self.ask_or(&Keys::of(&key.name), request, open)?.await?)?;
         self.0.claimed.left(key);
         Ok(withdrawal)
     }

@@ -9,7 +9,7 @@ use super::builder;
 use super::fault;
 use super::layout::{self, Channel, ClientId, Keys};
 use super::replicas::Replicas;
-use super::route::{Route, Topology};
+use super::route::{Fewer, Route, Topology};
 use super::wire::{Endpoint, Link, Listener, Request, Settings, TlsFiles, TlsSettings, Value, WireError};
 use crate::{Error, Result, Tls};
 
@@ -61,6 +61,16 @@ impl Servers {
         self.send_to(keys.slot(), request)
     }
 
+    /// The same for a request that can also be made with fewer keys, while the slot is on its way.
+    pub(super) fn send_or<F: Fewer>(
+        &self,
+        keys: &Keys,
+        request: Request,
+        fewer: F,
+    ) -> impl Future<Output = Result<Value, WireError>> + Send + use<F> {
+        self.route.send_or(keys.slot(), request, fewer)
+    }
+
     /// The same for what is in this slot.
     pub(super) fn send_to(
         &self,
@@ -100,6 +110,11 @@ impl Servers {
     /// Whether messages go to the shards of a cluster.
     pub(super) fn shards(&self) -> bool {
         self.route.shards()
+    }
+
+    /// Whether a lock counts only when replicas have it.
+    pub(super) fn needs_replicas(&self) -> bool {
+        self.replicas.is_some()
     }
 
     /// Waits until enough replicas have what was granted with these keys.

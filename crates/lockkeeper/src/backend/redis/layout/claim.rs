@@ -26,6 +26,12 @@ pub(in crate::backend::redis) fn claim(claim: &Claim, client: &ClientId, channel
     }
 }
 
+/// The same with the key of the line alone, while a slot is on its way: for a lock that is free, or was got by this claim.
+pub(in crate::backend::redis) fn claim_open(claim: &Claim, client: &ClientId, channel: &Channel<'_>) -> Request {
+    let keys = Keys::of(&claim.key.name);
+    Request::eval(&scripts::CLAIM_OPEN, &keys.all()[..1], &[&record(claim, client), &options(claim, channel)])
+}
+
 /// The claim as the line keeps it while it is alone there, but for its token and its end.
 fn record(claim: &Claim, client: &ClientId) -> Vec<u8> {
     let mut record = Vec::with_capacity(128);

@@ -28,11 +28,13 @@ pub(in crate::backend::redis) use self::admin::{
 };
 use self::bytes::Reader;
 pub(in crate::backend::redis) use self::channel::{Channel, ClientId, Push, name_of_channel, pushed};
-pub(in crate::backend::redis) use self::claim::{claim, claim_answer};
+pub(in crate::backend::redis) use self::claim::{claim, claim_answer, claim_open};
 pub(in crate::backend::redis) use self::keys::{Keys, slot};
 pub(in crate::backend::redis) use self::line::{line, line_answer, observe, observe_answer};
 pub(in crate::backend::redis) use self::register::{Place, load, load_answer, swap, swap_answer};
-pub(in crate::backend::redis) use self::renew::{renew, renew_answer, withdraw, withdraw_answer};
+pub(in crate::backend::redis) use self::renew::{
+    renew, renew_answer, renew_open, withdraw, withdraw_answer, withdraw_open,
+};
 pub(in crate::backend::redis) use self::scripts::SCRIPTS;
 pub(in crate::backend::redis) use self::standing::{Standing, look, look_answer};
 use crate::Result;

@@ -2,21 +2,22 @@
 
 use crate::backend::redis::wire::Script;
 
-/// A script that begins with `$own` files, has the line of a name in the middle, and ends with another file.
+/// A script that begins with some files, has the line of a name in the middle, and ends with others; or without it.
 macro_rules! script {
-    ($($before:literal),+; $after:literal) => {
+    ($($before:literal),+; $($after:literal),+) => {
+        script!($($before),+, "line", $($after),+)
+    };
+    ($($file:literal),+) => {
         Script::new(concat!(
             include_str!("../lua/start.lua"),
-            $(include_str!(concat!("../lua/", $before, ".lua")),)+
-            include_str!("../lua/line.lua"),
-            include_str!(concat!("../lua/", $after, ".lua")),
+            $(include_str!(concat!("../lua/", $file, ".lua")),)+
         ))
     };
 }
 
 pub(super) static CLAIM: Script = script!("claim_free"; "claim");
 pub(super) static WITHDRAW: Script = script!("withdraw_alone"; "withdraw");
-pub(super) static RENEW: Script = script!("renew_each"; "renew");
+pub(super) static RENEW: Script = script!("renew_each"; "renew", "renew_loop");
 pub(super) static LOOK: Script = script!("one"; "look");
 pub(super) static LINE: Script = script!("one"; "read");
 pub(super) static OBSERVE: Script = script!("one"; "observe");
@@ -24,9 +25,27 @@ pub(super) static AMEND: Script = script!("one"; "amend");
 pub(super) static EVICT: Script = script!("one"; "evict");
 pub(super) static TOUCH: Script = script!("one"; "touch");
 pub(super) static NAMES: Script = script!("names_each"; "names");
+/// The same with fewer keys, for as long as a slot is on its way. They answer nothing where they do not do.
+pub(super) static CLAIM_OPEN: Script = script!("claim_open", "claim_free", "claim_nothing");
+pub(super) static WITHDRAW_OPEN: Script = script!("withdraw_alone", "withdraw_open");
+pub(super) static RENEW_OPEN: Script = script!("renew_each", "renew_open", "renew_loop");
 /// Of registers, which have nothing to do with lines.
 pub(super) static SWAP: Script = Script::new(include_str!("../lua/swap.lua"));
 
 /// All of them, for each connection to load.
-pub(in crate::backend::redis) static SCRIPTS: [&Script; 11] =
-    [&CLAIM, &WITHDRAW, &RENEW, &LOOK, &LINE, &OBSERVE, &AMEND, &EVICT, &TOUCH, &NAMES, &SWAP];
+pub(in crate::backend::redis) static SCRIPTS: [&Script; 14] = [
+    &CLAIM,
+    &WITHDRAW,
+    &RENEW,
+    &LOOK,
+    &LINE,
+    &OBSERVE,
+    &AMEND,
+    &EVICT,
+    &TOUCH,
+    &NAMES,
+    &CLAIM_OPEN,
+    &WITHDRAW_OPEN,
+    &RENEW_OPEN,
+    &SWAP,
+];

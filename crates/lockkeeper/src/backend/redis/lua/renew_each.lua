@@ -2,5 +2,5 @@
 -- Answers for each the token, 0 for one that waits, -1 for one that is not there, or who broke it; then the time.
 local t=call('TIME')
 local now=t[1]*1000000+t[2]
-local out={}
+local out,elsewhere={},false
 local function renew(K,Q,W,G,id,r)

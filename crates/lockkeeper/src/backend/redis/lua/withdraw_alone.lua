@@ -2,7 +2,7 @@
 local K=KEYS[1]
 local r=call('GET',K)
 if r and ARGV[2]=='0' and sub(r,17,33)==ARGV[1] then
-  spare(KEYS[2],'SET',K,sub(r,1,8),'KEEPTTL')
+  spare(KEYS[2] or K,'SET',K,sub(r,1,8),'KEEPTTL')
   return 1
 end
 local id,Q,W,G,t=sub(ARGV[1],2),KEYS[2],KEYS[3],KEYS[4],call('TIME')

@@ -2,6 +2,7 @@
 //! has the slot.
 
 mod cluster;
+mod form;
 mod sentinel;
 mod slots;
 
@@ -13,6 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::cluster::Cluster;
+pub(in crate::backend::redis) use self::form::{Fewer, OPEN, Tells};
+use self::form::{Form, Repeats};
 use self::sentinel::Sentinel;
 use self::slots::Redirect;
 use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, WireError};
@@ -95,24 +98,43 @@ impl Route {
         slot: u16,
         request: Request,
     ) -> impl Future<Output = Result<Value, WireError>> + Send + 'static + use<> {
+        self.send_or(slot, request, Repeats)
+    }
+
+    /// The same for a request that can also be made with fewer keys, while the slot is on its way.
+    pub(crate) fn send_or<F: Fewer>(
+        &self,
+        slot: u16,
+        request: Request,
+        fewer: F,
+    ) -> impl Future<Output = Result<Value, WireError>> + Send + use<F> {
         let link = self.link(slot);
         let answer = link.send(request.clone());
         let route = self.clone();
         async move {
             match answer.await {
                 Ok(value) => Ok(value),
-                Err(error) => route.follow(slot, request, link, error).await,
+                Err(error) => route.follow(slot, Form::new(request, fewer), link, error).await,
             }
         }
     }
 
-    async fn follow(&self, slot: u16, request: Request, mut link: Link, error: WireError) -> Result<Value, WireError> {
+    async fn follow<F: Fewer>(
+        &self,
+        slot: u16,
+        mut form: Form<F>,
+        mut link: Link,
+        error: WireError,
+    ) -> Result<Value, WireError> {
         let clock = Clock::boot();
         let until = clock.now() + link.timeout();
         let mut pause = FIRST_PAUSE;
         let mut error = error;
         for attempt in 0_u32.. {
-            let detour = self.detour(slot, &link, &error);
+            let detour = match self {
+                Self::Cluster(_) if error.is(form::OPEN) => form.next(),
+                _ => self.detour(slot, &link, &error),
+            };
             let waits = match &detour {
                 Detour::None => return Err(error),
                 Detour::Later => true,
@@ -128,16 +150,17 @@ impl Route {
             }
             let answer = match detour {
                 Detour::Ask(other) => {
-                    let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), request.clone()]);
+                    let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), form.request()]);
                     link = other;
                     answer
                 }
                 _ => {
                     link = self.link(slot);
-                    link.send(request.clone())
+                    link.send(form.request())
                 }
             };
             match answer.await {
+                Ok(Value::Nil) if form.is_less() => error = form::open(),
                 Ok(value) => return Ok(value),
                 Err(next) => error = next,
             }
@@ -170,7 +193,6 @@ impl Route {
                 }
                 None => Detour::None,
             },
-            (Self::Cluster(_), "TRYAGAIN") => Detour::Later,
             (Self::Cluster(cluster), "CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
                 cluster.refresh();
                 Detour::Later

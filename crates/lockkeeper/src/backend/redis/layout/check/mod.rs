@@ -12,7 +12,10 @@ use std::time::Duration;
 
 use self::server::Server;
 use super::{Channel, ClientId, Keys, Push, Standing, Victim};
+use redis::Value;
+
 use crate::backend::memory::MemoryStore;
+use crate::backend::redis::wire::Request;
 use crate::store::admit::{self, admitted};
 use crate::store::{
     Admin, Amend, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Line, Live, LiveState, MAX, Meta, Renewal, Revision,
@@ -24,6 +27,8 @@ use crate::{LockName, random};
 
 const LINES: usize = 3;
 const CLIENTS: usize = 3;
+/// How often of 1000 times the form with fewer keys is tried first.
+const OPEN: u16 = 300;
 
 /// What a run was made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub struct Agreement {
     /// Answers that are less exact than the memory store's where they may be: a claim that was withdrawn was there, but
     /// dead; a line was full of dead waiters that had been looked for less than a second before.
     pub lenient: u32,
+    /// Answers of the forms that name fewer keys.
+    pub open: u32,
 }
 
 /// Random operations on the Redis server at `address` (`host:port`), in lock step with a memory store. Panics where they
@@ -223,7 +230,8 @@ impl World {
         let client = self.clients[client];
         let channel = client.channel();
         let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
-        let answer = self.server.ask(&super::claim(&claim, &client, &channel));
+        let open = self.seed.happens(OPEN).then(|| super::claim_open(&claim, &client, &channel));
+        let answer = self.ask(open, &super::claim(&claim, &client, &channel));
         let ours = super::claim_answer(&claim, &answer).map(|answered| answered.value);
         let theirs = self.memory.claim(&claim).await;
         self.note(line, &format!("claim {claim:?}"), claim.key.id, &(&ours, &theirs));
@@ -280,7 +288,8 @@ impl World {
         let which = self.pick(self.tried.len());
         let Tried { claim, line, .. } = self.tried[which].clone();
         let tombstone = self.seed.happens(200).then(|| Duration::from_secs(1 + self.seed.below(90)));
-        let ours = super::withdraw_answer(&self.server.ask(&super::withdraw(&claim.key, tombstone))).unwrap();
+        let open = self.seed.happens(OPEN).then(|| super::withdraw_open(&claim.key, tombstone)).flatten();
+        let ours = super::withdraw_answer(&self.ask(open, &super::withdraw(&claim.key, tombstone))).unwrap();
         let theirs = self.memory.withdraw(&claim.key, tombstone).await.unwrap();
         self.note(line, "withdraw", claim.key.id, &(tombstone, ours, theirs));
         if ours != theirs {
@@ -296,7 +305,10 @@ impl World {
         let which: Vec<usize> = (0..count).map(|_| self.pick(self.tried.len())).collect();
         let live: Vec<Live> =
             which.iter().map(|w| Live { key: self.tried[*w].claim.key.clone(), state: states[self.pick(3)] }).collect();
-        let ours = super::renew_answer(&live, &self.server.ask(&super::renew(&live))).unwrap().value;
+        let ours = match self.seed.happens(OPEN) {
+            true => live.iter().map(|live| self.renew_open(live)).collect(),
+            false => super::renew_answer(&live, &self.server.ask(&super::renew(&live))).unwrap().value,
+        };
         let theirs = self.memory.renew(&self.session, &live).await.unwrap().claims;
         for (i, (ours, theirs)) in ours.into_iter().zip(theirs).enumerate() {
             self.note(self.tried[which[i]].line, "renew", live[i].key.id, &(&ours, &theirs));
@@ -309,6 +321,24 @@ impl World {
             }
         }
         self.tried[which[0]].line
+    }
+
+    /// As while a slot is on its way. It grants nothing, so that is done before.
+    fn renew_open(&mut self, live: &Live) -> Renewal {
+        self.server.ask(&super::line(&live.key.name));
+        let one = std::slice::from_ref(live);
+        let open = (0..).map_while(|nth| super::renew_open(live, nth));
+        let answer = open.map(|request| self.server.ask(&request)).find(|answer| *answer != Value::Nil);
+        self.agreement.open += u32::from(answer.is_some());
+        let answer = answer.unwrap_or_else(|| self.server.ask(&super::renew(one)));
+        super::renew_answer(one, &answer).unwrap().value.remove(0)
+    }
+
+    /// The form with one key first, if there is one.
+    fn ask(&mut self, open: Option<Request>, whole: &Request) -> Value {
+        let answer = open.map(|open| self.server.ask(&open)).filter(|answer| *answer != Value::Nil);
+        self.agreement.open += u32::from(answer.is_some());
+        answer.unwrap_or_else(|| self.server.ask(whole))
     }
 
     async fn amend(&mut self) -> usize {

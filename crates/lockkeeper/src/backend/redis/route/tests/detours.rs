@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::super::{Route, Topology};
+use super::super::{Route, Tells, Topology};
 use crate::backend::redis::wire::tests::peer::{Heard, Peer, Seat, Sound, ear, echo, patient, within};
 use crate::backend::redis::wire::{Request, Script, Settings, WireError};
 
@@ -80,6 +80,35 @@ async fn a_request_for_a_slot_on_its_way_is_asked_for_there_this_once() {
     pair.one.1.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
     assert_eq!(pair.route.link(5).endpoint(), &pair.one.0.endpoint);
+}
+
+#[tokio::test]
+async fn a_request_whose_keys_are_in_two_places_is_made_with_fewer_of_them() {
+    let mut pair = cluster(patient()).await;
+    let forms = |nth: usize| ["one key", "two keys"].get(nth).map(|form| echo(form));
+    let answer = tokio::spawn(pair.route.send_or(5, echo("whole"), forms));
+    assert_eq!(pair.one.1.request().await, ["ECHO", "whole"]);
+    pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
+    assert_eq!(pair.one.1.request().await, ["ECHO", "one key"]);
+    pair.one.1.say(&format!("-ASK 5 :{}\r\n", pair.two.0.endpoint.port)).await;
+    assert_eq!(pair.two.1.request().await, ["ASKING"]);
+    assert_eq!(pair.two.1.request().await, ["ECHO", "one key"]);
+    pair.two.1.say("+OK\r\n_\r\n").await;
+    // It does not do. The next one begins where the slot still is: its keys may be there.
+    assert_eq!(pair.one.1.request().await, ["ECHO", "two keys"]);
+    pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
+    assert_eq!(pair.one.1.request().await, ["ECHO", "whole"]);
+    pair.one.1.say(":1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+}
+
+#[tokio::test]
+async fn who_has_something_else_to_ask_is_told_that_a_slot_is_on_its_way() {
+    let mut pair = cluster(patient()).await;
+    let answer = tokio::spawn(pair.route.send_or(5, echo("x"), Tells));
+    pair.one.1.request().await;
+    pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
+    assert!(within(answer).await.unwrap().unwrap_err().is("TRYAGAIN"));
 }
 
 #[tokio::test]

@@ -1,0 +1,142 @@
+//! A slot is on its way, and stays so for longer than anybody's ttl.
+
+use std::time::Duration;
+
+use lockkeeper::{ErrorKind, FencingToken, Guard, Keeper, RedisStore, Release};
+use lockkeeper_live::Cluster;
+
+use super::{handed_over, keeper, nobody_else_gets_it, pushes_come, waiter};
+use crate::faults::{Claimant, LONG, PATIENCE, within};
+
+const TTL: Duration = Duration::from_secs(2);
+/// For so long the slot is left as it is.
+const STAY: Duration = Duration::from_secs(3);
+
+/// Names of one slot.
+const NAMES: [&str; 6] = ["one", "n1435", "n4347", "n18345", "n79798", "n141562"];
+
+struct Open {
+    cluster: Cluster,
+    slot: u16,
+    from: usize,
+    to: usize,
+}
+
+impl Open {
+    fn start() -> Self {
+        let cluster = Cluster::builder().replicas(0).start().unwrap();
+        let slots = NAMES.map(|name| cluster.slot_of(name).unwrap());
+        assert_eq!(slots, [slots[0]; NAMES.len()]);
+        let from = cluster.owner(slots[0]).unwrap();
+        Self { cluster, slot: slots[0], from, to: (from + 1) % 3 }
+    }
+
+    fn begin(&self) {
+        self.cluster.begin_move(self.slot, self.from, self.to).unwrap();
+    }
+
+    /// One key of a line goes to the new node.
+    fn carry(&self, key: &str) {
+        self.cluster.move_key(key, self.from, self.to).unwrap();
+    }
+
+    fn end(&self) {
+        self.cluster.move_keys(self.slot, self.from, self.to).unwrap();
+        self.cluster.end_move(self.slot, self.from, self.to).unwrap();
+    }
+}
+
+fn line(name: &str) -> String {
+    format!("lk:{{{name}}}")
+}
+
+async fn lock(keeper: &Keeper, name: &str) -> Guard {
+    within(PATIENCE, keeper.mutex(name).unwrap().lock()).await.unwrap()
+}
+
+/// Longer than the ttl, in which the others try to get what is held.
+async fn stays_held(guards: &[&Guard], other: &Keeper) {
+    let tokens: Vec<_> = guards.iter().map(|guard| guard.token()).collect();
+    tokio::time::sleep(STAY).await;
+    for (guard, token) in guards.iter().zip(tokens) {
+        guard.check().unwrap_or_else(|error| panic!("{}: {error}", guard.name()));
+        within(PATIENCE, guard.renew_once()).await.unwrap();
+        assert_eq!(guard.token(), token);
+        is_refused(other, guard.name().as_str()).await;
+    }
+}
+
+/// Nobody gets it; where that cannot be found out an error says so.
+async fn is_refused(other: &Keeper, name: &str) {
+    match within(PATIENCE, other.mutex(name).unwrap().try_lock()).await {
+        Ok(None) => {}
+        Ok(Some(guard)) => panic!("{name} was given away: {guard:?}"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+    }
+}
+
+/// It can be got and given back, with a higher token.
+async fn works(keeper: &Keeper, name: &str, after: FencingToken) -> FencingToken {
+    let guard = lock(keeper, name).await;
+    let token = guard.token();
+    assert!(token > after, "{token} after {after}");
+    assert_eq!(within(PATIENCE, guard.release()).await.unwrap(), Release::Done);
+    token
+}
+
+/// All the time, before its keys are moved, between, and after: who holds a lock keeps it, whether somebody waits for it or
+/// not, and nobody else gets it; what is free can be had and given back; tokens rise; who waits keeps the place in line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
+    let open = Open::start();
+    let url = format!("{}?timeout=1s", open.cluster.url());
+    let (holder, other) = (keeper(&url, TTL).await, keeper(&url, TTL).await);
+    let [alone, left, lined, used, unused, new] = NAMES;
+    let (alone_there, left_there) = (lock(&holder, alone).await, lock(&holder, left).await);
+    let lined_there = lock(&holder, lined).await;
+    let waiting = waiter(&other, lined).await;
+    // One who has waited for it, and is the only one there now.
+    let handed = lock(&holder, new).await;
+    let next = waiter(&other, new).await;
+    let handed = handed_over(handed, next).await;
+    let last = works(&holder, used, alone_there.token()).await;
+
+    open.begin();
+    stays_held(&[&alone_there, &left_there, &lined_there, &handed], &holder).await;
+    assert!(!waiting.is_finished(), "two have it");
+    let last = works(&other, used, last).await;
+    let first = works(&other, unused, last).await;
+
+    // An answer that was lost is asked for again.
+    let store = RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
+    let asks = Claimant::new(&store, unused, LONG).await;
+    assert_eq!(asks.granted().await, asks.granted().await);
+    asks.release().await;
+
+    open.carry(&line(alone));
+    open.carry(&line(used));
+    stays_held(&[&alone_there, &left_there, &lined_there, &handed], &holder).await;
+    let last = works(&holder, used, last).await;
+    works(&holder, unused, first).await;
+    let token = alone_there.token();
+    assert_eq!(within(PATIENCE, alone_there.release()).await.unwrap(), Release::Done);
+    assert_eq!(within(PATIENCE, left_there.release()).await.unwrap(), Release::Done);
+    assert_eq!(within(PATIENCE, handed.release()).await.unwrap(), Release::Done);
+    let again = lock(&other, alone).await;
+    assert!(again.token() > token);
+
+    // Where a line has parts on both sides nothing can be done, and that is short.
+    for part in ["", ":q", ":w"] {
+        open.carry(&(line(lined) + part));
+    }
+    stays_held(&[&again, &lined_there], &holder).await;
+    assert!(!waiting.is_finished(), "two have it");
+
+    open.end();
+    let next = handed_over(lined_there, waiting).await;
+    pushes_come(&holder, next).await;
+    nobody_else_gets_it(&holder, alone).await;
+    assert_eq!(within(PATIENCE, again.release()).await.unwrap(), Release::Done);
+    works(&holder, used, last).await;
+    works(&other, left, token).await;
+}

@@ -1,0 +1,24 @@
+  -- The rest of `renew` while the slot is on its way: Q is here the claims of the line, or nothing. Nothing is removed or
+  -- granted, so that all of it can be done where these two are: what is missing would be asked for in vain.
+  if byte(r,17)==1 then return -1 end
+  local v=Q and call('HGET',Q,id)
+  -- Who broke it is told by the whole of it.
+  if not Q or v and byte(v,57)>=8 then
+    elsewhere=true
+    return -1
+  end
+  if not v or up('<d',v,9)<=now then return -1 end
+  local tok,_,_,granted,_,life,wait=up('<dddBI4dI4',v)
+  local last,low,_,at,_,n,_,_,_,_,_,_,long=up('<ddc1dI4I4dc4c16dddd',r)
+  local exp=now+(granted==1 and life or wait*1000)
+  spare(K,'HSET',Q,id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
+  if granted==1 and (n==1 or exp<low) then low=exp end
+  -- A clock that went back is still to be seen.
+  call('SETRANGE',K,'8',pk('<dc1d',low,'\0',at>now and at or now))
+  if at<now-now%3600000000 then
+    local px=string.format('%.0f',math.max(172800000,long+86400000,(last-now)/1000+172800000))
+    call('PEXPIRE',K,px)
+    call('PEXPIRE',Q,px)
+  end
+  return granted==1 and tok or 0
+end
