@@ -4,6 +4,7 @@ mod clusters;
 mod open_slots;
 mod replicas;
 mod sentinels;
+mod watchers;
 
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};

@@ -108,3 +108,21 @@ async fn tokens_rise_while_the_clock_goes_to_and_fro() {
         }
     }
 }
+
+/// The clock was ahead by five days when a token was given out, and went back. What keeps the tokens of the name lives for
+/// longer than the clock needs to get there again, although nobody uses the lock meanwhile and such keys live for two days.
+#[tokio::test]
+async fn a_token_that_is_ahead_of_the_clock_outlives_the_time_that_it_says_it_is() {
+    const DAY: i64 = 24 * HOUR;
+    let (server, name) = (server(), name());
+    let keeper = keeper(server.address(), LONG).await;
+    let mut last = None;
+    for day in [5, 0, 3, 1, 4] {
+        server.set_clock_offset(day * DAY).unwrap();
+        let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+        let token = Some(guard.token());
+        assert!(token > last, "{token:?} after {last:?} on day {day}");
+        last = token;
+        guard.release().await.unwrap();
+    }
+}

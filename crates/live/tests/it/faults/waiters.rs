@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use lockkeeper::store::Renewal;
 use lockkeeper::{Keeper, RedisStore};
 use lockkeeper_live::Redis;
 
-use super::{LONG, is_free, keeper, name, store, until_waiting, within};
+use super::{Claimant, LONG, is_free, keeper, name, store, until_waiting, within};
 
 const WAITERS: usize = 200;
 const CONNECTIONS: usize = 4;
@@ -59,4 +60,67 @@ async fn two_hundred_waiters_get_the_lock_once_each_in_order_and_with_few_comman
 fn calls(server: &Redis) -> u64 {
     let stat = server.info("cmdstat_evalsha").unwrap();
     stat.split(',').find_map(|field| field.strip_prefix("calls=")).unwrap().parse().unwrap()
+}
+
+/// The first in line dies, while the lock is held. Whoever asks from behind clears it away, and is the first then: it has
+/// to look for the holder's end.
+#[tokio::test]
+async fn who_stands_behind_the_dead_clears_them_away_and_is_the_first() {
+    const WAIT: Duration = Duration::from_millis(300);
+    let server = Redis::start().unwrap();
+    let store = store(server.address()).await;
+    for renews in [false, true] {
+        let name = format!("lock-{renews}");
+        let holder = Claimant::new(&store, &name, LONG).await;
+        holder.granted().await;
+        let mut dead = Claimant::new(&store, &name, LONG).await;
+        dead.claim.wait_ttl = WAIT;
+        dead.queued().await;
+        let second = Claimant::new(&store, &name, LONG).await;
+        second.queued().await;
+        tokio::time::sleep(2 * WAIT).await;
+        if renews {
+            assert_eq!(second.renew().await.unwrap(), Renewal::Queued);
+        } else {
+            second.queued().await;
+        }
+        let waiting: u32 = server.query(&["ZCARD", &format!("lk:{{{name}}}:q")]).unwrap();
+        assert_eq!(waiting, 1, "renews: {renews}");
+        second.withdraw(None).await.unwrap();
+        holder.release().await;
+    }
+}
+
+/// Somebody deletes the key of a line, and not what stands beside it: nobody of the old line counts in the new one.
+#[tokio::test]
+async fn what_is_left_of_a_line_that_was_deleted_is_not_taken_up() {
+    let server = Redis::start().unwrap();
+    let store = store(server.address()).await;
+    let claimant = async || Claimant::new(&store, "lock", LONG).await;
+    let (holder, waiter) = (claimant().await, claimant().await);
+    holder.granted().await;
+    waiter.queued().await;
+    server.run(&["DEL", "lk:{lock}"]).unwrap();
+    let (next, after) = (claimant().await, claimant().await);
+    next.granted().await;
+    after.queued().await;
+    next.sees(&[&next, &after]).await;
+    assert_eq!(holder.renew().await.unwrap(), Renewal::Lost(None));
+    next.release().await;
+    next.sees(&[&after]).await;
+    after.release().await;
+}
+
+/// A holder that is alone in its line and has died is not revived by its renewal.
+#[tokio::test]
+async fn the_renewal_of_one_that_is_alone_and_dead_revives_nothing() {
+    const TTL: Duration = Duration::from_millis(300);
+    let server = Redis::start().unwrap();
+    let store = store(server.address()).await;
+    let dead = Claimant::new(&store, "lock", TTL).await;
+    dead.granted().await;
+    tokio::time::sleep(2 * TTL).await;
+    assert_eq!(dead.renew().await.unwrap(), Renewal::Lost(None));
+    assert_eq!(dead.renew().await.unwrap(), Renewal::Lost(None));
+    Claimant::new(&store, "lock", TTL).await.granted().await;
 }

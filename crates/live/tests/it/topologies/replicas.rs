@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use lockkeeper::ErrorKind;
-use lockkeeper_live::Sentinel;
+use lockkeeper_live::{Cluster, Sentinel};
 
-use super::{handed_over, keeper, waiter};
+use super::{handed_over, is_still_held, keeper, waiter};
 use crate::faults::{LONG, PATIENCE, is_free, renewed, within};
 
 /// An attempt ends in time, with an error that says what is missing and what to do, and nothing of it is left; what was
@@ -40,4 +40,36 @@ async fn without_its_replica_no_lock_is_handed_out_and_none_is_left() {
     let next = handed_over(guard, waiting).await;
     next.release().await.unwrap();
     held.release().await.unwrap();
+}
+
+/// In a Cluster the replica of the slot's own master counts, also when it has become the master and the other follows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn in_a_cluster_the_replica_of_the_slots_own_master_is_needed() {
+    let mut cluster = Cluster::builder().node_timeout(4 * LONG).start().unwrap();
+    let careful = keeper(&format!("{}?min-replicas=1&timeout=1s", cluster.url()), LONG).await;
+    let other = keeper(&cluster.url(), LONG).await;
+    let owner =
+        |cluster: &Cluster, name: &str| cluster.owner(cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()).unwrap();
+    let here = "a-lock";
+    let master = owner(&cluster, here);
+    let there = (0..).map(|number| format!("name-{number}")).find(|name| owner(&cluster, name) != master).unwrap();
+    let held = careful.mutex(here).unwrap().lock().await.unwrap();
+    cluster.node(master + 3).pause().unwrap();
+    let free = careful.mutex(&*there).unwrap().lock().await.unwrap();
+    free.release().await.unwrap();
+    assert!(is_still_held(&held).await, "it counted when it was got");
+    held.release().await.unwrap();
+    let error = within(2 * PATIENCE, careful.mutex(here).unwrap().try_lock()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    let gone = async { while other.inspect(here).await.unwrap().is_held() {} };
+    within(PATIENCE, gone).await;
+    cluster.node(master + 3).resume().unwrap();
+    let guard = within(PATIENCE, careful.mutex(here).unwrap().lock()).await.unwrap();
+    let token = guard.token();
+    guard.release().await.unwrap();
+    assert_eq!(cluster.fail_over(master).unwrap(), master + 3);
+    let guard = within(PATIENCE, careful.mutex(here).unwrap().lock()).await.unwrap();
+    assert!(guard.token() > token);
+    guard.release().await.unwrap();
 }

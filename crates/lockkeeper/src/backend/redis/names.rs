@@ -97,6 +97,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_server_told_since_the_beginning_is_known_and_a_subscription_is_no_change() {
+        let (names, name) = (Names::default(), "a".parse().unwrap());
+        let watching = names.watch(&name);
+        names.subscribed(|_| true);
+        names.changed("b");
+        assert!(!watching.has_changed());
+        names.changed("a");
+        assert!(watching.has_changed());
+        assert!(!names.watch(&name).has_changed());
+    }
+
+    #[test]
     fn a_change_is_heard_by_who_watches_that_name_and_nobody_is_remembered() {
         let names = Names::default();
         {

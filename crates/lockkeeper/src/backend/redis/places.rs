@@ -198,6 +198,19 @@ mod tests {
     }
 
     #[test]
+    fn who_asked_before_another_subscription_began_asks_again() {
+        let (places, key) = (Places::default(), key());
+        places.queued(&key, places.subscriptions(), None);
+        places.subscribed(|_| true);
+        let Some(Known::Look(first)) = places.known(key.id) else { panic!("it need not look") };
+        places.subscribed(|_| true);
+        places.looked(key.id, first);
+        let Some(Known::Look(second)) = places.known(key.id) else { panic!("it has missed one") };
+        places.looked(key.id, second);
+        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+    }
+
+    #[test]
     fn grants_of_nobody_are_not_kept_for_ever() {
         let places = Places::default();
         for _ in 0..3 * EARLY {
