@@ -13,12 +13,14 @@ struct Server {
     binary: &'static str,
     /// Debian's package that has it.
     package: &'static str,
+    /// The variable by which the tests are told of another one.
+    variable: Option<&'static str>,
 }
 
 /// What the live tests start. The memory and the file store need no server. A Sentinel is `redis-server --sentinel`.
 const SERVERS: &[Server] = &[
-    Server { binary: "redis-server", package: "redis-server" },
-    Server { binary: "redis-cli", package: "redis-tools" },
+    Server { binary: "redis-server", package: "redis-server", variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER") },
+    Server { binary: "redis-cli", package: "redis-tools", variable: None },
 ];
 
 /// How many tests run at a time.
@@ -28,7 +30,9 @@ const THREADS: &str = "RUST_TEST_THREADS";
 const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
-    let packages = missing(SERVERS, is_installed);
+    let packages = missing(SERVERS, |server| {
+        server.variable.is_some_and(|variable| std::env::var_os(variable).is_some()) || is_installed(server.binary)
+    });
     if packages.is_empty() {
         eprintln!("xtask: nothing to install");
     } else {
@@ -75,9 +79,8 @@ fn with_output(args: &[String]) -> Vec<String> {
 }
 
 /// The packages of the servers that are not there, each once.
-fn missing(servers: &[Server], is_installed: impl Fn(&str) -> bool) -> Vec<&'static str> {
-    let mut packages: Vec<_> =
-        servers.iter().filter(|server| !is_installed(server.binary)).map(|server| server.package).collect();
+fn missing(servers: &[Server], is_there: impl Fn(&Server) -> bool) -> Vec<&'static str> {
+    let mut packages: Vec<_> = servers.iter().filter(|server| !is_there(server)).map(|server| server.package).collect();
     packages.sort_unstable();
     packages.dedup();
     packages
@@ -157,8 +160,8 @@ mod tests {
     #[test]
     fn each_missing_package_is_installed_once() {
         let servers = [("a-server", "b"), ("a-cli", "b"), ("here", "c"), ("d-server", "a")]
-            .map(|(binary, package)| Server { binary, package });
-        assert_eq!(missing(&servers, |binary| binary == "here"), ["a", "b"]);
+            .map(|(binary, package)| Server { binary, package, variable: None });
+        assert_eq!(missing(&servers, |server| server.binary == "here"), ["a", "b"]);
         assert!(missing(&servers, |_| true).is_empty());
     }
 

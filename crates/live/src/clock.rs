@@ -12,7 +12,7 @@ use crate::nursery::nursery;
 use crate::program::Program;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/shim/clock.c");
-const COMPILER: Program = Program { binary: "cc", packages: "gcc libc6-dev" };
+const COMPILER: Program = Program { binary: "cc", packages: "gcc libc6-dev", variable: None };
 
 /// The clock of one server: the library that is preloaded into it reads the offset from a file.
 #[derive(Debug)]

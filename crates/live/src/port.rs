@@ -9,8 +9,17 @@ use anyhow::{Result, bail};
 
 const FIRST: u32 = 10_000;
 
+/// The connections between the nodes of a cluster have a port so far above that of its clients. Before Redis 7 no other
+/// one can be set.
+const BUS: u16 = 10_000;
+
+/// The port between nodes that goes with one for clients.
+pub(crate) fn bus(port: u16) -> u16 {
+    port + BUS
+}
+
 /// A free port of 127.0.0.1, below those of outgoing connections: a client that tries to reach a server that is down
-/// could get the server's own port, connect to itself, and keep the server from coming back.
+/// could get the server's own port, connect to itself, and keep the server from coming back. Its [`bus`] is free too.
 ///
 /// Somebody may take it before it is used: who uses it looks whether he got it, and asks again.
 ///
@@ -18,12 +27,14 @@ const FIRST: u32 = 10_000;
 /// When there is none.
 pub(crate) fn free() -> Result<u16> {
     static ASKED: AtomicU32 = AtomicU32::new(0);
-    let range = first_outgoing().saturating_sub(FIRST).max(1);
+    // Nobody's port is the bus of another.
+    let range = (first_outgoing().saturating_sub(FIRST) / 2).clamp(1, BUS.into());
     for _ in 0..range {
         // Each process begins elsewhere, and never gives a port twice before it has been once round.
         let number = process::id().wrapping_mul(101).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
         let Ok(port) = u16::try_from(FIRST + number % range) else { continue };
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        if is_free(port) && is_free(bus(port)) {
             return Ok(port);
         }
     }

@@ -15,14 +15,21 @@ pub struct Program {
     pub binary: &'static str,
     /// The packages that are installed for it, and for what goes with it.
     pub packages: &'static str,
+    /// The variable that names another one: `LOCKKEEPER_LIVE_REDIS_SERVER=/opt/valkey/bin/valkey-server`.
+    pub variable: Option<&'static str>,
 }
 
 impl Program {
     /// Where it is.
     ///
     /// # Errors
-    /// When it is not there, with the line that installs it.
+    /// When it is not there, with the line that installs it, or the variable that names what is not there.
     pub fn find(self) -> Result<PathBuf> {
+        if let Some((variable, named)) = self.variable.and_then(|variable| Some((variable, env::var_os(variable)?))) {
+            let named = PathBuf::from(named);
+            let problem = || anyhow!("{variable} names {}, which is no file. Try: its whole path", named.display());
+            return named.is_file().then(|| named.clone()).ok_or_else(problem);
+        }
         let path = env::var_os("PATH").unwrap_or_default();
         let mut places = env::split_paths(&path).chain(SBIN.map(Into::into)).map(|place| place.join(self.binary));
         places.find(|program| program.is_file()).ok_or_else(|| {

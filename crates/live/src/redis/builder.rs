@@ -108,10 +108,10 @@ impl RedisBuilder {
     }
 
     /// Writes what it reads when it starts.
-    pub(super) fn write(&self, folder: &Path, port: u16, bus: u16) -> Result<()> {
+    pub(super) fn write(&self, folder: &Path, port: u16) -> Result<()> {
         fs::create_dir(folder.join("data")).context("no folder for data")?;
         fs::write(folder.join("users.acl"), self.users()).context("cannot write users.acl")?;
-        fs::write(folder.join("redis.conf"), self.text(folder, port, bus)).context("cannot write redis.conf")
+        fs::write(folder.join("redis.conf"), self.text(folder, port)).context("cannot write redis.conf")
     }
 
     fn users(&self) -> String {
@@ -120,7 +120,7 @@ impl RedisBuilder {
         self.users.iter().fold(default, |text, user| text + user + "\n")
     }
 
-    fn text(&self, folder: &Path, port: u16, bus: u16) -> String {
+    fn text(&self, folder: &Path, port: u16) -> String {
         let folder = folder.display();
         let mut text = format!("bind 127.0.0.1\nunixsocket {folder}/socket\ndir {folder}/data\n");
         text += &self.tls.as_ref().map_or_else(|| format!("port {port}\n"), |tls| self.tls_text(tls, port));
@@ -129,7 +129,7 @@ impl RedisBuilder {
             let _ = writeln!(text, "aclfile {folder}/users.acl");
         }
         if self.cluster {
-            let _ = writeln!(text, "cluster-enabled yes\ncluster-announce-ip 127.0.0.1\ncluster-port {bus}");
+            text += "cluster-enabled yes\ncluster-announce-ip 127.0.0.1\n";
         }
         if let Some(password) = &self.password {
             let _ = writeln!(text, "masterauth {password}");
@@ -147,7 +147,8 @@ impl RedisBuilder {
             ("tls-ca-cert-file", tls.authority()),
         ];
         let asks = if self.asks_clients { "yes" } else { "no" };
-        let text = format!("port 0\ntls-port {port}\ntls-auth-clients {asks}\n");
+        // What servers say to each other is encrypted too.
+        let text = format!("port 0\ntls-port {port}\ntls-auth-clients {asks}\ntls-replication yes\ntls-cluster yes\n");
         files.iter().fold(text, |text, (parameter, file)| format!("{text}{parameter} {}\n", file.display()))
     }
 }

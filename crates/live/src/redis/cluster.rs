@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::view::View;
 use super::{Redis, RedisBuilder};
@@ -48,7 +48,7 @@ impl Cluster {
     /// As a client would be told: all nodes.
     pub fn url(&self) -> String {
         let places: Vec<_> = self.nodes.iter().map(|node| node.address().to_string()).collect();
-        format!("redis+cluster://{}{}", self.nodes[0].credentials(), places.join(","))
+        format!("{}+cluster://{}{}", self.nodes[0].scheme(), self.nodes[0].credentials(), places.join(","))
     }
 
     /// All nodes: at first three masters, and then the replicas of the first, of the second, and of the third.
@@ -207,8 +207,10 @@ impl Cluster {
             }
         }
         for (index, node) in self.nodes[..MASTERS].iter().enumerate() {
-            let (begin, end) = (index * SLOTS / MASTERS, (index + 1) * SLOTS / MASTERS - 1);
-            node.run(&["CLUSTER", "ADDSLOTSRANGE", &begin.to_string(), &end.to_string()])?;
+            let (begin, end) = (index * SLOTS / MASTERS, (index + 1) * SLOTS / MASTERS);
+            let slots: Vec<_> = (begin..end).map(|slot| slot.to_string()).collect();
+            let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+            node.run(&words.collect::<Vec<_>>())?;
         }
         for (index, node) in self.nodes.iter().enumerate().skip(MASTERS) {
             let master: String = self.nodes[index % MASTERS].query(&["CLUSTER", "MYID"])?;
@@ -259,9 +261,6 @@ impl ClusterBuilder {
     /// # Errors
     /// As for [`Redis::start`].
     pub fn start(self) -> Result<Cluster> {
-        if self.node.tls.is_some() {
-            bail!("clusters with TLS are not set up here");
-        }
         let node = self.node.cluster_node().config("cluster-node-timeout", AT_FIRST);
         let nodes = (0..MASTERS * (1 + self.replicas)).map(|_| node.clone().start()).collect::<Result<Vec<_>>>()?;
         let cluster = Cluster { nodes };

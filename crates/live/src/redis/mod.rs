@@ -28,7 +28,8 @@ use crate::process::{Process, eventually};
 use crate::program::Program;
 use crate::proxy::Proxy;
 
-pub(crate) const SERVER: Program = Program { binary: "redis-server", packages: "redis-server" };
+pub(crate) const SERVER: Program =
+    Program { binary: "redis-server", packages: "redis-server", variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER") };
 
 /// How often another port is tried when somebody was faster.
 const PORTS: usize = 20;
@@ -44,8 +45,6 @@ pub struct Redis {
     settings: RedisBuilder,
     folder: PathBuf,
     port: u16,
-    /// That of the cluster's own connections.
-    bus: u16,
     clock: Option<Clock>,
     process: Process,
 }
@@ -76,13 +75,12 @@ impl Redis {
 
     /// The port of the cluster's own connections.
     pub fn bus(&self) -> u16 {
-        self.bus
+        port::bus(self.port)
     }
 
     /// As a client would be told, with the password if there is one.
     pub fn url(&self) -> String {
-        let scheme = if self.settings.tls.is_some() { "rediss" } else { "redis" };
-        format!("{scheme}://{}{}", self.credentials(), self.address())
+        format!("{}://{}{}", self.scheme(), self.credentials(), self.address())
     }
 
     /// The same for a client behind a proxy.
@@ -241,6 +239,10 @@ impl Redis {
         self.restart()
     }
 
+    fn scheme(&self) -> &'static str {
+        if self.settings.tls.is_some() { "rediss" } else { "redis" }
+    }
+
     /// What stands before the address in a URL.
     fn credentials(&self) -> String {
         self.settings.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default()
@@ -248,12 +250,12 @@ impl Redis {
 
     fn launch(settings: &RedisBuilder) -> Result<Self> {
         for _ in 0..PORTS {
-            let (port, bus) = (port::free()?, port::free()?);
+            let port = port::free()?;
             let folder = nursery()?.folder("redis")?;
-            settings.write(&folder, port, bus)?;
+            settings.write(&folder, port)?;
             let clock = settings.clock.then(|| Clock::new(&folder)).transpose()?;
             let process = spawn(settings, &folder, clock.as_ref())?;
-            let mut redis = Self { settings: settings.clone(), folder, port, bus, clock, process };
+            let mut redis = Self { settings: settings.clone(), folder, port, clock, process };
             match redis.wait_until_up() {
                 Ok(()) => return Ok(redis),
                 Err(_) if redis.log().contains("Address already in use") => {}

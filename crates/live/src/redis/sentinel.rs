@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::{Redis, RedisBuilder};
 use crate::process::eventually;
@@ -33,6 +33,7 @@ pub struct SentinelBuilder {
     replicas: usize,
     down_after: Duration,
     server: RedisBuilder,
+    user: Option<String>,
 }
 
 impl Sentinel {
@@ -46,7 +47,7 @@ impl Sentinel {
 
     /// Some to be set up.
     pub fn builder() -> SentinelBuilder {
-        SentinelBuilder { replicas: 1, down_after: Duration::from_secs(1), server: Redis::builder() }
+        SentinelBuilder { replicas: 1, down_after: Duration::from_secs(1), server: Redis::builder(), user: None }
     }
 
     /// What the Sentinels call the master.
@@ -57,7 +58,8 @@ impl Sentinel {
     /// As a client would be told.
     pub fn url(&self) -> String {
         let places: Vec<_> = self.sentinels.iter().map(|sentinel| sentinel.address().to_string()).collect();
-        format!("redis+sentinel://{}{}/{NAME}", self.servers[0].credentials(), places.join(","))
+        let server = &self.servers[0];
+        format!("{}+sentinel://{}{}/{NAME}", server.scheme(), server.credentials(), places.join(","))
     }
 
     /// The servers; the first was the master when they started.
@@ -165,29 +167,40 @@ impl SentinelBuilder {
         self
     }
 
+    /// A user of the Sentinels, with his rules: `app on >secret +ping`.
+    #[must_use]
+    pub fn user(mut self, user: &str) -> Self {
+        self.user = Some(user.to_owned());
+        self
+    }
+
     /// Starts them all, and waits until they know each other.
     ///
     /// # Errors
     /// As for [`Redis::start`].
     pub fn start(self) -> Result<Sentinel> {
-        if self.server.tls.is_some() {
-            bail!("Sentinels before servers with TLS are not set up here");
-        }
         let master = self.server.clone().start()?;
         let replica = |_| self.server.clone().replica_of(&master).start();
         let replicas = (0..self.replicas).map(replica).collect::<Result<Vec<_>>>()?;
         let sentinels = (0..SENTINELS).map(|_| self.sentinel(&master).start()).collect::<Result<Vec<_>>>()?;
         let sentinel = Sentinel { servers: [vec![master], replicas].into_iter().flatten().collect(), sentinels };
         let [at_first, later] = PUBLISH.map(|period| PACE.split(' ').chain([period]).collect::<Vec<_>>());
-        sentinel.sentinels.iter().try_for_each(|sentinel| sentinel.run(&at_first))?;
+        // Before Redis 7 they keep their own pace.
+        let quickly = sentinel.sentinels.iter().all(|sentinel| sentinel.run(&at_first).is_ok());
         sentinel.wait_until_settled()?;
-        sentinel.sentinels.iter().try_for_each(|sentinel| sentinel.run(&later))?;
+        if quickly {
+            sentinel.sentinels.iter().try_for_each(|sentinel| sentinel.run(&later))?;
+        }
         Ok(sentinel)
     }
 
     fn sentinel(&self, master: &Redis) -> RedisBuilder {
         let quorum = SENTINELS / 2 + 1;
         let mut sentinel = Redis::builder().sentinel();
+        sentinel.tls.clone_from(&self.server.tls);
+        if let Some(user) = &self.user {
+            sentinel = sentinel.config("user", user);
+        }
         let mut say = |line: &str| sentinel = std::mem::take(&mut sentinel).config("sentinel", line);
         say(&format!("monitor {NAME} 127.0.0.1 {} {quorum}", master.port()));
         say(&format!("down-after-milliseconds {NAME} {}", self.down_after.as_millis()));

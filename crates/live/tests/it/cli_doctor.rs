@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use lockkeeper_live::Redis;
+use lockkeeper_live::{Redis, Sentinel};
 use serde_json::Value;
 
 use crate::cli_everything::everything;
@@ -67,9 +67,13 @@ fn a_good_server_has_nothing_against_it() {
     let store = Store::on(Redis::builder().persistent().start().unwrap());
     let report = report(&store);
     assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
+    let version = store.with_server(|server| {
+        let version = |field: &str, name: &str| server.info(field).map(|version| format!("{name} {version}"));
+        version("valkey_version", "Valkey").or_else(|_| version("redis_version", "Redis")).unwrap()
+    });
     for (check, finding) in [
         ("store", "redis://127.0.0.1:"),
-        ("server", "Redis 7."),
+        ("server", &version),
         ("role", "master"),
         ("eviction", "maxmemory-policy noeviction"),
         ("persistence", "every write on disk before it is answered"),
@@ -211,4 +215,25 @@ fn a_user_without_any_word_of_the_rule_is_told_the_rule() {
         let named = finding.to_lowercase().contains(&word) || !missing.starts_with('+');
         assert!(named, "without {missing}: {finding}");
     }
+}
+
+/// With the rule that is shown the Sentinels are asked, and heard; without one of its words that is told, with the rule.
+#[test]
+fn a_user_of_the_sentinels_by_their_rule_is_told_the_master_and_one_without_is_told_the_rule() {
+    let examine = |rules: &str| {
+        let sentinels = Sentinel::builder().replicas(0).user(&format!("app {rules}")).start().unwrap();
+        let url = format!("{}?sentinel-user=app&sentinel-password=pw", sentinels.url());
+        let report = Report::of(&program().args(["doctor", "--json"]).env("LOCKKEEPER_STORE", url).output().unwrap());
+        (report, sentinels)
+    };
+    let (denied, _sentinels) = examine("on >pw +info +ping");
+    let [status, finding, rule] = denied.line("rights");
+    assert!(status == "FAIL" && finding.contains("'sentinel"), "{finding}");
+    let rules = rule.strip_prefix("ACL SETUSER NAME ").unwrap().replace(">PASSWORD", ">pw");
+    let (report, sentinels) = examine(&rules);
+    assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
+    assert_eq!(report.line("sentinels")[2], rule);
+    // What it may do without does not stand there.
+    let refused: String = format!("{:?}", sentinels.sentinels()[0].query::<redis::Value>(&["ACL", "LOG"]).unwrap());
+    assert!(!refused.contains("subscribe") && !refused.contains("sentinel|"), "{refused}");
 }

@@ -40,8 +40,17 @@ fn a_server_that_is_dropped_is_gone_with_its_data() {
 
 #[test]
 fn what_is_not_installed_is_an_error_with_the_line_that_installs_it() {
-    let error = Program { binary: "no-such-server", packages: "a-server a-client" }.find().unwrap_err().to_string();
+    let program = Program { binary: "no-such-server", packages: "a-server a-client", variable: None };
+    let error = program.find().unwrap_err().to_string();
     assert!(error.ends_with("apt-get install a-server a-client"), "{error}");
+}
+
+#[test]
+fn a_variable_names_another_program_and_must_not_name_nothing() {
+    let shell = Program { binary: "sh", packages: "dash", variable: Some("LOCKKEEPER_LIVE_NO_SUCH_VARIABLE") };
+    assert!(shell.find().unwrap().ends_with("sh"));
+    let named = Program { variable: Some("PATH"), ..shell };
+    assert!(named.find().unwrap_err().to_string().starts_with("PATH names /"));
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod rights;
 mod scripts;
 mod sentinel;
 mod support;
+mod tls;
 mod topologies;
 mod transactions;
 mod worker;

@@ -18,12 +18,12 @@ use crate::faults::{PATIENCE, until_waiting, within};
 /// A push comes at once; without one the first in line looks again after 5 s at the earliest.
 const BY_PUSH: Duration = Duration::from_millis(3500);
 
-async fn keeper(url: &str, ttl: Duration) -> Keeper {
+pub(crate) async fn keeper(url: &str, ttl: Duration) -> Keeper {
     Keeper::from_url(url).unwrap().ttl(ttl).connect().await.unwrap()
 }
 
 /// Stands in line behind one who holds the lock.
-async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
+pub(crate) async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
     let waiting = keeper.inspect(name).await.unwrap().waiters.len();
     let waiter = tokio::spawn(keeper.mutex(name).unwrap().lock().into_future());
     until_waiting(keeper, name, waiting + 1).await;
@@ -31,7 +31,7 @@ async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
 }
 
 /// The lock goes from one to the next, with a higher token.
-async fn handed_over(guard: Guard, waiter: JoinHandle<Result<Guard>>) -> Guard {
+pub(crate) async fn handed_over(guard: Guard, waiter: JoinHandle<Result<Guard>>) -> Guard {
     let token = guard.token();
     assert_eq!(within(PATIENCE, guard.release()).await.unwrap(), Release::Done);
     let next = within(PATIENCE, waiter).await.unwrap().unwrap();
@@ -40,7 +40,7 @@ async fn handed_over(guard: Guard, waiter: JoinHandle<Result<Guard>>) -> Guard {
 }
 
 /// Asserts that the server there is now tells those who wait: the lock goes from hand to hand without a look.
-async fn pushes_come(keeper: &Keeper, guard: Guard) {
+pub(crate) async fn pushes_come(keeper: &Keeper, guard: Guard) {
     let name = guard.name().clone();
     let waiter = waiter(keeper, name.as_str()).await;
     let released = Instant::now();

@@ -32,7 +32,7 @@ async fn a_full_server_grants_nothing_new_and_keeps_and_releases_what_is_held() 
         async move { keeper.rw_lock(shared).unwrap().write().await.unwrap() }
     });
     until_waiting(&keeper, &shared, 1).await;
-    server.set("maxmemory", "1mb").unwrap();
+    server.set("maxmemory", "1kb").unwrap();
     let error = keeper.mutex(&*new).unwrap().try_lock().await.unwrap_err();
     says(&error, "OOM", "maxmemory");
     tokio::time::sleep(ttl * 3).await;

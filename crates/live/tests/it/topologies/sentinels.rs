@@ -97,3 +97,28 @@ async fn a_failover_after_a_kill_that_loses_the_line_lets_the_waiter_in() {
     sentinel.wait_for_other_master(0).unwrap();
     assert!(!After { url, guard, waiting, name }.it_goes_on().await, "nobody has told the replica");
 }
+
+/// A replica was set up to forget keys when it is full, and takes over: no lock is looked for there, and none given out,
+/// until that is set right.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_master_that_forgets_keys_is_not_used_before_that_is_set_right() {
+    let sentinel = Sentinel::start().unwrap();
+    sentinel.servers()[1].set("maxmemory-policy", "allkeys-lru").unwrap();
+    let keeper = keeper(&format!("{}?timeout=1s", sentinel.url()), LONG).await;
+    keeper.mutex("before").unwrap().lock().await.unwrap().release().await.unwrap();
+    assert_eq!(sentinel.fail_over().unwrap(), 1);
+    let refused = async {
+        loop {
+            match keeper.mutex("a-lock").unwrap().try_lock().await {
+                Ok(guard) => drop(guard),
+                Err(error) if error.to_string().contains("allkeys-lru") => return error,
+                Err(_) => {}
+            }
+        }
+    };
+    let error = within(PATIENCE, refused).await;
+    assert_eq!(error.remedy(), Some("CONFIG SET maxmemory-policy noeviction"), "{error}");
+    let waiting = keeper.mutex("a-lock").unwrap().lock();
+    sentinel.servers()[1].set("maxmemory-policy", "noeviction").unwrap();
+    within(PATIENCE, waiting).await.unwrap().release().await.unwrap();
+}

@@ -8,13 +8,16 @@ use crate::{Error, ErrorKind, Result};
 /// The oldest version that is used.
 const OLDEST: [u32; 2] = [6, 2];
 
+/// What to do where a server makes room by forgetting keys.
+pub(super) const NEVER_FORGET: &str = "CONFIG SET maxmemory-policy noeviction";
+
 /// A check that a caller can waive, by the name that the URL has for it (`unsafe=eviction`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
     /// `eviction`: the server never removes keys to make room (`maxmemory-policy noeviction`). Elsewhere it may forget a
-    /// lock that is held, and give it to the next. Each of them is looked at when the store is opened, not those that take
-    /// over later.
+    /// lock that is held, and give it to the next. It is looked at with each new connection, so that one that takes over
+    /// is not used before it is set right.
     Eviction,
     /// `replica`: the server is a master. A replica takes no writes, and forgets those it took when it is synchronised.
     Replica,
@@ -102,11 +105,16 @@ pub(super) fn refuse(info: &Info, waived: &[Check]) -> Result<()> {
         };
         return Err(refused("the server is a replica", Check::Replica, &master));
     }
-    if let (true, Some(policy)) = (stands(Check::Eviction), info.evicts()) {
-        let problem = format!("the server makes room by forgetting keys (maxmemory-policy {policy}), locks too");
-        return Err(refused(problem, Check::Eviction, "CONFIG SET maxmemory-policy noeviction"));
+    match info.evicts().filter(|_| stands(Check::Eviction)) {
+        Some(policy) => Err(forgetful(policy)),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// It removes keys by this policy when it is full.
+pub(super) fn forgetful(policy: &str) -> Error {
+    let problem = format!("the server makes room by forgetting keys (maxmemory-policy {policy}), locks too");
+    refused(problem, Check::Eviction, NEVER_FORGET)
 }
 
 fn refused(problem: impl Into<String>, check: Check, remedy: &str) -> Error {

@@ -1,6 +1,7 @@
 //! What a connection and a server say, in our words.
 
-use super::wire::WireError;
+use super::checks;
+use super::wire::{FORGETFUL, WireError, is_unknown_command};
 use crate::{Error, ErrorKind};
 
 /// An error of a request, as far as is known what became of it.
@@ -25,6 +26,7 @@ fn remedy_of(why: &str) -> &'static str {
         }
         () if says("not valid for name") => "server-name=NAME in the URL: a name that is in the certificate",
         () if says("TLS failed") => "redis:// instead of rediss://, if the server has no TLS",
+        () if says(FORGETFUL) => checks::NEVER_FORGET,
         () if says("its name was not found") => "another host name",
         () if says("reset by peer") || says("closed the connection") => {
             "rediss:// instead of redis://, if the server has TLS"
@@ -54,7 +56,8 @@ fn refused(code: &str, message: &str) -> Error {
             Error::invalid(said).with_remedy("the number of a database that the server has; 0 has every one")
         }
         "ERR" if message.starts_with("AUTH ") => denied("the URL without a password: the server has none"),
-        "ERR" if message.starts_with("unknown command") => {
+        FORGETFUL => checks::forgetful(message),
+        _ if is_unknown_command(code, message) => {
             denied("the rights that lockkeeper doctor shows, or the server itself instead of what stands before it")
         }
         "NOSCRIPT" | "LOADING" | "BUSY" | "TRYAGAIN" | "MASTERDOWN" => not_now("again in a moment"),

@@ -137,6 +137,7 @@ impl RedisStore {
         let heard = Arc::<Heard>::default();
         let servers = Servers::open(&builder, client, Arc::new(Ear::new(&heard))).await?;
         for link in servers.masters() {
+            link.ready().await.map_err(fault::of)?;
             let info = link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?;
             checks::refuse(&Info::of(&info)?, &builder.waived)?;
         }

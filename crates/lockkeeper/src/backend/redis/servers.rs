@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::RedisStoreBuilder;
 use super::builder;
 use super::fault;
 use super::layout::{self, Channel, ClientId, Keys};
 use super::replicas::Replicas;
 use super::route::{Fewer, Route, Topology};
 use super::wire::{Endpoint, Link, Listener, Request, Settings, TlsFiles, TlsSettings, Value, WireError};
+use super::{Check, RedisStoreBuilder};
 use crate::{Error, Result, Tls};
 
 /// Connections may take this long to be made, however short the patience for an answer is.
@@ -193,6 +193,7 @@ fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
         db: builder.db,
         tls: builder.tls.as_ref().map(tls).transpose()?,
         resp2: builder.resp2,
+        never_forgets: !builder.waived.contains(&Check::Eviction),
         timeout: builder.timeout,
         connect_timeout: builder.timeout.max(CONNECT_MIN),
         scripts: &layout::SCRIPTS,

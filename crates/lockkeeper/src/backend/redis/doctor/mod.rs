@@ -29,11 +29,11 @@ pub(in crate::backend) async fn examine(
     let store = match opened {
         Some(Ok(store)) => store,
         Some(Err(error)) if error.kind() == ErrorKind::Denied && error.message().contains("NOPERM") => {
-            findings.push(Finding::fail(
-                "rights",
-                error.message(),
-                rights::rule(&builder, builder.topology == Topology::Cluster),
-            ));
+            let rule = match error.message().contains("'sentinel") {
+                true => rights::SENTINEL_RULE.to_owned(),
+                false => rights::rule(&builder, builder.topology == Topology::Cluster),
+            };
+            findings.push(Finding::fail("rights", error.message(), rule));
             return None;
         }
         Some(Err(error)) => {
@@ -49,6 +49,10 @@ pub(in crate::backend) async fn examine(
     let usable = servers(&store, &builder.waived, findings).await;
     let prefix = url.common.prefix.as_deref().unwrap_or_default();
     findings.push(rights::examine(&store, &builder, prefix, within).await);
+    if matches!(builder.topology, Topology::Sentinel(_)) {
+        let told = Finding::ok("sentinels", "they name the master; where they have users, by rule:");
+        findings.push(Finding { remedy: Some(rights::SENTINEL_RULE.to_owned()), ..told });
+    }
     usable.then_some(store)
 }
 

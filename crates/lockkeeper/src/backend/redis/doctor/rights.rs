@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::super::builder::Topology;
-use super::super::wire::{Link, Listener, Request, WireError};
+use super::super::wire::{Link, Listener, Request, WireError, is_unknown_command};
 use super::super::{RedisStore, RedisStoreBuilder, fault};
 use crate::doctor::Finding;
 use crate::time::Clock;
@@ -65,6 +65,10 @@ pub(super) fn rule(builder: &RedisStoreBuilder, shards: bool) -> String {
     let words: Vec<_> = needed(builder, shards).iter().map(|(word, _)| format!("+{word}")).collect();
     format!("ACL SETUSER NAME reset resetchannels on >PASSWORD ~lk:* &lk:* {}", words.join(" "))
 }
+
+/// What a user of the Sentinels has to be given, where they have users.
+pub(super) const SENTINEL_RULE: &str = "ACL SETUSER NAME reset resetchannels on >PASSWORD \
+    &+switch-master &+promoted-slave +info +ping +subscribe +sentinel|get-master-addr-by-name +sentinel|master";
 
 fn needed(builder: &RedisStoreBuilder, shards: bool) -> Vec<Needed> {
     let mut needed: Vec<Needed> = OUTSIDE.into_iter().chain(INSIDE).collect();
@@ -137,7 +141,7 @@ fn request(words: &[&'static str], key: &str) -> Request {
 
 /// No right to it, or a server or something before it that has no such command.
 fn is_refusal(code: &str, message: &str) -> bool {
-    code == "NOPERM" || (code == "ERR" && message.to_ascii_lowercase().starts_with("unknown command"))
+    code == "NOPERM" || is_unknown_command(code, message)
 }
 
 /// Whether messages can be heard; they are what wakes those who wait.

@@ -106,7 +106,7 @@ impl Cluster {
         });
         let node = inner.learn().await?;
         let server = node.ready().await?;
-        inner.shards.store(server.version >= (7, 0, 0), Ordering::Release);
+        inner.shards.store(has_shards(&node).await?, Ordering::Release);
         let runtime = Runtime::here_or_own().map_err(|e| WireError::NotSent(e.to_string()))?;
         runtime.finish(watch(Arc::downgrade(&inner), Arc::clone(&inner.news)));
         Ok((Self(Arc::new(Handle { inner, _runtime: runtime })), server))
@@ -276,6 +276,15 @@ impl Inner {
     /// Whether this node was asked for this channel last.
     fn is_home(&self, channel: &[u8], node: &Endpoint) -> bool {
         self.lock().channels.get(channel).is_some_and(|channel| channel.home.as_ref() == Some(node))
+    }
+}
+
+/// Whether messages can go to the shard of a slot (Redis 7). Who has the command but not the slot says so, and who may
+/// not use it is told by the doctor.
+async fn has_shards(node: &Link) -> Result<bool, WireError> {
+    match node.send(Request::command(&[b"SPUBLISH", b"lk:w:lockkeeper", b""])).await {
+        Err(error @ WireError::Server { .. }) => Ok(!error.is_unknown_command()),
+        answer => answer.map(|_| true),
     }
 }
 

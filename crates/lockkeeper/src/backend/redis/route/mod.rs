@@ -79,7 +79,7 @@ impl Route {
                 Ok((Self::Standalone(link), server))
             }
             Topology::Sentinel { sentinels, master, user, password } => {
-                let asking = Settings { user, password, db: 0, scripts: &[], ..settings.clone() };
+                let asking = Settings { user, password, db: 0, scripts: &[], never_forgets: false, ..settings.clone() };
                 let (sentinel, server) = Sentinel::open(&sentinels, master, asking, settings, listener).await?;
                 Ok((Self::Sentinel(sentinel), server))
             }

@@ -100,6 +100,9 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Connection, Server), WireError
         if settings.only_master && server.role == Role::Replica {
             return Err(WireError::NotSent("it is a replica".to_owned()));
         }
+        if let Some(policy) = &server.forgets {
+            return Err(WireError::forgetful(policy));
+        }
         Ok((transport, decoder, server))
     };
     let outcome = match shared.clock.timeout(within, attempt).await {

@@ -20,24 +20,49 @@ pub(crate) enum WireError {
     },
 }
 
+/// What stands for a code where we refuse a server that makes room by forgetting keys; its policy comes behind it.
+pub(crate) const FORGETFUL: &str = "maxmemory-policy";
+
 impl WireError {
     /// Whether the server gave an error with this code.
     pub(crate) fn is(&self, wanted: &str) -> bool {
         matches!(self, Self::Server { code, .. } if code == wanted)
     }
+
+    /// It was not asked, since it removes keys by this policy when it is full.
+    pub(super) fn forgetful(policy: &str) -> Self {
+        Self::Server { code: FORGETFUL.to_owned(), message: policy.to_owned() }
+    }
+
+    /// Whether the server, or what stands before it, has no such command.
+    pub(crate) fn is_unknown_command(&self) -> bool {
+        matches!(self, Self::Server { code, message } if is_unknown_command(code, message))
+    }
+}
+
+/// The same of an error's first word and the rest of it.
+pub(crate) fn is_unknown_command(code: &str, message: &str) -> bool {
+    code == "ERR" && message.to_ascii_lowercase().starts_with("unknown command")
 }
 
 impl From<ServerError> for WireError {
     fn from(error: ServerError) -> Self {
         let (code, message) = (error.code(), error.details().unwrap_or_default());
-        // Redis 6.2 puts what a command said inside a script behind words of its own.
-        let inside = message.starts_with("Error running script").then(|| message.split_once(": -")).flatten();
-        let (code, message) = match inside {
-            Some((_, said)) if code == "ERR" => said.split_once(' ').unwrap_or((said, "")),
-            _ => (code, message),
-        };
-        Self::Server { code: code.to_owned(), message: message.to_owned() }
+        let is_inside = code == "ERR" && message.starts_with("Error running script");
+        let (code, message) = is_inside.then(|| inside(message)).flatten().unwrap_or((code, message));
+        Self::Server { code: code.to_owned(), message: message.trim_end().to_owned() }
     }
+}
+
+/// Redis 6.2 puts what a command said inside a script behind words of its own, and leaves out the code of what it says
+/// itself.
+fn inside(message: &str) -> Option<(&str, &str)> {
+    if let Some((_, said)) = message.split_once(": -") {
+        return Some(said.split_once(' ').unwrap_or((said, "")));
+    }
+    let from = |words: &str| message.find(words).map(|at| &message[at..]);
+    let denied = from("The user executing the script").map(|said| ("NOPERM", said));
+    denied.or_else(|| from("Lua script attempted to").map(|said| ("CLUSTERDOWN", said)))
 }
 
 impl fmt::Display for WireError {
@@ -51,3 +76,41 @@ impl fmt::Display for WireError {
 }
 
 impl std::error::Error for WireError {}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::*;
+
+    fn told(line: &str) -> WireError {
+        let Ok(Value::ServerError(error)) = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) else {
+            panic!("{line} is no error")
+        };
+        error.into()
+    }
+
+    #[test]
+    fn what_redis_6_2_says_inside_of_a_script_has_the_code_that_others_say() {
+        let inside = "ERR Error running script (call to f_6b1b): @user_script:9: @user_script: 9: ";
+        for (said, code, message) in [
+            ("-OOM command not allowed when used memory > 'maxmemory'.", "OOM", "command not allowed when"),
+            ("-READONLY You can't write against a read only replica.", "READONLY", "You can't write"),
+            ("The user executing the script can't run this command or subcommand", "NOPERM", "The user executing"),
+            ("Lua script attempted to execute a command while the cluster is down", "CLUSTERDOWN", "Lua script"),
+        ] {
+            let error = told(&format!("{inside}{said} "));
+            let WireError::Server { code: found, message: rest } = &error else { panic!("{error:?}") };
+            assert!(found == code && rest.starts_with(message) && !rest.ends_with(' '), "{error:?}");
+        }
+        assert!(told(&format!("{inside}attempt to index a nil value")).is("ERR"));
+    }
+
+    #[test]
+    fn a_command_that_nobody_knows_is_told_from_one_that_is_refused() {
+        assert!(told("ERR unknown command `SPUBLISH`, with args beginning with: `a`, `b`, ").is_unknown_command());
+        assert!(told("ERR Unknown command").is_unknown_command());
+        assert!(!told("NOPERM this user has no permissions to run the 'spublish' command").is_unknown_command());
+        assert!(!told("MOVED 5 127.0.0.1:7000").is_unknown_command());
+    }
+}

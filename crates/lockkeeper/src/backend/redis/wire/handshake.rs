@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::decoder::Decoder;
-use super::error::WireError;
+use super::error::{WireError, is_unknown_command};
 use super::request::Request;
 use super::settings::Settings;
 use super::transport::Transport;
@@ -35,6 +35,8 @@ pub(crate) struct Server {
     pub(crate) mode: Mode,
     /// Another one after each start. `None` where the user may not ask for it.
     pub(crate) run_id: Option<String>,
+    /// The policy by which it removes keys when it is full, where it has one and was asked for it.
+    pub(crate) forgets: Option<String>,
     /// Whether messages come on the same connection.
     pub(crate) resp3: bool,
 }
@@ -64,6 +66,7 @@ pub(super) async fn greet(
         role: Role::Unknown,
         mode: Mode::Standalone,
         run_id: None,
+        forgets: None,
         resp3: false,
     };
     if purpose == Purpose::Requests && !settings.resp2 {
@@ -94,8 +97,7 @@ fn hello(settings: &Settings) -> Request {
 
 /// An old server, a proxy, or a user who may not say it: RESP2 is for all of them.
 fn knows_no_hello(code: &str, details: Option<&str>) -> bool {
-    let unknown = || details.unwrap_or_default().to_ascii_lowercase().starts_with("unknown command");
-    matches!(code, "NOPROTO" | "NOPERM") || (code == "ERR" && unknown())
+    matches!(code, "NOPROTO" | "NOPERM") || is_unknown_command(code, details.unwrap_or_default())
 }
 
 async fn authenticate(transport: &mut Transport, decoder: &mut Decoder, settings: &Settings) -> Result<(), WireError> {
@@ -143,6 +145,9 @@ async fn prepare(
         requests.push(Request::command(&[b"INFO", b"server"]));
         if !server.resp3 {
             requests.push(Request::command(&[b"INFO", b"replication"]));
+        }
+        if settings.never_forgets {
+            requests.push(Request::command(&[b"INFO", b"memory"]));
         }
         requests.extend(settings.scripts.iter().map(|script| load(script.text())));
     }
@@ -200,6 +205,7 @@ fn read_info(server: &mut Server, answer: &Value) {
         match (key, value.trim_end()) {
             ("redis_version", version) if !server.valkey => server.version = parse_version(version),
             ("valkey_version", version) => (server.valkey, server.version) = (true, parse_version(version)),
+            ("maxmemory_policy", policy) if policy != "noeviction" => server.forgets = Some(policy.to_owned()),
             ("run_id", id) => server.run_id = Some(id.to_owned()),
             ("role", "master") => server.role = Role::Master,
             ("role", "slave" | "replica") => server.role = Role::Replica,

@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     /// One connection and no other: when it is lost, or cannot be made, nothing is sent any more. Such a link has no
     /// channels.
     pub(crate) once: bool,
+    /// Do not connect to a server that says that it makes room by forgetting keys.
+    pub(crate) never_forgets: bool,
     /// How long the oldest unanswered request may wait before the connection counts as dead, and a request for a
     /// connection.
     pub(crate) timeout: Duration,
@@ -60,6 +62,7 @@ impl Default for Settings {
             resp2: false,
             only_master: false,
             once: false,
+            never_forgets: false,
             timeout: Duration::from_secs(3),
             connect_timeout: Duration::from_secs(3),
             client_name: "lockkeeper".to_owned(),

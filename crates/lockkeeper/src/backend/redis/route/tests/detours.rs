@@ -41,6 +41,13 @@ struct Pair {
 }
 
 async fn cluster(settings: Settings) -> Pair {
+    let pair = cluster_that_says(":0", settings).await;
+    assert!(pair.route.shards());
+    pair
+}
+
+/// To the question whether it has shards.
+async fn cluster_that_says(answer: &str, settings: Settings) -> Pair {
     let (one, two) = (Peer::new().await, Peer::new().await);
     let (listener, heard) = ear();
     let topology = Topology::Cluster(vec![one.endpoint.clone()]);
@@ -49,8 +56,9 @@ async fn cluster(settings: Settings) -> Pair {
     assert_eq!(first.request().await, ["CLUSTER", "SLOTS"]);
     first.say(&map(&one, &two)).await;
     let second = greet(&two).await;
+    assert_eq!(first.request().await[0], "SPUBLISH");
+    first.say(&format!("{answer}\r\n")).await;
     let (route, _) = within(opening).await.unwrap().unwrap();
-    assert!(route.shards());
     Pair { route, one: (one, first), two: (two, second), heard }
 }
 
@@ -161,6 +169,17 @@ async fn a_subscription_goes_where_its_slot_goes() {
     pair.two.1.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
     assert_eq!(pair.heard.next().await, Sound::Subscribed("c".to_owned()));
+}
+
+#[tokio::test]
+async fn a_cluster_without_shards_tells_through_any_of_its_nodes() {
+    let mut pair = cluster_that_says("-ERR unknown command `SPUBLISH`, with args beginning with: ", patient()).await;
+    assert!(!pair.route.shards());
+    pair.route.subscribe(5, b"c".to_vec());
+    assert_eq!(asked(&mut pair.one.1).await, ["SUBSCRIBE", "c"]);
+    for refusal in ["-MOVED 5 127.0.0.1:1", "-NOPERM this user has no permissions"] {
+        assert!(cluster_that_says(refusal, patient()).await.route.shards());
+    }
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ fn what_a_command_said_inside_a_script_is_told_as_it_said_it() {
         (
             "-ERR Error running script (call to f_0a): @user_script:1: -READONLY You can't write. ",
             "READONLY",
-            "You can't write. ",
+            "You can't write.",
         ),
         ("-ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -MOVED 12 h:1", "MOVED", "12 h:1"),
         ("-ERR Error running script (call to f_0a): @user_script:1: -BUSY", "BUSY", ""),

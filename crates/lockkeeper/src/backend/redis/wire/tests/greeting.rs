@@ -65,6 +65,7 @@ async fn the_first_words_tell_who_we_are_and_load_the_scripts_before_any_request
         role: Role::Replica,
         mode: Mode::Standalone,
         run_id: Some("ab".to_owned()),
+        forgets: None,
         resp3: true,
     };
     assert_eq!(server, expected);

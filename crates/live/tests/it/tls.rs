@@ -1,0 +1,82 @@
+//! Everything that is said is encrypted: by clients, by Sentinels, by the nodes of a cluster.
+
+use std::path::Path;
+use std::process::Output;
+
+use lockkeeper::{ErrorKind, Keeper, Release};
+use lockkeeper_live::{Certificates, Cluster, Redis, RedisBuilder, Sentinel, redis_tls};
+
+use crate::faults::{LONG, PATIENCE, within};
+use crate::support::{program, stderr};
+use crate::topologies::{handed_over, keeper, pushes_come, until_replicated, waiter};
+
+fn encrypted() -> RedisBuilder {
+    Redis::builder().tls(Certificates::new().unwrap())
+}
+
+fn trusting(url: &str, server: &Redis) -> String {
+    format!("{url}?ca={}", server.certificates().unwrap().authority().display())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sentinels_behind_tls_are_asked_and_followed() {
+    let sentinel = Sentinel::builder().server(encrypted()).start().unwrap();
+    assert!(sentinel.url().starts_with("rediss+sentinel://"));
+    let url = trusting(&sentinel.url(), &sentinel.servers()[0]);
+    let keeper = keeper(&url, LONG).await;
+    let guard = keeper.mutex("a-lock").unwrap().lock().await.unwrap();
+    let waiting = waiter(&keeper, "a-lock").await;
+    until_replicated(&sentinel.servers()[0], "mark");
+    assert_eq!(sentinel.fail_over().unwrap(), 1);
+    let next = handed_over(guard, waiting).await;
+    pushes_come(&keeper, next).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_behind_tls_is_found_and_its_moves_are_followed() {
+    let cluster = Cluster::builder().replicas(0).node(encrypted()).start().unwrap();
+    assert!(cluster.url().starts_with("rediss+cluster://"));
+    let keeper = keeper(&trusting(&cluster.url(), &cluster.nodes()[0]), LONG).await;
+    // Some in each of its nodes.
+    for number in 0..9 {
+        let name = format!("lock-{number}");
+        let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
+        let waiting = waiter(&keeper, &name).await;
+        if number == 0 {
+            let slot = cluster.slot_of(&format!("{{{name}}}")).unwrap();
+            cluster.move_slot(slot, (cluster.owner(slot).unwrap() + 1) % 3).unwrap();
+        }
+        let next = handed_over(guard, waiting).await;
+        assert_eq!(within(PATIENCE, next.release()).await.unwrap(), Release::Done);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sentinels_and_nodes_of_an_authority_that_nobody_trusts_are_refused_with_the_remedy() {
+    let cluster = Cluster::builder().replicas(0).node(encrypted()).start().unwrap();
+    let sentinel = Sentinel::builder().replicas(0).server(encrypted()).start().unwrap();
+    let stranger = Certificates::new().unwrap().authority();
+    for url in [cluster.url(), sentinel.url()] {
+        let url = format!("{url}?ca={}", stranger.display());
+        let error = within(PATIENCE, Keeper::from_url(&url).unwrap().connect()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.remedy().unwrap().starts_with("ca=FILE"), "{error}");
+    }
+}
+
+/// `SSL_CERT_FILE` names what a system trusts, to whoever asks the system.
+#[test]
+fn without_a_file_of_ours_those_are_trusted_whom_the_system_trusts() {
+    let redis = redis_tls().unwrap();
+    let run = |trusted: &Path| -> Output {
+        let mut run = program();
+        run.args(["-S", &redis.url(), "run", "a-lock-behind-tls", "--", "true"]).env("SSL_CERT_FILE", trusted);
+        run.env_remove("SSL_CERT_DIR").output().unwrap()
+    };
+    let trusted = run(&redis.certificates().unwrap().authority());
+    assert!(trusted.status.success(), "{trusted:?}");
+    let refused = run(&Certificates::new().unwrap().authority());
+    let said = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(69), "{said}");
+    assert!(said.contains("invalid peer certificate") && said.contains("Try: ca=FILE"), "{said}");
+}
