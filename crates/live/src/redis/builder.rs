@@ -47,7 +47,8 @@ impl RedisBuilder {
     /// A user, and his rules: `on >secret ~lk:* &lk:* +eval`.
     #[must_use]
     pub fn user(mut self, name: &str, rules: &str) -> Self {
-        self.users.push(format!("user {name} {rules}"));
+        // Before Redis 7 a user may listen to everything that is not forbidden.
+        self.users.push(format!("user {name} resetchannels {rules}"));
         self
     }
 
