@@ -18,6 +18,11 @@ pub(crate) fn bus(port: u16) -> u16 {
     port + BUS
 }
 
+/// The port for clients that goes with one between nodes.
+pub(crate) fn of_bus(port: u16) -> Option<u16> {
+    port.checked_sub(BUS)
+}
+
 /// A free port of 127.0.0.1, below those of outgoing connections: a client that tries to reach a server that is down
 /// could get the server's own port, connect to itself, and keep the server from coming back. Its [`bus`] is free too.
 ///

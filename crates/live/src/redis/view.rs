@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use anyhow::{Context, Result};
 
 use super::Redis;
+use crate::port;
 
 /// One node's belief.
 #[derive(Debug)]
@@ -60,7 +61,8 @@ impl Line {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let (id, place, flags, master) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        let port = place.split('@').next()?.rsplit(':').next()?.parse().ok()?;
+        // Some say the port for clients without TLS here, and have none.
+        let port = port::of_bus(place.split('@').nth(1)?.split(',').next()?.parse().ok()?)?;
         // What is on its way from one to another stands in brackets.
         let slots = words.skip(4).filter(|word| !word.starts_with('[')).map(slots).collect::<Option<_>>()?;
         let flags = flags.split(',').map(str::to_owned).collect();
