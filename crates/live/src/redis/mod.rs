@@ -9,7 +9,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use redis::{
@@ -178,12 +178,21 @@ impl Redis {
         Ok(Duration::from_secs(seconds) + Duration::from_micros(micros))
     }
 
-    /// Sets its clock to so many seconds after the time as it is; before it when negative.
+    /// Sets its clock to so many seconds after the time as it is; before it when negative. Waits until it has looked:
+    /// Valkey 9 measures what has gone by since it did, and looks only now and then.
     ///
     /// # Errors
     /// When it was started without [`RedisBuilder::with_clock`].
     pub fn set_clock_offset(&self, seconds: i64) -> Result<()> {
-        self.clock.as_ref().context("this server was started without a clock of its own")?.set(seconds)
+        self.clock.as_ref().context("this server was started without a clock of its own")?.set(seconds)?;
+        if !self.process.is_going() {
+            return Ok(());
+        }
+        eventually("a server looks at its clock", || {
+            let (now, told) = (SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(), self.time()?.as_secs());
+            let due = now.checked_add_signed(seconds).context("no clock goes that far")?;
+            Ok((told.abs_diff(due) <= 1).then_some(()))
+        })
     }
 
     /// `SIGSTOP`: it stands, its connections stay.
