@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
-use lockkeeper::{Error, ErrorKind, Event, FileStore, Keeper, KeeperBuilder, LockInfo};
+use lockkeeper::{Error, ErrorKind, Event, FileStore, Keeper, KeeperBuilder, LockInfo, MemoryStore};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::duration::human;
 use crate::exit::{Exit, Failure};
+use crate::output::{Verbosity, complain};
 use crate::settings::Settings;
 
 /// Between two tries to reach a store that was not there, as when a whole machine starts at once.
@@ -46,6 +48,20 @@ pub(crate) async fn connect(
     on_event: impl Fn(&Event<'_>) + Clone + Send + Sync + 'static,
 ) -> Result<Keeper, Failure> {
     open(settings, terms, on_event).await.map(|connection| connection.keeper)
+}
+
+/// The same, for who only looks: a file store that is not there yet is an empty one to him, and is not made.
+pub(crate) async fn look(settings: &Settings, terms: Terms) -> Result<Keeper, Failure> {
+    let url = &settings.store.url;
+    // Where it cannot be said, to open it says why.
+    if url.scheme != "file" || !matches!(Path::new(&url.path).try_exists(), Ok(false)) {
+        return connect(settings, terms, |_| {}).await;
+    }
+    drop(FileStore::from_url(url).map_err(configured)?);
+    if settings.verbosity >= Verbosity::Warnings {
+        complain(&format!("{url} is not there yet, so nobody holds a lock in it. Try: the --store of those who do"));
+    }
+    builder(settings, terms)?.store(MemoryStore::new()).connect().await.map_err(configured)
 }
 
 /// The same, for who outlives this process.

@@ -41,7 +41,7 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
     if !(args.yes || can_ask) {
         return Err(Failure::usage("break asks before it breaks, and there is no terminal to ask on. Try: --yes"));
     }
-    let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+    let keeper = lock::look(settings, Terms::default()).await?;
     let info = keeper.inspect(args.name.as_str()).await?;
     let Some(claim) = find(&info, args) else { return Ok(nothing(args, settings)) };
     if args.now && claim.holds && settings.verbosity >= Verbosity::Warnings {

@@ -23,7 +23,7 @@ struct Report {
 /// Prints `valid` or `stale`; a stale one is a "no".
 pub(crate) async fn check(args: &CheckArgs, settings: &Settings) -> Result<Exit, Failure> {
     let sequencer = read(&args.sequencer)?;
-    let keeper = lock::connect(settings, Terms { whole_names: true, ..Terms::default() }, |_| {}).await?;
+    let keeper = lock::look(settings, Terms { whole_names: true, ..Terms::default() }).await?;
     let valid = keeper.check_sequencer(&sequencer).await?;
     let text = if settings.json {
         let current_token =

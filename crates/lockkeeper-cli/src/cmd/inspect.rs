@@ -15,7 +15,7 @@ use crate::settings::Settings;
 /// Prints the state of one lock; a free one is a "no".
 pub(crate) async fn inspect(args: &InspectArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name)?;
-    let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+    let keeper = lock::look(settings, Terms::default()).await?;
     let info = keeper.inspect(args.name.as_str()).await?;
     answer(&if settings.json { json(&info)? } else { text(&info) })?;
     Ok(if info.is_held() { Exit::Ok } else { Exit::No })

@@ -26,7 +26,7 @@ struct Report<'a> {
 /// Prints the leader's value; nobody is a "no".
 pub(crate) async fn leader(args: &LeaderArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name)?;
-    let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+    let keeper = lock::look(settings, Terms::default()).await?;
     let election = keeper.election(args.name.as_str())?;
     let leader = election.leader().await?;
     let text = match &leader {

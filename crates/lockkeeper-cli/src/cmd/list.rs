@@ -13,7 +13,7 @@ use crate::settings::Settings;
 
 /// Prints a table, or the objects of `inspect` as JSON Lines.
 pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, Failure> {
-    let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+    let keeper = lock::look(settings, Terms::default()).await?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     // One more than is shown tells whether there are more.
     let mut locks = keeper.admin()?.list(&args.starting_with, limit.saturating_add(1)).await?;

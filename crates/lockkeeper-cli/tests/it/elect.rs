@@ -356,6 +356,8 @@ fn leader_prints_the_value_and_nothing_for_nobody() {
         let output = store.output(&[&["leader", "a"], args].concat());
         (output.status.code(), stdout(&output), stderr(&output))
     };
+    // A store that is not there yet is told about.
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     assert_eq!(asked(&[]), (Some(1), String::new(), String::new()));
     let nobody = json!({"lock": "a", "value": null, "owner": null, "token": null, "since_ms": null});
     let (code, told, _) = asked(&["--json"]);
