@@ -107,6 +107,7 @@ fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
 }
 
 fn with_settings(cli: &Cli, command: impl AsyncFnOnce(&Settings) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
+    runtime::enough_descriptors()?;
     let settings = Settings::resolve(&cli.global, &|name| std::env::var_os(name))?;
     if !matches!(cli.command, Command::Bench(_)) {
         settings.refuse_memory()?;

@@ -12,9 +12,16 @@ use crate::exit::{Exit, Failure};
 /// More than a command needs of them.
 const DESCRIPTORS: usize = 24;
 
+/// To find out before any file is opened gives one clear message; later it would be another one at each place, and at
+/// some a panic.
+pub(crate) fn enough_descriptors() -> Result<(), Failure> {
+    let stderr = io::stderr();
+    let copies = (0..DESCRIPTORS).map(|_| stderr.as_fd().try_clone_to_owned()).collect::<io::Result<Vec<_>>>();
+    copies.map(drop).map_err(|error| refused("no runtime", &error))
+}
+
 /// The runtime of one invocation.
 pub(crate) fn start() -> Result<Runtime, Failure> {
-    enough_descriptors().map_err(|error| refused("no runtime", &error))?;
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| refused("no runtime", &error))
 }
 
@@ -28,12 +35,6 @@ pub(crate) fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<
 pub(crate) fn refused(what: &str, error: &io::Error) -> Failure {
     let Some(remedy) = remedy(error) else { return Failure::new(Exit::Internal, format!("{what}: {error}")) };
     Failure::new(Exit::Internal, format!("{what}: {error}. Try: {remedy}"))
-}
-
-/// To find out here gives one clear message; later it would be another one at each place, and at some a panic.
-fn enough_descriptors() -> io::Result<()> {
-    let stderr = io::stderr();
-    (0..DESCRIPTORS).map(|_| stderr.as_fd().try_clone_to_owned()).collect::<io::Result<Vec<_>>>().map(drop)
 }
 
 fn remedy(error: &io::Error) -> Option<&'static str> {
