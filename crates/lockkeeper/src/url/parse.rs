@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
 /// and a password without a scheme.
 fn split_scheme(text: &str) -> Result<(&'static str, &str)> {
     let Some((name, rest)) = text.split_once(':') else {
-        return Err(Error::invalid("the URL of the store has no scheme").with_remedy("memory: or file:PATH"));
+        return Err(Error::invalid("the URL of the store has no scheme").with_remedy(scheme::EXAMPLES));
     };
     if let Some(known) = scheme::find(name) {
         return Ok((known, rest));

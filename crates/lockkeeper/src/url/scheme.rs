@@ -13,6 +13,9 @@ enum Store {
     Later,
 }
 
+/// For those who named no store that there is.
+pub(super) const EXAMPLES: &str = "redis://HOST, file:PATH or memory:";
+
 const REDIS: Store = Store::Feature("redis", cfg!(feature = "redis"));
 
 const SCHEMES: &[(&str, Store)] = &[
@@ -62,7 +65,7 @@ pub(super) fn suggestion(scheme: &str) -> String {
     match nearest(scheme, SCHEMES.iter().map(|(name, _)| *name)) {
         Some(name @ ("memory" | "file")) => format!("{name}:"),
         Some(name) => format!("{name}://"),
-        None => "memory: or file:PATH".to_owned(),
+        None => EXAMPLES.to_owned(),
     }
 }
 
@@ -82,9 +85,7 @@ pub(super) fn available(scheme: &str) -> Result<()> {
         Store::Feature(feature, false) => {
             (format!("{scheme}: needs the cargo feature `{feature}`"), "a build of lockkeeper with that feature")
         }
-        Store::Later => {
-            (format!("this version of lockkeeper does not have the store of {scheme}:// yet"), "memory: or file:PATH")
-        }
+        Store::Later => (format!("this version of lockkeeper does not have the store of {scheme}:// yet"), EXAMPLES),
     };
     Err(Error::new(ErrorKind::Unsupported, message).with_remedy(remedy))
 }
