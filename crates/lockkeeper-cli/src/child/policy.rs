@@ -41,6 +41,12 @@ impl Policy {
         Self { on_lost, kill_after, margin: MARGIN.min(ttl / 6) }
     }
 
+    /// The same with room for a machine that is busy with other tests.
+    #[cfg(test)]
+    pub(super) fn with_margin(self, margin: Duration) -> Self {
+        Self { margin, ..self }
+    }
+
     pub(crate) fn ignores_losses(self) -> bool {
         self.on_lost == OnLost::Ignore
     }
@@ -116,5 +122,9 @@ mod tests {
             Loss::by_silence(LostReason::Expired, Duration::from_secs(5), policy).kill_after,
             Duration::from_millis(4900)
         );
+        // A sixth of a ttl that leaves no 100 ms.
+        let policy = Policy::new(OnLost::Term, Duration::from_millis(100), Duration::from_millis(300));
+        let loss = Loss::by_silence(LostReason::Expired, Duration::from_millis(100), policy);
+        assert_eq!((loss.kill_after, loss.margin), (Duration::from_millis(50), Some(Duration::from_millis(50))));
     }
 }
