@@ -8,7 +8,7 @@ use lockkeeper::{FencingToken, Sequencer};
 use lockkeeper_live::{cluster, redis};
 
 use crate::faults::{LONG, PATIENCE, keeper, name, within};
-use crate::worker::Worker;
+use crate::worker;
 
 /// Sends it, as a service would with a plain client; returns what the command answered, too.
 pub(crate) fn send(connection: &mut Connection, call: &Call) -> (Answer, Option<String>) {
@@ -108,7 +108,7 @@ async fn readers_shut_out_writers_and_writers_shut_out_all() {
 async fn k1_a_paused_holder_does_not_overwrite_what_came_after_it() {
     let (server, name, ttl) = (redis().unwrap(), name(), Duration::from_millis(1500));
     let (keeper, mut stock) = (keeper(server.address(), LONG).await, Stock::new(&name));
-    let mut paused = Worker::start(&server.url());
+    let mut paused = worker::start(&server.url());
     paused.lock(&name, ttl);
     assert_eq!(paused.ask(&format!("write {name} 1")), "written");
     paused.stop();

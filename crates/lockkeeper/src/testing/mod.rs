@@ -46,6 +46,7 @@ mod client;
 mod contender;
 mod harness;
 pub mod history;
+mod keeper_suite;
 mod keepers;
 pub mod register;
 mod seed;
@@ -54,6 +55,7 @@ mod storm_suite;
 mod suite;
 mod test_store;
 mod through;
+pub mod worker;
 pub mod wrong;
 
 #[cfg(feature = "redis")]

@@ -1,4 +1,5 @@
-//! The list of all cases, once, and what makes tests of it.
+//! The list of the cases of a store, and what makes tests of all cases. Those of the public interface are in
+//! `keeper_suite`.
 
 /// Makes a module of tests for one store: one test for each case of the contract, with the case's name.
 ///
@@ -21,15 +22,6 @@
 macro_rules! suite {
     (mod $module:ident; harness = $harness:ty; left_out = [$($left_out:literal),* $(,)?]) => {
         $crate::__cases! { $module $harness, [$($left_out),*] }
-    };
-}
-
-/// The same with the cases of the public interface only: for a store on which they are to hold under other conditions,
-/// such as [`InAStorm`](crate::testing::InAStorm).
-#[macro_export]
-macro_rules! keeper_suite {
-    (mod $module:ident; harness = $harness:ty; left_out = [$($left_out:literal),* $(,)?]) => {
-        $crate::__keeper_cases! { $module $harness, [$($left_out),*], }
     };
 }
 
@@ -191,174 +183,6 @@ macro_rules! __cases {
             model {
                 readers_and_writers [Queue Weighted Amend]
                 permits [Queue Weighted Amend]
-            }
-        }
-    };
-}
-
-/// Every case of the public interface, after the cases that are given.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __keeper_cases {
-    ($module:ident $harness:ty, $left_out:tt, $($of_the_store:tt)*) => {
-        $crate::__tests! {
-            $module $harness, $left_out,
-            $($of_the_store)*
-            mutex {
-                a_second_holder_waits_for_the_first [Queue]
-                a_try_on_a_busy_lock_is_none [Queue]
-                a_wait_ends_with_its_time [Queue]
-                to_wait_for_no_time_is_to_try [Queue]
-                no_increment_is_lost [Queue GoodWeather]
-                a_dropped_guard_is_released [Queue GoodWeather]
-                a_holder_is_seen_as_it_says [Queue]
-                a_sequencer_is_valid_while_its_grant_is [Queue]
-                waiting_for_oneself_is_refused [Queue]
-                what_can_never_work_is_refused [Queue]
-                a_prefix_and_a_name_are_one_name [Queue Admin]
-                a_higher_epoch_outranks_the_lower [Queue]
-                a_full_line_takes_nobody [Queue]
-                a_shutdown_lets_go_of_everything [Queue]
-            }
-            unfair {
-                it_waits_for_the_lock_without_a_place_in_line []
-                it_never_overtakes_who_stands_in_line [Queue]
-                a_release_wakes_it [GoodWeather]
-                its_wait_ends_with_its_time []
-                many_of_them_lose_no_increment [GoodWeather]
-                it_keeps_to_its_lease [GoodWeather]
-            }
-            multi {
-                all_are_held_in_the_order_of_their_names []
-                a_try_takes_all_or_nothing []
-                a_wait_that_ends_leaves_nothing [Queue]
-                one_wait_is_for_all_of_them [Queue]
-                the_loss_of_one_is_the_loss_of_all [Admin]
-                what_is_lost_while_others_are_waited_for_is_acquired_again [Queue Admin]
-                crossing_names_never_wait_for_each_other [Queue]
-                a_fixed_lease_begins_when_all_are_held [Queue GoodWeather]
-                max_hold_begins_when_all_are_held [Queue GoodWeather]
-                waiting_for_oneself_is_refused_and_leaves_nothing []
-                unfair_ones_wait_beside_every_line []
-                each_is_held_in_its_own_mode [Weighted]
-                a_name_counts_once_in_its_strongest_mode [Weighted]
-                mixed_modes_never_wait_for_each_other [Queue ReadWrite]
-                a_dropped_one_is_released [GoodWeather]
-            }
-            rw_lock {
-                readers_hold_it_together_and_writers_alone [ReadWrite]
-                neither_readers_nor_writers_starve [Queue ReadWrite]
-                a_wait_ends_with_its_time [Queue ReadWrite]
-                a_downgrade_lets_readers_in_and_no_writer [Queue ReadWrite Amend GoodWeather]
-                what_cannot_be_downgraded_comes_back [ReadWrite Amend GoodWeather]
-                a_lone_reader_becomes_the_writer [ReadWrite Amend GoodWeather]
-                a_reader_in_company_stays_a_reader [Queue ReadWrite GoodWeather]
-                two_upgraders_stay_readers_until_one_gives_way [ReadWrite GoodWeather]
-                only_a_reader_is_upgraded []
-                an_upgrade_without_an_answer_ends_both [ReadWrite GoodWeather]
-                a_fixed_lease_is_upgraded [ReadWrite GoodWeather]
-                max_hold_outlives_an_upgrade [ReadWrite GoodWeather]
-                waiting_behind_oneself_is_refused [Queue ReadWrite]
-            }
-            reentrant {
-                its_owner_takes_it_again [Queue]
-                tasks_of_one_owner_share_one_claim [Queue]
-                its_guards_are_lost_together [GoodWeather]
-                a_plain_guard_is_not_joined [Queue]
-                it_is_renewed_for_its_last_guard [GoodWeather]
-            }
-            election {
-                one_leads_and_the_next_follows [Queue]
-                a_proclaimed_value_is_shown [Amend GoodWeather]
-                an_observer_hears_of_leaders_and_vacancies [Queue Amend GoodWeather]
-                a_vanished_leader_is_followed_by_the_next [Queue GoodWeather]
-                a_broken_leader_is_told [Admin GoodWeather]
-                an_election_is_the_mutex_of_its_name [ReadWrite]
-            }
-            semaphore {
-                there_are_so_many_permits_and_no_more [Queue Weighted]
-                who_wants_many_is_not_overtaken [Queue Weighted]
-                permits_are_leased_and_renewed [Queue Weighted GoodWeather]
-                another_number_of_permits_is_refused [Weighted]
-                impossible_numbers_are_refused [Weighted]
-                unfair_ones_wait_beside_the_line [Weighted]
-                many_tasks_share_few_permits [Queue Weighted]
-                waiting_behind_oneself_is_refused [Queue Weighted GoodWeather]
-            }
-            detached {
-                it_outlives_its_process [Detached]
-                it_ends_with_its_life_when_nobody_renews_it [Detached GoodWeather]
-                a_renewal_begins_its_life_anew [Detached GoodWeather]
-                nobody_believes_before_the_store_was_asked [Detached GoodWeather]
-                what_was_adopted_is_believed_for_its_life_and_no_longer [Detached GoodWeather]
-                dropping_what_was_adopted_leaves_it [Detached]
-                a_shutdown_leaves_it [Detached]
-                a_second_release_finds_it_lost [Detached]
-                one_that_stands_in_line_is_granted_its_whole_life [Detached Queue GoodWeather]
-                one_that_gives_up_leaves_nothing [Detached Queue]
-                who_broke_it_is_told_to_who_renews [Detached Admin GoodWeather]
-                a_late_release_lets_the_delay_run_out [Detached Queue LockDelay GoodWeather]
-                nobody_renews_it_but_by_hand [Detached GoodWeather]
-            }
-            tasks {
-                one_of_them_stands_in_line [Queue]
-                a_place_in_line_is_inherited [Queue Amend GoodWeather]
-                nobody_is_left_when_all_give_up [Queue]
-                a_timeout_in_the_queue_holds_up_nobody [Queue]
-                a_process_does_not_keep_the_lock_to_itself [Queue]
-            }
-            loss {
-                a_lock_is_kept_for_many_ttls [Queue GoodWeather]
-                a_silent_store_ends_the_belief_in_time [Queue GoodWeather]
-                a_short_outage_is_survived [Queue GoodWeather]
-                a_renewal_that_hangs_is_told [Queue GoodWeather]
-                a_lost_lock_stays_lost [Queue GoodWeather]
-                a_late_answer_revives_nothing [Queue GoodWeather]
-                a_broken_lock_tells_who_and_why [Queue Admin GoodWeather]
-                a_removed_claim_is_found_out [Queue Admin GoodWeather]
-                max_hold_ends_a_hold [Queue GoodWeather]
-                a_fixed_lease_is_not_renewed [Queue GoodWeather]
-                a_fixed_lease_begins_at_the_grant [Queue GoodWeather]
-                a_scope_ends_with_the_lock [Queue GoodWeather]
-                with_returns_the_loss_or_the_users_error [Queue GoodWeather]
-                everybody_hears_of_the_loss [Queue GoodWeather]
-            }
-            breaking {
-                a_mark_is_told_before_the_next_has_the_lock [Queue Admin]
-                a_removal_gives_the_lock_to_the_next_at_once [Queue Admin]
-                a_token_names_its_holder_and_nobody_else [Queue Admin]
-                a_waiter_that_is_broken_goes_to_the_end [Queue Admin]
-                who_is_not_there_is_not_broken [Queue Admin]
-                what_can_never_be_broken_is_refused [Admin]
-                a_request_to_let_go_breaks_nothing [Queue Admin]
-            }
-            delay {
-                a_release_in_time_is_immediate [Queue LockDelay GoodWeather]
-                a_drop_in_time_is_immediate [Queue LockDelay GoodWeather]
-                a_panic_lets_the_delay_run_out [Queue LockDelay GoodWeather]
-                a_late_release_lets_the_delay_run_out [Queue LockDelay GoodWeather]
-                a_crash_lets_the_delay_run_out [Queue LockDelay GoodWeather]
-                a_pushed_grant_has_its_delay [Queue LockDelay GoodWeather]
-            }
-            cancel {
-                a_lock_can_be_dropped_at_any_poll [Queue GoodWeather]
-                a_lock_can_be_dropped_in_a_storm [Queue GoodWeather]
-                a_wait_can_be_dropped_at_any_poll [Queue GoodWeather]
-                an_unfair_wait_can_be_dropped_at_any_poll [GoodWeather]
-                an_upgrade_can_be_dropped_at_any_poll [ReadWrite GoodWeather]
-                a_downgrade_can_be_dropped_at_any_poll [ReadWrite Amend GoodWeather]
-                a_multi_lock_can_be_dropped_at_any_poll [Queue GoodWeather]
-                a_release_of_many_can_be_dropped_at_any_poll [Queue GoodWeather]
-                a_release_can_be_dropped_at_any_poll [Queue GoodWeather]
-                a_detached_attempt_can_be_dropped_at_any_poll [Detached Queue GoodWeather]
-                an_adopted_release_can_be_dropped_at_any_poll [Detached Queue GoodWeather]
-                a_try_can_be_dropped_at_any_poll [Queue GoodWeather]
-                a_task_can_be_aborted [Queue GoodWeather]
-            }
-            storm {
-                nobody_believes_beside_another [Queue GoodWeather]
-                an_outage_breaks_nothing [Queue GoodWeather]
-                everybody_gets_it_in_the_end [Queue GoodWeather]
             }
         }
     };

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use lockkeeper::{FileStore, Keeper};
-use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::worker::Worker;
+use crate::worker;
 
 struct Store {
     _folder: TempDir,
@@ -32,14 +31,14 @@ impl Store {
 #[tokio::test]
 async fn a_stopped_holder_has_lost_at_its_first_look() {
     let store = Store::new();
-    let mut worker = Worker::start(&store.path);
+    let mut worker = worker::start(&store.path);
     assert!(worker.ask("lock n 500 0").starts_with("locked"));
     worker.stop();
     let keeper = store.keeper().await;
     let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
     // Told before it goes on, so that looking is the first thing that it does.
     worker.tell("check");
-    worker.signal(Signal::CONT);
+    worker.go_on();
     assert_eq!(worker.answer(), "lost: Expired");
     assert_eq!(worker.ask("release"), "AlreadyLost");
     guard.check().unwrap();
@@ -53,7 +52,7 @@ async fn a_stopped_waiter_is_passed_by() {
     let store = Store::new();
     let keeper = store.keeper().await;
     let guard = keeper.mutex("n").unwrap().ttl(Duration::from_secs(2)).lock().await.unwrap();
-    let mut worker = Worker::start(&store.path);
+    let mut worker = worker::start(&store.path);
     worker.tell("lock n 500 0");
     while keeper.inspect("n").await.unwrap().waiters.is_empty() {
         tokio::task::yield_now().await;
@@ -62,7 +61,7 @@ async fn a_stopped_waiter_is_passed_by() {
     guard.release().await.unwrap();
     let other = store.keeper().await;
     let next = other.mutex("n").unwrap().lock().await.unwrap();
-    worker.signal(Signal::CONT);
+    worker.go_on();
     next.release().await.unwrap();
     assert!(worker.answer().starts_with("locked"));
     assert_eq!(worker.ask("release"), "Done");
@@ -73,7 +72,7 @@ async fn a_stopped_waiter_is_passed_by() {
 #[tokio::test]
 async fn deadlines_fire_while_somebody_stands_in_the_gate() {
     let store = Store::new();
-    let mut worker = Worker::start(&store.path);
+    let mut worker = worker::start(&store.path);
     let keeper = store.keeper().await;
     let guard = keeper.mutex("mine").unwrap().ttl(Duration::from_millis(500)).lock().await.unwrap();
     assert!(worker.ask("lock n 500 0").starts_with("locked"));
@@ -103,7 +102,7 @@ fn gate_of(store: &Store) -> PathBuf {
 #[tokio::test]
 async fn a_killed_holder_is_gone_at_once() {
     let store = Store::new();
-    let mut worker = Worker::start(&store.path);
+    let mut worker = worker::start(&store.path);
     let token: u64 = worker.ask("lock n 30000 0").strip_prefix("locked ").unwrap().parse().unwrap();
     let keeper = store.keeper().await;
     let mutex = keeper.mutex("n").unwrap();
@@ -123,7 +122,7 @@ async fn a_killed_holder_is_gone_at_once() {
 #[tokio::test]
 async fn a_killed_holders_delay_runs_out_first() {
     let store = Store::new();
-    let mut worker = Worker::start(&store.path);
+    let mut worker = worker::start(&store.path);
     assert!(worker.ask("lock n 30000 700").starts_with("locked"));
     let keeper = store.keeper().await;
     let killed = Instant::now();
@@ -138,7 +137,7 @@ async fn a_killed_holders_delay_runs_out_first() {
 #[tokio::test]
 async fn a_forked_childs_guard_is_lost_and_sends_nothing() {
     let store = Store::new();
-    let mut worker = Worker::start(&store.path);
+    let mut worker = worker::start(&store.path);
     assert!(worker.ask("lock n 30000 0").starts_with("locked"));
     assert_eq!(worker.ask("fork"), "child says lost, parent holds");
     let keeper = store.keeper().await;
@@ -153,7 +152,7 @@ async fn tokens_rise_over_restarts() {
     let store = Store::new();
     let mut last = 0;
     for round in 0..6 {
-        let mut worker = Worker::start(&store.path);
+        let mut worker = worker::start(&store.path);
         let token: u64 = worker.ask("lock n 30000 0").strip_prefix("locked ").unwrap().parse().unwrap();
         assert!(token > last, "{token} after {last}");
         last = token;
@@ -173,11 +172,11 @@ async fn tokens_rise_over_restarts() {
 async fn a_detached_lock_is_handed_from_process_to_process() {
     let (store, elsewhere) = (Store::new(), Store::new());
     let keeper = store.keeper().await;
-    let mut first = Worker::start(&store.path);
+    let mut first = worker::start(&store.path);
     let handle = first.ask("detach n 60000");
     first.kill();
     assert!(keeper.mutex("n").unwrap().try_lock().await.unwrap().is_none(), "it ended with its process");
-    let mut second = Worker::start(&store.path);
+    let mut second = worker::start(&store.path);
     assert_eq!(second.ask(&format!("renew {handle}")), "held");
     assert!(second.end().success());
     assert!(keeper.mutex("n").unwrap().try_lock().await.unwrap().is_none(), "the second process has ended it");
@@ -186,7 +185,7 @@ async fn a_detached_lock_is_handed_from_process_to_process() {
     for path in [&store.path, &elsewhere.path] {
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     }
-    let mut third = Worker::start(&store.path);
+    let mut third = worker::start(&store.path);
     assert_eq!(third.ask(&format!("release {handle}")), "Done");
     assert_eq!(third.ask(&format!("renew {handle}")), "Lost");
     assert_eq!(third.ask(&format!("release {handle}")), "AlreadyLost");
@@ -199,7 +198,7 @@ async fn a_detached_lock_is_handed_from_process_to_process() {
 async fn a_detached_lock_that_nobody_renews_ends_with_its_life() {
     let store = Store::new();
     let keeper = store.keeper().await;
-    let mut worker = Worker::start(&store.path);
+    let mut worker = worker::start(&store.path);
     let began = Instant::now();
     let handle = worker.ask("detach n 1500");
     worker.kill();

@@ -9,10 +9,9 @@ use lockkeeper::optimistic::{
 };
 use lockkeeper::testing::register::{ChaosRegister, MemoryRegisterHarness, RegisterHarness};
 use lockkeeper::{Effect, ErrorKind, FileStore, Keeper};
-use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::worker::Worker;
+use crate::worker;
 
 lockkeeper::register_suite! {
     mod memory_register;
@@ -71,7 +70,7 @@ fn number(value: Option<Vec<u8>>) -> u64 {
 #[tokio::test]
 async fn several_processes_lose_no_increment() {
     let file = InAFile::start().await;
-    let mut workers: Vec<_> = (0..4).map(|_| Worker::start(&file.path())).collect();
+    let mut workers: Vec<_> = (0..4).map(|_| worker::start(&file.path())).collect();
     // All of them are there before the first begins.
     workers.iter_mut().for_each(|worker| assert_eq!(worker.ask("add n 1"), "added"));
     workers.iter_mut().for_each(|worker| worker.tell("add n 50"));
@@ -86,13 +85,12 @@ async fn several_processes_lose_no_increment() {
 async fn a_killed_process_leaves_whole_writes() {
     let file = InAFile::start().await;
     let register = file.register().await;
-    let mut worker = Worker::start(&file.path());
+    let mut worker = worker::start(&file.path());
     worker.tell("add n 1000000");
     let written = async || Version::of(register.load("n").await.unwrap().as_ref()).get();
     while written().await < 20 {
         tokio::task::yield_now().await;
     }
-    worker.signal(Signal::KILL);
     worker.kill();
     let next = update(&register, "n", async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
     assert_eq!(number(Some(next.value)), next.version.get());

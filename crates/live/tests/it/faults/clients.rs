@@ -7,7 +7,7 @@ use lockkeeper::Release;
 use lockkeeper_live::redis;
 
 use super::{LONG, PATIENCE, is_free, keeper, name, until_waiting, within};
-use crate::worker::Worker;
+use crate::worker;
 
 const TTL: Duration = Duration::from_millis(1500);
 
@@ -16,7 +16,7 @@ const TTL: Duration = Duration::from_millis(1500);
 #[tokio::test]
 async fn a_stopped_holder_has_lost_at_its_first_look() {
     let (server, name) = (redis().unwrap(), name());
-    let mut worker = Worker::start(&server.url());
+    let mut worker = worker::start(&server.url());
     let older = worker.lock(&name, TTL);
     worker.stop();
     let keeper = keeper(server.address(), LONG).await;
@@ -36,7 +36,7 @@ async fn a_stopped_holder_has_lost_at_its_first_look() {
 #[tokio::test]
 async fn a_holder_that_was_stopped_for_less_than_its_ttl_still_holds() {
     let (server, name) = (redis().unwrap(), name());
-    let mut worker = Worker::start(&server.url());
+    let mut worker = worker::start(&server.url());
     worker.lock(&name, Duration::from_secs(8));
     worker.stop();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -52,7 +52,7 @@ async fn a_stopped_waiter_is_passed_by() {
     let (server, name) = (redis().unwrap(), name());
     let keeper = keeper(server.address(), LONG).await;
     let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
-    let mut worker = Worker::start(&server.url());
+    let mut worker = worker::start(&server.url());
     worker.tell(&format!("lock {name} {}", TTL.as_millis()));
     until_waiting(&keeper, &name, 1).await;
     worker.stop();
@@ -69,7 +69,7 @@ async fn a_stopped_waiter_is_passed_by() {
 #[tokio::test]
 async fn a_killed_holder_costs_its_ttl() {
     let (server, name) = (redis().unwrap(), name());
-    let mut worker = Worker::start(&server.url());
+    let mut worker = worker::start(&server.url());
     let older = worker.lock(&name, TTL);
     let keeper = keeper(server.address(), LONG).await;
     let waiting = tokio::spawn(keeper.mutex(&*name).unwrap().lock().into_future());
@@ -89,7 +89,7 @@ async fn a_dead_waiter_at_the_head_costs_a_waiters_life() {
     let (server, name) = (redis().unwrap(), name());
     let holder = keeper(server.address(), LONG).await;
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
-    let mut worker = Worker::start(&server.url());
+    let mut worker = worker::start(&server.url());
     worker.tell(&format!("lock {name} {}", TTL.as_millis()));
     until_waiting(&holder, &name, 1).await;
     let mut behind = Vec::new();

@@ -11,7 +11,7 @@ use lockkeeper::{FencingToken, LostReason, Mode, Release, Sequencer};
 use lockkeeper_live::{Act, Proxy, Way, redis};
 
 use super::{LONG, PATIENCE, is_free, keeper, name, renewed, within};
-use crate::worker::Worker;
+use crate::worker;
 
 const TTL: Duration = Duration::from_millis(1500);
 
@@ -20,7 +20,7 @@ const TTL: Duration = Duration::from_millis(1500);
 #[tokio::test]
 async fn k1_a_paused_holder_that_goes_on_is_refused_by_the_resource() {
     let (server, name) = (redis().unwrap(), name());
-    let mut paused = Worker::start(&server.url());
+    let mut paused = worker::start(&server.url());
     let token = FencingToken::new(0, paused.lock(&name, TTL)).unwrap();
     let gate = FenceGate::new(name.parse().unwrap());
     let its_write = Sequencer::new(gate.name().clone(), Mode::Exclusive, token);
@@ -92,7 +92,7 @@ async fn k5_a_waiter_that_is_stopped_when_it_is_granted_does_not_take_it_for_a_l
     let (server, name) = (redis().unwrap(), name());
     let keeper = keeper(server.address(), LONG).await;
     let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
-    let mut waiter = Worker::start(&server.url());
+    let mut waiter = worker::start(&server.url());
     waiter.tell(&format!("lock {name} {}", TTL.as_millis()));
     super::until_waiting(&keeper, &name, 1).await;
     waiter.stop();
