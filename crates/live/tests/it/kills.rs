@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use lockkeeper::Keeper;
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Life, Lived, all_is_to_be_had, recorded};
-use lockkeeper::testing::history::{History, Kind, Rules, Seed};
+use lockkeeper::testing::history::lives::{Kills, Life, all_is_to_be_had, checked};
+use lockkeeper::testing::history::{History, Kind, Seed};
 use lockkeeper_live::Redis;
 
 const PROCESSES: usize = 20;
@@ -37,29 +37,10 @@ fn histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_the
     let mut draw = Seeded::new(seed.number());
     let (server, folder) = (Redis::start().unwrap(), tempfile::tempdir().unwrap());
     fs::write(folder.path().join(URL), server.url()).unwrap();
-    let mut lives = 0;
-    let mut start = |draw: &mut Seeded| {
-        lives += 1;
-        Life::start(TEST, folder.path(), lives, draw.number())
-    };
-    let mut processes: Vec<Lived> = (0..PROCESSES).map(|_| start(&mut draw)).collect();
-    let began = Instant::now();
-    while began.elapsed() < FAULTS {
-        std::thread::sleep(Duration::from_millis(draw.below(1000)));
-        let chosen = usize::try_from(draw.below(PROCESSES as u64)).unwrap();
-        let again = start(&mut draw);
-        std::mem::replace(&mut processes[chosen], again).kill();
-    }
-    let last_fault = Instant::now();
-    processes.into_iter().for_each(Lived::finish);
-    let finished = last_fault.elapsed();
-    assert!(finished < Duration::from_secs(30), "the last waiter finished {finished:?} after the last fault");
-    let history = recorded(folder.path()).unwrap().and(last(folder.path(), &mut draw));
-    let rules = |kind: Kind| Rules::permits(kind.capacity()).lingering(LINGERS);
-    for (lock, kind) in LOCKS {
-        let checking = Instant::now();
-        let summary = history.check(lock, &rules(kind)).unwrap_or_else(|violation| panic!("{violation}. {seed}"));
-        eprintln!("{lock}: {summary:?}, checked in {:?}, finished after {finished:?}", checking.elapsed());
+    let kills = Kills { test: TEST, folder: folder.path(), processes: PROCESSES, faults: FAULTS };
+    let history =
+        kills.play(&mut draw, |draw| Duration::from_millis(draw.below(1000))).and(last(folder.path(), &mut draw));
+    for summary in checked(&history, &LOCKS, LINGERS, seed) {
         assert!(summary.grants > 200 && summary.unknown > 0, "{summary:?}");
     }
 }

@@ -1,11 +1,11 @@
 //! Many tasks in several processes on one file store, and every second one of the processes is killed.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Life, Lived, all_is_to_be_had, recorded};
-use lockkeeper::testing::history::{History, Kind, Rules, Seed};
+use lockkeeper::testing::history::lives::{Kills, Life, all_is_to_be_had, checked};
+use lockkeeper::testing::history::{History, Kind, Seed};
 use lockkeeper::{FileStore, Keeper};
 
 const PROCESSES: usize = 4;
@@ -30,29 +30,9 @@ fn histories_of_processes_that_are_killed_pass_and_nothing_is_left_of_them() {
     let seed = Seed::several(1).next().unwrap();
     let mut draw = Seeded::new(seed.number());
     let folder = tempfile::tempdir().unwrap();
-    let mut lives = 0;
-    let mut start = |draw: &mut Seeded| {
-        lives += 1;
-        Life::start(TEST, folder.path(), lives, draw.number())
-    };
-    let mut processes: Vec<Lived> = (0..PROCESSES).map(|_| start(&mut draw)).collect();
-    let began = Instant::now();
-    while began.elapsed() < FAULTS {
-        std::thread::sleep(Duration::from_secs(1));
-        let chosen = usize::try_from(draw.below(PROCESSES as u64)).unwrap();
-        let again = start(&mut draw);
-        std::mem::replace(&mut processes[chosen], again).kill();
-    }
-    let last_fault = Instant::now();
-    processes.into_iter().for_each(Lived::finish);
-    let finished = last_fault.elapsed();
-    assert!(finished < Duration::from_secs(30), "the last waiter finished {finished:?} after the last fault");
-    let history = recorded(folder.path()).unwrap().and(last(folder.path(), &mut draw));
-    let rules = |kind: Kind| Rules::permits(kind.capacity()).lingering(LINGERS);
-    for (lock, kind) in LOCKS {
-        let checking = Instant::now();
-        let summary = history.check(lock, &rules(kind)).unwrap_or_else(|violation| panic!("{violation}. {seed}"));
-        eprintln!("{lock}: {summary:?}, checked in {:?}, finished after {finished:?}", checking.elapsed());
+    let kills = Kills { test: TEST, folder: folder.path(), processes: PROCESSES, faults: FAULTS };
+    let history = kills.play(&mut draw, |_| Duration::from_secs(1)).and(last(folder.path(), &mut draw));
+    for summary in checked(&history, &LOCKS, LINGERS, seed) {
         assert!(summary.grants > 500 && summary.unknown > 0 && summary.lost > 0, "{summary:?}");
     }
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{Contestant, Habits, History, Kind, LibraryClient, Recorder, Walker};
+use super::{Contestant, Habits, History, Kind, LibraryClient, Recorder, Rules, Seed, Summary, Walker};
 use crate::Keeper;
 use crate::testing::Seeded;
 use crate::time::Clock;
@@ -20,6 +20,8 @@ use crate::time::Clock;
 const TOLD: &str = "LOCKKEEPER_TEST_LIFE";
 /// How long a process that is told to finish waits for what it has released.
 const FAREWELL: Duration = Duration::from_secs(10);
+/// How long those who wait when the last process was killed may take, all together.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process that takes locks until it is killed or told to finish, seen from inside.
 #[derive(Debug)]
@@ -102,6 +104,60 @@ impl Drop for Lived {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Processes of which one after another is killed, and followed by a new one.
+#[derive(Debug)]
+pub struct Kills<'a> {
+    /// The test that each of them is started for. It has to call [`Life::here`] first of all.
+    pub test: &'a str,
+    /// Where their histories are written.
+    pub folder: &'a Path,
+    /// How many there are at a time.
+    pub processes: usize,
+    /// For how long they are killed; then all are to finish.
+    pub faults: Duration,
+}
+
+impl Kills<'_> {
+    /// Kills one of them after each pause, chosen by `draw`.
+    ///
+    /// Returns what all of them have written down, after every waiter has had its lock within 30 s.
+    pub fn play(&self, draw: &mut Seeded, pause: impl Fn(&mut Seeded) -> Duration) -> History {
+        let mut lives = 0;
+        let mut start = |draw: &mut Seeded| {
+            lives += 1;
+            Life::start(self.test, self.folder, lives, draw.number())
+        };
+        let mut processes: Vec<Lived> = (0..self.processes).map(|_| start(draw)).collect();
+        let began = Instant::now();
+        while began.elapsed() < self.faults {
+            std::thread::sleep(pause(draw));
+            let chosen = usize::try_from(draw.below(self.processes as u64)).expect("a few processes");
+            let again = start(draw);
+            std::mem::replace(&mut processes[chosen], again).kill();
+        }
+        let last_fault = Instant::now();
+        processes.into_iter().for_each(Lived::finish);
+        let finished = last_fault.elapsed();
+        assert!(finished < PATIENCE, "the last waiter finished {finished:?} after the last fault");
+        eprintln!("{lives} processes, the last waiter finished {finished:?} after the last fault");
+        recorded(self.folder).expect("their histories")
+    }
+}
+
+/// Checks the history of each lock. What a killed process held may be held for `lingers` after it was last heard of.
+///
+/// # Panics
+/// When one cannot be explained, with the seed.
+pub fn checked(history: &History, locks: &[(&str, Kind)], lingers: Duration, seed: Seed) -> Vec<Summary> {
+    let summary = |(lock, kind): &(&str, Kind)| {
+        let (rules, checking) = (Rules::permits(kind.capacity()).lingering(lingers), Instant::now());
+        let summary = history.check(lock, &rules).unwrap_or_else(|violation| panic!("{violation}. {seed}"));
+        eprintln!("{lock}: {summary:?}, checked in {:?}", checking.elapsed());
+        summary
+    };
+    locks.iter().map(summary).collect()
 }
 
 /// What every process in this folder has written down.
