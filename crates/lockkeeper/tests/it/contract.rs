@@ -13,81 +13,45 @@ use tempfile::TempDir;
 use crate::by_session::BySession;
 use crate::spans;
 
-lockkeeper::suite! {
-    mod memory_store;
-    harness = MemoryHarness;
-    left_out = [
-        "session::an_unknown_session_is_lost",
-        "session::a_closed_session_is_lost",
-        "session::an_expired_session_is_lost",
-        "session::leftovers_are_removed",
-    ]
+/// Claims that live by themselves: a session has no life that could end.
+macro_rules! suite_of_claims {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper::suite! {
+        mod $module;
+        harness = $harness;
+        left_out = [
+            "session::an_unknown_session_is_lost",
+            "session::a_closed_session_is_lost",
+            "session::an_expired_session_is_lost",
+            "session::leftovers_are_removed",
+        ]
+    })*};
 }
 
-lockkeeper::suite! {
-    mod memory_store_through_chaos;
-    harness = Through<MemoryHarness, AtRest>;
-    left_out = [
-        "session::an_unknown_session_is_lost",
-        "session::a_closed_session_is_lost",
-        "session::an_expired_session_is_lost",
-        "session::leftovers_are_removed",
-    ]
+/// Claims that live as long as their session.
+macro_rules! suite_of_sessions {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper::suite! {
+        mod $module;
+        harness = $harness;
+        left_out = [
+            "life::a_resent_claim_starts_its_life_anew",
+            "life::a_resent_waiting_claim_starts_its_life_anew",
+            "renew::only_what_is_listed_is_renewed",
+            "withdraw::a_tombstone_stands_for_its_time",
+        ]
+    })*};
 }
 
-lockkeeper::suite! {
-    mod memory_store_under_a_prefix;
-    harness = Through<MemoryHarness, UnderAPrefix>;
-    left_out = [
-        "session::an_unknown_session_is_lost",
-        "session::a_closed_session_is_lost",
-        "session::an_expired_session_is_lost",
-        "session::leftovers_are_removed",
-    ]
+suite_of_claims! {
+    memory_store: MemoryHarness;
+    memory_store_through_chaos: Through<MemoryHarness, AtRest>;
+    memory_store_under_a_prefix: Through<MemoryHarness, UnderAPrefix>;
+    memory_store_traced: Through<MemoryHarness, Shown>;
 }
 
-lockkeeper::suite! {
-    mod memory_store_traced;
-    harness = Through<MemoryHarness, Shown>;
-    left_out = [
-        "session::an_unknown_session_is_lost",
-        "session::a_closed_session_is_lost",
-        "session::an_expired_session_is_lost",
-        "session::leftovers_are_removed",
-    ]
-}
-
-lockkeeper::suite! {
-    mod memory_store_by_session;
-    harness = Flawed<MemoryHarness, BySession>;
-    left_out = [
-        "life::a_resent_claim_starts_its_life_anew",
-        "life::a_resent_waiting_claim_starts_its_life_anew",
-        "renew::only_what_is_listed_is_renewed",
-        "withdraw::a_tombstone_stands_for_its_time",
-    ]
-}
-
-lockkeeper::suite! {
-    mod file_store;
-    harness = FileHarness;
-    left_out = [
-        "life::a_resent_claim_starts_its_life_anew",
-        "life::a_resent_waiting_claim_starts_its_life_anew",
-        "renew::only_what_is_listed_is_renewed",
-        "withdraw::a_tombstone_stands_for_its_time",
-    ]
-}
-
-lockkeeper::suite! {
-    mod memory_store_by_session_under_a_prefix;
-    harness = Through<Flawed<MemoryHarness, BySession>, UnderAPrefix>;
-    left_out = [
-        "life::a_resent_claim_starts_its_life_anew",
-        "life::a_resent_waiting_claim_starts_its_life_anew",
-        "renew::only_what_is_listed_is_renewed",
-        "withdraw::a_tombstone_stands_for_its_time",
-    ]
+suite_of_sessions! {
+    memory_store_by_session: Flawed<MemoryHarness, BySession>;
+    file_store: FileHarness;
+    memory_store_by_session_under_a_prefix: Through<Flawed<MemoryHarness, BySession>, UnderAPrefix>;
 }
 
 lockkeeper::keeper_suite! {
