@@ -90,7 +90,11 @@ impl Doomed {
     /// Kills all that is left, and what is found on the way. Whether anything lived.
     pub(super) fn kill(&mut self) -> bool {
         if !self.is_seen_alive(self.leader) {
-            // Its group may have ended too, and the number be somebody else's.
+            // Its group may have ended too, and the number be somebody else's. To look takes a while on a busy machine,
+            // and those who are known for sure are not to go on until then.
+            for process in self.seen.values().flatten() {
+                let _ = pidfd_send_signal(process, Signal::STOP);
+            }
             self.search();
         }
         // Whoever is stopped starts nobody who leaves the group unseen, and leaves no children without a parent.
