@@ -1,7 +1,7 @@
 //! What a connection and a server say, in our words.
 
 use super::checks;
-use super::wire::{FORGETFUL, WireError, is_unknown_command};
+use super::wire::{FORGETFUL, OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE, WireError, is_unknown_command};
 use crate::{Error, ErrorKind};
 
 /// An error of a request, as far as is known what became of it.
@@ -16,15 +16,13 @@ pub(super) fn of(error: WireError) -> Error {
     }
 }
 
-/// What to do where there is no connection. The words are those of `wire`, of rustls, and of the system.
+/// What to do where there is no connection. The words are those of `wire` and of the system.
 fn remedy_of(why: &str) -> &'static str {
     let says = |words: &str| why.contains(words);
     match () {
-        () if says("CertificateRequired") => "cert=FILE and key=FILE in the URL: the server asks for a certificate",
-        () if says("UnknownIssuer") || says("BadSignature") => {
-            "ca=FILE in the URL: who has signed the server's certificate"
-        }
-        () if says("not valid for name") => "server-name=NAME in the URL: a name that is in the certificate",
+        () if says(WANTS_CERTIFICATE) => "cert=FILE and key=FILE in the URL: the server asks for a certificate",
+        () if says(UNKNOWN_SIGNER) => "ca=FILE in the URL: who has signed the server's certificate",
+        () if says(OTHER_NAME) => "server-name=NAME in the URL: a name that is in the certificate",
         () if says("TLS failed") => "redis:// instead of rediss://, if the server has no TLS",
         () if says(FORGETFUL) => checks::NEVER_FORGET,
         () if says("its name was not found") => "another host name",
@@ -74,6 +72,7 @@ fn refused(code: &str, message: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::said;
     use super::*;
     use crate::Effect;
 
@@ -95,9 +94,6 @@ mod tests {
     #[test]
     fn what_a_person_can_mend_is_told_with_how() {
         let remedy = |why: &str| of(WireError::NotSent(why.into())).remedy().unwrap_or_default().to_owned();
-        assert!(
-            remedy("h:1 cannot be reached: TLS failed: invalid peer certificate: UnknownIssuer").starts_with("ca=")
-        );
         assert!(remedy("h:1 cannot be reached: TLS failed: it did not answer").starts_with("redis:// instead"));
         assert!(remedy("h:1 cannot be reached: it closed the connection").starts_with("rediss:// instead"));
         assert!(remedy("h:1 cannot be reached: Connection refused").starts_with("lockkeeper doctor"));
@@ -109,6 +105,22 @@ mod tests {
         assert!(told.ends_with("a read only replica. Try: the address of the master"), "{told}");
         let message = "DB index is out of range".into();
         assert_eq!(of(WireError::Server { code: "ERR".into(), message }).kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn what_tls_cannot_do_without_is_told_by_its_parameter() {
+        use rustls::{AlertDescription, CertificateError, Error as Tls};
+        for (error, parameter) in [
+            (Tls::InvalidCertificate(CertificateError::UnknownIssuer), "ca="),
+            (Tls::InvalidCertificate(CertificateError::BadSignature), "ca="),
+            (Tls::InvalidCertificate(CertificateError::NotValidForName), "server-name="),
+            (Tls::AlertReceived(AlertDescription::CertificateRequired), "cert="),
+            (Tls::AlertReceived(AlertDescription::ProtocolVersion), "redis:// instead"),
+        ] {
+            let said = said(&std::io::Error::other(error));
+            let told = of(WireError::NotSent(format!("h:1 cannot be reached: TLS failed: {said}")));
+            assert!(told.remedy().unwrap_or_default().starts_with(parameter), "{told}");
+        }
     }
 
     #[test]

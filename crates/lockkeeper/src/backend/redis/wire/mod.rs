@@ -28,6 +28,9 @@ pub(crate) use self::link::Link;
 pub(crate) use self::request::{Request, Script};
 pub(crate) use self::settings::{Endpoint, Listener, Settings};
 pub(crate) use self::tls::{TlsFiles, TlsSettings};
+#[cfg(test)]
+pub(crate) use self::transport::said;
+pub(crate) use self::transport::{OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rustls::{AlertDescription, CertificateError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
@@ -12,6 +13,11 @@ use tokio_rustls::client::TlsStream;
 use super::decoder::{Decoder, Incoming};
 use super::settings::{Endpoint, Settings};
 use crate::time::Clock;
+
+/// What `said` puts before the words of rustls, where there is something that a person can mend.
+pub(crate) const UNKNOWN_SIGNER: &str = "nobody who is known here has signed its certificate";
+pub(crate) const OTHER_NAME: &str = "its certificate is for another name";
+pub(crate) const WANTS_CERTIFICATE: &str = "it asks for a certificate";
 
 /// An open connection.
 #[derive(Debug)]
@@ -33,9 +39,21 @@ pub(super) async fn connect(endpoint: &Endpoint, settings: &Settings, within: Du
     // A server without TLS waits for the rest of a command. It is to be told from one that is not there at all.
     match Clock::boot().timeout(within / 2, shaken).await {
         Some(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
-        Some(Err(e)) => Err(format!("TLS failed: {e}")),
+        Some(Err(e)) => Err(format!("TLS failed: {}", said(&e))),
         None => Err("TLS failed: it did not answer".to_owned()),
     }
+}
+
+/// What went wrong, by rustls' types and not by its words: those may change.
+pub(crate) fn said(error: &io::Error) -> String {
+    use CertificateError::{BadSignature, NotValidForName, NotValidForNameContext, UnknownIssuer};
+    let why = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature)) => UNKNOWN_SIGNER,
+        Some(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => OTHER_NAME,
+        Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => WANTS_CERTIFICATE,
+        _ => return error.to_string(),
+    };
+    format!("{why}: {error}")
 }
 
 /// The first that accepts. Each gets its share of the time, so that one that drops everything leaves some for others.
@@ -68,7 +86,7 @@ impl Transport {
                 failed => failed,
             },
         }
-        .map_err(|e| e.to_string())?;
+        .map_err(|e| said(&e))?;
         let mut found = Vec::with_capacity(replies);
         let mut chunk = vec![0; 4096];
         while found.len() < replies {
@@ -83,7 +101,8 @@ impl Transport {
                     match read {
                         Ok(0) => return Err("it closed the connection".to_owned()),
                         Ok(count) => decoder.feed(&chunk[..count]),
-                        Err(e) => return Err(e.to_string()),
+                        // Whether it likes our certificate the server says only now.
+                        Err(e) => return Err(said(&e)),
                     }
                 }
             }
