@@ -1,0 +1,275 @@
+//! The operations, one each on the server and on the memory store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::{CLIENTS, LINES, OPEN, Tried, Watched, World};
+use crate::backend::redis::layout::{self, Channel, Keys, Push, Standing, Victim};
+use crate::backend::redis::wire::Request;
+use crate::store::{
+    Admin, Amend, Claim, ClaimId, ClaimKey, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal, Store, Target,
+    Verdict, Withdrawal,
+};
+
+impl World {
+    /// Of the first two lines a mutex and readers, of the third a semaphore.
+    pub(super) async fn new_claim(&mut self) -> usize {
+        let line = self.pick(LINES);
+        let capacity = if line < 2 { MAX } else { [3, 3, 3, 3, 4][self.pick(5)] };
+        let weight = match capacity {
+            MAX => [1, 1, MAX][self.pick(3)],
+            permits => 1 + u32::try_from(self.pick(permits as usize)).unwrap(),
+        };
+        let key = ClaimKey { name: self.names[line].clone(), session: self.session.clone(), id: ClaimId::random() };
+        let client = self.pick(CLIENTS);
+        let replaces = match self.pick(10) {
+            0 => self.tried.iter().rev().find(|t| t.line == line).map(|t| t.claim.key.id),
+            _ => None,
+        };
+        let claim = Claim {
+            key,
+            ttl: Duration::from_millis(500 + self.seed.below(10_000)),
+            wait_ttl: Duration::from_millis(500 + self.seed.below(4_000)),
+            lock_delay: Duration::from_secs(self.seed.below(2) * 2),
+            weight,
+            capacity,
+            queue: self.seed.happens(800),
+            resend: self.seed.happens(20),
+            replaces,
+            max_waiters: 3,
+            meta: self.meta(if self.seed.clone().happens(30) { 1 } else { 0 }),
+        };
+        self.tried.push(Tried { claim, client, line, told: false, pushed: false });
+        self.claim(self.tried.len() - 1).await;
+        line
+    }
+
+    fn meta(&mut self, epoch: u16) -> Meta {
+        let reason = self.seed.happens(500).then(|| Arc::from("why"));
+        let value = self.seed.happens(500).then(|| Arc::from(self.seed.number().to_le_bytes()));
+        Meta { owner: format!("owner {}", self.seed.below(1000)).into(), reason, value, epoch }
+    }
+
+    pub(super) async fn again(&mut self) -> usize {
+        let which = self.pick(self.tried.len());
+        self.tried[which].claim.resend = self.seed.happens(300);
+        self.claim(which).await;
+        self.tried[which].line
+    }
+
+    async fn claim(&mut self, which: usize) {
+        let Tried { claim, client, line, .. } = self.tried[which].clone();
+        let client = self.clients[client];
+        let channel = client.channel();
+        let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
+        let open = self.seed.happens(OPEN).then(|| layout::claim_open(&claim, &client, &channel));
+        let answer = self.ask(open, &layout::claim(&claim, &client, &channel));
+        let ours = layout::claim_answer(&claim, &answer).map(|answered| answered.value);
+        let theirs = self.memory.claim(&claim).await;
+        self.note(line, &format!("claim {claim:?}"), claim.key.id, &(&ours, &theirs));
+        match (ours, theirs) {
+            (Ok(Verdict::Granted { token, .. }), Ok(Verdict::Granted { token: theirs, .. })) => {
+                self.token(line, theirs, token);
+                self.told(which);
+            }
+            (
+                Ok(Verdict::Queued { ahead, look_again, .. }),
+                Ok(Verdict::Queued { ahead: theirs, look_again: then, .. }),
+            ) => {
+                // Those who died in the middle of the line are still counted.
+                assert!(ahead >= theirs && ahead <= theirs + 3, "{ahead} ahead, not {theirs}");
+                assert!(look_again <= then || look_again >= Duration::from_secs(5), "{look_again:?}, not {then:?}");
+                // It may be a new stay of one that has left.
+                self.tried[which].told = false;
+                self.tried[which].pushed = false;
+            }
+            (
+                Ok(Verdict::Busy { holder, retry_after, .. }),
+                Ok(Verdict::Busy { holder: first, retry_after: then, .. }),
+            ) => {
+                assert!(holder == first || holder.as_deref() == Some(""), "{holder:?}, not {first:?}");
+                assert!(retry_after <= then, "{retry_after:?}, not {then:?}");
+            }
+            (Ok(Verdict::Gone), Ok(Verdict::Gone)) => {}
+            (Err(ours), Err(theirs)) => assert_eq!(ours.to_string(), theirs.to_string()),
+            (Err(ours), Ok(Verdict::Queued { .. })) if ours.kind() == crate::ErrorKind::QueueFull => {
+                self.agreement.lenient += 1;
+                self.memory.withdraw(&claim.key, None).await.unwrap();
+            }
+            (ours, theirs) => panic!("{ours:?}, not {theirs:?}, for {claim:?}"),
+        }
+    }
+
+    pub(super) async fn withdraw(&mut self) -> usize {
+        let which = self.pick(self.tried.len());
+        let Tried { claim, line, .. } = self.tried[which].clone();
+        let tombstone = self.seed.happens(200).then(|| Duration::from_secs(1 + self.seed.below(90)));
+        let open = self.seed.happens(OPEN).then(|| layout::withdraw_open(&claim.key, tombstone)).flatten();
+        let ours = layout::withdraw_answer(&self.ask(open, &layout::withdraw(&claim.key, tombstone))).unwrap();
+        let theirs = self.memory.withdraw(&claim.key, tombstone).await.unwrap();
+        self.note(line, "withdraw", claim.key.id, &(tombstone, ours, theirs));
+        if ours != theirs {
+            assert_eq!((ours, theirs), (Withdrawal::Removed, Withdrawal::Absent));
+            self.agreement.lenient += 1;
+        }
+        line
+    }
+
+    pub(super) async fn renew(&mut self) -> usize {
+        let count = 1 + self.pick(4);
+        let states = [LiveState::InFlight, LiveState::Queued, LiveState::Granted];
+        let which: Vec<usize> = (0..count).map(|_| self.pick(self.tried.len())).collect();
+        let live: Vec<Live> =
+            which.iter().map(|w| Live { key: self.tried[*w].claim.key.clone(), state: states[self.pick(3)] }).collect();
+        let ours = match self.seed.happens(OPEN) {
+            true => live.iter().map(|live| self.renew_open(live)).collect(),
+            false => layout::renew_answer(&live, &self.server.ask(&layout::renew(&live))).unwrap().value,
+        };
+        let theirs = self.memory.renew(&self.session, &live).await.unwrap().claims;
+        for (i, (ours, theirs)) in ours.into_iter().zip(theirs).enumerate() {
+            self.note(self.tried[which[i]].line, "renew", live[i].key.id, &(&ours, &theirs));
+            match (ours, theirs) {
+                (Renewal::Held { token }, Renewal::Held { token: theirs }) => {
+                    self.token(self.tried[which[i]].line, theirs, token);
+                    self.told(which[i]);
+                }
+                (ours, theirs) => assert_eq!(ours, theirs, "{:?}", live[i]),
+            }
+        }
+        self.tried[which[0]].line
+    }
+
+    /// As while a slot is on its way. It grants nothing, so that is done before.
+    fn renew_open(&mut self, live: &Live) -> Renewal {
+        self.server.ask(&layout::line(&live.key.name));
+        let one = std::slice::from_ref(live);
+        let open = (0..).map_while(|nth| layout::renew_open(live, nth));
+        let answer = open.map(|request| self.server.ask(&request)).find(|answer| *answer != Value::Nil);
+        self.agreement.open += u32::from(answer.is_some());
+        let answer = answer.unwrap_or_else(|| self.server.ask(&layout::renew(one)));
+        layout::renew_answer(one, &answer).unwrap().value.remove(0)
+    }
+
+    /// The form with one key first, if there is one.
+    fn ask(&mut self, open: Option<Request>, whole: &Request) -> Value {
+        let answer = open.map(|open| self.server.ask(&open)).filter(|answer| *answer != Value::Nil);
+        self.agreement.open += u32::from(answer.is_some());
+        answer.unwrap_or_else(|| self.server.ask(whole))
+    }
+
+    pub(super) async fn amend(&mut self) -> usize {
+        let which = self.pick(self.tried.len());
+        let Tried { claim, client, line, .. } = self.tried[which].clone();
+        let change = match self.pick(3) {
+            0 if line < 2 => Amend::Shared,
+            0 | 1 => Amend::Value(self.seed.number().to_le_bytes()[..self.pick(8)].into()),
+            _ => Amend::Meta(self.meta(claim.meta.epoch)),
+        };
+        self.changes += 1;
+        let client = self.clients[client];
+        let request = layout::amend(&claim.key, &change, &client, self.changes);
+        let ours = layout::amend_answer(&self.server.ask(&request)).unwrap();
+        let theirs = self.memory.amend(&claim.key, &change).await.unwrap();
+        self.note(line, &format!("amend {change:?}"), claim.key.id, &(ours, theirs));
+        assert_eq!(ours, theirs);
+        if change != Amend::Shared && self.changes.is_multiple_of(3) {
+            // A late copy of an older change does nothing.
+            let late = layout::amend(&claim.key, &Amend::Value(Arc::from(*b"late")), &client, self.changes - 1);
+            assert_eq!(layout::amend_answer(&self.server.ask(&late)).unwrap(), ours);
+        }
+        line
+    }
+
+    pub(super) async fn evict(&mut self) -> usize {
+        let which = self.pick(self.tried.len());
+        let Tried { claim, client, line, .. } = self.tried[which].clone();
+        let name = &self.names[line].clone();
+        let how = if self.seed.happens(600) { Evict::Mark } else { Evict::Now };
+        let (victim, target) = match self.tokens[line].last_key_value() {
+            Some((theirs, ours)) if self.seed.happens(500) => (Victim::Token(*ours), Target::Token(*theirs)),
+            _ => {
+                let hash = claim.key.id.hash();
+                let listed = self.server.ask(&layout::line(name));
+                let found = layout::find(&listed, hash).unwrap();
+                assert!(found.is_none_or(|id| id == claim.key.id));
+                (Victim::Id(claim.key.id), Target::Id(hash))
+            }
+        };
+        self.hear(line).await;
+        let ours = layout::evict_answer(&self.server.ask(&layout::evict(name, &victim, how, "op", "stuck"))).unwrap();
+        let theirs = self.memory.evict(name, &target, how, "op", "stuck").await.unwrap();
+        self.note(line, &format!("evict {how:?} {target:?}"), claim.key.id, &(ours, theirs));
+        assert_eq!(ours, theirs);
+        let lost: Vec<_> = self.server.heard().collect();
+        let first = lost.iter().find(|(_, push)| matches!(push, Push::Lost { .. }));
+        assert_eq!(first.is_some(), ours == Evicted::Done, "{lost:?}");
+        if let (Some((channel, Push::Lost { id, .. })), Victim::Id(whom)) = (first, victim) {
+            assert_eq!((channel, *id), (&self.clients[client].channel(), whom));
+        }
+        for (_, push) in lost {
+            self.take(line, push).await;
+        }
+        line
+    }
+
+    pub(super) fn observe(&mut self) -> usize {
+        let line = self.pick(LINES);
+        let within = Duration::from_millis(1 + self.seed.below(60_000));
+        let observer = self.observer.channel();
+        let channel = Channel { bytes: observer.as_bytes().into(), sharded: false };
+        let answer = self.server.ask(&layout::observe(&self.names[line], &channel, within));
+        layout::observe_answer(&answer).unwrap();
+        let until = self.clock.now() + within;
+        let watched = self.watched.entry(line).or_insert(Watched { until, heard: true, fingerprint: Vec::new() });
+        // What it watched until now may have ended in between.
+        if watched.until <= self.clock.now() {
+            watched.heard = true;
+        }
+        // Whoever watches for longer is not cut short by another of the same client.
+        watched.until = watched.until.max(until);
+        line
+    }
+
+    pub(super) async fn touch(&mut self) -> usize {
+        let line = self.pick(LINES);
+        layout::touch_answer(&self.server.ask(&layout::touch(&self.names[line]))).unwrap();
+        self.memory.request_release(&self.names[line]).await.unwrap();
+        line
+    }
+
+    pub(super) async fn look(&mut self) -> usize {
+        let which = self.pick(self.tried.len());
+        let Tried { claim, line, .. } = self.tried[which].clone();
+        let ours = layout::look_answer(&self.server.ask(&layout::look(&claim.key))).unwrap();
+        // The memory store grants when it is looked at; so let both.
+        self.server.ask(&layout::line(&claim.key.name));
+        let there = self.memory.line(&claim.key.name).await.unwrap();
+        let entry = there.entries.iter().find(|entry| entry.id == claim.key.id.hash());
+        match (ours, entry) {
+            (Standing::Granted { token }, Some(entry)) if entry.granted => {
+                self.token(line, entry.token.unwrap(), token);
+            }
+            // It grants nothing.
+            (Standing::Queued, Some(_)) | (Standing::Absent, None) => {}
+            (ours, entry) => panic!("{ours:?}, not {entry:?}"),
+        }
+        line
+    }
+
+    pub(super) async fn names(&mut self) -> usize {
+        let keys: Vec<Keys> = self.names.iter().map(|name| Keys::scanned(Keys::of(name).all()[0]).unwrap()).collect();
+        let mut ours = layout::names_answer(&keys, &self.server.ask(&layout::names(&keys))).unwrap();
+        ours.sort();
+        // Which lets everybody grant.
+        for name in &self.names {
+            self.memory.line(name).await.unwrap();
+        }
+        assert_eq!(ours, self.memory.names("", 10).await.unwrap());
+        for line in 1..LINES {
+            self.hear(line).await;
+        }
+        0
+    }
+}
