@@ -22,15 +22,34 @@ pub(super) struct Bell(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     set_to: AtomicU64,
+    /// The earliest of what was told since a scan began.
+    told: AtomicU64,
     bell: Notify,
 }
 
 impl Bell {
     /// Something ends at `at`.
     pub(super) fn expect(&self, at: Instant) {
-        if at.as_nanos() < self.0.set_to.load(Ordering::Acquire) {
+        // In one order with those of `run`: either it finds what is told here, or this finds what it is set to.
+        self.0.told.fetch_min(at.as_nanos(), Ordering::SeqCst);
+        if at.as_nanos() < self.0.set_to.load(Ordering::SeqCst) {
             self.ring();
         }
+    }
+
+    /// What is told from here on is heard at the end of the scan: it does not ring, which would begin the next one.
+    fn begin(&self) {
+        self.0.told.store(u64::MAX, Ordering::SeqCst);
+        self.0.set_to.store(0, Ordering::SeqCst);
+    }
+
+    /// The earlier one of what was found and what was told meanwhile, to which the timer is set now.
+    fn set(&self, found: Option<Instant>) -> Option<Instant> {
+        let mut next = found.map_or(u64::MAX, Instant::as_nanos);
+        self.0.set_to.store(next, Ordering::SeqCst);
+        next = next.min(self.0.told.load(Ordering::SeqCst));
+        self.0.set_to.store(next, Ordering::SeqCst);
+        (next != u64::MAX).then(|| Instant::from_nanos(next))
     }
 
     pub(super) fn ring(&self) {
@@ -42,11 +61,9 @@ impl Bell {
 pub(super) async fn run(engine: Weak<Engine>, clock: Clock, bell: Bell) {
     let alarm = Alarm::new(clock.clone());
     loop {
-        // Whoever has something earlier than what is being computed here must ring.
-        bell.0.set_to.store(u64::MAX, Ordering::Release);
-        let Some(next) = end_what_is_over(&engine).await else { return };
-        bell.0.set_to.store(next.map_or(u64::MAX, Instant::as_nanos), Ordering::Release);
-        match next {
+        bell.begin();
+        let Some(found) = end_what_is_over(&engine).await else { return };
+        match bell.set(found) {
             None => bell.0.bell.notified().await,
             Some(at) => tokio::select! {
                 () = alarm.at(at) => {}
@@ -103,6 +120,41 @@ impl Engine {
             self.expire_session(session);
         } else {
             self.publish_expiry();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[tokio::test]
+    async fn what_is_told_during_a_scan_is_heard_at_its_end_and_begins_no_other() {
+        let bell = Bell::default();
+        bell.begin();
+        bell.expect(at(50));
+        bell.expect(at(70));
+        assert_eq!(bell.set(Some(at(60))), Some(at(50)));
+        bell.expect(at(55));
+        assert!(!has_rung(&bell).await, "nothing is earlier");
+        bell.expect(at(40));
+        assert!(has_rung(&bell).await, "it is set to something later");
+        bell.begin();
+        assert_eq!(bell.set(None), None);
+        bell.expect(at(90));
+        assert!(has_rung(&bell).await, "it is set to nothing");
+    }
+
+    /// Whether it has rung.
+    async fn has_rung(bell: &Bell) -> bool {
+        tokio::select! {
+            biased;
+            () = bell.0.bell.notified() => true,
+            () = std::future::ready(()) => false,
         }
     }
 }
