@@ -150,8 +150,9 @@ local function save()
 end
 local function bury(ms)
   local till=now+ms*1000
-  call('ZREMRANGEBYSCORE',G,'-inf',now)
+  -- In this order G is never empty: in a slot on its way the next call would fail, half-way.
   call('ZADD',G,'GT',till,id)
+  call('ZREMRANGEBYSCORE',G,'-inf',now)
   if till>tomb then tomb=till end
   call('PEXPIREAT',G,math.ceil(tomb/1000)+1000)
   dirty=true
