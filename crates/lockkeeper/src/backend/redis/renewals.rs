@@ -46,20 +46,31 @@ pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) 
             None => silent.push(place),
         }
     }
-    answers.extend(one_by_one(store, live, open, patience).await);
+    let answered = answers.iter().any(Result::is_ok);
+    answers.extend(one_by_one(store, live, open, patience, answered).await);
     if !answers.iter().any(Result::is_ok) {
         for place in silent {
             match place.await {
                 Ok(answer) => answers.push(answer),
-                Err(open) => answers.extend(one_by_one(store, live, open, patience).await),
+                Err(open) => {
+                    let answered = answers.iter().any(Result::is_ok);
+                    answers.extend(one_by_one(store, live, open, patience, answered).await);
+                }
             }
         }
     }
     answers
 }
 
-/// Renews claims whose keys may be in two places, each by itself: one that has to wait for its keys holds up no other.
-async fn one_by_one(store: &RedisStore, live: &[Live], which: Vec<usize>, patience: Duration) -> Vec<Told> {
+/// Renews claims whose keys may be in two places, each by itself: one that has to wait for its keys holds up no other, nor
+/// what was `answered` for others elsewhere.
+async fn one_by_one(
+    store: &RedisStore,
+    live: &[Live],
+    which: Vec<usize>,
+    patience: Duration,
+    answered: bool,
+) -> Vec<Told> {
     let asked = which.into_iter().map(|at| {
         let one = &live[at];
         let (keys, request) = (Keys::of(&one.key.name), layout::renew(std::slice::from_ref(one)));
@@ -72,7 +83,7 @@ async fn one_by_one(store: &RedisStore, live: &[Live], which: Vec<usize>, patien
     let mut asked: Vec<Pin<Box<_>>> = asked.map(Box::pin).collect();
     let mut answers: Vec<Told> = Vec::new();
     store.0.clock.timeout(patience, all(&mut asked, &mut answers)).await;
-    if !answers.iter().any(Result::is_ok) {
+    if !answered && !answers.iter().any(Result::is_ok) {
         // Each comes to an end by itself, and says why nothing came of it.
         all(&mut asked, &mut answers).await;
     }
