@@ -1,5 +1,6 @@
 //! What cannot be done is told, with what to do.
 
+use lockkeeper::fence::redis::FencedKey;
 use lockkeeper::optimistic::redis::{Changes, Watched};
 use lockkeeper::{Effect, Error, ErrorKind};
 use lockkeeper_live::Redis;
@@ -97,5 +98,19 @@ async fn a_transaction_that_watches_nothing_is_refused() {
     let transactions = store(server.address()).await.transactions();
     let error = take_one(transactions.watch([] as [&str; 0]), &key).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("Try: watch()"), "{error}");
+    assert_eq!(value(server, &key), Some(7));
+}
+
+/// Of two holders the older one would lower the marks that the newer one has raised, and pass from then on.
+#[tokio::test]
+async fn a_transaction_that_is_fenced_twice_by_one_key_is_refused() {
+    let (server, key) = shared_with(7);
+    let transactions = store(server.address()).await.transactions();
+    let (older, newer) = ("lk1.x.34.l".parse().unwrap(), "lk1.x.35.l".parse().unwrap());
+    for other in [key.clone(), format!("{{{key}}}")] {
+        let [one, other] = [&*key, &*other].map(|key| FencedKey::new(key).unwrap());
+        let error = take_one(transactions.fenced(&one, &newer).fenced(&other, &older), &key).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("Try: one fenced()"), "{error}");
+    }
     assert_eq!(value(server, &key), Some(7));
 }

@@ -54,6 +54,9 @@ fn refused(code: &str, message: &str) -> Error {
             Error::invalid(said).with_remedy("the number of a database that the server has; 0 has every one")
         }
         "ERR" if message.starts_with("AUTH ") => denied("the URL without a password: the server has none"),
+        "ERR" if message.starts_with("max number of clients") => {
+            not_now("a higher maxclients of the server, or fewer connections")
+        }
         FORGETFUL => checks::forgetful(message),
         _ if is_unknown_command(code, message) => {
             denied("the rights that lockkeeper doctor shows, or the server itself instead of what stands before it")

@@ -84,6 +84,8 @@ struct Shared {
     claimed: Claimed,
     client: ClientId,
     address: String,
+    /// Of transactions that have ended.
+    idle: transactions::Idle,
     /// What the latest change of a claim was numbered.
     changes: AtomicU64,
     clock: Clock,
@@ -145,6 +147,7 @@ impl RedisStore {
             servers,
             heard,
             claimed: Claimed::default(),
+            idle: transactions::Idle::default(),
             client,
             address: address.to_owned(),
             changes: AtomicU64::new(0),

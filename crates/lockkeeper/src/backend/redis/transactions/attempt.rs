@@ -33,9 +33,10 @@ impl Attempt<'_> {
         match self.decided(&link, decide).await {
             Ok((marks, changes)) => self.execute(link, marks, changes).await.map_err(Failure::Trouble),
             Err(failure) => {
-                // The next one who has the connection begins after this.
-                drop(link.send(Request::command(&[b"UNWATCH"])));
-                self.of.connections.give_back(link);
+                // Where it is refused, or nobody answers, the connection is closed.
+                if link.send(Request::command(&[b"UNWATCH"])).await.is_ok() {
+                    self.of.connections.give_back(link);
+                }
                 Err(failure)
             }
         }
@@ -86,9 +87,11 @@ impl Attempt<'_> {
     async fn execute(&self, link: Link, marks: Vec<Request>, changes: Vec<Request>) -> Result<Outcome<Vec<Reply>>> {
         // If it were refused, what follows would be done at once, and each for itself.
         self.early(Some(&link), link.send(Request::command(&[b"MULTI"]))).await?;
-        let own = marks.len();
-        let queued: Vec<_> = marks.into_iter().chain(changes).map(|request| link.send(request.posted())).collect();
-        let done = link.send(Request::command(&[b"EXEC"]));
+        let (own, all) = (marks.len(), marks.len() + changes.len());
+        let exec = Request::command(&[b"EXEC"]);
+        // In one piece: none of it goes without the rest.
+        let mut queued = link.send_list(marks.into_iter().chain(changes).chain([exec]).collect());
+        let Some(done) = queued.pop() else { return Ok(Outcome::Conflict) };
         let answer = match self.tries.answer(async { Ok(done.await) }).await {
             Ok(answer) => answer,
             Err(silent) => return Ok(Outcome::Unknown(unknown(&silent))),
@@ -98,12 +101,12 @@ impl Attempt<'_> {
                 self.of.connections.give_back(link);
                 Ok(Outcome::Conflict)
             }
-            Ok(Value::Array(replies)) => {
+            Ok(Value::Array(replies)) if replies.len() == all => {
                 self.of.connections.give_back(link);
                 Ok(outcome(replies.into_iter().skip(own)))
             }
             Ok(_) => {
-                let problem = Error::new(ErrorKind::Internal, "the server's answer to EXEC is no list");
+                let problem = Error::new(ErrorKind::Internal, "the server's answer to EXEC is not one to each command");
                 Ok(Outcome::Unknown(unknown(&problem)))
             }
             Err(error @ WireError::Broken(_)) => Ok(Outcome::Unknown(unknown(&fault::of(error)))),

@@ -4,7 +4,7 @@ use super::super::wire::Request;
 use crate::{Error, Result};
 
 /// Commands that are about the connection or its transaction, and not about data.
-const OF_THE_CONNECTION: [&str; 25] = [
+const OF_THE_CONNECTION: [&str; 26] = [
     "ASKING",
     "AUTH",
     "CLIENT",
@@ -30,6 +30,7 @@ const OF_THE_CONNECTION: [&str; 25] = [
     "UNWATCH",
     "WATCH",
     "WAIT",
+    "WAITAOF",
 ];
 
 /// The commands of a transaction, which are done together, in this order, or not at all.

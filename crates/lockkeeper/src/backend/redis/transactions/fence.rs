@@ -17,6 +17,11 @@ impl Fence {
         Self { key: key.clone(), holder: holder.clone() }
     }
 
+    /// The key that the marks are in.
+    pub(super) fn marks(&self) -> &str {
+        self.key.marks()
+    }
+
     /// Reads the marks, which are watched.
     pub(super) fn look(&self) -> Request {
         Request::command(&[b"HMGET", self.key.marks().as_bytes(), b"any", b"exclusive"])

@@ -13,7 +13,7 @@ mod watched;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::attempt::{Attempt, Failure};
 pub use self::changes::Changes;
@@ -32,22 +32,25 @@ const IDLE: usize = 8;
 /// As many keys are named in an error.
 const SHOWN: usize = 3;
 
-/// Begins transactions, and keeps their connections for the next ones: one for each that runs at the same time, and up to
-/// eight while none does. Cheap to clone; clones share the connections, which are closed with the last.
+/// Begins transactions. The store keeps their connections for the next ones: one for each that runs at the same time, and
+/// up to eight while none does; they are closed with the store. Cheap to make and to clone.
 #[derive(Clone)]
-pub struct Transactions(Arc<Connections>);
+pub struct Transactions(Connections);
 
+#[derive(Clone)]
 struct Connections {
     store: RedisStore,
-    /// Connections that watch nothing.
-    idle: Mutex<Vec<Link>>,
 }
+
+/// Connections that watch nothing.
+#[derive(Debug, Default)]
+pub(super) struct Idle(Mutex<Vec<Link>>);
 
 impl RedisStore {
     /// Transactions on data that lies on these servers, on connections of their own. They have nothing to do with its
     /// locks: any key can be watched. See [`optimistic::redis`](crate::optimistic::redis).
     pub fn transactions(&self) -> Transactions {
-        Transactions(Arc::new(Connections { store: self.clone(), idle: Mutex::default() }))
+        Transactions(Connections { store: self.clone() })
     }
 }
 
@@ -63,7 +66,7 @@ impl Transactions {
     }
 
     fn begin(&self) -> Transaction {
-        let connections = Arc::clone(&self.0);
+        let connections = self.0.clone();
         Transaction { connections, keys: BTreeSet::new(), fences: Vec::new(), policy: Policy::default() }
     }
 }
@@ -79,7 +82,7 @@ impl Connections {
     async fn take(&self, slot: u16) -> Result<Link, WireError> {
         let main = self.store.0.servers.link(slot);
         let idle = {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut idle = self.idle();
             idle.retain(Link::is_connected);
             idle.iter().position(|link| link.endpoint() == main.endpoint()).map(|at| idle.swap_remove(at))
         };
@@ -91,11 +94,17 @@ impl Connections {
 
     /// It watches nothing any more.
     fn give_back(&self, link: Link) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle();
+        idle.retain(Link::is_connected);
         idle.push(link);
         let oldest = (idle.len() > IDLE).then(|| idle.remove(0));
         drop(idle);
         drop(oldest);
+    }
+
+    /// No operation on it can panic half-way.
+    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
+        self.store.0.idle.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,7 +112,7 @@ impl Connections {
 #[derive(Clone)]
 #[must_use = "a transaction does nothing before run()"]
 pub struct Transaction {
-    connections: Arc<Connections>,
+    connections: Connections,
     keys: BTreeSet<Vec<u8>>,
     fences: Vec<Fence>,
     policy: Policy,
@@ -161,7 +170,7 @@ impl Transaction {
         Deciding: Future<Output = Result<Changes, E>>,
     {
         self.connections.store.check_process()?;
-        let slot = self.slot().map_err(|error| self.about(error))?;
+        let slot = self.check_fences().and_then(|()| self.slot()).map_err(|error| self.about(error))?;
         let mut tries = self.policy.start()?;
         loop {
             let attempt = Attempt { of: &self, slot, tries: &tries };
@@ -177,6 +186,16 @@ impl Transaction {
                 return Err(self.about(trouble.unwrap_or_else(|| tries.conflict())).into());
             }
         }
+    }
+
+    /// Of two holders the older one would lower what the newer one has raised.
+    fn check_fences(&self) -> Result<()> {
+        let marks: BTreeSet<_> = self.fences.iter().map(Fence::marks).collect();
+        if marks.len() == self.fences.len() {
+            return Ok(());
+        }
+        Err(Error::invalid("a transaction that is fenced twice by the same key")
+            .with_remedy("one fenced() for each key"))
     }
 
     /// The slot of all keys; outside a Cluster any.

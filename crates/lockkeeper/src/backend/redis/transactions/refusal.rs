@@ -7,7 +7,9 @@ use crate::{Error, ErrorKind};
 
 /// What came instead of an answer, on this connection, to something that changed nothing.
 pub(super) fn of(servers: &Servers, slot: u16, link: Option<&Link>, error: WireError) -> Error {
-    if link.is_some_and(|link| !servers.heed(slot, link, &error)) {
+    // What is said to the first words is not about a command of the caller's.
+    let Some(link) = link else { return fault::of(error).without_effect() };
+    if !servers.heed(slot, link, &error) {
         return several_slots(&format!("a command is about a key of another slot of the Cluster ({error})"));
     }
     told(error).without_effect()

@@ -275,6 +275,8 @@ impl Connection {
                     return Poll::Ready(Err(format!("it did not answer within {timeout:?}")));
                 }
                 Some(since) => since + timeout,
+                // Who has it alone may be in the middle of a transaction, of which the question would become a part.
+                None if self.shared.settings.once => now + timeout * SILENCE,
                 None => self.heard + timeout * SILENCE,
             };
             if next <= now {

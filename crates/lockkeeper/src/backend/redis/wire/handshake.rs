@@ -121,10 +121,12 @@ fn without_secret(error: WireError, settings: &Settings) -> WireError {
         message.truncate(arguments);
         message.truncate(message.trim_end_matches([',', ' ']).len());
     }
-    if secret.is_some_and(|secret| message.contains(secret.expose()) || code.contains(secret.expose())) {
-        let message = "it does not know how to log in, and repeats the password".to_owned();
-        return WireError::Server { code: "ERR".to_owned(), message };
+    let repeats = |said: &str| secret.is_some_and(|secret| said.contains(secret.expose()));
+    // Words that say the same whatever the password is.
+    if repeats(&message) && !message.starts_with("AUTH <password> called") {
+        message = "what it says repeats the password".to_owned();
     }
+    let code = if repeats(&code) { "ERR".to_owned() } else { code };
     WireError::Server { code, message }
 }
 

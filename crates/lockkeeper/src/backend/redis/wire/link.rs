@@ -90,6 +90,11 @@ impl Link {
         self.0.shared.send(requests)
     }
 
+    /// The same for a list.
+    pub(crate) fn send_list(&self, requests: Vec<Request>) -> Vec<Answer> {
+        self.0.shared.send_list(requests)
+    }
+
     /// Listens to a channel. Does nothing if it does already. What is published after a request that was sent later is
     /// heard; in RESP2, what is published after [`Listener::subscribed`].
     pub(crate) fn subscribe(&self, channel: Vec<u8>, sharded: bool) {

@@ -114,17 +114,27 @@ impl Shared {
 
     /// Gives all of them their places, next to each other.
     pub(super) fn send<const N: usize>(&self, requests: [Request; N]) -> [Answer; N] {
+        let may_wait = requests.iter().all(|request| request.posted);
+        self.place(may_wait, |place| requests.map(place))
+    }
+
+    /// The same for a list. What waits of it gives up waiting at once, and not one by one.
+    pub(super) fn send_list(&self, requests: Vec<Request>) -> Vec<Answer> {
+        let may_wait = requests.iter().all(|request| request.posted);
+        self.place(may_wait, |place| requests.into_iter().map(place).collect())
+    }
+
+    fn place<T>(&self, may_wait: bool, all: impl FnOnce(&mut dyn FnMut(Request) -> Answer) -> T) -> T {
         if self.is_forked() {
             let why = format!("the connection to {} belongs to the process that forked this one", self.endpoint);
-            return requests.map(|_| Answer::not_sent(why.clone()));
+            return all(&mut |_| Answer::not_sent(why.clone()));
         }
         let mut state = self.lock();
         if let Some(why) = &state.ended {
-            return requests.map(|_| Answer::not_sent(why.clone()));
+            return all(&mut |_| Answer::not_sent(why.clone()));
         }
         let now = self.clock.now();
-        let may_wait = requests.iter().all(|request| request.posted);
-        let answers = requests.map(|request| {
+        let answers = all(&mut |request| {
             let (reply, answer) = Answer::new();
             state.queue.push(request.bytes, Whose::Request(reply), now);
             answer
