@@ -114,11 +114,13 @@ impl FencedKey {
     }
 
     /// Where the marks stand.
+    #[cfg(feature = "redis")]
     pub(crate) fn marks(&self) -> &str {
         &self.marks
     }
 
     /// Where the data stands.
+    #[cfg(feature = "redis")]
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
