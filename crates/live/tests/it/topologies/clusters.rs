@@ -127,6 +127,10 @@ async fn the_death_of_a_master_concerns_its_own_slots_only() {
     let next = handed_over(waited, waits_there).await;
     let free = within(PATIENCE, other.mutex(&*free_there).unwrap().lock()).await.unwrap();
     free.release().await.unwrap();
+    // Who comes only now needs that node no more than the others do.
+    let newcomer = keeper(&url, LONG).await;
+    let free = within(PATIENCE, newcomer.mutex(&*free_there).unwrap().lock()).await.unwrap();
+    free.release().await.unwrap();
     assert!(killed.elapsed() < 3 * TTL, "all that was to be before the failover: {:?}", killed.elapsed());
     pushes_come(&patient, next).await;
     cluster.wait_for_other_owner(slot_of(&cluster, &long_here), 0).unwrap();

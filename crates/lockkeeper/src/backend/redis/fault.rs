@@ -57,12 +57,20 @@ fn refused(code: &str, message: &str) -> Error {
         "ERR" if message.starts_with("max number of clients") => {
             not_now("a higher maxclients of the server, or fewer connections")
         }
+        "ERR" if message.starts_with("This instance has cluster support disabled") => {
+            Error::invalid(said).with_remedy("redis:// in the URL: the server is no node of a Cluster")
+        }
         FORGETFUL => checks::forgetful(message),
+        _ if is_unknown_command(code, message) && message.contains("SENTINEL") => {
+            Error::invalid(said).with_remedy("the addresses of the Sentinels in the URL, or redis://: this is a server")
+        }
         _ if is_unknown_command(code, message) => {
             denied("the rights that lockkeeper doctor shows, or the server itself instead of what stands before it")
         }
         "NOSCRIPT" | "LOADING" | "BUSY" | "TRYAGAIN" | "MASTERDOWN" => not_now("again in a moment"),
-        "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => not_now("redis-cli --cluster check"),
+        "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => {
+            not_now("redis+cluster:// in the URL, or redis-cli --cluster check")
+        }
         "MISCONF" => not_now("some room on the server's disk"),
         "OOM" => not_now("a higher maxmemory of the server"),
         "NOREPLICAS" => not_now("more replicas, or a lower min-replicas-to-write of the server"),

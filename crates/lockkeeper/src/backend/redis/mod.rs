@@ -48,7 +48,7 @@ use self::places::Places;
 pub use self::register::RedisRegister;
 use self::servers::Servers;
 use self::wait::Ear;
-use self::wire::{Request, Value};
+use self::wire::{Link, Request, Value};
 use super::waivable;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Live, LiveState, Losses,
@@ -138,11 +138,7 @@ impl RedisStore {
         let client = ClientId::random();
         let heard = Arc::<Heard>::default();
         let servers = Servers::open(&builder, client, Arc::new(Ear::new(&heard))).await?;
-        for link in servers.masters() {
-            link.ready().await.map_err(fault::of)?;
-            let info = link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?;
-            checks::refuse(&Info::of(&info)?, &builder.waived)?;
-        }
+        Self::check(&servers, &builder).await?;
         Ok(Self(Arc::new(Shared {
             servers,
             heard,
@@ -155,6 +151,29 @@ impl RedisStore {
             process: std::process::id(),
             one_clock: builder.topology != Topology::Cluster,
         })))
+    }
+
+    /// Refuses servers that locks cannot be relied on. Of a Cluster one at least has to be there: the slots of the others
+    /// wait for them, and they are looked at when they come.
+    async fn check(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
+        let (mut found, mut missing) = (false, None);
+        for link in servers.masters() {
+            match Self::info(&link).await {
+                Ok(info) => checks::refuse(&info, &builder.waived)?,
+                Err(error) if builder.topology == Topology::Cluster && error.kind() == ErrorKind::Unavailable => {
+                    missing = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            found = true;
+        }
+        missing.filter(|_| !found).map_or(Ok(()), Err)
+    }
+
+    async fn info(link: &Link) -> Result<Info> {
+        link.ready().await.map_err(fault::of)?;
+        Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)
     }
 
     /// Sends a request to the server of these keys; it has its place in the order when this returns.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::builder::Topology;
 use super::checks::Info;
 use super::wire::{Link, Request};
-use super::{Check, RedisStore, fault};
+use super::{Check, RedisStore, RedisStoreBuilder, fault};
 use crate::doctor::Finding;
 use crate::duration::format_duration;
 use crate::time::Clock;
@@ -46,7 +46,7 @@ pub(in crate::backend) async fn examine(
             return None;
         }
     };
-    let usable = servers(&store, &builder.waived, findings).await;
+    let usable = servers(&store, &builder, findings).await;
     let prefix = url.common.prefix.as_deref().unwrap_or_default();
     findings.push(rights::examine(&store, &builder, prefix, within).await);
     if matches!(builder.topology, Topology::Sentinel(_)) {
@@ -57,7 +57,8 @@ pub(in crate::backend) async fn examine(
 }
 
 /// Whether all of them can be used.
-async fn servers(store: &RedisStore, waived: &[Check], findings: &mut Vec<Finding>) -> bool {
+async fn servers(store: &RedisStore, builder: &RedisStoreBuilder, findings: &mut Vec<Finding>) -> bool {
+    let waived = &builder.waived;
     let (mut all, mut clocks, mut usable) = (Vec::new(), Vec::new(), true);
     for link in store.0.servers.masters() {
         let at = link.endpoint().to_string();
@@ -65,7 +66,10 @@ async fn servers(store: &RedisStore, waived: &[Check], findings: &mut Vec<Findin
             Ok(info) => {
                 usable &= super::checks::refuse(&info, waived).is_ok();
                 let configured = configured(&link).await;
-                all.extend(server::look(&info, &configured, waived).into_iter().map(|found| (at.clone(), found)));
+                let missing = server::missing_replicas(&info, builder.min_replicas);
+                usable &= missing.is_none();
+                let found = server::look(&info, &configured, waived).into_iter().chain(missing);
+                all.extend(found.map(|found| (at.clone(), found)));
             }
             Err(error) => all.push((at, Finding::failed("server", &error))),
         }

@@ -95,6 +95,11 @@ fn replicas(info: &Info, configured: &BTreeMap<String, String>) -> Option<Findin
     let needed = configured.get("min-replicas-to-write").map(String::as_str);
     let asynchronous = "a failover may lose the last locks";
     Some(match (replicas, needed) {
+        (0, Some(needed)) if needed != "0" => Finding::fail(
+            "replicas",
+            format!("none, and min-replicas-to-write {needed}: it refuses what is written"),
+            "more replicas, or CONFIG SET min-replicas-to-write 0",
+        ),
         (0, _) => Finding::ok("replicas", "none: nobody takes over when it fails"),
         (_, Some("0")) => Finding::warn(
             "replicas",
@@ -105,6 +110,15 @@ fn replicas(info: &Info, configured: &BTreeMap<String, String>) -> Option<Findin
             Finding::ok("replicas", format!("{replicas}, and min-replicas-to-write {needed}; {asynchronous}"))
         }
         (_, None) => Finding::ok("replicas", format!("{replicas}; {asynchronous}")),
+    })
+}
+
+/// What is wrong where a lock counts only when so many replicas have it.
+pub(super) fn missing_replicas(info: &Info, needed: u32) -> Option<Finding> {
+    let replicas: u32 = info.get("connected_slaves")?.parse().ok()?;
+    (replicas < needed).then(|| {
+        let problem = format!("{replicas}, and min-replicas={needed} in the URL: no lock can be got");
+        Finding::fail("replicas", problem, "more replicas, or a lower min-replicas in the URL")
     })
 }
 
@@ -195,6 +209,11 @@ mod tests {
         }
         assert_eq!(found(GOOD, &[("min-replicas-to-write", "0")], "replicas").level, Level::Warn);
         assert_eq!(found(GOOD, &[("appendfsync", "no")], "persistence").level, Level::Warn);
+        let alone = GOOD.replace("connected_slaves:1", "connected_slaves:0");
+        assert_eq!(found(&alone, &[("min-replicas-to-write", "1")], "replicas").level, Level::Fail);
+        assert_eq!(found(&alone, &[("min-replicas-to-write", "0")], "replicas").level, Level::Ok);
+        assert_eq!(missing_replicas(&Info::parse(GOOD), 1), None);
+        assert_eq!(missing_replicas(&Info::parse(GOOD), 2).unwrap().level, Level::Fail);
         let snapshots = GOOD.replace("aof_enabled:1", "aof_enabled:0");
         assert!(found(&snapshots, &[("save", "3600 1")], "persistence").finding.contains("snapshots"));
     }

@@ -23,6 +23,9 @@ pub(crate) enum WireError {
 /// What stands for a code where we refuse a server that makes room by forgetting keys; its policy comes behind it.
 pub(crate) const FORGETFUL: &str = "maxmemory-policy";
 
+/// How servers begin to say that a user may not do what a script does.
+const DENIED: &str = "The user executing the script";
+
 impl WireError {
     /// Whether the server gave an error with this code.
     pub(crate) fn is(&self, wanted: &str) -> bool {
@@ -50,6 +53,9 @@ impl From<ServerError> for WireError {
         let (code, message) = (error.code(), error.details().unwrap_or_default());
         let is_inside = code == "ERR" && message.starts_with("Error running script");
         let (code, message) = is_inside.then(|| inside(message)).flatten().unwrap_or((code, message));
+        // Redis 7 leaves out the code of this one.
+        let is_denied = code == "ERR" && message.starts_with(DENIED);
+        let code = if is_denied { "NOPERM" } else { code };
         Self::Server { code: code.to_owned(), message: message.trim_end().to_owned() }
     }
 }
@@ -61,7 +67,7 @@ fn inside(message: &str) -> Option<(&str, &str)> {
         return Some(said.split_once(' ').unwrap_or((said, "")));
     }
     let from = |words: &str| message.find(words).map(|at| &message[at..]);
-    let denied = from("The user executing the script").map(|said| ("NOPERM", said));
+    let denied = from(DENIED).map(|said| ("NOPERM", said));
     denied.or_else(|| from("Lua script attempted to").map(|said| ("CLUSTERDOWN", said)))
 }
 
@@ -104,6 +110,14 @@ mod tests {
             assert!(found == code && rest.starts_with(message) && !rest.ends_with(' '), "{error:?}");
         }
         assert!(told(&format!("{inside}attempt to index a nil value")).is("ERR"));
+    }
+
+    #[test]
+    fn a_right_that_is_missing_inside_of_a_script_is_told_as_one() {
+        let said =
+            "ERR The user executing the script can't run this command or subcommand script: 49d06, on @user_script:21.";
+        assert!(told(said).is("NOPERM"));
+        assert!(told("ERR The user has no such key").is("ERR"));
     }
 
     #[test]
