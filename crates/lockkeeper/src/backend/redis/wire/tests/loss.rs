@@ -278,3 +278,18 @@ async fn a_connection_of_its_own_is_one_where_messages_have_another() {
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
     assert!(tokio::time::timeout(Duration::from_millis(200), peer.accept()).await.is_err());
 }
+
+/// A question of the driver's would become a part of the transaction that its owner has begun.
+#[tokio::test]
+async fn a_connection_of_its_own_is_asked_nothing_while_it_is_silent() {
+    let peer = Peer::new().await;
+    let (link, mut main, _heard) = peer.link(impatient()).await;
+    let (alone, mut seat) = tokio::join!(link.alone(), peer.seat());
+    let alone = alone.unwrap();
+    // The other one, which is silent for no longer, is asked twice.
+    assert_eq!(main.request().await, ["PING"]);
+    main.say("+PONG\r\n").await;
+    assert_eq!(main.request().await, ["PING"]);
+    let _answer = alone.send(echo("mine"));
+    assert_eq!(seat.request().await, ["ECHO", "mine"]);
+}
