@@ -131,7 +131,7 @@ impl Row {
         let token = self.live(at, now).token;
         let ahead = u32::try_from(at).unwrap_or(u32::MAX);
         let queued = Verdict::Queued { ahead, seen: Revision(self.version), look_again: LOOK_AGAIN };
-        token.map_or(queued, |token| Verdict::Granted { token, place: None })
+        token.map_or(queued, |token| Verdict::Granted { token })
     }
 
     /// Who is not known yet joins the line, or is turned away.

@@ -89,6 +89,12 @@ impl Guard {
         self.mode
     }
 
+    /// Where it stands in its store, in the store's own terms.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn place(&self) -> Option<Arc<[u8]>> {
+        self.engine.store.place(&self.hold.key)
+    }
+
     /// The number that tells this grant from all earlier ones of this lock. Send it with every access to what the
     /// lock protects.
     pub fn token(&self) -> FencingToken {

@@ -61,6 +61,7 @@
 //! |---|---|---|---|
 //! | [`MemoryStore`] | `memory:` | always | one process: tests |
 //! | `FileStore` | `file:PATH` | `file` (default) | the processes of one host; Linux |
+//! | `EtcdStore` | `etcd://`; `etcds` for TLS | `etcd` | many hosts; etcd 3.5.14 or newer |
 //! | `RedisStore` | `redis://`, `redis+sentinel://`, `redis+cluster://`; `rediss` for TLS | `redis` | many hosts; Redis 6.2 or newer, Valkey |
 //!
 //! # Runtime
@@ -103,6 +104,8 @@ mod kinds;
 pub mod layer;
 mod lost;
 mod name;
+#[cfg(any(feature = "redis", feature = "etcd"))]
+mod net;
 mod open;
 pub mod optimistic;
 mod owner;
@@ -114,7 +117,7 @@ pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd"))]
 mod tls;
 mod token;
 pub mod url;
@@ -123,6 +126,8 @@ mod watch;
 pub use acquire::{Acquire, Acquired};
 pub use acquiring::Acquiring;
 pub use admin::{Admin, Break, Target};
+#[cfg(feature = "etcd")]
+pub use backend::etcd::{self, EtcdStore};
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use backend::file::FileStore;
 pub use backend::memory::MemoryStore;
@@ -147,7 +152,7 @@ pub use owner::Owner;
 pub use secret::Secret;
 pub use sequencer::{Mode, Sequencer};
 pub use store::{Broken, IdHash};
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "etcd"))]
 pub use tls::Tls;
 pub use token::FencingToken;
 pub use watch::LockWatch;

@@ -1,6 +1,8 @@
 //! The stores. Each room has the same files: `mod` is the [`Store`], `builder` opens it, `layout`
 //! is what it keeps and the operations on it, `wait` is how its waiters wake up.
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub mod file;
 pub mod memory;
@@ -26,6 +28,8 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
         }
         #[cfg(all(feature = "file", target_os = "linux"))]
         "file" => Ok(Arc::new(file::FileStore::from_url(url)?.open().await?)),
+        #[cfg(feature = "etcd")]
+        "etcd" | "etcds" => Ok(Arc::new(etcd::EtcdStore::from_url(url)?.connect().await?)),
         #[cfg(feature = "redis")]
         scheme if scheme.starts_with("redis") => Ok(Arc::new(redis::RedisStore::from_url(url)?.connect().await?)),
         scheme => Err(Error::new(ErrorKind::Unsupported, format!("{scheme}: stores do not run on this system"))),

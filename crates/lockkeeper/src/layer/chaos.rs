@@ -291,6 +291,10 @@ impl Store for Chaos {
         self.send(Operation::Line, None, || self.inner.line(name)).await
     }
 
+    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        self.inner.place(key)
+    }
+
     fn tell_losses(&self, to: Losses) {
         self.inner.tell_losses(to);
     }

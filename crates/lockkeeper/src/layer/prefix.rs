@@ -1,6 +1,7 @@
 //! A store whose users see only the names that begin with a prefix, and do not see the prefix.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -136,6 +137,10 @@ impl<S: Store> Store for Prefix<S> {
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.inner.line(&self.full(name)?).await
+    }
+
+    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        self.inner.place(&self.key(key).ok()?)
     }
 
     fn tell_losses(&self, to: Losses) {

@@ -1,6 +1,7 @@
 //! A store that shows what it was asked, and what it answered.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -159,6 +160,10 @@ impl<S: Store> Store for Traced<S> {
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.show(span!(self, "store.line", lock = %name), self.inner.line(name)).await
+    }
+
+    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        self.inner.place(key)
     }
 
     fn tell_losses(&self, to: Losses) {

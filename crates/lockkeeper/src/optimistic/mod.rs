@@ -66,6 +66,8 @@ pub use self::retry::{Outcome, retry};
 pub use self::swap::{settle, swap};
 pub use self::update::{try_update, update};
 pub use self::version::{REMEMBERED, Version, Versioned, Write, WriterId};
+#[cfg(feature = "etcd")]
+pub use crate::backend::etcd::EtcdRegister;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use crate::backend::file::FileRegister;
 pub use crate::backend::memory::MemoryRegister;

@@ -195,8 +195,6 @@ pub enum Verdict {
     Granted {
         /// Its raw token, in 1..2^54.
         token: u64,
-        /// Where it stands, in the store's own terms, for a comparison in the user's own transaction.
-        place: Option<Arc<[u8]>>,
     },
     /// It waits.
     Queued {

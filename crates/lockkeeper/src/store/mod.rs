@@ -14,6 +14,7 @@ pub mod refusal;
 mod shared;
 
 use std::fmt::{Debug, Display};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -137,6 +138,13 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
 
     /// The line as it stands: live claims only, in order. Changes nothing.
     async fn line(&self, name: &LockName) -> Result<Line>;
+
+    /// Where a claim stands, in the store's own terms, for a comparison in the user's own transaction; `None` where the
+    /// store has no such thing. Does no I/O: it tells where the claim would be.
+    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        let _ = key;
+        None
+    }
 
     /// Names somebody who is to hear at once when a claim is lost that its owner did not withdraw, where the store
     /// learns of that by itself. Called once by each keeper, when it connects, and does no I/O.

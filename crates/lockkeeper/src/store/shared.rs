@@ -53,6 +53,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).line(name).await
     }
 
+    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        (**self).place(key)
+    }
+
     fn tell_losses(&self, to: Losses) {
         (**self).tell_losses(to);
     }

@@ -282,6 +282,10 @@ impl Store for TestStore {
         self.0.way.line(name).await
     }
 
+    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        self.0.way.place(key)
+    }
+
     fn tell_losses(&self, to: Losses) {
         self.keepers().push(to);
     }

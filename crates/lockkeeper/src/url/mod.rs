@@ -214,7 +214,7 @@ impl fmt::Debug for StoreUrl {
 
 impl Host {
     /// The same host, with this port if it has none.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "etcd"))]
     pub(crate) fn with_port(&self, port: u16) -> Self {
         Self { name: self.name.clone(), port: self.port.or(Some(port)) }
     }

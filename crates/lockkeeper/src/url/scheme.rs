@@ -16,6 +16,7 @@ enum Store {
 /// For those who named no store that there is.
 pub(super) const EXAMPLES: &str = "redis://HOST, file:PATH or memory:";
 
+const ETCD: Store = Store::Feature("etcd", cfg!(feature = "etcd"));
 const REDIS: Store = Store::Feature("redis", cfg!(feature = "redis"));
 
 const SCHEMES: &[(&str, Store)] = &[
@@ -29,8 +30,8 @@ const SCHEMES: &[(&str, Store)] = &[
     ("rediss+cluster", REDIS),
     ("redlock", Store::Later),
     ("redlocks", Store::Later),
-    ("etcd", Store::Later),
-    ("etcds", Store::Later),
+    ("etcd", ETCD),
+    ("etcds", ETCD),
     ("zk", Store::Later),
     ("zks", Store::Later),
     ("mysql", Store::Later),
@@ -55,6 +56,9 @@ const SENTINEL_PARAMS: [&str; 10] = [
     "server-name",
 ];
 
+/// The parameters of an etcd.
+const ETCD_PARAMS: [&str; 6] = ["layout", "timeout", "ca", "cert", "key", "server-name"];
+
 /// The scheme as it stands in the table, whatever its case.
 pub(super) fn find(scheme: &str) -> Option<&'static str> {
     SCHEMES.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(scheme))
@@ -74,6 +78,7 @@ pub(super) fn own_params(scheme: &str) -> Option<&'static [&'static str]> {
     match lookup(scheme) {
         Store::Feature("redis", _) if scheme.contains("+sentinel") => Some(&SENTINEL_PARAMS),
         Store::Feature("redis", _) => Some(&SENTINEL_PARAMS[2..]),
+        Store::Feature("etcd", _) => Some(&ETCD_PARAMS),
         Store::BuiltIn | Store::Feature(..) => Some(&[]),
         Store::Later => None,
     }

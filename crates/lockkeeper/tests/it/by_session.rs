@@ -95,7 +95,7 @@ impl Flaw for BySession {
         let entry = &line.entries[ahead];
         Ok(match entry.token {
             _ if entry.broken.is_some() => Verdict::Gone,
-            Some(token) if entry.granted => Verdict::Granted { token, place: None },
+            Some(token) if entry.granted => Verdict::Granted { token },
             _ => Verdict::Queued {
                 ahead: u32::try_from(ahead).unwrap(),
                 seen: line.revision,

@@ -1,7 +1,8 @@
 //! What a connection and a server say, in our words.
 
 use super::checks;
-use super::wire::{FORGETFUL, OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE, WireError, is_unknown_command};
+use super::wire::{FORGETFUL, WireError, is_unknown_command};
+use crate::net::{OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
 
 /// An error of a request, as far as is known what became of it.
@@ -83,9 +84,9 @@ fn refused(code: &str, message: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::said;
     use super::*;
     use crate::Effect;
+    use crate::net::said;
 
     fn server(code: &str) -> Error {
         of(WireError::Server { code: code.into(), message: "said so".into() })

@@ -9,9 +9,10 @@ use super::fault;
 use super::layout::{self, Channel, ClientId, Keys};
 use super::replicas::Replicas;
 use super::route::{Fewer, Route, Topology};
-use super::wire::{Endpoint, Link, Listener, Request, Settings, TlsFiles, TlsSettings, Value, WireError};
+use super::wire::{Link, Listener, Request, Settings, Value, WireError};
 use super::{Check, RedisStoreBuilder};
-use crate::{Error, Result, Tls};
+use crate::net::{Endpoint, TlsSettings};
+use crate::{Error, Result};
 
 /// Connections may take this long to be made, however short the patience for an answer is.
 const CONNECT_MIN: Duration = Duration::from_secs(3);
@@ -191,7 +192,7 @@ fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
         user: builder.user.clone(),
         password: builder.password.clone(),
         db: builder.db,
-        tls: builder.tls.as_ref().map(tls).transpose()?,
+        tls: builder.tls.as_ref().map(TlsSettings::load).transpose()?,
         resp2: builder.resp2,
         never_forgets: !builder.waived.contains(&Check::Eviction),
         timeout: builder.timeout,
@@ -199,9 +200,4 @@ fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
         scripts: &layout::SCRIPTS,
         ..Settings::default()
     })
-}
-
-fn tls(tls: &Tls) -> Result<TlsSettings> {
-    let (cert, key) = tls.certificate.clone().unzip();
-    TlsSettings::load(&TlsFiles { ca: tls.ca.clone(), cert, key, server_name: tls.server_name.clone() })
 }

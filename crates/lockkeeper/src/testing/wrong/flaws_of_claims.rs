@@ -37,9 +37,9 @@ pub struct TokenFromAClock;
 impl Flaw for TokenFromAClock {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         Ok(match right.claim(claim).await? {
-            Verdict::Granted { place, .. } => {
+            Verdict::Granted { .. } => {
                 let token = 1 + Clock::boot().now().as_nanos() / 1_000_000_000;
-                Verdict::Granted { token, place }
+                Verdict::Granted { token }
             }
             other => other,
         })

@@ -47,7 +47,7 @@ impl Flaw for GrantOfSomebodyElse {
         let verdict = right.claim(claim).await?;
         let holder = right.line(&claim.key.name).await?.entries.into_iter().find(|entry| entry.granted);
         Ok(match (&verdict, holder.and_then(|holder| holder.token)) {
-            (Verdict::Queued { .. }, Some(token)) if claim.resend => Verdict::Granted { token, place: None },
+            (Verdict::Queued { .. }, Some(token)) if claim.resend => Verdict::Granted { token },
             _ => verdict,
         })
     }
@@ -60,18 +60,18 @@ pub struct TokenOfThePredecessor(Mutex<HashMap<LockName, (IdHash, u64, u64)>>);
 #[async_trait]
 impl Flaw for TokenOfThePredecessor {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
-        let (token, place) = match right.claim(claim).await? {
-            Verdict::Granted { token, place } => (token, place),
+        let token = match right.claim(claim).await? {
+            Verdict::Granted { token } => token,
             verdict => return Ok(verdict),
         };
         let (id, name) = (claim.key.id.hash(), claim.key.name.clone());
         let mut last = self.0.lock().unwrap();
         let (holder, its_own, shown) = *last.entry(name.clone()).or_insert((id, token, token));
         if holder == id {
-            return Ok(Verdict::Granted { token: shown, place });
+            return Ok(Verdict::Granted { token: shown });
         }
         last.insert(name, (id, token, its_own));
-        Ok(Verdict::Granted { token: its_own, place })
+        Ok(Verdict::Granted { token: its_own })
     }
 }
 

@@ -45,9 +45,7 @@ pub struct ResendWithoutNewLife;
 impl Flaw for ResendWithoutNewLife {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         match entry_of(right, &claim.key).await? {
-            Some(holder) if holder.granted => {
-                Ok(Verdict::Granted { token: holder.token.unwrap_or_default(), place: None })
-            }
+            Some(holder) if holder.granted => Ok(Verdict::Granted { token: holder.token.unwrap_or_default() }),
             _ => right.claim(claim).await,
         }
     }

@@ -204,5 +204,5 @@ async fn entry_of(right: &dyn Store, key: &ClaimKey) -> Result<Option<Entry>> {
 /// A grant that no line knows of, with the next token.
 async fn granted_anyhow(right: &dyn Store, claim: &Claim) -> Result<Verdict> {
     let last = right.line(&claim.key.name).await?.last_token;
-    Ok(Verdict::Granted { token: last.unwrap_or(0) + 1, place: None })
+    Ok(Verdict::Granted { token: last.unwrap_or(0) + 1 })
 }

@@ -89,7 +89,7 @@ impl Turn<'_> {
         }
         if place.granted() {
             self.hold(place)?;
-            return Ok(Verdict::Granted { token: place.token(), place: None });
+            return Ok(Verdict::Granted { token: place.token() });
         }
         self.queued(&place.name, place.ord, front)
     }
@@ -128,7 +128,7 @@ impl Turn<'_> {
         let standing = Standing { weight: claim.weight, capacity: claim.capacity, granted: false };
         if front.first_waiting.is_none() && front.rule.admit(standing) {
             let token = self.append(claim, State::Held)?;
-            return Ok(Verdict::Granted { token: token.unsigned_abs(), place: None });
+            return Ok(Verdict::Granted { token: token.unsigned_abs() });
         }
         if !claim.queue {
             return self.busy(claim, &front);
@@ -145,7 +145,7 @@ impl Turn<'_> {
             Some(old) if !front.others_than(old.ord) => {
                 self.forget(old)?;
                 let token = self.append(claim, State::Held)?;
-                Ok(Verdict::Granted { token: token.unsigned_abs(), place: None })
+                Ok(Verdict::Granted { token: token.unsigned_abs() })
             }
             _ => self.busy(claim, front),
         }

@@ -154,7 +154,7 @@ impl Queue {
 
     pub(super) fn verdict(&self, token: u64, now: Instant) -> Verdict {
         match self.places.get(&token) {
-            Some(place) if place.granted => Verdict::Granted { token, place: None },
+            Some(place) if place.granted => Verdict::Granted { token },
             Some(_) => Verdict::Queued {
                 ahead: u32::try_from(self.places.range(..token).filter(|(_, p)| p.expires > now).count())
                     .unwrap_or(u32::MAX),

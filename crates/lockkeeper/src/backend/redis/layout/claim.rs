@@ -83,7 +83,7 @@ pub(in crate::backend::redis) fn claim_answer(claim: &Claim, value: &Value) -> R
 
 fn granted(now: f64, token: f64) -> Result<Answered<Verdict>> {
     let token = bytes::token(token).ok_or_else(|| garbled(WHAT))?;
-    Ok(Answered { value: Verdict::Granted { token, place: None }, server_time: bytes::time(now) })
+    Ok(Answered { value: Verdict::Granted { token }, server_time: bytes::time(now) })
 }
 
 /// The first in line looks when the next of the holders would die; the others leave it to the first.

@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn a_grant_at_once_is_the_servers_time(micros in 1_u64..1 << 53) {
         let answered = claim_answer(&a_claim(), &Value::Int(micros.cast_signed())).unwrap();
-        prop_assert_eq!(answered.value, Verdict::Granted { token: micros, place: None });
+        prop_assert_eq!(answered.value, Verdict::Granted { token: micros });
         prop_assert_eq!(answered.server_time, Duration::from_micros(micros));
     }
 }

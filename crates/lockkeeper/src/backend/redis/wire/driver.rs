@@ -18,7 +18,7 @@ use super::handshake::{self, Purpose, Role, Server};
 use super::queue::Whose;
 use super::request::Request;
 use super::state::Shared;
-use super::transport::{self, Transport};
+use crate::net::{self, Stream as Transport};
 use crate::random::jittered;
 use crate::time::Instant;
 
@@ -94,7 +94,7 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Connection, Server), WireError
     let (endpoint, settings) = (&shared.endpoint, &shared.settings);
     let within = settings.connect_timeout;
     let attempt = async {
-        let mut transport = transport::connect(endpoint, settings, within).await.map_err(WireError::NotSent)?;
+        let mut transport = net::connect(endpoint, settings.tls.as_ref(), within).await.map_err(WireError::NotSent)?;
         let mut decoder = Decoder::new(shared.purpose == Purpose::Messages);
         let server = handshake::greet(&mut transport, &mut decoder, settings, shared.purpose).await?;
         if settings.only_master && server.role == Role::Replica {

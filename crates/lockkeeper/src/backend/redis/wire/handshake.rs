@@ -6,7 +6,7 @@ use super::decoder::Decoder;
 use super::error::{WireError, is_unknown_command};
 use super::request::Request;
 use super::settings::Settings;
-use super::transport::Transport;
+use crate::net::Stream as Transport;
 
 /// What a server is to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use super::driver;
 use super::error::WireError;
 use super::handshake::{Purpose, Server};
 use super::request::Request;
-use super::settings::{Deaf, Endpoint, Listener, Settings};
+use super::settings::{Deaf, Listener, Settings};
 use super::state::{Shared, Status};
+use crate::net::Endpoint;
 use crate::runtime::Runtime;
 
 /// A supervised connection to one server. Cheap to clone.

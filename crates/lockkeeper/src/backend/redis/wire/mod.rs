@@ -16,7 +16,6 @@ mod receive;
 mod request;
 mod settings;
 mod state;
-mod tls;
 mod transport;
 
 pub(crate) use redis::Value;
@@ -26,11 +25,8 @@ pub(crate) use self::error::{FORGETFUL, WireError, is_unknown_command};
 pub(crate) use self::handshake::Server;
 pub(crate) use self::link::Link;
 pub(crate) use self::request::{Request, Script};
-pub(crate) use self::settings::{Endpoint, Listener, Settings};
-pub(crate) use self::tls::{TlsFiles, TlsSettings};
-#[cfg(test)]
-pub(crate) use self::transport::said;
-pub(crate) use self::transport::{OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
+pub(crate) use self::settings::{Listener, Settings};
+pub(crate) use crate::net::Endpoint;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -4,25 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::request::Script;
-use super::tls::TlsSettings;
 use crate::Secret;
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Endpoint {
-    /// A name, or an address; without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
+use crate::net::TlsSettings;
 
 /// How to connect, and how patient to be.
 #[derive(Clone, Debug)]

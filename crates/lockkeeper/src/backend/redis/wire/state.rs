@@ -15,7 +15,8 @@ use super::handshake::{Purpose, Server};
 use super::link::Link;
 use super::queue::{Queue, Slot, Whose};
 use super::request::Request;
-use super::settings::{Endpoint, Listener, Settings};
+use super::settings::{Listener, Settings};
+use crate::net::Endpoint;
 use crate::time::{Clock, Instant};
 
 /// How the link stands, for those who wait for it.

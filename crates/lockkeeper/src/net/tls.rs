@@ -1,27 +1,14 @@
 //! TLS: who is trusted, and who we are.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::{Error, ErrorKind, Result};
-
-/// The files of a user, all PEM.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TlsFiles {
-    /// Who signs the servers' certificates; what the system trusts, without.
-    pub(crate) ca: Option<PathBuf>,
-    /// Our own certificate, with those that lead to its issuer.
-    pub(crate) cert: Option<PathBuf>,
-    /// The key of our own certificate.
-    pub(crate) key: Option<PathBuf>,
-    /// The name in the server's certificate, where it is not the host.
-    pub(crate) server_name: Option<String>,
-}
+use crate::{Error, ErrorKind, Result, Tls};
 
 /// How to make a connection secret.
 #[derive(Clone)]
@@ -35,7 +22,7 @@ impl TlsSettings {
     ///
     /// # Errors
     /// `Invalid` with the file that cannot be used, and why.
-    pub(crate) fn load(files: &TlsFiles) -> Result<Self> {
+    pub(crate) fn load(files: &Tls) -> Result<Self> {
         let server_name = match &files.server_name {
             Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| bad_name(name))?),
             None => None,
@@ -45,9 +32,9 @@ impl TlsSettings {
             .with_safe_default_protocol_versions()
             .map_err(|e| Error::new(ErrorKind::Internal, format!("TLS cannot be set up: {e}")))?
             .with_root_certificates(roots(files.ca.as_deref())?);
-        let config = match (&files.cert, &files.key) {
-            (None, None) => builder.with_no_client_auth(),
-            (Some(cert), Some(key)) => {
+        let config = match &files.certificate {
+            None => builder.with_no_client_auth(),
+            Some((cert, key)) => {
                 let chain = certificates(cert)?;
                 let private = PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable(key, "a private key", e))?;
                 builder.with_client_auth_cert(chain, private).map_err(|e| {
@@ -55,8 +42,6 @@ impl TlsSettings {
                     Error::invalid(what).with_remedy("the key that the certificate was made for")
                 })?
             }
-            (Some(_), None) => return Err(Error::invalid("cert= is given without key=").with_remedy("key=FILE")),
-            (None, Some(_)) => return Err(Error::invalid("key= is given without cert=").with_remedy("cert=FILE")),
         };
         Ok(Self { config: Arc::new(config), server_name })
     }

@@ -1,0 +1,152 @@
+//! The operations of an administrator.
+
+use async_trait::async_trait;
+use data_encoding::HEXLOWER;
+use percent_encoding::percent_decode_str;
+
+use super::layout::transaction::{all, changed, delete, put, touch, transaction};
+use super::layout::{Bell, Contender, Layout, Span, standings};
+use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
+use super::{EtcdStore, fault, sessions};
+use crate::store::{Admin, Evict, Evicted, Target};
+use crate::{Error, ErrorKind, LockName, Result};
+
+/// How many keys are read at once.
+const PAGE: i64 = 2000;
+/// How often it is tried because the claim changes meanwhile.
+const TRIES: u32 = 16;
+/// How long what was told to a client stays there, in seconds.
+const BELL: i64 = 60;
+
+#[async_trait]
+impl Admin for EtcdStore {
+    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
+        self.check_process()?;
+        let mut found = self.keys(&self.0.lines.beginning_with(prefix)).await?;
+        let mut names = Vec::new();
+        found.dedup_by(|a, b| self.0.lines.name_in(&a.key) == self.0.lines.name_in(&b.key));
+        for key in &found {
+            if let Some(name) = self.name_of(key).await? {
+                names.push(name);
+            }
+        }
+        names.retain(|name| name.as_str().starts_with(prefix));
+        names.sort();
+        names.dedup();
+        names.truncate(limit);
+        Ok(names)
+    }
+
+    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+        self.check_process()?;
+        for _ in 0..TRIES {
+            let Some(victim) = self.find(name, target).await? else { return Ok(Evicted::Absent) };
+            let when = vec![changed(&victim.key, victim.changed)];
+            let mut then = match how {
+                Evict::Now => vec![delete(&victim.key)],
+                Evict::Mark if victim.record.as_ref().is_some_and(|record| record.broken().is_some()) => {
+                    return Ok(Evicted::Done);
+                }
+                Evict::Mark => vec![self.mark(&victim, by, reason).await?],
+            };
+            then.extend(self.ring(&victim, by, reason).await?);
+            let request = transaction(when, then, Vec::new());
+            let answer: TxnResponse = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
+            if answer.succeeded {
+                return Ok(Evicted::Done);
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, "this claim changes all the time").with_remedy("again in a moment"))
+    }
+
+    async fn request_release(&self, name: &LockName) -> Result<()> {
+        self.check_process()?;
+        let line = self.0.lines.of(name);
+        let first = RangeRequest { limit: 1, ..all(&line) };
+        let Some(first) = self.range(first).await?.kvs.pop() else { return Ok(()) };
+        let request = transaction(vec![changed(&first.key, first.mod_revision)], vec![touch(&first.key)], Vec::new());
+        let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        // When it has changed meanwhile, whoever watches hears of that.
+        answer.map(|_: TxnResponse| ()).map_err(fault::of)
+    }
+}
+
+impl EtcdStore {
+    async fn find(&self, name: &LockName, target: &Target) -> Result<Option<Contender>> {
+        let line = self.0.lines.of(name);
+        let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
+        let is_meant = |(contender, granted): &(&Contender, bool)| match target {
+            Target::Token(token) => *granted && contender.token() == *token,
+            Target::Id(hash) => contender.hash() == *hash,
+        };
+        let victim = standings(&found).find(is_meant).map(|(contender, _)| contender.clone());
+        Ok(victim)
+    }
+
+    /// Puts the claim on a lease of its own, which nobody renews: its life goes on from now, and its session's renewals
+    /// do not reach it.
+    async fn mark(&self, victim: &Contender, by: &str, reason: &str) -> Result<RequestOp> {
+        let Some(mut record) = victim.record.clone() else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "its holder is not of lockkeeper, and would not hear of it",
+            )
+            .with_remedy("break --now, once it is known that nobody works under it"));
+        };
+        record.mark(by, reason);
+        let (lease, _) = self.grant(sessions::seconds(record.life())).await?;
+        Ok(put(&victim.key, record.written(self.0.lines.layout), lease))
+    }
+
+    /// Tells its client.
+    async fn ring(&self, victim: &Contender, by: &str, reason: &str) -> Result<Option<RequestOp>> {
+        let (Some(record), Some(id)) = (&victim.record, victim.id) else { return Ok(None) };
+        let (lease, _) = self.grant(BELL).await?;
+        let bell = Bell::new(HEXLOWER.encode(id.as_bytes()), Some((by, reason)));
+        Ok(Some(put(&self.0.lines.bell(&record.client), bell.written(), lease)))
+    }
+
+    /// Every key in there.
+    async fn keys(&self, span: &Span) -> Result<Vec<KeyValue>> {
+        let (mut found, mut from) = (Vec::new(), span.from.clone());
+        loop {
+            let page = RangeRequest {
+                key: from.clone(),
+                range_end: span.to.clone(),
+                limit: PAGE,
+                keys_only: true,
+                ..RangeRequest::default()
+            };
+            let answer = self.range(page).await?;
+            if let Some(last) = answer.kvs.last() {
+                from = [&last.key[..], b"\0"].concat().into();
+            }
+            found.extend(answer.kvs);
+            if !answer.more {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The name of the line in which a key is.
+    async fn name_of(&self, kv: &KeyValue) -> Result<Option<LockName>> {
+        let Some(written) = self.0.lines.name_in(&kv.key) else { return Ok(None) };
+        if self.0.lines.layout == Layout::Concurrency {
+            // Others keep other things beside it.
+            return Ok(is_lock(kv).then(|| LockName::new(written).ok()).flatten());
+        }
+        if !written.starts_with("h.") {
+            return Ok(percent_decode_str(written).decode_utf8().ok().and_then(|name| LockName::new(&name).ok()));
+        }
+        let whole = RangeRequest { key: kv.key.clone(), ..RangeRequest::default() };
+        let record = self.range(whole).await?.kvs.pop().and_then(|kv| Contender::read(&self.0.lines, kv).record);
+        Ok(record.and_then(|record| record.name).and_then(|name| LockName::new(&name).ok()))
+    }
+}
+
+/// Whether a key is one of a lock as Go has it: on a lease, which its last part names.
+fn is_lock(kv: &KeyValue) -> bool {
+    let last = kv.key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let lease = last.split(|byte| *byte == b'-').next().unwrap_or_default();
+    kv.lease != 0 && !lease.is_empty() && lease.iter().all(u8::is_ascii_hexdigit)
+}

@@ -1,0 +1,60 @@
+//! Changing what a claim shows or takes, in place: its revision, and so its token, stays.
+
+use super::EtcdStore;
+use super::fault;
+use super::layout::transaction::{all, changed, get, only, range, ranges, rewrite, transaction};
+use super::layout::{Contender, Record, ahead_of};
+use super::standing::{Standing, stand};
+use super::wire::messages::TxnResponse;
+use crate::store::{Amend, Amended, ClaimKey};
+use crate::{Error, ErrorKind, Result};
+
+/// How often it is tried because somebody else changes it too.
+const TRIES: u32 = 16;
+
+pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    for _ in 0..TRIES {
+        let Some((own, standing)) = look(store, key).await? else { return Ok(Amended::NotLive) };
+        let Some(mut record) = record(store, key, &own) else { return Ok(Amended::NotLive) };
+        match (change, &standing) {
+            (_, Standing::Absent | Standing::Broken(_)) => return Ok(Amended::NotLive),
+            (Amend::Shared, Standing::Behind { .. }) => return Ok(Amended::NotLive),
+            (Amend::Shared, Standing::First { .. }) => record.weight = 1,
+            (Amend::Meta(meta), _) => record.show(meta),
+            (Amend::Value(value), _) => {
+                let mut meta = record.meta();
+                meta.value = Some(value.clone());
+                record.show(&meta);
+            }
+        }
+        let value = record.written(store.0.lines.layout);
+        let request = transaction(vec![changed(&own.key, own.changed)], vec![rewrite(&own.key, value)], Vec::new());
+        let answer: TxnResponse = store.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
+        if answer.succeeded {
+            store.0.sessions.get(&key.session)?.shows(key.id, record);
+            return Ok(Amended::Done);
+        }
+    }
+    Err(Error::new(ErrorKind::Unavailable, "others change this claim all the time").with_remedy("again in a moment"))
+}
+
+async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, Standing)>> {
+    let (at, line) = (store.0.lines.claim(key), store.0.lines.of(&key.name));
+    let request = transaction(Vec::new(), vec![get(&at), range(all(&line))], Vec::new());
+    let asked = store.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+    let answer: TxnResponse = asked.map_err(|error| fault::of(error).without_effect())?;
+    let mut answers = ranges(answer.responses);
+    let (own, others) = (only(answers.next()), answers.next().unwrap_or_default());
+    Ok(own.map(|own| {
+        let own = Contender::read(&store.0.lines, own);
+        let others = Contender::all(&store.0.lines, &line, others.kvs);
+        let standing = stand(&own, ahead_of(&others, own.created));
+        (own, standing)
+    }))
+}
+
+/// What it shows; where its value alone stands there, what this client knows of it.
+fn record(store: &EtcdStore, key: &ClaimKey, own: &Contender) -> Option<Record> {
+    let known = || store.0.sessions.get(&key.session).ok()?.place(key.id).map(|place| (*place.record).clone());
+    own.record.clone().or_else(known)
+}

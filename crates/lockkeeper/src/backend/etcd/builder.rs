@@ -1,0 +1,237 @@
+//! Opening an etcd store.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::layout::{Layout, Lines};
+use super::wire::{Login, Settings};
+use super::{EtcdStore, waivable};
+use crate::net::{Endpoint, TlsSettings};
+use crate::store::Store;
+use crate::url::{Host, StoreUrl};
+use crate::{Error, Open, Result, Secret, Tls};
+
+const PORT: u16 = 2379;
+/// How long a request may stay without an answer.
+const TIMEOUT: Duration = Duration::from_secs(3);
+const TIMEOUT_MIN: Duration = Duration::from_millis(50);
+
+/// How to open an [`EtcdStore`]. A keeper takes it unopened too: see [`Open`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before connect()"]
+pub struct EtcdStoreBuilder {
+    hosts: Vec<Host>,
+    user: Option<String>,
+    password: Option<Secret>,
+    tls: Option<Tls>,
+    prefix: Option<String>,
+    layout: Layout,
+    pub(super) timeout: Duration,
+    problem: Option<Error>,
+}
+
+impl EtcdStoreBuilder {
+    pub(super) fn new<H: AsRef<str>>(members: impl IntoIterator<Item = H>) -> Self {
+        let mut problem = None;
+        let mut read = |host: H| host.as_ref().parse::<Host>().map_err(|error| problem = Some(error)).ok();
+        let hosts: Vec<_> = members.into_iter().filter_map(&mut read).collect();
+        if hosts.is_empty() && problem.is_none() {
+            problem = Some(Error::invalid("an etcd store without a member").with_remedy("HOST or HOST:PORT"));
+        }
+        Self {
+            hosts,
+            user: None,
+            password: None,
+            tls: None,
+            prefix: None,
+            layout: Layout::Native,
+            timeout: TIMEOUT,
+            problem,
+        }
+    }
+
+    pub(super) fn from_url(url: &StoreUrl) -> Result<Self> {
+        let tls = match url.scheme {
+            "etcd" => false,
+            "etcds" => true,
+            _ => return Err(Error::invalid(format!("{url} is not the URL of an etcd")).with_remedy("etcd://HOST")),
+        };
+        waivable(url, &[])?;
+        let mut builder = Self::new(std::iter::empty::<&str>());
+        builder.problem = None;
+        builder.hosts.clone_from(&url.hosts);
+        builder.user.clone_from(&url.user);
+        builder.password.clone_from(&url.password);
+        builder.prefix = Some(url.path.clone()).filter(|path| !path.trim_end_matches('/').is_empty());
+        builder.tls = if tls { Some(Tls::from_params(url)?) } else { None };
+        builder.params(url)
+    }
+
+    fn params(mut self, url: &StoreUrl) -> Result<Self> {
+        let wrong = |key: &str, remedy: &str| {
+            Err(Error::invalid(format!("{url}: {key}= has a value that does not fit")).with_remedy(remedy))
+        };
+        for (key, value) in &url.params {
+            match key.as_str() {
+                "timeout" => match crate::duration::parse_duration(value) {
+                    Ok(timeout) if timeout >= TIMEOUT_MIN => self.timeout = timeout,
+                    _ => return wrong(key, "timeout=3s, and at least 50ms"),
+                },
+                "layout" => match Layout::from_name(value) {
+                    Some(layout) => self.layout = layout,
+                    None => return wrong(key, &format!("layout={}", Layout::NAMES.join(" or layout="))),
+                },
+                key if self.tls.is_none() && Tls::PARAMS.contains(&key) => return wrong(key, "etcds: to use TLS"),
+                _ => {}
+            }
+        }
+        Ok(self)
+    }
+
+    /// Logs in as this user; without one etcd is asked as nobody, or as whom our certificate names.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Logs in with this password.
+    pub fn password(mut self, password: Secret) -> Self {
+        self.password = Some(password);
+        self
+    }
+
+    /// Encrypts all connections.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Whose keys are written; [`Layout::Native`].
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// What every key begins with: `/lockkeeper` in the native layout, nothing in that of others.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// How long a request may stay without an answer before another member is asked; 3 s, at least 50 ms.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout.max(TIMEOUT_MIN);
+        self
+    }
+
+    /// Connects, and looks whether a majority answers.
+    ///
+    /// # Errors
+    /// - `Unavailable`: nobody answers, or there is no leader.
+    /// - `Denied`: the wrong password, or no rights on the prefix.
+    /// - `Invalid`: an address or a file that cannot be used.
+    ///
+    /// # Cancel safety
+    /// It may be dropped; the connection is closed then.
+    pub async fn connect(self) -> Result<EtcdStore> {
+        match &self.problem {
+            Some(problem) => Err(problem.clone()),
+            None => EtcdStore::open(self).await,
+        }
+    }
+
+    pub(super) fn addresses(&self) -> impl Iterator<Item = Endpoint> + '_ {
+        let endpoint = |host: &Host| Endpoint { host: host.name.clone(), port: host.port.unwrap_or(PORT) };
+        self.hosts.iter().map(endpoint)
+    }
+
+    pub(super) fn settings(&self) -> Result<Settings> {
+        let login = match (&self.user, &self.password) {
+            (Some(user), password) => {
+                Some(Login { user: user.clone(), password: password.clone().unwrap_or_else(|| Secret::new("")) })
+            }
+            (None, Some(_)) => {
+                return Err(Error::invalid("a password for etcd without a user").with_remedy("etcd://USER@HOST"));
+            }
+            (None, None) => None,
+        };
+        let tls = self.tls.as_ref().map(TlsSettings::load).transpose()?;
+        Ok(Settings { login, tls, timeout: self.timeout })
+    }
+
+    pub(super) fn lines(&self) -> Lines {
+        Lines::new(self.layout, self.prefix.as_deref())
+    }
+}
+
+#[async_trait]
+impl Open<dyn Store> for EtcdStoreBuilder {
+    async fn opened(self: Box<Self>) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(self.connect().await?))
+    }
+}
+
+/// The address without secrets, as a URL has it.
+impl fmt::Display for EtcdStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.tls.is_some() { "s" } else { "" };
+        let hosts: Vec<_> = self.hosts.iter().map(|host| host.with_port(PORT).to_string()).collect();
+        write!(f, "etcd{s}://{}", hosts.join(","))?;
+        match self.lines().prefix() {
+            Some(prefix) => write!(f, "/{}", prefix.trim_start_matches('/')),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str) -> Result<EtcdStoreBuilder> {
+        EtcdStoreBuilder::from_url(&url.parse()?)
+    }
+
+    #[test]
+    fn a_url_says_everything() {
+        let built = read("etcds://app:pw@a,b:7/shop/locks?timeout=500ms&layout=concurrency&ca=/c").unwrap();
+        let addresses: Vec<_> = built.addresses().map(|address| address.to_string()).collect();
+        assert_eq!(addresses, ["a:2379", "b:7"]);
+        assert_eq!((built.layout, built.timeout), (Layout::Concurrency, Duration::from_millis(500)));
+        assert_eq!(built.user.as_deref(), Some("app"));
+        assert!(built.tls.as_ref().is_some_and(|tls| tls.ca.is_some()));
+        assert_eq!(built.to_string(), "etcds://a:2379,b:7/shop/locks");
+    }
+
+    #[test]
+    fn an_address_is_enough() {
+        assert_eq!(read("etcd://h").unwrap().to_string(), "etcd://h:2379");
+        assert_eq!(read("etcd://h/").unwrap().to_string(), "etcd://h:2379");
+        assert_eq!(EtcdStore::new(["[::1]:7", "h"]).to_string(), "etcd://[::1]:7,h:2379");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_the_remedy() {
+        for (url, remedy) in [
+            ("etcd://a?timeout=1ms", "timeout=3s, and at least 50ms"),
+            ("etcd://a?layout=plain", "layout=native or layout=concurrency"),
+            ("etcd://a?ca=/x", "etcds: to use TLS"),
+            ("etcd://a?unsafe=eviction", "the URL without unsafe="),
+            ("etcd://a?layuot=native", "layout="),
+        ] {
+            assert_eq!(read(url).unwrap_err().remedy(), Some(remedy), "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_cannot_be_read_is_told_when_it_is_used() {
+        let error = EtcdStore::new(["a:b:c"]).connect().await.unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Invalid);
+        assert!(EtcdStore::new(Vec::<String>::new()).connect().await.is_err());
+        let error = EtcdStore::new(["h"]).password(Secret::new("pw")).connect().await.unwrap_err();
+        assert_eq!(error.remedy(), Some("etcd://USER@HOST"));
+    }
+}

@@ -1,0 +1,57 @@
+//! A check of the lock in the user's own transaction: the strongest fence, for data that lives in the same etcd.
+
+use std::sync::Arc;
+
+use crate::store::ClaimKey;
+use crate::{Error, ErrorKind, Guard, Result};
+
+/// What the places of this store begin with, so that those of another are not taken for one.
+const MARK: &[u8] = b"etcd:";
+
+/// A comparison for a transaction of the user's own: it fails from the moment on at which the lock is another's.
+///
+/// It is data; any client of etcd takes it: `create_revision(key) = create_revision`, what Go's `Mutex.IsOwner()`
+/// returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EtcdCompare {
+    /// The key of the claim.
+    pub key: Vec<u8>,
+    /// The revision that made it; etcd compares it with `CREATE` and `EQUAL`.
+    pub create_revision: i64,
+}
+
+/// The comparison that holds for as long as this guard's lock is held, as etcd sees it. Put it into every transaction
+/// that works under the lock; one that is sent by a holder who is one no more is refused by etcd itself, however late
+/// it comes.
+///
+/// ```no_run
+/// # async fn f(keeper: lockkeeper::Keeper) -> lockkeeper::Result<()> {
+/// let guard = keeper.mutex("stock/42")?.lock().await?;
+/// let holds = lockkeeper::etcd::compare(&guard)?;
+/// // With the etcd-client crate:
+/// // Txn::new().when([Compare::create_revision(holds.key, CompareOp::Equal, holds.create_revision)])
+/// //     .and_then([TxnOp::put("stock/42", "6", None)])
+/// # drop(holds);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Unsupported`](ErrorKind::Unsupported) when the lock is not kept in etcd.
+pub fn compare(guard: &Guard) -> Result<EtcdCompare> {
+    let place = guard.place();
+    let key = place.as_deref().and_then(|place| place.strip_prefix(MARK));
+    let revision = i64::try_from(guard.token().raw()).ok();
+    match key.zip(revision) {
+        Some((key, create_revision)) => Ok(EtcdCompare { key: key.to_vec(), create_revision }),
+        None => Err(Error::new(ErrorKind::Unsupported, "this lock is not kept in etcd")
+            .about(guard.name().clone())
+            .with_remedy("the fencing token, and one of the checks of lockkeeper::fence")),
+    }
+}
+
+/// Where a claim is, for the guard that is made of it.
+pub(super) fn place(lines: &super::layout::Lines, key: &ClaimKey) -> Arc<[u8]> {
+    [MARK, &lines.claim(key)].concat().into()
+}

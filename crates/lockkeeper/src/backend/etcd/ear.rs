@@ -1,0 +1,58 @@
+//! Hearing at once of what was done to claims of this client: it is put under a key of the client's own.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+
+use super::layout::Bell;
+use super::wire::messages::Event;
+use super::wire::{Told, What};
+use super::{EtcdStore, Shared};
+use crate::random::jittered;
+use crate::store::ClaimId;
+use crate::time::Clock;
+
+/// How long to wait before listening again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+impl EtcdStore {
+    /// Begins to listen, once.
+    pub(super) fn hear(&self) {
+        if !self.0.hears.swap(true, Ordering::AcqRel) {
+            self.0.runtime.serve(listen(Arc::downgrade(&self.0)));
+        }
+    }
+}
+
+/// It must not keep the store. Whatever is missed the next renewal says.
+async fn listen(shared: Weak<Shared>) {
+    loop {
+        let mut watch = {
+            let Some(shared) = shared.upgrade() else { return };
+            let what = What { key: shared.lines.bell(&shared.client), end: Bytes::new(), only_deletions: false };
+            shared.calls.watch(what)
+        };
+        while let Some(told) = watch.next().await {
+            let Some(shared) = shared.upgrade() else { return };
+            if let Told::Events(events) = told {
+                events.iter().for_each(|event| shared.rung(event));
+            }
+        }
+        drop(watch);
+        Clock::boot().sleep(jittered(PAUSE)).await;
+    }
+}
+
+impl Shared {
+    fn rung(&self, event: &Event) {
+        let Some((bell, broken)) = event.kv.as_ref().and_then(|kv| Bell::read(&kv.value)) else { return };
+        let Some(id) = HEXLOWER.decode(bell.id.as_bytes()).ok().and_then(|id| id.try_into().ok()) else { return };
+        let id = ClaimId::from_bytes(id);
+        let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let deaf: Vec<_> = losses.into_iter().filter(|losses| !losses.tell(id, broken.clone())).collect();
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !deaf.contains(losses));
+    }
+}

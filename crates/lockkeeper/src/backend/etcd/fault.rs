@@ -1,0 +1,103 @@
+//! What a connection and etcd say, in our words.
+
+use tonic::Code;
+
+use super::wire::WireError;
+use crate::net::{OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
+use crate::{Error, ErrorKind};
+
+/// An error of a request, as far as is known what became of it.
+pub(super) fn of(error: WireError) -> Error {
+    match error {
+        WireError::NotSent(why) => {
+            let remedy = remedy_of(&why);
+            Error::new(ErrorKind::Unavailable, why).with_remedy(remedy)
+        }
+        WireError::Broken(why) => Error::new(ErrorKind::Unavailable, why)
+            .with_unknown_effect()
+            .with_remedy("lockkeeper doctor, or a look whether a majority of the members runs"),
+        WireError::Refused { code, message } => refused(code, &message),
+    }
+}
+
+/// What to do where there is no connection. The words are those of `net` and of the system.
+fn remedy_of(why: &str) -> &'static str {
+    let says = |words: &str| why.contains(words);
+    match () {
+        () if says(WANTS_CERTIFICATE) => "cert=FILE and key=FILE in the URL: etcd asks for a certificate",
+        () if says(UNKNOWN_SIGNER) => "ca=FILE in the URL: who has signed etcd's certificate",
+        () if says(OTHER_NAME) => "server-name=NAME in the URL: a name that is in the certificate",
+        () if says("TLS failed") => "etcd:// instead of etcds://, if etcd has no TLS",
+        () if says("its name was not found") => "another host name",
+        () => "lockkeeper doctor, or a look whether etcd runs",
+    }
+}
+
+/// etcd has answered with an error.
+fn refused(code: Code, message: &str) -> Error {
+    let words = message.strip_prefix("etcdserver: ").unwrap_or(message);
+    let said = format!("etcd says: {words}");
+    let says = |text: &str| words.contains(text);
+    let denied = |remedy: &str| Error::new(ErrorKind::Denied, said.clone()).with_remedy(remedy);
+    let not_now = |remedy: &str| Error::new(ErrorKind::Unavailable, said.clone()).with_remedy(remedy);
+    match code {
+        _ if says("user name is empty") || says("user name not found") => {
+            denied("a user in the URL, and LOCKKEEPER_PASSWORD")
+        }
+        _ if says("authentication failed") => denied("the right password, and the right user in the URL"),
+        _ if says("authentication is not enabled") => denied("the URL without a user: etcd asks for none"),
+        Code::PermissionDenied => denied("a role with the rights that lockkeeper doctor shows"),
+        Code::Unauthenticated => denied("a user in the URL, and LOCKKEEPER_PASSWORD"),
+        // These come before anything was done.
+        Code::ResourceExhausted if says("space exceeded") => {
+            not_now("etcdctl compact and defrag, then etcdctl alarm disarm; or a higher --quota-backend-bytes")
+        }
+        Code::ResourceExhausted => not_now("again in a moment"),
+        Code::Unimplemented => Error::invalid(format!("{said}: this is no etcd, or one before 3.4"))
+            .with_remedy("the client port of etcd, 2379 as a rule"),
+        Code::Unavailable => {
+            not_now("lockkeeper doctor, or a look whether a majority of the members runs").with_unknown_effect()
+        }
+        _ => Error::new(ErrorKind::Internal, said).with_unknown_effect().with_remedy("a report of this bug"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Effect;
+
+    fn told(code: Code, message: &str) -> Error {
+        of(WireError::Refused { code, message: message.to_owned() })
+    }
+
+    #[test]
+    fn only_what_cannot_have_been_done_is_without_effect() {
+        assert_eq!(of(WireError::NotSent("no connection".into())).effect(), Effect::None);
+        assert_eq!(of(WireError::Broken("cut".into())).effect(), Effect::Unknown);
+        assert_eq!(told(Code::Unavailable, "etcdserver: request timed out").effect(), Effect::Unknown);
+        assert_eq!(told(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded").effect(), Effect::None);
+        assert_eq!(told(Code::Internal, "x").effect(), Effect::Unknown);
+    }
+
+    #[test]
+    fn what_a_person_can_mend_is_told_with_how() {
+        for (code, message, kind, remedy) in [
+            (Code::InvalidArgument, "etcdserver: user name is empty", ErrorKind::Denied, "a user in the URL"),
+            (Code::InvalidArgument, "etcdserver: authentication failed, invalid user", ErrorKind::Denied, "the right"),
+            (
+                Code::FailedPrecondition,
+                "etcdserver: authentication is not enabled",
+                ErrorKind::Denied,
+                "the URL without",
+            ),
+            (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Denied, "a role"),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unavailable, "etcdctl"),
+            (Code::Unimplemented, "unknown service", ErrorKind::Invalid, "the client port"),
+        ] {
+            let error = told(code, message);
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.remedy().is_some_and(|told| told.starts_with(remedy)), "{error}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A key of a line, as it was read.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use super::super::wire::messages::KeyValue;
+use super::keys::{Lines, Span};
+use super::record::Record;
+use crate::store::admit::{Admission, Standing};
+use crate::store::{ClaimId, Entry, IdHash, MAX, Meta, Revision};
+
+/// One that stands in a line: of ours, or of somebody whom we do not know.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Contender {
+    pub(in super::super) key: Bytes,
+    /// The revision that made it: its place in line, and its token.
+    pub(in super::super) created: i64,
+    /// The revision that changed it last.
+    pub(in super::super) changed: i64,
+    pub(in super::super) lease: i64,
+    pub(in super::super) id: Option<ClaimId>,
+    /// What it shows, if it is ours.
+    pub(in super::super) record: Option<Record>,
+    /// What stands there.
+    pub(in super::super) value: Bytes,
+}
+
+impl Contender {
+    pub(in super::super) fn read(lines: &Lines, kv: KeyValue) -> Self {
+        Self {
+            created: kv.create_revision,
+            changed: kv.mod_revision,
+            lease: kv.lease,
+            id: lines.id(&kv.key),
+            record: Record::read(&kv.value),
+            key: kv.key,
+            value: kv.value,
+        }
+    }
+
+    /// The contenders of a line, in order.
+    pub(in super::super) fn all(lines: &Lines, line: &Span, kvs: Vec<KeyValue>) -> Vec<Self> {
+        let contends = |kv: &KeyValue| lines.contends(line, &kv.key);
+        let mut all: Vec<_> = kvs.into_iter().filter(contends).map(|kv| Self::read(lines, kv)).collect();
+        all.sort_by_key(|contender| contender.created);
+        all
+    }
+
+    /// What cannot be read is exclusive.
+    pub(in super::super) fn weight(&self) -> u32 {
+        self.record.as_ref().map_or(MAX, |record| record.weight)
+    }
+
+    pub(in super::super) fn capacity(&self) -> u32 {
+        self.record.as_ref().map_or(MAX, |record| record.capacity)
+    }
+
+    pub(in super::super) fn meta(&self) -> Meta {
+        match &self.record {
+            Some(record) => record.meta(),
+            None => Meta {
+                owner: "another client of etcd".into(),
+                value: (!self.value.is_empty()).then(|| Arc::from(&*self.value)),
+                ..Meta::default()
+            },
+        }
+    }
+
+    pub(in super::super) fn token(&self) -> u64 {
+        self.created.unsigned_abs()
+    }
+
+    /// What it is called in listings; of one that has no id of ours, by its key.
+    pub(in super::super) fn hash(&self) -> IdHash {
+        match self.id {
+            Some(id) => id.hash(),
+            None => {
+                let mut id = [0; 16];
+                id.copy_from_slice(&Sha256::digest(&self.key)[..16]);
+                ClaimId::from_bytes(id).hash()
+            }
+        }
+    }
+
+    /// What is told of it.
+    pub(in super::super) fn entry(&self, granted: bool, expires_in: Option<Duration>) -> Entry {
+        Entry {
+            id: self.hash(),
+            weight: self.weight(),
+            granted,
+            token: Some(self.token()),
+            meta: self.meta(),
+            age: None,
+            expires_in,
+            broken: self.record.as_ref().and_then(Record::broken),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        Standing { weight: self.weight(), capacity: self.capacity(), granted: false }
+    }
+}
+
+/// Who of a whole line holds the lock.
+pub(in super::super) fn standings(line: &[Contender]) -> impl Iterator<Item = (&Contender, bool)> {
+    let mut rule = Admission::new();
+    line.iter().map(move |contender| (contender, rule.admit(contender.standing())))
+}
+
+/// Those before this revision.
+pub(in super::super) fn ahead_of(line: &[Contender], created: i64) -> &[Contender] {
+    &line[..line.partition_point(|contender| contender.created < created)]
+}
+
+/// Changes whenever something joins, leaves, or changes.
+pub(in super::super) fn fingerprint(line: &[Contender]) -> Revision {
+    let mut hasher = DefaultHasher::new();
+    for contender in line {
+        (contender.created, contender.changed).hash(&mut hasher);
+    }
+    Revision(hasher.finish())
+}

@@ -1,0 +1,39 @@
+//! What the store keeps in etcd: where, and as what.
+//!
+//! `keys` says where; `record` is the value of a claim; `contender` is a key that was read; `transaction` is what is
+//! asked of etcd.
+
+mod contender;
+mod keys;
+mod record;
+pub(super) mod transaction;
+
+pub(super) use self::contender::{Contender, ahead_of, fingerprint, standings};
+pub(super) use self::keys::{Lines, Span};
+pub(super) use self::record::{Bell, Record};
+
+/// Whose keys the store writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Our own: all kinds of locks, and what they show to people.
+    #[default]
+    Native,
+    /// That of the mutex of Go's `concurrency` package, of `etcdctl lock`, and of what calls etcd's lock service (jetcd and
+    /// others): exclusive locks and elections, shared with all of them.
+    Concurrency,
+}
+
+impl Layout {
+    /// What the layouts are called in a URL.
+    pub const NAMES: [&str; 2] = ["native", "concurrency"];
+
+    /// The layout of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "native" => Some(Self::Native),
+            "concurrency" => Some(Self::Concurrency),
+            _ => None,
+        }
+    }
+}

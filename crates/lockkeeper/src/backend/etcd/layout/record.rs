@@ -1,0 +1,160 @@
+//! The value of a claim: JSON, so that `etcdctl get --prefix` shows who holds what.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use data_encoding::BASE64;
+use serde::{Deserialize, Serialize};
+
+use super::Layout;
+use crate::store::{Broken, Claim, MAX, Meta};
+
+/// What a claim shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Record {
+    /// The version of the layout; nothing else begins so.
+    lockkeeper: u8,
+    #[serde(default = "max", skip_serializing_if = "is_max")]
+    pub(in super::super) weight: u32,
+    #[serde(default = "max", skip_serializing_if = "is_max")]
+    pub(in super::super) capacity: u32,
+    owner: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<Arc<str>>,
+    /// In base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    epoch: u16,
+    /// How long it lives after its last renewal, lock-delay included.
+    life_ms: u64,
+    /// Where its client hears of it.
+    pub(in super::super) client: Arc<str>,
+    /// The name of the lock, where the key has only a hash of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in super::super) name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    broken: Option<Words>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Words {
+    by: Arc<str>,
+    reason: Arc<str>,
+}
+
+/// What is put where a client hears of its claims.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Bell {
+    /// The claim, in hex.
+    pub(in super::super) id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    broken: Option<Words>,
+}
+
+impl Record {
+    /// What a claim of this client shows.
+    pub(in super::super) fn of(claim: &Claim, client: &Arc<str>) -> Self {
+        let name = &claim.key.name;
+        let mut record = Self {
+            lockkeeper: 1,
+            weight: claim.weight,
+            capacity: claim.capacity,
+            owner: Arc::default(),
+            reason: None,
+            value: None,
+            epoch: 0,
+            life_ms: millis(claim.ttl + claim.lock_delay),
+            client: Arc::clone(client),
+            name: name.encoded().starts_with("h.").then(|| name.to_string()),
+            broken: None,
+        };
+        record.show(&claim.meta);
+        record
+    }
+
+    /// As it stands in etcd. Where others read the value of a candidate, it is the value and nothing else.
+    pub(in super::super) fn written(&self, layout: Layout) -> Bytes {
+        match (layout, &self.value, &self.broken) {
+            (Layout::Concurrency, Some(value), None) => BASE64.decode(value.as_bytes()).unwrap_or_default().into(),
+            // Nothing in it can fail to be written.
+            _ => serde_json::to_vec(self).unwrap_or_default().into(),
+        }
+    }
+
+    /// `None` for what we have not written.
+    pub(in super::super) fn read(value: &[u8]) -> Option<Self> {
+        let begins_as_ours = value.starts_with(b"{\"lockkeeper\":1,");
+        begins_as_ours.then(|| serde_json::from_slice(value).ok()).flatten()
+    }
+
+    pub(in super::super) fn show(&mut self, meta: &Meta) {
+        self.owner = Arc::clone(&meta.owner);
+        self.reason.clone_from(&meta.reason);
+        self.value = meta.value.as_deref().map(|value| BASE64.encode(value));
+        self.epoch = meta.epoch;
+    }
+
+    pub(in super::super) fn meta(&self) -> Meta {
+        let value = self.value.as_ref().and_then(|value| BASE64.decode(value.as_bytes()).ok());
+        Meta {
+            owner: Arc::clone(&self.owner),
+            reason: self.reason.clone(),
+            value: value.map(Arc::from),
+            epoch: self.epoch,
+        }
+    }
+
+    pub(in super::super) fn life(&self) -> Duration {
+        Duration::from_millis(self.life_ms)
+    }
+
+    pub(in super::super) fn broken(&self) -> Option<Broken> {
+        self.broken.as_ref().map(Words::read)
+    }
+
+    pub(in super::super) fn mark(&mut self, by: &str, reason: &str) {
+        self.broken = Some(Words { by: by.into(), reason: reason.into() });
+    }
+}
+
+impl Bell {
+    pub(in super::super) fn new(id: String, broken: Option<(&str, &str)>) -> Self {
+        Self { id, broken: broken.map(|(by, reason)| Words { by: by.into(), reason: reason.into() }) }
+    }
+
+    pub(in super::super) fn written(&self) -> Bytes {
+        serde_json::to_vec(self).unwrap_or_default().into()
+    }
+
+    pub(in super::super) fn read(value: &[u8]) -> Option<(Self, Option<Broken>)> {
+        let bell: Self = serde_json::from_slice(value).ok()?;
+        let broken = bell.broken.as_ref().map(Words::read);
+        Some((bell, broken))
+    }
+}
+
+impl Words {
+    fn read(&self) -> Broken {
+        Broken { by: Arc::clone(&self.by), reason: Arc::clone(&self.reason) }
+    }
+}
+
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn max() -> u32 {
+    MAX
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_max(weight: &u32) -> bool {
+    *weight == MAX
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(epoch: &u16) -> bool {
+    *epoch == 0
+}

@@ -1,0 +1,315 @@
+//! The etcd store: consensus, leases, revisions, watches. etcd from 3.4 on; see [`doctor`](crate::doctor) for what
+//! versions before 3.5.14 do to leases.
+//!
+//! A claim is a key on a lease of its session; the revision that made it is its place in line and its token. Locks live
+//! as long as a majority of the members keeps their data: neither a restart nor a change of the leader loses one.
+//!
+//! The algorithm is that of Go's `concurrency` package, run by the client, with what is missing there: the own key is
+//! looked at after every wait, every release names one claim and no other, waiting begins with a watch that etcd serves at
+//! once, and renewals ask for the keys.
+
+mod admin;
+mod amend;
+mod builder;
+mod claiming;
+mod compare;
+mod ear;
+mod fault;
+mod layout;
+mod leaving;
+mod register;
+mod renewals;
+mod sessions;
+mod standing;
+mod wait;
+mod wire;
+mod withdraw;
+
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use data_encoding::HEXLOWER;
+
+pub use self::builder::EtcdStoreBuilder;
+pub use self::compare::{EtcdCompare, compare};
+pub use self::layout::Layout;
+use self::layout::transaction::all;
+use self::layout::{Contender, Lines, fingerprint, standings};
+use self::leaving::Leaving;
+pub use self::register::EtcdRegister;
+use self::sessions::Sessions;
+use self::wire::Calls;
+use self::wire::messages::{
+    LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest,
+    LeaseTimeToLiveResponse, RangeRequest, RangeResponse,
+};
+use super::waivable;
+use crate::runtime::Runtime;
+use crate::store::{
+    Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, Expiry, Interest, Line, Live, Losses,
+    Opened, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+};
+use crate::time::Clock;
+use crate::url::StoreUrl;
+use crate::{Error, ErrorKind, LockName, Result, random};
+
+/// Of how many leases of a line is asked how long they last.
+const LEASES: usize = 4;
+
+/// A store on etcd. Clones share its connections.
+///
+/// ```no_run
+/// use lockkeeper::{EtcdStore, Keeper, Secret};
+///
+/// # async fn f() -> lockkeeper::Result<()> {
+/// let store = EtcdStore::new(["e1", "e2", "e3"]).user("app").password(Secret::new("hunter2"));
+/// let keeper = Keeper::builder(store).connect().await?;
+/// let guard = keeper.mutex("deploy")?.lock().await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct EtcdStore(Arc<Shared>);
+
+struct Shared {
+    calls: Arc<Calls>,
+    lines: Lines,
+    sessions: Sessions,
+    leaving: Leaving,
+    /// What this client is called where it is told of its claims.
+    client: Arc<str>,
+    address: String,
+    timeout: Duration,
+    clock: Clock,
+    process: u32,
+    runtime: Runtime,
+    losses: Mutex<Vec<Losses>>,
+    hears: AtomicBool,
+}
+
+impl EtcdStore {
+    /// The store on the cluster that has these members, `HOST` or `HOST:PORT`.
+    #[allow(clippy::new_ret_no_self, reason = "what is new is how to open one, as with every store")]
+    pub fn new<H: AsRef<str>>(members: impl IntoIterator<Item = H>) -> EtcdStoreBuilder {
+        EtcdStoreBuilder::new(members)
+    }
+
+    /// The store that a URL names, to be connected: `etcd://`, and `etcds://` for TLS.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one that cannot be meant.
+    pub fn from_url(url: &StoreUrl) -> Result<EtcdStoreBuilder> {
+        EtcdStoreBuilder::from_url(url)
+    }
+
+    async fn open(builder: EtcdStoreBuilder) -> Result<Self> {
+        let address = builder.to_string();
+        Self::connect(builder, &address).await.map_err(|error| error.at(&address))
+    }
+
+    async fn connect(builder: EtcdStoreBuilder, address: &str) -> Result<Self> {
+        let calls = Calls::new(builder.addresses(), builder.settings()?)?;
+        let store = Self(Arc::new(Shared {
+            calls,
+            lines: builder.lines(),
+            sessions: Sessions::default(),
+            leaving: Leaving::default(),
+            client: HEXLOWER.encode(&random::bits128()).into(),
+            address: address.to_owned(),
+            timeout: builder.timeout,
+            clock: Clock::boot(),
+            process: std::process::id(),
+            runtime: Runtime::here_or_own()?,
+            losses: Mutex::default(),
+            hears: AtomicBool::new(false),
+        }));
+        store.try_each_member().await?;
+        Ok(store)
+    }
+
+    /// Whether one of the members answers, and a majority with it.
+    async fn try_each_member(&self) -> Result<()> {
+        let mut last = Ok(());
+        for _ in self.0.calls.addresses() {
+            let asked = async {
+                self.0.calls.log_in().await.map_err(fault::of)?;
+                let nothing = RangeRequest { key: self.0.lines.bell(&self.0.client), ..RangeRequest::default() };
+                self.range(nothing).await.map(drop)
+            };
+            last = asked.await;
+            match &last {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                _ => break,
+            }
+        }
+        last
+    }
+
+    async fn range(&self, request: RangeRequest) -> Result<RangeResponse> {
+        let asked = self.0.calls.ask("/etcdserverpb.KV/Range", request).await;
+        asked.map_err(|error| fault::of(error).without_effect())
+    }
+
+    /// A new lease: its name, and how many seconds it lasts.
+    async fn grant(&self, seconds: i64) -> Result<(i64, i64)> {
+        // A name of our own would make it possible to ask again; but one that nobody knows of ends by itself.
+        let request = LeaseGrantRequest { ttl: seconds, id: 0 };
+        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await;
+        let answer: LeaseGrantResponse = asked.map_err(fault::of)?;
+        Ok((answer.id, answer.ttl))
+    }
+
+    async fn revoke(&self, lease: i64) -> Result<()> {
+        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id: lease }).await;
+        match asked.map(|_: LeaseRevokeResponse| ()) {
+            Err(error) if error.is_no_lease() => Ok(()),
+            revoked => revoked.map_err(fault::of),
+        }
+    }
+
+    /// How long the leases of those who hold last.
+    async fn lives(&self, line: &[Contender]) -> Vec<(i64, Duration)> {
+        let mut lives: Vec<(i64, Duration)> = Vec::new();
+        for (holder, _) in standings(line).take_while(|(_, admitted)| *admitted) {
+            if lives.len() == LEASES || lives.iter().any(|(lease, _)| *lease == holder.lease) {
+                continue;
+            }
+            let request = LeaseTimeToLiveRequest { id: holder.lease, keys: false };
+            let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
+            if let Ok(LeaseTimeToLiveResponse { ttl, .. }) = asked
+                && let Ok(seconds) = u64::try_from(ttl)
+            {
+                lives.push((holder.lease, Duration::from_secs(seconds)));
+            }
+        }
+        lives
+    }
+
+    /// Connections are shared with the process that was forked from.
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.0.process {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Forked, format!("{self} was opened by the process that this one was forked from"))
+            .with_remedy("open a store after the fork"))
+    }
+}
+
+impl fmt::Display for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.address)
+    }
+}
+
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EtcdStore").field(&self.0.address).finish()
+    }
+}
+
+#[async_trait]
+impl Store for EtcdStore {
+    fn capabilities(&self) -> Capabilities {
+        let full = Capabilities::full();
+        Capabilities {
+            admission: match self.0.lines.layout {
+                Layout::Native => Admission::Weighted,
+                Layout::Concurrency => Admission::Exclusive,
+            },
+            expiry: Expiry::Session { proof_lag: 0, resumable: true },
+            // Half again the time after which a leader is replaced, with etcd's settings as they come.
+            ttl_min: Duration::from_secs(2),
+            max_waiters: 10_000,
+            ..full
+        }
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+
+    async fn open(&self, spec: &SessionSpec) -> Result<Opened> {
+        self.check_process()?;
+        self.capabilities().check(spec)?;
+        let asked = sessions::seconds(spec.ttl + spec.lock_delay);
+        let (lease, granted) = self.grant(asked).await?;
+        if granted < asked {
+            return Err(Error::new(ErrorKind::Unsupported, format!("etcd grants {granted} s instead of {asked} s"))
+                .with_remedy("a shorter ttl"));
+        }
+        let id = sessions::name_of(lease);
+        self.0.sessions.opened(id.clone(), spec, lease);
+        self.hear();
+        Ok(Opened { id, ttl: spec.ttl })
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        self.check_process()?;
+        renewals::renew(self, session, live).await
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        self.check_process()?;
+        let leases = self.0.sessions.get(session)?.leases();
+        let broken = live.iter().filter(|live| self.is_elsewhere(live)).map(|live| &live.key);
+        for key in broken.cloned().collect::<Vec<_>>() {
+            self.withdraw(&key, None).await?;
+        }
+        for lease in leases {
+            self.revoke(lease).await?;
+        }
+        self.0.sessions.forget(session);
+        Ok(())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.check_process()?;
+        claiming::claim(self, claim).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        self.check_process()?;
+        amend::amend(self, key, change).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        self.check_process()?;
+        withdraw::withdraw(self, key, tombstone).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        self.check_process()?;
+        match interest {
+            Interest::Claim(key) => wait::claim(self, key, within).await,
+            Interest::Name(name) => wait::name(self, name, seen, within).await,
+        }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.check_process()?;
+        let line = self.0.lines.of(name);
+        let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
+        let lives = self.lives(&found).await;
+        let entry = |(contender, granted): (&Contender, bool)| {
+            contender.entry(granted, lives.iter().find(|(lease, _)| *lease == contender.lease).map(|(_, life)| *life))
+        };
+        Ok(Line {
+            revision: fingerprint(&found),
+            capacity: found.first().map(Contender::capacity),
+            last_token: None,
+            entries: standings(&found).map(entry).collect::<Vec<Entry>>(),
+        })
+    }
+
+    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        Some(compare::place(&self.0.lines, key))
+    }
+
+    fn tell_losses(&self, to: Losses) {
+        self.0.losses.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+    }
+}

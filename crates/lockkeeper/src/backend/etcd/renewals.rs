@@ -1,0 +1,136 @@
+//! Renewing: the leases, and whether each claim is still on its own.
+//!
+//! etcd renews a lease although somebody has deleted what was on it, so that it is asked for the keys in the same breath.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::layout::transaction::{delete, transaction};
+use super::sessions::{self, Place, Purpose, Session};
+use super::standing::Standing;
+use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, TxnResponse};
+use super::{EtcdStore, fault, wait};
+use crate::store::{Live, LiveState, Renewal, Renewed, SessionId};
+use crate::{Error, Result};
+
+/// How long a renewal of a session may take that somebody else has opened.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
+    let session = store.0.sessions.get(id)?;
+    let found = store.prove(&session).await?;
+    let mut claims = Vec::with_capacity(live.len());
+    let mut doubtful = Vec::new();
+    for (at, live) in live.iter().enumerate() {
+        let place = session.place(live.key.id);
+        let renewal = at_once(&session, live, place.as_ref(), found.get(&store.0.lines.claim(&live.key)).copied());
+        if renewal.is_none() {
+            doubtful.push((at, live, place));
+        }
+        claims.push(renewal.unwrap_or(Renewal::Unknown));
+    }
+    let asked: Vec<_> = doubtful.iter().map(|(_, live, place)| wait::asked(store, &live.key, place.as_ref())).collect();
+    for ((at, live, place), standing) in doubtful.into_iter().zip(store.look(&asked).await?) {
+        claims[at] = store.stands(&session, live, place, standing).await?;
+    }
+    store.sweep(&session, live, found).await;
+    Ok(Renewed { claims, server_time: None })
+}
+
+/// What needs no look: that it holds is what it was found to do, and its key is where it was.
+fn at_once(session: &Session, live: &Live, place: Option<&Place>, lease: Option<i64>) -> Option<Renewal> {
+    match (live.state, place, lease) {
+        (LiveState::InFlight, _, None) => Some(Renewal::Unknown),
+        (LiveState::Granted, Some(place), Some(lease))
+            if place.held && lease == place.lease && session.purpose(lease) == Some(Purpose::Hold) =>
+        {
+            Some(Renewal::Held { token: place.created.unsigned_abs() })
+        }
+        _ => None,
+    }
+}
+
+impl EtcdStore {
+    /// Renews all leases of a session: which keys are on which.
+    async fn prove(&self, session: &Session) -> Result<HashMap<Bytes, i64>> {
+        let leases = session.leases();
+        let within = session.life.map_or(PATIENCE, |ttl| ttl / 4);
+        let (lives, keys) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&leases, within));
+        let lives = lives.map_err(fault::of)?;
+        if lives.values().any(|seconds| *seconds <= 0) {
+            return Err(sessions::lost());
+        }
+        keys
+    }
+
+    async fn keys_on(&self, leases: &[i64], within: Duration) -> Result<HashMap<Bytes, i64>> {
+        let mut found = HashMap::new();
+        for lease in leases {
+            let request = LeaseTimeToLiveRequest { id: *lease, keys: true };
+            let asked = self.0.calls.ask_within("/etcdserverpb.Lease/LeaseTimeToLive", request, within).await;
+            let answer: LeaseTimeToLiveResponse = asked.map_err(fault::of)?;
+            if answer.ttl <= 0 {
+                return Err(sessions::lost());
+            }
+            found.extend(answer.keys.into_iter().map(|key| (key, *lease)));
+        }
+        Ok(found)
+    }
+
+    async fn stands(
+        &self,
+        session: &Session,
+        live: &Live,
+        place: Option<Place>,
+        standing: Standing,
+    ) -> Result<Renewal> {
+        Ok(match standing {
+            Standing::Absent | Standing::Broken(_) if place.is_some() && session.place(live.key.id).is_none() => {
+                // It was withdrawn meanwhile.
+                Renewal::Unknown
+            }
+            Standing::Absent if live.state == LiveState::InFlight => Renewal::Unknown,
+            Standing::Absent => Renewal::Lost(None),
+            Standing::Broken(broken) => Renewal::Lost(Some(broken)),
+            Standing::Behind { .. } => Renewal::Queued,
+            Standing::First { created, lease } => {
+                let key = self.0.lines.claim(&live.key);
+                match self.hold(session, &key, created, lease).await? {
+                    Some(lease) => {
+                        if let Some(place) = place.filter(|_| session.place(live.key.id).is_some()) {
+                            session.stands(live.key.id, Place { lease, created, held: true, ..place });
+                        }
+                        Renewal::Held { token: created.unsigned_abs() }
+                    }
+                    None => Renewal::Unknown,
+                }
+            }
+        })
+    }
+
+    /// Deletes what lost replies have left on the leases. What fails is tried again with the next renewal.
+    async fn sweep(&self, session: &Arc<Session>, live: &[Live], mut found: HashMap<Bytes, i64>) {
+        for live in live {
+            found.remove(&self.0.lines.claim(&live.key));
+        }
+        let now = self.0.clock.now();
+        let is_claim = |key: &Bytes| self.0.lines.name_in(key).is_some() && self.0.lines.id(key).is_some();
+        let unlisted = found.into_keys().filter(is_claim).collect();
+        let mut over = session.left_over(unlisted, now);
+        over.extend(session.gone_for_long(now));
+        for keys in over.chunks(100) {
+            let request = transaction(Vec::new(), keys.iter().map(delete).collect(), Vec::new());
+            let swept = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+            if let Err(error) = swept.map(|_: TxnResponse| ()).map_err(fault::of) {
+                self.tell_unswept(&error);
+            }
+        }
+    }
+
+    fn tell_unswept(&self, error: &Error) {
+        tracing::debug!(target: "lockkeeper", store = %self, %error, "leftovers were not removed");
+    }
+}

@@ -1,0 +1,130 @@
+//! How a claim stands in its line, and whom it waits for.
+
+use bytes::Bytes;
+
+use super::layout::transaction::{all, get, last_two, only, range, ranges, transaction};
+use super::layout::{Contender, Layout, Span, ahead_of, standings};
+use super::wire::messages::{RangeRequest, RangeResponse, TxnResponse};
+use super::{EtcdStore, fault};
+use crate::Result;
+use crate::store::{Broken, MAX};
+
+/// How many claims are looked at in one transaction: etcd takes 128 operations.
+const AT_ONCE: usize = 50;
+
+/// A claim, as it is asked about.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) line: Span,
+    pub(super) key: Bytes,
+    /// The revision that made it; 0 if that is not known.
+    pub(super) created: i64,
+    /// It takes everything, so that it waits for everybody before it.
+    pub(super) exclusive: bool,
+}
+
+/// How it stands.
+#[derive(Clone, Debug)]
+pub(super) enum Standing {
+    /// It is not there.
+    Absent,
+    /// It is marked as broken.
+    Broken(Broken),
+    /// It is admitted.
+    First { created: i64, lease: i64 },
+    /// It waits.
+    Behind { created: i64, lease: i64, whom: Whom },
+}
+
+/// Whom a claim waits for: whose change can let it in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Whom {
+    pub(super) what: Span,
+    /// Only its end matters.
+    pub(super) only_its_end: bool,
+    /// It is the first of the line, on another lease than ours: when it is gone, we are the first.
+    pub(super) is_the_last: bool,
+}
+
+impl EtcdStore {
+    /// How claims stand now.
+    pub(super) async fn look(&self, asked: &[Asked]) -> Result<Vec<Standing>> {
+        let mut found = Vec::with_capacity(asked.len());
+        for asked in asked.chunks(AT_ONCE) {
+            let questions = asked.iter().flat_map(|asked| [get(&asked.key), range(self.before(asked))]).collect();
+            let request = transaction(Vec::new(), questions, Vec::new());
+            let answer: TxnResponse =
+                self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(|e| fault::of(e).without_effect())?;
+            let mut answers = ranges(answer.responses);
+            for asked in asked {
+                let (own, line) = (answers.next(), answers.next());
+                found.push(self.standing(asked, own, line));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Of a claim that takes everything only the last two before it matter, where nothing else can be among them.
+    fn before(&self, asked: &Asked) -> RangeRequest {
+        match asked.exclusive && asked.created != 0 && self.0.lines.layout == Layout::Native {
+            true => last_two(&asked.line, Some(asked.created)),
+            false => all(&asked.line),
+        }
+    }
+
+    fn standing(&self, asked: &Asked, own: Option<RangeResponse>, line: Option<RangeResponse>) -> Standing {
+        let Some(own) = only(own) else { return Standing::Absent };
+        let own = Contender::read(&self.0.lines, own);
+        let line = Contender::all(&self.0.lines, &asked.line, line.map(|line| line.kvs).unwrap_or_default());
+        stand(&own, ahead_of(&line, own.created))
+    }
+}
+
+/// How a claim stands behind these; of those before one that takes everything the last two are enough.
+pub(super) fn stand(own: &Contender, ahead: &[Contender]) -> Standing {
+    if let Some(broken) = own.record.as_ref().and_then(super::layout::Record::broken) {
+        return Standing::Broken(broken);
+    }
+    let (created, lease) = (own.created, own.lease);
+    match whom(own, ahead) {
+        None => Standing::First { created, lease },
+        Some(whom) => Standing::Behind { created, lease, whom },
+    }
+}
+
+/// Whom it waits for, if it does.
+fn whom(own: &Contender, ahead: &[Contender]) -> Option<Whom> {
+    let last = ahead.last()?;
+    if own.weight() == MAX {
+        let is_the_last = ahead.len() == 1 && last.lease != own.lease;
+        return Some(Whom { what: one(&last.key), only_its_end: true, is_the_last });
+    }
+    let mut line = ahead.to_vec();
+    line.push(own.clone());
+    if standings(&line).all(|(_, admitted)| admitted) {
+        return None;
+    }
+    // A reader is let in when the last writer before it is gone, or has become a reader.
+    let writer = ahead.iter().rfind(|contender| contender.weight() == MAX);
+    let what = match writer {
+        Some(writer) if own.capacity() == MAX => one(&writer.key),
+        _ if standings(ahead).all(|(_, admitted)| admitted) => line_of(&own.key),
+        // Who waits before it is let in first, and says so by changing its key.
+        _ => one(&last.key),
+    };
+    Some(Whom { what, only_its_end: false, is_the_last: false })
+}
+
+fn one(key: &Bytes) -> Span {
+    Span { from: key.clone(), to: Bytes::new() }
+}
+
+/// The whole line in which a key is.
+fn line_of(key: &Bytes) -> Span {
+    let end = key.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let mut behind = key[..end].to_vec();
+    if let Some(last) = behind.last_mut() {
+        *last += 1;
+    }
+    Span { from: key.slice(..end), to: behind.into() }
+}

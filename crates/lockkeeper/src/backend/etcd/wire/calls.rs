@@ -1,0 +1,242 @@
+//! Requests: each goes to one member, with the token of the user, and has its time. After a failure the next one goes
+//! to the next member.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prost::Message;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+
+use super::error::WireError;
+use super::member::Member;
+use super::messages::{AuthenticateRequest, AuthenticateResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse};
+use super::watches::{Watch, Watches, What};
+use crate::net::{Endpoint, TlsSettings};
+use crate::time::Clock;
+use crate::{Result, Secret};
+
+/// A line of ten thousand waiters with what they show.
+const LARGEST: usize = 64 << 20;
+
+/// Who we are.
+#[derive(Clone, Debug)]
+pub(crate) struct Login {
+    /// The user.
+    pub(crate) user: String,
+    /// The password.
+    pub(crate) password: Secret,
+}
+
+/// How to connect, and how patient to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Without, the connection's certificate may say who we are, or nothing does.
+    pub(crate) login: Option<Login>,
+    /// Without, nothing is encrypted.
+    pub(crate) tls: Option<TlsSettings>,
+    /// How long a request may stay without an answer.
+    pub(crate) timeout: Duration,
+}
+
+/// The members of a cluster, one of which is asked.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    members: Vec<Member>,
+    /// How many members have been left: the next one is asked.
+    left: AtomicUsize,
+    login: Option<Login>,
+    token: Mutex<Option<MetadataValue<Ascii>>>,
+    timeout: Duration,
+    watches: Watches,
+}
+
+impl Calls {
+    /// Connects to nobody yet.
+    ///
+    /// # Errors
+    /// `Invalid` for an address that cannot be one.
+    pub(crate) fn new(addresses: impl Iterator<Item = Endpoint>, settings: Settings) -> Result<Arc<Self>> {
+        let Settings { login, tls, timeout } = settings;
+        let members =
+            addresses.map(|address| Member::new(address, tls.as_ref(), timeout / 2)).collect::<Result<_>>()?;
+        let watches = Watches::new()?;
+        Ok(Arc::new(Self { members, left: AtomicUsize::new(0), login, token: Mutex::default(), timeout, watches }))
+    }
+
+    /// Logs in, where there is a user.
+    pub(crate) async fn log_in(&self) -> Result<(), WireError> {
+        let Some(login) = &self.login else { return Ok(()) };
+        let request = AuthenticateRequest { name: login.user.clone(), password: login.password.expose().to_owned() };
+        let left = self.left.load(Ordering::Acquire);
+        let asked = self.once(left, "/etcdserverpb.Auth/Authenticate", request, None, self.timeout).await;
+        let answer: AuthenticateResponse = asked.inspect_err(|error| self.heed(left, error))?;
+        let Ok(mut token) = MetadataValue::try_from(answer.token) else {
+            return Err(WireError::Broken("etcd has answered with a token that is none".to_owned()));
+        };
+        token.set_sensitive(true);
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        Ok(())
+    }
+
+    /// Asks one member. The request is on its way with the first poll.
+    pub(crate) async fn ask<Q, A>(&self, method: &'static str, request: Q) -> Result<A, WireError>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        self.ask_within(method, request, self.timeout).await
+    }
+
+    /// The same with a patience of its own, if that is shorter.
+    pub(crate) async fn ask_within<Q, A>(
+        &self,
+        method: &'static str,
+        request: Q,
+        within: Duration,
+    ) -> Result<A, WireError>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let within = within.min(self.timeout);
+        let again = self.login.as_ref().map(|_| request.clone());
+        let left = self.left.load(Ordering::Acquire);
+        let asked = self.once(left, method, request, self.token(), within).await;
+        match (asked, again) {
+            (Err(error), Some(request)) if error.is_of_an_old_token() => {
+                self.log_in().await?;
+                let left = self.left.load(Ordering::Acquire);
+                let asked = self.once(left, method, request, self.token(), within).await;
+                asked.inspect_err(|error| self.heed(left, error))
+            }
+            (asked, _) => asked.inspect_err(|error| self.heed(left, error)),
+        }
+    }
+
+    /// Asks each member by itself, whatever the others are like.
+    pub(crate) async fn ask_each<Q, A>(&self, method: &'static str, request: Q) -> Vec<(String, Result<A, WireError>)>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut answers = Vec::new();
+        for (at, member) in self.members.iter().enumerate() {
+            let answer = self.once(at, method, request.clone(), self.token(), self.timeout).await;
+            answers.push((member.address.to_string(), answer));
+        }
+        answers
+    }
+
+    /// Renews leases in one go: how many seconds each has then, 0 for one that is not there.
+    pub(crate) async fn keep_alive(&self, leases: &[i64], within: Duration) -> Result<HashMap<i64, i64>, WireError> {
+        let within = within.min(self.timeout);
+        let left = self.left.load(Ordering::Acquire);
+        let asked = self.kept_alive(left, leases, within).await;
+        match asked {
+            Err(error) if error.is_of_an_old_token() && self.login.is_some() => {
+                self.log_in().await?;
+                self.kept_alive(left, leases, within).await
+            }
+            asked => asked.inspect_err(|error| self.heed(left, error)),
+        }
+    }
+
+    async fn kept_alive(&self, left: usize, leases: &[i64], within: Duration) -> Result<HashMap<i64, i64>, WireError> {
+        let requests: Vec<_> = leases.iter().map(|id| LeaseKeepAliveRequest { id: *id }).collect();
+        let request = self.signed(tokio_stream::iter(requests), self.token());
+        let mut grpc = self.grpc(left);
+        let renewing = async {
+            grpc.ready().await.map_err(|e| Status::from_error(e.into()))?;
+            let path = PathAndQuery::from_static("/etcdserverpb.Lease/LeaseKeepAlive");
+            let codec = ProstCodec::<LeaseKeepAliveRequest, LeaseKeepAliveResponse>::default();
+            let mut answers = grpc.streaming(request, path, codec).await?.into_inner();
+            let mut lives = HashMap::with_capacity(leases.len());
+            while lives.len() < leases.len() {
+                let Some(answer) = answers.message().await? else { break };
+                lives.insert(answer.id, answer.ttl);
+            }
+            Ok::<_, Status>(lives)
+        };
+        let lives = in_time(within, renewing).await?;
+        match lives.len() == leases.len() {
+            true => Ok(lives),
+            false => Err(WireError::Broken("the stream of renewals ended before its last answer".to_owned())),
+        }
+    }
+
+    /// Hears of changes from now on.
+    pub(crate) fn watch(&self, what: What) -> Watch {
+        let left = self.left.load(Ordering::Acquire);
+        self.watches.watch(what, left, |requests| (self.grpc(left), self.signed(requests, self.token())))
+    }
+
+    /// The addresses.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = String> + '_ {
+        self.members.iter().map(|member| member.address.to_string())
+    }
+
+    async fn once<Q, A>(
+        &self,
+        left: usize,
+        method: &'static str,
+        request: Q,
+        token: Option<MetadataValue<Ascii>>,
+        within: Duration,
+    ) -> Result<A, WireError>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut grpc = self.grpc(left);
+        let request = self.signed(request, token);
+        let asking = async {
+            grpc.ready().await.map_err(|e| Status::from_error(e.into()))?;
+            let path = PathAndQuery::from_static(method);
+            grpc.unary(request, path, ProstCodec::<Q, A>::default()).await.map(tonic::Response::into_inner)
+        };
+        in_time(within, asking).await
+    }
+
+    fn grpc(&self, left: usize) -> Grpc<Channel> {
+        let member = &self.members[left % self.members.len()];
+        Grpc::new(member.channel.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    fn signed<T>(&self, message: T, token: Option<MetadataValue<Ascii>>) -> Request<T> {
+        let mut request = Request::new(message);
+        // A member that has no leader says so instead of answering from what it knew.
+        request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+        if let Some(token) = token {
+            request.metadata_mut().insert("token", token);
+        }
+        request
+    }
+
+    fn token(&self) -> Option<MetadataValue<Ascii>> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Leaves a member that fails. Who has left it already, leaves nobody else.
+    fn heed(&self, left: usize, error: &WireError) {
+        if error.is_the_members_fault()
+            && self.left.compare_exchange(left, left + 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        {
+            // Watches at a member that does not answer would hear nothing.
+            self.watches.end(left);
+        }
+    }
+}
+
+async fn in_time<T>(within: Duration, asking: impl Future<Output = Result<T, Status>>) -> Result<T, WireError> {
+    match Clock::boot().timeout(within, asking).await {
+        Some(answer) => answer.map_err(WireError::from),
+        None => Err(WireError::Broken(format!("no answer within {}", crate::duration::format_duration(within)))),
+    }
+}

@@ -1,0 +1,90 @@
+//! What can go wrong with a request, as far as is known what became of it.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use tonic::{Code, Status};
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub(crate) enum WireError {
+    /// It was not sent: there is no connection.
+    NotSent(String),
+    /// It may have been processed.
+    Broken(String),
+    /// etcd refuses it.
+    Refused {
+        /// The kind of refusal.
+        code: Code,
+        /// Its words.
+        message: String,
+    },
+}
+
+impl WireError {
+    /// Whether another member may do better.
+    pub(super) fn is_the_members_fault(&self) -> bool {
+        match self {
+            Self::NotSent(_) | Self::Broken(_) => true,
+            Self::Refused { code, .. } => *code == Code::Unavailable,
+        }
+    }
+
+    /// Whether the token that it was sent with is not valid any more: nothing was done.
+    pub(super) fn is_of_an_old_token(&self) -> bool {
+        let Self::Refused { code, message } = self else { return false };
+        *code == Code::Unauthenticated || message.contains("revision in header is old")
+    }
+
+    /// Whether it names a lease that is not there.
+    pub(crate) fn is_no_lease(&self) -> bool {
+        matches!(self, Self::Refused { code: Code::NotFound, message } if message.contains("lease not found"))
+    }
+}
+
+impl From<Status> for WireError {
+    fn from(status: Status) -> Self {
+        if let Some(unreachable) = cause::<Unreachable>(&status) {
+            return Self::NotSent(unreachable.0.clone());
+        }
+        // What etcd says has no cause; what the connection says has one.
+        match status.code() {
+            _ if status.source().is_some() => Self::Broken(last_cause(&status)),
+            Code::Cancelled | Code::DeadlineExceeded | Code::Unknown if !status.message().starts_with("etcdserver") => {
+                Self::Broken(format!("the request was given up: {}", status.message()))
+            }
+            code => Self::Refused { code, message: status.message().to_owned() },
+        }
+    }
+}
+
+/// A connection could not be made.
+#[derive(Debug)]
+pub(super) struct Unreachable(pub(super) String);
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for Unreachable {}
+
+fn cause<E: StdError + 'static>(status: &Status) -> Option<&E> {
+    let mut next = status.source();
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+fn last_cause(status: &Status) -> String {
+    let mut last: &dyn StdError = status;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}

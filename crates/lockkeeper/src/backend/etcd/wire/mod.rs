@@ -1,0 +1,23 @@
+//! Speaking with etcd: one request to one member at a time, from one to the next when a member fails, and one stream of
+//! watches.
+//!
+//! `calls` is what the rest of the store uses; `member` is a connection; `watches` is the stream. `messages` is made
+//! from `proto/etcd.proto`.
+
+mod calls;
+mod error;
+mod member;
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::use_self,
+    clippy::enum_variant_names,
+    reason = "made by a program; private"
+)]
+pub(super) mod messages;
+mod watches;
+
+pub(super) use self::calls::{Calls, Login, Settings};
+pub(super) use self::error::WireError;
+pub(super) use self::watches::{Told, Watch, What};

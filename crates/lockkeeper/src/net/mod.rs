@@ -1,0 +1,94 @@
+//! Connections to servers, for the stores that have some: TCP, and TLS on top of it. What is said over them is each
+//! store's own matter.
+
+mod tls;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustls::{AlertDescription, CertificateError};
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+pub(crate) use self::tls::TlsSettings;
+use crate::time::Clock;
+
+/// What `said` puts before the words of rustls, where there is something that a person can mend.
+pub(crate) const UNKNOWN_SIGNER: &str = "nobody who is known here has signed its certificate";
+pub(crate) const OTHER_NAME: &str = "its certificate is for another name";
+pub(crate) const WANTS_CERTIFICATE: &str = "it asks for a certificate";
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Endpoint {
+    /// A name, or an address; without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Connects; the caller limits the time for all of it to `within`.
+pub(crate) async fn connect(
+    endpoint: &Endpoint,
+    tls: Option<&TlsSettings>,
+    within: Duration,
+) -> Result<Stream, String> {
+    let found = lookup_host((endpoint.host.as_str(), endpoint.port)).await;
+    let addresses: Vec<SocketAddr> = found.map_err(|e| format!("its name was not found: {e}"))?.collect();
+    let socket = any(&addresses, within).await.map_err(|e| e.to_string())?;
+    // A request is one write, and nothing follows it.
+    socket.set_nodelay(true).map_err(|e| e.to_string())?;
+    let Some(tls) = tls else { return Ok(Stream::Plain(socket)) };
+    let name = tls.name_of(&endpoint.host)?;
+    let shaken = TlsConnector::from(std::sync::Arc::clone(&tls.config)).connect(name, socket);
+    // A server without TLS waits for the rest of a command. It is to be told from one that is not there at all.
+    match Clock::boot().timeout(within / 2, shaken).await {
+        Some(Ok(stream)) => Ok(Stream::Tls(Box::new(stream))),
+        Some(Err(e)) => Err(format!("TLS failed: {}", said(&e))),
+        None => Err("TLS failed: it did not answer".to_owned()),
+    }
+}
+
+/// What went wrong, by rustls' types and not by its words: those may change.
+pub(crate) fn said(error: &io::Error) -> String {
+    use CertificateError::{BadSignature, NotValidForName, NotValidForNameContext, UnknownIssuer};
+    let why = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature)) => UNKNOWN_SIGNER,
+        Some(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => OTHER_NAME,
+        Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => WANTS_CERTIFICATE,
+        _ => return error.to_string(),
+    };
+    format!("{why}: {error}")
+}
+
+/// The first that accepts. Each gets its share of the time, so that one that drops everything leaves some for others.
+async fn any(addresses: &[SocketAddr], within: Duration) -> io::Result<TcpStream> {
+    let share = within / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    for address in addresses {
+        match Clock::boot().timeout(share, TcpStream::connect(address)).await {
+            Some(Ok(socket)) => return Ok(socket),
+            Some(Err(e)) => last = e,
+            None => last = io::Error::new(io::ErrorKind::TimedOut, "it did not answer"),
+        }
+    }
+    Err(last)
+}
