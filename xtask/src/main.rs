@@ -3,6 +3,7 @@
 mod bench;
 mod examples;
 mod secrets;
+mod tables;
 mod test;
 mod tidy;
 
@@ -12,14 +13,19 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 /// Name, arguments, what it does.
-const TASKS: [(&str, &str, &str); 3] = [
+const TASKS: [(&str, &str, &str); 4] = [
     ("bench", "[GOAL…]", "measure the goals, and print the table of docs/benchmarks.md"),
+    ("tables", "[--check]", "write what the stores promise into docs/stores.md, or only compare"),
     (
         "test",
         "[ARG…]",
         "install what the tests need, then run them all, and the examples; ARGs go to cargo test, without the examples",
     ),
-    ("tidy", "", "check what the compiler does not: directions of imports, clocks, randomness, tasks, leftovers"),
+    (
+        "tidy",
+        "",
+        "check what the compiler does not: directions of imports, clocks, randomness, tasks, leftovers, claims",
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -43,6 +49,7 @@ fn run() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some("bench") => bench::run(&root()?, &args.collect::<Vec<_>>()),
+        Some("tables") => tables::run(&root()?, &args.collect::<Vec<_>>()),
         Some("test") => test::run(&root()?, &args.collect::<Vec<_>>()),
         Some("tidy") => tidy::run(&root()?),
         Some(other) => bail!("there is no task {other:?}; `cargo xtask` lists them"),

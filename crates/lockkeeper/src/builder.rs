@@ -156,7 +156,8 @@ impl KeeperBuilder {
         self
     }
 
-    /// How long a line may become; 1000. Whoever comes later gets [`QueueFull`](ErrorKind::QueueFull).
+    /// How long a line may become; 1000, and never longer than the store bears. Whoever comes later gets
+    /// [`QueueFull`](ErrorKind::QueueFull).
     pub fn max_waiters(mut self, waiters: u32) -> Self {
         self.settings.max_waiters = waiters;
         self

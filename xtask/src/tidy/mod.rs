@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: what the compiler does not check. Text is scanned, not parsed: comments and strings are blanked
 //! first, and what a scan cannot see (a method call on a value of unknown type) is left to the reviewer.
 
+mod claims;
 mod imports;
 mod leftovers;
 mod places;
@@ -62,6 +63,7 @@ fn check(files: &[(String, String)], sources: &[Source]) -> Vec<Finding> {
     findings.extend(leftovers::code(sources));
     findings.extend(imports::check(sources));
     findings.extend(places::check(sources));
+    findings.extend(claims::check(files, sources));
     findings.sort();
     findings
 }

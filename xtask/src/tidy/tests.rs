@@ -154,6 +154,30 @@ fn paths_of_build_machines_are_found_in_every_text() {
 }
 
 #[test]
+fn a_test_that_the_documentation_names_is_there_in_the_module_that_it_names() {
+    let source =
+        "fn a_lock_is_held() {}\nmod inner {\n    async fn what_is_lost_is_lost() {}\n}\n// fn it_was_once_here()";
+    let found = |text: &str| {
+        let files = [("crates/x/tests/it/faults/cuts.rs", source), ("docs/x.md", text)];
+        let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        check(&files, &Source::all(&files)).len()
+    };
+    for there in
+        ["a_lock_is_held", "cuts::a_lock_is_held", "faults::cuts::a_lock_is_held", "inner::what_is_lost_is_lost"]
+    {
+        assert_eq!(found(&format!("It is shown (`x`, suite `{there}`).")), 0, "{there}");
+    }
+    for not_there in ["a_lock_is_free", "cuts::a_lock_is_free", "replies::a_lock_is_held", "it_was_once_here"] {
+        assert_eq!(found(&format!("It is shown (`x`, suite `{not_there}`).")), 1, "{not_there}");
+    }
+    for other in
+        ["max_waiters", "storm::*", "lockkeeper_renewal_slack_ratio", "LOCKKEEPER_LIVE_REDIS_SERVER", "--a_b_c_d"]
+    {
+        assert_eq!(found(&format!("a_lock_is_free, and `{other}`")), 0, "{other}");
+    }
+}
+
+#[test]
 fn long_files_and_functions_are_noted() {
     let source = |text: &str| Source::new("crates/x/src/a.rs", text).unwrap();
     let body = |lines: usize| format!("fn f<const N: usize>(a: [u8; 2]) {{\n{}}}\n", "    g({ 1 });\n".repeat(lines));

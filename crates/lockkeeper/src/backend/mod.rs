@@ -6,6 +6,8 @@ pub mod etcd;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub mod file;
 pub mod memory;
+#[cfg(test)]
+mod promises;
 #[cfg(feature = "redis")]
 pub mod redis;
 

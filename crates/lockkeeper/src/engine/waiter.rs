@@ -66,7 +66,7 @@ impl Attempt {
             queue: self.stands_in_line(),
             resend,
             replaces: self.request.replaces.as_ref().map(|old| old.key.id),
-            max_waiters: self.engine.settings.max_waiters,
+            max_waiters: self.engine.settings.max_waiters.min(self.engine.capabilities.max_waiters),
             meta: self.meta(),
         }
     }

@@ -82,7 +82,7 @@ pub struct Capabilities {
 
 impl Capabilities {
     /// The strongest store: everything, from 100 ms to a year. An implementer starts from it and takes away.
-    pub fn full() -> Self {
+    pub const fn full() -> Self {
         Self {
             admission: Admission::Weighted,
             fencing: Fencing::Durable,

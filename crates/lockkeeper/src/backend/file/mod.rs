@@ -57,6 +57,10 @@ use crate::time::Clock;
 use crate::url::StoreUrl;
 use crate::{Error, ErrorKind, LockName, Result};
 
+/// What it can do.
+pub(super) const CAPABILITIES: Capabilities =
+    Capabilities { expiry: Expiry::Session { proof_lag: 0, resumable: true }, ..Capabilities::full() };
+
 /// A store in a file of this machine. Clones share it; every other opening of the file is another client.
 #[derive(Clone)]
 pub struct FileStore(Arc<Shared>);
@@ -161,7 +165,7 @@ impl fmt::Debug for FileStore {
 #[async_trait]
 impl Store for FileStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { expiry: Expiry::Session { proof_lag: 0, resumable: true }, ..Capabilities::full() }
+        CAPABILITIES
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -24,6 +24,9 @@ use crate::store::{
 use crate::time::Clock;
 use crate::{LockName, Result};
 
+/// What it can do.
+pub(super) const CAPABILITIES: Capabilities = Capabilities::full();
+
 /// A store in this process's memory. Clones share it.
 #[derive(Clone)]
 pub struct MemoryStore {
@@ -76,7 +79,7 @@ impl fmt::Debug for MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::full()
+        CAPABILITIES
     }
 
     fn admin(&self) -> Option<&dyn Admin> {
@@ -135,5 +138,39 @@ impl Admin for MemoryStore {
         // Holders hear of it as a change of their line.
         self.lines().touch(name);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Keeper;
+
+    async fn token(keeper: &Keeper, name: &str) -> u64 {
+        keeper.mutex(name).unwrap().lock().await.unwrap().token().get()
+    }
+
+    #[tokio::test]
+    async fn two_stores_have_nothing_in_common() {
+        let (one, two) = (Keeper::memory(), Keeper::memory());
+        let held = one.mutex("lock").unwrap().lock().await.unwrap();
+        assert_eq!(token(&two, "lock").await, held.token().get());
+    }
+
+    #[tokio::test]
+    async fn tokens_go_on_when_unused_names_are_forgotten() {
+        let store = MemoryStore::new();
+        let keeper = Keeper::builder(store.clone()).connect().await.unwrap();
+        let mut last = 0;
+        for _ in 0..3 {
+            last = token(&keeper, "first").await;
+        }
+        let mut name = 0;
+        while store.line(&"first".parse().unwrap()).await.unwrap().last_token.is_some() {
+            assert!(name < 100_000, "no name is ever forgotten");
+            token(&keeper, &format!("other-{name}")).await;
+            name += 1;
+        }
+        assert!(token(&keeper, "first").await > last);
     }
 }

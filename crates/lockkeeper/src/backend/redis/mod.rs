@@ -62,6 +62,9 @@ use crate::{Error, ErrorKind, LockName, Result};
 /// quarter of their ttl, which leaves time for another one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What it can do.
+pub(super) const CAPABILITIES: Capabilities = Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() };
+
 /// A store on Redis or Valkey. Clones share its connections.
 ///
 /// ```no_run
@@ -229,7 +232,7 @@ impl fmt::Debug for RedisStore {
 #[async_trait]
 impl Store for RedisStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() }
+        CAPABILITIES
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

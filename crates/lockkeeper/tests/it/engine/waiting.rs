@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 
 use lockkeeper::ErrorKind;
 use lockkeeper::layer::Operation;
-use lockkeeper::store::{Revision, Verdict};
+use lockkeeper::store::{Capabilities, Revision, Verdict};
 use tokio::time::{sleep, timeout};
 
 use super::spy::{Do, World, millis, secs};
@@ -204,4 +204,20 @@ async fn a_store_that_is_slow_to_answer_at_all_is_given_three_seconds() {
     party.spy.once(Operation::Claim, Do::Late(secs(5)));
     let error = party.mutex("n").lock().wait(millis(100)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "busy is never unavailable, nor the other way round");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_is_no_longer_than_the_store_bears() {
+    let world = World::new();
+    let mut can = Capabilities::full();
+    can.max_waiters = 1;
+    let holder = world.party_on(can.clone(), None, |builder| builder).await;
+    let _held = holder.mutex("n").lock().await.unwrap();
+    let first = world.party_on(can.clone(), None, |builder| builder).await;
+    let _waiting = tokio::spawn(first.mutex("n").lock().into_future());
+    sleep(millis(10)).await;
+    let second = world.party_on(can, None, |builder| builder.max_waiters(100)).await;
+    let error = second.mutex("n").lock().wait(secs(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QueueFull, "{error}");
+    assert!(error.to_string().contains("1 are waiting already"), "{error}");
 }

@@ -1,0 +1,102 @@
+//! The file store: for the processes of one host.
+
+use super::Test::{Own, Suite};
+use super::{Promises, Shown};
+use crate::backend::file::CAPABILITIES;
+
+pub(super) const PROMISES: Promises = Promises {
+    name: "File",
+    urls: &["file:PATH"],
+    can: CAPABILITIES,
+    shared_by: "the processes of one host",
+    needs: Shown {
+        says: "Linux, and a file system of this host: others are refused.",
+        by: &[Own("backend::file::checks::tests::a_file_system_that_others_can_reach_is_refused")],
+    },
+    others: Shown {
+        says: "None. A database of another program is refused.",
+        by: &[Own("backend::file::tests::opening::what_is_not_ours_is_refused_with_a_remedy")],
+    },
+    tokens: Shown {
+        says: "Each is on the disk before it is given out. They are lost only when the file is deleted *and* the \
+            clock of the host is set back.",
+        by: &[
+            Own("backend::file::tests::opening::a_token_reaches_the_disk_before_it_is_given_out"),
+            Own("processes::tokens_rise_over_restarts"),
+            Own("backend::file::tests::opening::tokens_go_on_after_reopening_and_in_a_file_that_was_made_anew"),
+        ],
+    },
+    waking: Shown {
+        says: "A release wakes the next process through the kernel (inotify). A killed one is passed by at once.",
+        by: &[
+            Suite("wait::a_hand_off_wakes_the_next"),
+            Own("backend::file::tests::waiting::a_hand_off_between_two_stores_takes_moments"),
+            Own("backend::file::tests::waiting::the_dead_in_the_middle_of_a_line_wake_their_successor_once"),
+        ],
+    },
+    forgets: "when the host is started anew, with all who held them",
+    killed_costs: "nothing",
+    killed: Shown {
+        says: "Its locks are free at once: the kernel tells. With a lock-delay they are free after that; if it was \
+            stopped, and not killed, after its ttl.",
+        by: &[
+            Own("processes::a_killed_holder_is_gone_at_once"),
+            Own("processes::a_killed_holders_delay_runs_out_first"),
+            Own("backend::file::tests::processes::a_stopped_process_keeps_its_lock_for_its_ttl_and_no_longer"),
+        ],
+    },
+    told: Shown {
+        says: "Hears of it with its next renewal, after a third of the ttl at most.",
+        by: &[Suite("loss::a_removed_claim_is_found_out")],
+    },
+    happens: &[
+        (
+            "the host is started anew",
+            Shown {
+                says: "Nobody holds anything. Tokens go on.",
+                by: &[
+                    Own("backend::file::tests::opening::another_boot_empties_the_lines_but_not_the_fences"),
+                    Own("backend::file::tests::opening::another_boot_keeps_the_fence_of_what_was_held"),
+                ],
+            },
+        ),
+        (
+            "the file, or its log, is deleted or replaced",
+            Shown {
+                says: "Nobody uses it any more (`Closed`): holders cannot renew, and stop in time.",
+                by: &[
+                    Own("backend::file::tests::faults::a_file_that_was_deleted_or_replaced_is_not_used_any_more"),
+                    Own(
+                        "backend::file::tests::faults::a_file_or_a_log_that_alone_was_deleted_or_replaced_is_not_used_any_more",
+                    ),
+                ],
+            },
+        ),
+        (
+            "the disk is full",
+            Shown {
+                says: "What is held is renewed; new locks are refused.",
+                by: &[Own("backend::file::tests::faults::a_full_disk_is_unavailable_and_nothing_has_happened")],
+            },
+        ),
+        (
+            "a process is stopped in the middle of a write",
+            Shown {
+                says: "Nobody can write until it goes on. Holders stop believing in time.",
+                by: &[
+                    Own("backend::file::tests::faults::a_stopped_process_in_the_gate_stops_writes_but_not_reads"),
+                    Own("processes::deadlines_fire_while_somebody_stands_in_the_gate"),
+                ],
+            },
+        ),
+        (
+            "processes are killed again and again",
+            Shown {
+                says: "What the others observe can be put in an order that the locks allow, and nothing is left over.",
+                by: &[Own("kills::histories_of_processes_that_are_killed_pass_and_nothing_is_left_of_them")],
+            },
+        ),
+    ],
+    suites: ("crates/lockkeeper/tests/it/contract.rs", &["file_store", "file_store_in_a_storm"]),
+    more: None,
+};

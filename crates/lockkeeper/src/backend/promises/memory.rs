@@ -1,0 +1,46 @@
+//! The memory store: for one process, and for tests.
+
+use super::Test::{Own, Suite};
+use super::{Promises, Shown};
+use crate::backend::memory::CAPABILITIES;
+
+pub(super) const PROMISES: Promises = Promises {
+    name: "Memory",
+    urls: &["memory:"],
+    can: CAPABILITIES,
+    shared_by: "one process",
+    needs: Shown { says: "Nothing.", by: &[] },
+    others: Shown { says: "None.", by: &[] },
+    tokens: Shown {
+        says: "They begin at 1 in every process, so they guard nothing that outlives it. A name that is forgotten \
+            gives no old one again.",
+        by: &[
+            Suite("token::they_rise_over_releases"),
+            Own("backend::memory::tests::tokens_go_on_when_unused_names_are_forgotten"),
+        ],
+    },
+    waking: Shown {
+        says: "A release wakes who is next.",
+        by: &[Suite("wait::a_hand_off_wakes_the_next"), Suite("wait::a_hand_off_grants_nobody_else")],
+    },
+    forgets: "with its process",
+    killed_costs: "—",
+    killed: Shown {
+        says: "All of its process is gone with it. A keeper that goes silent within the process keeps its locks for \
+            their ttl.",
+        by: &[Suite("life::a_silent_holder_loses_the_lock")],
+    },
+    told: Shown {
+        says: "Hears of it with its next renewal, after a third of the ttl at most.",
+        by: &[Suite("loss::a_removed_claim_is_found_out")],
+    },
+    happens: &[(
+        "the process is started anew",
+        Shown {
+            says: "Nothing is left of locks and tokens.",
+            by: &[Own("backend::memory::tests::two_stores_have_nothing_in_common")],
+        },
+    )],
+    suites: ("crates/lockkeeper/tests/it/contract.rs", &["memory_store", "memory_store_in_a_storm"]),
+    more: None,
+};

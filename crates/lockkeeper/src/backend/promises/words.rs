@@ -1,0 +1,137 @@
+//! What capabilities mean to somebody who chooses a store.
+
+use std::time::Duration;
+
+use super::Test::{self, Own, Suite};
+use crate::duration::format_duration;
+use crate::store::{Admission, Capabilities, Expiry, Fencing, Wakes};
+
+/// What can be told from capabilities alone: of what, what, and the tests that show it.
+pub(super) fn rows(can: &Capabilities) -> Vec<(&'static str, String, Vec<Test>)> {
+    vec![locks(can), life(can), ttl(can), delay(can), line(can)]
+}
+
+fn locks(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+    let (says, shown) = match can.admission {
+        Admission::Weighted => (
+            "Mutex, reentrant mutex, read-write lock, semaphore, several at once, election",
+            vec![Suite("weights::a_writer_is_alone"), Suite("weights::permits_are_counted")],
+        ),
+        Admission::ReadWrite => (
+            "Mutex, reentrant mutex, read-write lock, several at once, election; no semaphore",
+            vec![Suite("weights::a_writer_is_alone"), Suite("weights::readers_share")],
+        ),
+        Admission::Exclusive => (
+            "Mutex, reentrant mutex, several at once, election; no read-write lock and no semaphore",
+            vec![Suite("claim::a_free_lock_is_granted"), Suite("multi::a_try_takes_all_or_nothing")],
+        ),
+    };
+    let changed = if can.amend { "" } else { " What is held cannot be changed: no downgrade, no proclaimed value." };
+    ("Locks", format!("{says}.{changed}"), shown)
+}
+
+fn life(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+    let detached = "A `detached` one outlives the client that got it.";
+    let (says, shown) = match can.expiry {
+        Expiry::PerClaim => (
+            format!("Each lock lives by its own renewals. {detached}"),
+            vec![Suite("renew::only_what_is_listed_is_renewed"), Suite("detached::it_outlives_its_process")],
+        ),
+        Expiry::Session { resumable, .. } => {
+            let session = "The locks of a client live and end with its session.";
+            let shown = Suite("session::an_expired_session_is_lost");
+            if resumable {
+                (format!("{session} {detached}"), vec![shown, Suite("detached::it_outlives_its_process")])
+            } else {
+                let none = Own("engine::detached::where_locks_end_with_their_connection_none_is_detached");
+                (format!("{session} None can be `detached`."), vec![shown, none])
+            }
+        }
+    };
+    ("Life of a lock", says, shown)
+}
+
+fn ttl(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+    ("ttl", format!("{}.", range(can)), vec![Suite("session::what_is_out_of_range_is_refused")])
+}
+
+fn delay(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+    if can.lock_delay_max.is_zero() {
+        return ("Lock-delay", "None.".to_owned(), vec![Suite("session::what_is_out_of_range_is_refused")]);
+    }
+    let shown = vec![Suite("life::the_lock_delay_is_kept"), Suite("delay::a_crash_lets_the_delay_run_out")];
+    ("Lock-delay", format!("Up to {}.", duration(can.lock_delay_max)), shown)
+}
+
+fn line(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+    if !can.queue {
+        let shown = vec![Own("engine::unfair::where_the_store_keeps_no_line_lock_waits_all_the_same")];
+        return ("Line", "None: whoever comes first after a release gets the lock.".to_owned(), shown);
+    }
+    let shown = vec![
+        Suite("claim::a_full_line_takes_nobody"),
+        Own("engine::waiting::a_line_is_no_longer_than_the_store_bears"),
+    ];
+    ("Line", format!("Up to {} waiters, 1000 unless you say more (`max_waiters`).", can.max_waiters), shown)
+}
+
+/// The shortest and the longest ttl.
+pub(super) fn range(can: &Capabilities) -> String {
+    format!("{} to {}", duration(can.ttl_min), duration(can.ttl_max))
+}
+
+/// Which kinds of locks, in a few words.
+pub(super) fn kinds(can: &Capabilities) -> &'static str {
+    match can.admission {
+        Admission::Weighted => "all",
+        Admission::ReadWrite => "no semaphore",
+        Admission::Exclusive => "mutex, election",
+    }
+}
+
+/// How long fencing tokens rise.
+pub(super) fn tokens(can: &Capabilities) -> &'static str {
+    match can.fencing {
+        Fencing::Durable => "as long as its data is kept",
+        Fencing::UntilFailover => "until a failover loses the last writes",
+        Fencing::None => "for lockkeeper only",
+    }
+}
+
+/// How those wait who want a lock.
+pub(super) fn waiting(can: &Capabilities) -> &'static str {
+    match (can.queue, can.wake) {
+        (true, Wakes::Push) => "in line, woken by the store",
+        (true, Wakes::Poll) => "in line, look now and then",
+        (false, Wakes::Push) => "in no order, woken by the store",
+        (false, Wakes::Poll) => "in no order, look now and then",
+    }
+}
+
+fn duration(d: Duration) -> String {
+    const DAY: u64 = 24 * 3600;
+    match d.as_secs() {
+        seconds if seconds > DAY && seconds.is_multiple_of(DAY) => format!("{} days", seconds / DAY),
+        _ => format_duration(d),
+    }
+}
+
+#[test]
+fn what_a_store_has_not_is_said() {
+    let weak = Capabilities {
+        admission: Admission::Exclusive,
+        fencing: Fencing::None,
+        queue: false,
+        wake: Wakes::Poll,
+        expiry: Expiry::Session { proof_lag: 1, resumable: false },
+        lock_delay_max: Duration::ZERO,
+        amend: false,
+        ..Capabilities::full()
+    };
+    let says: Vec<_> = rows(&weak).into_iter().map(|(_, says, _)| says).collect();
+    assert!(says[0].ends_with("no semaphore. What is held cannot be changed: no downgrade, no proclaimed value."));
+    assert!(says[1].ends_with("None can be `detached`."));
+    assert_eq!(says[2..4], ["100ms to 365 days.", "None."]);
+    assert!(says[4].starts_with("None"));
+    assert_eq!(waiting(&weak), "in no order, look now and then");
+}
