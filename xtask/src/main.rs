@@ -2,6 +2,8 @@
 
 mod bench;
 mod examples;
+mod go;
+mod packages;
 mod secrets;
 mod tables;
 mod test;

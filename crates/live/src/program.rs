@@ -25,10 +25,8 @@ impl Program {
     /// # Errors
     /// When it is not there, with the line that installs it, or the variable that names what is not there.
     pub fn find(self) -> Result<PathBuf> {
-        if let Some((variable, named)) = self.variable.and_then(|variable| Some((variable, env::var_os(variable)?))) {
-            let named = PathBuf::from(named);
-            let problem = || anyhow!("{variable} names {}, which is no file. Try: its whole path", named.display());
-            return named.is_file().then(|| named.clone()).ok_or_else(problem);
+        if let Some(named) = self.variable.and_then(named) {
+            return named;
         }
         let path = env::var_os("PATH").unwrap_or_default();
         let mut places = env::split_paths(&path).chain(SBIN.map(Into::into)).map(|place| place.join(self.binary));
@@ -36,6 +34,27 @@ impl Program {
             anyhow!("{} is not installed. Try: cargo xtask test, or apt-get install {}", self.binary, self.packages)
         })
     }
+}
+
+/// A program that `cargo xtask test` builds from `interop/go`, or the one that a variable names.
+///
+/// # Errors
+/// When it is not there, with the line that builds it, or the variable that names what is not there.
+pub fn interop_binary(binary: &str, variable: Option<&str>) -> Result<PathBuf> {
+    if let Some(named) = variable.and_then(named) {
+        return named;
+    }
+    let test = env::current_exe().context("where is this test?")?;
+    // target/debug/deps/it-0123456789abcdef, or one more for whom cargo builds for another kind of machine.
+    let mut places = test.ancestors().map(|folder| folder.join("interop/bin").join(binary));
+    places.find(|program| program.is_file()).ok_or_else(|| anyhow!("{binary} is not built. Try: cargo xtask test"))
+}
+
+/// What a variable names, if it is set.
+fn named(variable: &str) -> Option<Result<PathBuf>> {
+    let named = PathBuf::from(env::var_os(variable)?);
+    let problem = || anyhow!("{variable} names {}, which is no file. Try: its whole path", named.display());
+    Some(named.is_file().then(|| named.clone()).ok_or_else(problem))
 }
 
 /// The command line program that was built with these tests.

@@ -6,10 +6,14 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use crate::certificates::Certificates;
+use crate::etcd::Etcd;
 use crate::redis::{Cluster, Redis, Sentinel};
 
 /// Longer than a server of a busy machine is silent.
 const A_LONG_TIME: Duration = Duration::from_secs(30);
+
+/// What etcd waits before an election if nobody sets it. No lease is shorter than one and a half times that.
+const A_SHORT_TIME: Duration = Duration::from_secs(1);
 
 /// A standalone Redis without persistence.
 ///
@@ -45,6 +49,42 @@ pub fn sentinel() -> Result<&'static Sentinel> {
 pub fn cluster() -> Result<&'static Cluster> {
     static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
     shared(&SHARED, || Cluster::builder().node_timeout(A_LONG_TIME).start())
+}
+
+/// An etcd of one member, of the current version. Like all shared ones it does not wait for the disk.
+///
+/// # Errors
+/// When etcd is not built, with the line that builds it; when it does not start, with what it said.
+pub fn etcd() -> Result<&'static Etcd> {
+    static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
+    shared(&SHARED, || Etcd::builder().forgetful().start())
+}
+
+/// Three members. They are patient, so that a busy machine causes no election.
+///
+/// # Errors
+/// As for [`etcd()`].
+pub fn etcd_three() -> Result<&'static Etcd> {
+    static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
+    shared(&SHARED, || Etcd::builder().members(3).election_timeout(A_SHORT_TIME).forgetful().start())
+}
+
+/// One member whose port for clients is encrypted.
+///
+/// # Errors
+/// As for [`etcd()`].
+pub fn etcd_tls() -> Result<&'static Etcd> {
+    static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
+    shared(&SHARED, || Etcd::builder().tls(Certificates::new()?).forgetful().start())
+}
+
+/// One member of the version that Debian has.
+///
+/// # Errors
+/// When it is not installed, with the line that installs it; when it does not start, with what it said.
+pub fn etcd_debian() -> Result<&'static Etcd> {
+    static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
+    shared(&SHARED, || Etcd::builder().debian().forgetful().start())
 }
 
 /// Starts it for the first who asks; who asks meanwhile waits.

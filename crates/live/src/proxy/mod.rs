@@ -242,7 +242,7 @@ impl fmt::Debug for Shared {
 }
 
 /// The thread of all proxies: a test that blocks its own runtime does not block them.
-fn runtime() -> Result<&'static Runtime> {
+pub(crate) fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
         let mut builder = Builder::new_multi_thread();

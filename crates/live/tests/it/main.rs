@@ -10,6 +10,7 @@ mod clocks;
 mod cluster;
 mod contract;
 mod ends;
+mod etcd;
 mod faults;
 mod fences;
 mod kills;

@@ -1,0 +1,146 @@
+//! What an etcd is started with.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::Etcd;
+use crate::certificates::Certificates;
+
+/// Who may read and write which keys.
+#[derive(Clone, Debug)]
+pub(super) struct User {
+    pub(super) name: String,
+    pub(super) password: String,
+    /// With what his keys begin.
+    pub(super) prefix: String,
+}
+
+/// An etcd to be set up.
+#[derive(Clone, Debug)]
+pub struct EtcdBuilder {
+    pub(super) debian: bool,
+    pub(super) members: usize,
+    pub(super) tls: Option<Certificates>,
+    pub(super) users: Vec<User>,
+    asks_clients: bool,
+    election_timeout: Duration,
+    options: Vec<String>,
+}
+
+impl Default for EtcdBuilder {
+    fn default() -> Self {
+        Self {
+            debian: false,
+            members: 1,
+            tls: None,
+            users: Vec::new(),
+            asks_clients: false,
+            election_timeout: Duration::from_millis(500),
+            options: Vec::new(),
+        }
+    }
+}
+
+impl EtcdBuilder {
+    /// The one that Debian has, in place of the current one.
+    #[must_use]
+    pub fn debian(mut self) -> Self {
+        self.debian = true;
+        self
+    }
+
+    /// How many members: 1.
+    #[must_use]
+    pub fn members(mut self, members: usize) -> Self {
+        self.members = members;
+        self
+    }
+
+    /// How long the others wait for a leader: 500 ms. He speaks ten times in that. No lease is shorter than one and a half
+    /// times that, in whole seconds: so 1 s, and 2 s where it is 1 s.
+    #[must_use]
+    pub fn election_timeout(mut self, timeout: Duration) -> Self {
+        self.election_timeout = timeout;
+        self
+    }
+
+    /// It does not wait for the disk: quick, and nothing for who kills it and starts it again.
+    #[must_use]
+    pub fn forgetful(self) -> Self {
+        self.option("unsafe-no-fsync", "true")
+    }
+
+    /// Its port for clients is encrypted.
+    #[must_use]
+    pub fn tls(mut self, certificates: Certificates) -> Self {
+        self.tls = Some(certificates);
+        self
+    }
+
+    /// The same, and clients need a certificate too.
+    #[must_use]
+    pub fn mutual_tls(mut self, certificates: Certificates) -> Self {
+        self.asks_clients = true;
+        self.tls(certificates)
+    }
+
+    /// Clients have to log in. This user may read and write everything. The first user is the one of [`Etcd::url`].
+    #[must_use]
+    pub fn login(self, name: &str, password: &str) -> Self {
+        self.user(name, password, "")
+    }
+
+    /// Clients have to log in. This user may read and write the keys with this prefix.
+    #[must_use]
+    pub fn user(mut self, name: &str, password: &str, prefix: &str) -> Self {
+        let (name, password, prefix) = (name.to_owned(), password.to_owned(), prefix.to_owned());
+        self.users.push(User { name, password, prefix });
+        self
+    }
+
+    /// How large its data may become.
+    #[must_use]
+    pub fn quota(self, bytes: u64) -> Self {
+        self.option("quota-backend-bytes", &bytes.to_string())
+    }
+
+    /// An option of its command line. It comes after our own, so that it decides.
+    #[must_use]
+    pub fn option(mut self, name: &str, value: &str) -> Self {
+        self.options.push(format!("--{name}={value}"));
+        self
+    }
+
+    /// Starts it, and waits until each member answers.
+    ///
+    /// # Errors
+    /// When etcd is not there, with the line that gets it; when it does not start, with what it said.
+    pub fn start(self) -> Result<Etcd> {
+        Etcd::launch(&self)
+    }
+
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// What is the same for all members.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let timeout = self.election_timeout.as_millis();
+        let mut arguments = vec![
+            "--logger=zap".to_owned(),
+            "--log-level=warn".to_owned(),
+            "--bcrypt-cost=4".to_owned(),
+            format!("--heartbeat-interval={}", timeout / 10),
+            format!("--election-timeout={timeout}"),
+        ];
+        if let Some(tls) = &self.tls {
+            arguments.push(format!("--cert-file={}", tls.server().display()));
+            arguments.push(format!("--key-file={}", tls.server_key().display()));
+            arguments.push(format!("--trusted-ca-file={}", tls.authority().display()));
+            arguments.push(format!("--client-cert-auth={}", self.asks_clients));
+        }
+        arguments.extend_from_slice(&self.options);
+        arguments
+    }
+}

@@ -1,0 +1,154 @@
+//! What lies between the members of an etcd, so that one can be cut off from the others while its clients still reach it.
+//!
+//! Each member is told a port of ours for each other one. Whose a connection is, the system knows: not all that members
+//! say to each other has a name on it.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::port;
+use crate::proxy;
+
+/// How often another port is tried when somebody was faster.
+const PORTS: usize = 20;
+
+/// How often, and how fast, is looked whose a connection is: a process that has just been started is told us soon.
+const LOOKS: u32 = 100;
+const PACE: Duration = Duration::from_millis(10);
+
+type Cut = watch::Receiver<Vec<bool>>;
+
+/// The links between all members.
+#[derive(Debug)]
+pub(super) struct Links {
+    /// Which of them are cut off from all others.
+    cut: watch::Sender<Vec<bool>>,
+    processes: Arc<Mutex<Vec<u32>>>,
+    accepting: Vec<JoinHandle<()>>,
+}
+
+impl Links {
+    pub(super) fn new(members: usize) -> Self {
+        Self { cut: watch::Sender::new(vec![false; members]), processes: Arc::default(), accepting: Vec::new() }
+    }
+
+    /// A port that leads to a member.
+    pub(super) fn lay(&mut self, member: usize, listens: SocketAddr) -> Result<SocketAddr> {
+        let runtime = proxy::runtime()?;
+        for _ in 0..PORTS {
+            let address = (Ipv4Addr::LOCALHOST, port::free()?).into();
+            let Ok(listener) = runtime.block_on(TcpListener::bind(address)) else { continue };
+            let end = End { member, listens, cut: self.cut.subscribe(), processes: Arc::clone(&self.processes) };
+            self.accepting.push(runtime.spawn(end.serve(listener)));
+            return Ok(address);
+        }
+        bail!("{PORTS} ports were taken by somebody else before a link had them")
+    }
+
+    /// Whose connections are to be expected.
+    pub(super) fn know(&self, processes: Vec<u32>) {
+        *self.processes.lock().unwrap_or_else(PoisonError::into_inner) = processes;
+    }
+
+    /// From now on nothing goes to this member or comes from it, or everything does again: what waited meanwhile too.
+    pub(super) fn set(&self, member: usize, is_cut: bool) {
+        self.cut.send_modify(|cut| cut[member] = is_cut);
+    }
+
+    pub(super) fn is_cut(&self, member: usize) -> bool {
+        self.cut.borrow()[member]
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        // The connections end with the processes, or when they hear no more of what is cut.
+        self.accepting.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Where the connections to one member come in.
+struct End {
+    member: usize,
+    listens: SocketAddr,
+    cut: Cut,
+    processes: Arc<Mutex<Vec<u32>>>,
+}
+
+impl End {
+    async fn serve(self, listener: TcpListener) {
+        while let Ok((stream, other)) = listener.accept().await {
+            let (member, listens, cut) = (self.member, self.listens, self.cut.clone());
+            let processes = Arc::clone(&self.processes);
+            tokio::spawn(async move {
+                // Whose connection is unknown, and whose is gone, is closed.
+                let Some(from) = whose(other, &processes).await else { return };
+                let mut open = cut.clone();
+                if pass(&mut open, [from, member]).await.is_none() {
+                    return;
+                }
+                if let Ok(to) = TcpStream::connect(listens).await {
+                    join(stream, to, &cut, [from, member]).await;
+                }
+            });
+        }
+    }
+}
+
+async fn join(one: TcpStream, other: TcpStream, cut: &Cut, ends: [usize; 2]) {
+    let _ = one.set_nodelay(true).and(other.set_nodelay(true));
+    let ((from_one, to_one), (from_other, to_other)) = (one.into_split(), other.into_split());
+    // Either way ends alone, and what is left of the connection with it.
+    tokio::join!(carry(from_one, to_other, cut.clone(), ends), carry(from_other, to_one, cut.clone(), ends));
+}
+
+async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut cut: Cut, ends: [usize; 2]) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(length) = from.read(&mut buffer).await {
+        if pass(&mut cut, ends).await.is_none() || length == 0 || to.write_all(&buffer[..length]).await.is_err() {
+            break;
+        }
+    }
+}
+
+/// Waits until neither end is cut off; `None` when nobody will tell any more.
+async fn pass(cut: &mut Cut, ends: [usize; 2]) -> Option<()> {
+    cut.wait_for(|cut| ends.iter().all(|end| !cut[*end])).await.ok().map(|_| ())
+}
+
+async fn whose(address: SocketAddr, processes: &Mutex<Vec<u32>>) -> Option<usize> {
+    for _ in 0..LOOKS {
+        let known = processes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let socket = socket(&fs::read_to_string("/proc/net/tcp").ok()?, address)?;
+        if let Some(owner) = known.iter().position(|process| has(*process, &socket)) {
+            return Some(owner);
+        }
+        sleep(PACE).await;
+    }
+    None
+}
+
+/// The name that the system has for the socket with this address.
+fn socket(table: &str, address: SocketAddr) -> Option<String> {
+    let SocketAddr::V4(address) = address else { return None };
+    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
+    let row = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let found = row.into_iter().find(|row| row.get(1).is_some_and(|word| *word == local))?;
+    Some(format!("socket:[{}]", found.get(9)?))
+}
+
+fn has(process: u32, socket: &str) -> bool {
+    let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+    files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|name| name == Path::new(socket)))
+}

@@ -1,0 +1,86 @@
+//! One member of an etcd.
+
+use std::env;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::builder::EtcdBuilder;
+use super::control::Control;
+use crate::nursery::nursery;
+use crate::port;
+use crate::process::Process;
+use crate::program::{Program, interop_binary};
+
+const VARIABLE: &str = "LOCKKEEPER_LIVE_ETCD";
+const DEBIAN: Program =
+    Program { binary: "etcd", packages: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") };
+
+/// Where a member is, whether it runs or not.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) folder: PathBuf,
+    /// For clients.
+    pub(super) port: u16,
+    /// For us: neither encrypted nor behind anything.
+    control: u16,
+    /// Where the other members find it.
+    pub(super) peer: SocketAddr,
+}
+
+/// A member, and its process.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) place: Place,
+    pub(super) process: Process,
+    pub(super) control: Control,
+}
+
+impl Place {
+    pub(super) fn new(number: usize) -> Result<Self> {
+        let (port, control, folder) = (port::free()?, port::free()?, nursery()?.folder("etcd")?);
+        let mut place = Self { name: format!("m{number}"), folder, port, control, peer: ([0; 4], 0).into() };
+        place.peer = place.listens_for_peers();
+        Ok(place)
+    }
+
+    /// Where it listens for the others. They may be told another one.
+    pub(super) fn listens_for_peers(&self) -> SocketAddr {
+        local(port::bus(self.port))
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        local(self.port)
+    }
+
+    /// Starts its process, with what it has on disk.
+    pub(super) fn spawn(&self, settings: &EtcdBuilder, cluster: &str) -> Result<Process> {
+        let binary = if settings.debian { DEBIAN.find()? } else { interop_binary("etcd", Some(VARIABLE))? };
+        let mut command = Command::new(binary);
+        // It takes options from there too.
+        env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_")).for_each(|(name, _)| {
+            command.env_remove(name);
+        });
+        let (scheme, address) = (settings.scheme(), self.address());
+        command.arg(format!("--name={}", self.name));
+        command.arg(format!("--data-dir={}", self.folder.join("data").display()));
+        command.arg(format!("--listen-client-urls={scheme}://{address},http://{}", local(self.control)));
+        command.arg(format!("--advertise-client-urls={scheme}://{address}"));
+        command.arg(format!("--listen-peer-urls=http://{}", self.listens_for_peers()));
+        command.arg(format!("--initial-advertise-peer-urls=http://{}", self.peer));
+        command.arg(format!("--initial-cluster={cluster}"));
+        command.args(settings.arguments());
+        Process::start(&mut command, &self.folder.join("log"))
+    }
+
+    pub(super) fn control(&self) -> Control {
+        Control::new(local(self.control))
+    }
+}
+
+fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}

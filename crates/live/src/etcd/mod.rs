@@ -1,0 +1,267 @@
+//! etcd, of one member or of several.
+
+mod builder;
+mod control;
+mod links;
+mod member;
+
+use std::fs;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, bail};
+
+pub use self::builder::EtcdBuilder;
+pub use self::control::{Control, Entry};
+use self::links::Links;
+use self::member::{Member, Place};
+use crate::certificates::Certificates;
+use crate::process::eventually;
+use crate::proxy::Proxy;
+
+/// How often other ports are tried when somebody was faster.
+const PORTS: usize = 20;
+
+/// An etcd of its own: killed, and its data removed, when it is dropped.
+#[derive(Debug)]
+pub struct Etcd {
+    settings: EtcdBuilder,
+    members: Vec<Member>,
+    /// `m0=http://…,m1=http://…`
+    cluster: String,
+    /// What lies between them, if there are several.
+    links: Option<Links>,
+}
+
+impl Etcd {
+    /// One member of the current version.
+    ///
+    /// # Errors
+    /// When etcd is not built, with the line that builds it; when it does not start, with what it said.
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// One to be set up.
+    pub fn builder() -> EtcdBuilder {
+        EtcdBuilder::default()
+    }
+
+    /// Where clients find the members.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.members.iter().map(|member| member.place.address()).collect()
+    }
+
+    /// As a client would be told, with the first user and the password if there is one.
+    pub fn url(&self) -> String {
+        self.url_of(&self.addresses())
+    }
+
+    /// The same for a client with a proxy before each member.
+    pub fn url_through(&self, proxies: &[&Proxy]) -> String {
+        self.url_of(&proxies.iter().map(|proxy| proxy.address()).collect::<Vec<_>>())
+    }
+
+    /// What it shows its clients, if it has TLS.
+    pub fn certificates(&self) -> Option<&Certificates> {
+        self.settings.tls.as_ref()
+    }
+
+    /// The number of a member's process, which is another one after a restart.
+    pub fn pid(&self, member: usize) -> u32 {
+        self.members[member].process.id()
+    }
+
+    /// What a member has said, over all restarts.
+    pub fn log(&self, member: usize) -> String {
+        self.members[member].process.log()
+    }
+
+    /// A member to be asked.
+    pub fn member(&self, member: usize) -> &Control {
+        &self.members[member].control
+    }
+
+    /// A member that runs and is not cut off, to be asked.
+    pub fn control(&self) -> &Control {
+        let at_hand = (0..self.members.len()).find(|member| self.is_at_hand(*member));
+        &self.members[at_hand.unwrap_or(0)].control
+    }
+
+    /// Who leads, for most of the members.
+    ///
+    /// # Errors
+    /// When nobody does within 30 s.
+    pub fn leader(&self) -> Result<usize> {
+        eventually("etcd has a leader", || Ok(self.leader_now()))
+    }
+
+    /// Waits until most members follow another one than this; returns him.
+    ///
+    /// # Errors
+    /// When there is none within 30 s.
+    pub fn wait_for_other_leader(&self, old: usize) -> Result<usize> {
+        eventually("etcd has another leader", || Ok(self.leader_now().filter(|leader| *leader != old)))
+    }
+
+    /// `SIGSTOP`: it stands, its connections stay.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&mut self, member: usize) -> Result<()> {
+        self.members[member].process.pause()
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&mut self, member: usize) -> Result<()> {
+        self.members[member].process.resume()
+    }
+
+    /// `kill -9`.
+    ///
+    /// # Errors
+    /// When the system does not let us.
+    pub fn kill(&mut self, member: usize) -> Result<()> {
+        self.members[member].process.kill()
+    }
+
+    /// Cuts a member off from all others. Clients still reach it. Its connections stay, as where a network drops packets,
+    /// and nothing of what they hold arrives before [`heal`](Self::heal).
+    ///
+    /// # Errors
+    /// When it is the only one.
+    pub fn isolate(&self, member: usize) -> Result<()> {
+        self.links.as_ref().context("the only member of an etcd has nobody to be cut off from")?.set(member, true);
+        Ok(())
+    }
+
+    /// Lets it speak with the others again.
+    pub fn heal(&self, member: usize) {
+        self.links.iter().for_each(|links| links.set(member, false));
+    }
+
+    /// Starts a member again, after a `kill -9` if it still runs: on the same ports, with what it had on disk. Waits until
+    /// it answers, if there is a majority, without which it would not.
+    ///
+    /// # Errors
+    /// When it does not start, and when somebody has its ports.
+    pub fn restart(&mut self, member: usize) -> Result<()> {
+        self.kill(member)?;
+        self.respawn(member)?;
+        let at_hand = (0..self.members.len()).filter(|member| self.is_at_hand(*member)).count();
+        if self.is_at_hand(member) && at_hand > self.members.len() / 2 { self.wait_until_up(member) } else { Ok(()) }
+    }
+
+    /// The same for all members; for a moment none runs.
+    ///
+    /// # Errors
+    /// As for [`restart`](Self::restart).
+    pub fn restart_all(&mut self) -> Result<()> {
+        let all = 0..self.members.len();
+        all.clone().try_for_each(|member| self.kill(member))?;
+        all.into_iter().try_for_each(|member| self.respawn(member))?;
+        self.wait_until_all_up()
+    }
+
+    fn launch(settings: &EtcdBuilder) -> Result<Self> {
+        for _ in 0..PORTS {
+            let mut etcd = Self::spawn(settings)?;
+            match etcd.wait_until_all_up() {
+                Ok(()) => {}
+                Err(_) if etcd.members.iter().any(|member| is_taken(&member.process.log())) => continue,
+                Err(error) => return Err(error),
+            }
+            if !settings.users.is_empty() {
+                etcd.control().admit_only(&settings.users)?;
+                etcd.members.iter_mut().for_each(|member| member.control = member.control.as_root());
+            }
+            return Ok(etcd);
+        }
+        bail!("{PORTS} ports were taken by somebody else before etcd had them")
+    }
+
+    fn spawn(settings: &EtcdBuilder) -> Result<Self> {
+        let mut places = (0..settings.members).map(Place::new).collect::<Result<Vec<_>>>()?;
+        let mut links = (places.len() > 1).then(|| Links::new(places.len()));
+        if let Some(links) = &mut links {
+            for (member, place) in places.iter_mut().enumerate() {
+                place.peer = links.lay(member, place.listens_for_peers())?;
+            }
+        }
+        let peers: Vec<_> = places.iter().map(|place| format!("{}=http://{}", place.name, place.peer)).collect();
+        let cluster = peers.join(",");
+        let start = |place: Place| {
+            let process = place.spawn(settings, &cluster)?;
+            Ok(Member { control: place.control(), place, process })
+        };
+        let members = places.into_iter().map(start).collect::<Result<_>>()?;
+        let etcd = Self { settings: settings.clone(), members, cluster, links };
+        etcd.introduce();
+        Ok(etcd)
+    }
+
+    fn respawn(&mut self, member: usize) -> Result<()> {
+        let member = &mut self.members[member];
+        member.process = member.place.spawn(&self.settings, &self.cluster)?;
+        self.introduce();
+        Ok(())
+    }
+
+    /// Tells the links whose processes they are.
+    fn introduce(&self) {
+        let processes = || self.members.iter().map(|member| member.process.id()).collect();
+        self.links.iter().for_each(|links| links.know(processes()));
+    }
+
+    /// Whether it runs, and the others hear of it.
+    fn is_at_hand(&self, member: usize) -> bool {
+        let is_cut = self.links.as_ref().is_some_and(|links| links.is_cut(member));
+        self.members[member].process.is_going() && !is_cut
+    }
+
+    fn wait_until_all_up(&mut self) -> Result<()> {
+        (0..self.members.len()).try_for_each(|member| self.wait_until_up(member))
+    }
+
+    fn wait_until_up(&mut self, member: usize) -> Result<()> {
+        let member = &mut self.members[member];
+        eventually("etcd starts", || {
+            member.process.must_run()?;
+            // Only who has heard of a majority knows the revision.
+            Ok(member.control.revision().is_ok().then_some(()))
+        })
+        .with_context(|| format!("etcd said:\n{}", member.process.log()))
+    }
+
+    fn leader_now(&self) -> Option<usize> {
+        let running = self.members.iter().map(|member| Some(member).filter(|member| member.process.is_going()));
+        let told: Vec<_> = running.map(|member| member?.control.leader().ok()).collect();
+        let votes = |id: u64| told.iter().flatten().filter(|(_, leader)| *leader == Some(id)).count();
+        told.iter().position(|told| told.is_some_and(|(id, _)| votes(id) > self.members.len() / 2))
+    }
+
+    fn url_of(&self, addresses: &[SocketAddr]) -> String {
+        let scheme = if self.settings.tls.is_some() { "etcds" } else { "etcd" };
+        let user = self.settings.users.first();
+        let login = user.map(|user| format!("{}:{}@", user.name, user.password)).unwrap_or_default();
+        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        format!("{scheme}://{login}{}", addresses.join(","))
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            // What cannot be removed now, the watchdog removes.
+            let _ = member.process.kill();
+            let _ = fs::remove_dir_all(&member.place.folder);
+        }
+    }
+}
+
+/// Whether that is what it said of a port.
+fn is_taken(log: &str) -> bool {
+    log.contains("address already in use")
+}
