@@ -11,6 +11,7 @@ mod cluster;
 mod contract;
 mod ends;
 mod etcd;
+mod etcd_contract;
 mod faults;
 mod fences;
 mod kills;

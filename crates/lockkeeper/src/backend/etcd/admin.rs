@@ -95,7 +95,7 @@ impl EtcdStore {
         };
         record.mark(by, reason);
         let (lease, _) = self.grant(sessions::seconds(record.life())).await?;
-        Ok(put(&victim.key, record.written(self.0.lines.layout), lease))
+        Ok(put(&victim.key, record.written(), lease))
     }
 
     /// Tells its client.

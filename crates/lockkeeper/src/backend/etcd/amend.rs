@@ -3,7 +3,7 @@
 use super::EtcdStore;
 use super::fault;
 use super::layout::transaction::{all, changed, get, only, range, ranges, rewrite, transaction};
-use super::layout::{Contender, Record, ahead_of};
+use super::layout::{Contender, ahead_of};
 use super::standing::{Standing, stand};
 use super::wire::messages::TxnResponse;
 use crate::store::{Amend, Amended, ClaimKey};
@@ -15,7 +15,7 @@ const TRIES: u32 = 16;
 pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> Result<Amended> {
     for _ in 0..TRIES {
         let Some((own, standing)) = look(store, key).await? else { return Ok(Amended::NotLive) };
-        let Some(mut record) = record(store, key, &own) else { return Ok(Amended::NotLive) };
+        let Some(mut record) = own.record.clone() else { return Ok(Amended::NotLive) };
         match (change, &standing) {
             (_, Standing::Absent | Standing::Broken(_)) => return Ok(Amended::NotLive),
             (Amend::Shared, Standing::Behind { .. }) => return Ok(Amended::NotLive),
@@ -27,7 +27,7 @@ pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> 
                 record.show(&meta);
             }
         }
-        let value = record.written(store.0.lines.layout);
+        let value = record.written();
         let request = transaction(vec![changed(&own.key, own.changed)], vec![rewrite(&own.key, value)], Vec::new());
         let answer: TxnResponse = store.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
         if answer.succeeded {
@@ -51,10 +51,4 @@ async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, St
         let standing = stand(&own, ahead_of(&others, own.created));
         (own, standing)
     }))
-}
-
-/// What it shows; where its value alone stands there, what this client knows of it.
-fn record(store: &EtcdStore, key: &ClaimKey, own: &Contender) -> Option<Record> {
-    let known = || store.0.sessions.get(&key.session).ok()?.place(key.id).map(|place| (*place.record).clone());
-    own.record.clone().or_else(known)
 }

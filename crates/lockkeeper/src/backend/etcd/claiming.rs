@@ -9,7 +9,7 @@ use super::layout::transaction::{
     absent, all, created, delete, empty_but_for, get, inner, last_two, leased, move_to, nested, nobody_since, only,
     present, put, range, ranges, transaction,
 };
-use super::layout::{Contender, Layout, Record, Span, ahead_of, fingerprint, standings};
+use super::layout::{Contender, Layout, Record, Span, ahead_of, mark, standings};
 use super::sessions::{self, Place, Purpose, Session};
 use super::standing::{Standing, stand};
 use super::wire::WireError;
@@ -58,7 +58,11 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
         gone: store.0.lines.gone(claim.key.id),
         record: Arc::new(Record::of(claim, &store.0.client)),
     };
-    let verdict = claiming.run().await;
+    let turn = store.0.order.turn(&claim.key.name);
+    let verdict = {
+        let _turn = turn.gate.lock().await;
+        claiming.run().await
+    };
     let is_in_line = match &verdict {
         Ok(verdict) => matches!(verdict, Verdict::Granted { .. } | Verdict::Queued { .. }),
         Err(error) => error.effect() == crate::Effect::Unknown,
@@ -92,7 +96,7 @@ impl Claiming<'_> {
 
     /// Puts it in line, on a lease for those who hold.
     async fn join_on(&self, lease: i64) -> Result<Answer> {
-        let leaving = self.store.0.leaving.take_along(&self.claim.key.name);
+        let leaving = self.store.0.order.take_along(&self.claim.key.name);
         let answer = self.ask(self.join(lease, &leaving)).await?;
         Ok(self.joined(answer, lease))
     }
@@ -100,18 +104,24 @@ impl Claiming<'_> {
     /// Puts it in line: on a lease for those who hold if nobody is there, else on one for those who wait.
     async fn join_on_either(&self, hold: i64) -> Result<Answer> {
         loop {
-            let leaving = self.store.0.leaving.take_along(&self.claim.key.name);
+            let leaving = self.store.0.order.take_along(&self.claim.key.name);
             let mut when = self.is_new();
             when.extend(empty_but_for(&self.line, leaving.clone()));
             let mut then = deletions(&leaving);
             then.push(self.put(hold));
             // Before anybody has waited there is no lease for that, and the second half only looks.
-            let wait = self.session.lease(Purpose::Wait);
+            let wait = self.store.fresh(&self.session, Purpose::Wait);
             let second = match wait {
                 Some(wait) => self.join(wait, &leaving),
                 None => transaction(self.is_new(), vec![range(self.others())], self.known()),
             };
-            let answer = self.ask(transaction(when, then, vec![nested(second)])).await?;
+            let asked = self.ask(transaction(when, then, vec![nested(second)])).await;
+            if wait.is_some() && asked.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
+                // It may be the lease for those who wait that has ended; nothing was done.
+                self.session.no_waiters();
+                continue;
+            }
+            let answer = asked?;
             if answer.succeeded {
                 let created = answer.header.map_or(0, |header| header.revision);
                 return Ok(Answer::Joined { lease: hold, created, line: Vec::new(), count: 1 });
@@ -145,11 +155,12 @@ impl Claiming<'_> {
 
     /// Takes the lock if that is possible now.
     async fn attempt(&self, lease: i64) -> Result<Verdict> {
-        let leaving = self.store.0.leaving.take_along(&self.claim.key.name);
+        let leaving = self.store.0.order.take_along(&self.claim.key.name);
         let mut when = self.is_new();
         when.extend(empty_but_for(&self.line, leaving.clone()));
         let mut then = deletions(&leaving);
         then.push(self.put(lease));
+        let mut seen = (Vec::new(), 0);
         for _ in 0..TRIES {
             let mut otherwise = self.known();
             otherwise.push(range(all(&self.line)));
@@ -166,16 +177,16 @@ impl Claiming<'_> {
             let line: Vec<_> = line.into_iter().filter(|contender| !leaving.contains(&contender.key)).collect();
             self.check(&line)?;
             if !self.would_be_admitted(&line) {
-                return Ok(busy(&line));
+                return Ok(busy(&line, revision));
             }
             // If nobody has joined since, it is as it was; and whoever left is in nobody's way.
             when = self.is_new();
             when.push(nobody_since(&self.line, revision));
             then = deletions(&leaving);
             then.push(self.put(lease));
+            seen = (line, revision);
         }
-        let line = self.read(self.store.range(all(&self.line)).await?);
-        Ok(busy(&line))
+        Ok(busy(&seen.0, seen.1))
     }
 
     /// Asks after a claim that may have arrived; if it has not, it never will.
@@ -199,6 +210,9 @@ impl Claiming<'_> {
         let mut when = self.is_new();
         when.push(present(&old));
         if let Some(place) = &place {
+            if place.record.capacity != self.claim.capacity {
+                return Err(refusal::capacity(place.record.capacity, self.claim.capacity));
+            }
             // One that was broken is on another.
             when.push(leased(&old, place.lease));
         }
@@ -211,9 +225,9 @@ impl Claiming<'_> {
             return Ok(self.granted(lease, answer.header.map_or(0, |header| header.revision)));
         }
         match self.outside(answer) {
-            Answer::Outside { line, .. } => {
+            Answer::Outside { line, revision } => {
                 self.check(&line)?;
-                Ok(busy(&line))
+                Ok(busy(&line, revision))
             }
             known => self.answered(known).await,
         }
@@ -223,7 +237,7 @@ impl Claiming<'_> {
     async fn answered(&self, answer: Answer) -> Result<Verdict> {
         match answer {
             Answer::Spent => Ok(Verdict::Gone),
-            Answer::Outside { line, .. } => Ok(busy(&line)),
+            Answer::Outside { line, revision } => Ok(busy(&line, revision)),
             Answer::Joined { lease, created, line, count } => {
                 self.stands(lease, created, false);
                 let ahead = ahead_of(&line, created);
@@ -276,13 +290,22 @@ impl Claiming<'_> {
         if self.session.has_one_life() || self.session.purpose(lease) != Some(Purpose::Hold) {
             return Ok(());
         }
-        let wait = self.store.lease(&self.session, Purpose::Wait).await?;
-        let when = vec![created(&self.key, revision), leased(&self.key, lease)];
-        let moved = self.ask(transaction(when, vec![move_to(&self.key, wait)], Vec::new())).await?;
-        if moved.succeeded {
-            self.stands(wait, revision, false);
+        loop {
+            let wait = self.store.lease(&self.session, Purpose::Wait).await?;
+            let when = vec![created(&self.key, revision), leased(&self.key, lease)];
+            let moved = self.ask(transaction(when, vec![move_to(&self.key, wait)], Vec::new())).await;
+            match moved {
+                Err(error) if error.kind() == ErrorKind::SessionLost && self.session.purpose(wait).is_some() => {
+                    self.session.ended(wait);
+                }
+                moved => {
+                    if moved?.succeeded {
+                        self.stands(wait, revision, false);
+                    }
+                    return Ok(());
+                }
+            }
         }
-        Ok(())
     }
 
     fn granted(&self, lease: i64, created: i64) -> Verdict {
@@ -360,7 +383,7 @@ impl Claiming<'_> {
     }
 
     fn put(&self, lease: i64) -> RequestOp {
-        put(&self.key, self.record.written(self.store.0.lines.layout), lease)
+        put(&self.key, self.record.written(), lease)
     }
 
     /// Of those before one that takes everything the last is enough, where every key in there is a contender.
@@ -429,9 +452,9 @@ fn known_or_spent(responses: Vec<super::wire::messages::ResponseOp>) -> Answer {
     }
 }
 
-fn busy(line: &[Contender]) -> Verdict {
+fn busy(line: &[Contender], revision: i64) -> Verdict {
     let holder = line.first().map(|holder| holder.meta().owner);
-    Verdict::Busy { holder, retry_after: None, seen: fingerprint(line) }
+    Verdict::Busy { holder, retry_after: None, seen: mark(line, revision) }
 }
 
 fn garbled() -> Error {

@@ -16,7 +16,7 @@ mod compare;
 mod ear;
 mod fault;
 mod layout;
-mod leaving;
+mod order;
 mod register;
 mod renewals;
 mod sessions;
@@ -37,8 +37,8 @@ pub use self::builder::EtcdStoreBuilder;
 pub use self::compare::{EtcdCompare, compare};
 pub use self::layout::Layout;
 use self::layout::transaction::all;
-use self::layout::{Contender, Lines, fingerprint, standings};
-use self::leaving::Leaving;
+use self::layout::{Contender, Lines, mark, standings};
+use self::order::Order;
 pub use self::register::EtcdRegister;
 use self::sessions::Sessions;
 use self::wire::Calls;
@@ -79,7 +79,7 @@ struct Shared {
     calls: Arc<Calls>,
     lines: Lines,
     sessions: Sessions,
-    leaving: Leaving,
+    order: Order,
     /// What this client is called where it is told of its claims.
     client: Arc<str>,
     address: String,
@@ -117,7 +117,7 @@ impl EtcdStore {
             calls,
             lines: builder.lines(),
             sessions: Sessions::default(),
-            leaving: Leaving::default(),
+            order: Order::default(),
             client: HEXLOWER.encode(&random::bits128()).into(),
             address: address.to_owned(),
             timeout: builder.timeout,
@@ -183,7 +183,8 @@ impl EtcdStore {
             if let Ok(LeaseTimeToLiveResponse { ttl, .. }) = asked
                 && let Ok(seconds) = u64::try_from(ttl)
             {
-                lives.push((holder.lease, Duration::from_secs(seconds)));
+                // Cut to whole seconds: the middle of what it can be.
+                lives.push((holder.lease, Duration::from_secs(seconds) + Duration::from_millis(500)));
             }
         }
         lives
@@ -235,14 +236,14 @@ impl Store for EtcdStore {
     async fn open(&self, spec: &SessionSpec) -> Result<Opened> {
         self.check_process()?;
         self.capabilities().check(spec)?;
-        let asked = sessions::seconds(spec.ttl + spec.lock_delay);
+        let (asked, sent) = (sessions::seconds(spec.ttl + spec.lock_delay), self.0.clock.now());
         let (lease, granted) = self.grant(asked).await?;
         if granted < asked {
             return Err(Error::new(ErrorKind::Unsupported, format!("etcd grants {granted} s instead of {asked} s"))
                 .with_remedy("a shorter ttl"));
         }
         let id = sessions::name_of(lease);
-        self.0.sessions.opened(id.clone(), spec, lease);
+        self.0.sessions.opened(id.clone(), spec, lease, sent);
         self.hear();
         Ok(Opened { id, ttl: spec.ttl })
     }
@@ -292,15 +293,17 @@ impl Store for EtcdStore {
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.check_process()?;
         let line = self.0.lines.of(name);
-        let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
+        let answer = self.range(all(&line)).await?;
+        let revision = answer.header.as_ref().map_or(0, |header| header.revision);
+        let found = Contender::all(&self.0.lines, &line, answer.kvs);
         let lives = self.lives(&found).await;
         let entry = |(contender, granted): (&Contender, bool)| {
             contender.entry(granted, lives.iter().find(|(lease, _)| *lease == contender.lease).map(|(_, life)| *life))
         };
         Ok(Line {
-            revision: fingerprint(&found),
+            revision: mark(&found, revision),
             capacity: found.first().map(Contender::capacity),
-            last_token: None,
+            last_token: standings(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder.token()).max(),
             entries: standings(&found).map(entry).collect::<Vec<Entry>>(),
         })
     }

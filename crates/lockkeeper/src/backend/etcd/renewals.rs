@@ -56,28 +56,40 @@ fn at_once(session: &Session, live: &Live, place: Option<&Place>, lease: Option<
 impl EtcdStore {
     /// Renews all leases of a session: which keys are on which.
     async fn prove(&self, session: &Session) -> Result<HashMap<Bytes, i64>> {
-        let leases = session.leases();
+        let (leases, sent) = (session.leases(), self.0.clock.now());
         let within = session.life.map_or(PATIENCE, |ttl| ttl / 4);
         let (lives, keys) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&leases, within));
-        let lives = lives.map_err(fault::of)?;
-        if lives.values().any(|seconds| *seconds <= 0) {
+        let mut over: Vec<i64> = Vec::new();
+        for (lease, seconds) in lives.map_err(fault::of)? {
+            match seconds > 0 {
+                true => session.renewed(lease, sent),
+                false => over.push(lease),
+            }
+        }
+        let (keys, gone) = keys?;
+        over.extend(gone);
+        if over.iter().any(|lease| session.purpose(*lease) == Some(Purpose::Hold)) {
             return Err(sessions::lost());
         }
-        keys
+        // Who waited there finds that it is not there any more.
+        over.into_iter().for_each(|lease| session.ended(lease));
+        Ok(keys)
     }
 
-    async fn keys_on(&self, leases: &[i64], within: Duration) -> Result<HashMap<Bytes, i64>> {
-        let mut found = HashMap::new();
+    /// Which keys are on which of these leases, and which of them are not there.
+    async fn keys_on(&self, leases: &[i64], within: Duration) -> Result<(HashMap<Bytes, i64>, Vec<i64>)> {
+        let (mut found, mut gone) = (HashMap::new(), Vec::new());
         for lease in leases {
             let request = LeaseTimeToLiveRequest { id: *lease, keys: true };
             let asked = self.0.calls.ask_within("/etcdserverpb.Lease/LeaseTimeToLive", request, within).await;
             let answer: LeaseTimeToLiveResponse = asked.map_err(fault::of)?;
-            if answer.ttl <= 0 {
-                return Err(sessions::lost());
+            // What is left is cut to whole seconds; -1 is for what is not there.
+            if answer.ttl < 0 {
+                gone.push(*lease);
             }
             found.extend(answer.keys.into_iter().map(|key| (key, *lease)));
         }
-        Ok(found)
+        Ok((found, gone))
     }
 
     async fn stands(

@@ -11,15 +11,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Mutex as Gate;
 
-use super::EtcdStore;
 use super::layout::Record;
 use super::standing::Whom;
+use super::{EtcdStore, fault};
 use crate::store::{ClaimId, SessionId, SessionSpec};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
 /// With many more keys on one lease each put takes longer, and its revocation stops the others.
 const PER_LEASE: usize = 500;
+
+/// How much longer the lease of waiters lasts than they may believe, and how old its last renewal may be when another
+/// joins them: whoever waits is on it for its whole life from the moment on at which it asked.
+const SLACK: Duration = Duration::from_secs(1);
 
 /// What a lease is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +64,8 @@ struct Lease {
     id: i64,
     purpose: Purpose,
     claims: usize,
+    /// When its last renewal was sent.
+    renewed: Instant,
 }
 
 /// Where a claim of this client stands, as far as is known.
@@ -77,9 +83,9 @@ pub(super) struct Place {
 
 impl Sessions {
     /// A session that was opened here, on this lease.
-    pub(super) fn opened(&self, id: SessionId, spec: &SessionSpec, lease: i64) {
-        let session = Session::new(spec.ttl + spec.lock_delay, spec.wait_ttl, Some(spec.ttl));
-        session.add(lease, Purpose::Hold);
+    pub(super) fn opened(&self, id: SessionId, spec: &SessionSpec, lease: i64, sent: Instant) {
+        let session = Session::new(spec.ttl + spec.lock_delay, spec.wait_ttl + SLACK, Some(spec.ttl));
+        session.add(lease, Purpose::Hold, sent);
         self.lock().insert(id, Arc::new(session));
     }
 
@@ -94,7 +100,7 @@ impl Sessions {
         }
         let lease = lease_of(id).ok_or_else(lost)?;
         let session = Arc::new(Session::new(Duration::ZERO, Duration::ZERO, None));
-        session.add(lease, Purpose::Hold);
+        session.add(lease, Purpose::Hold, Instant::from_nanos(0));
         sessions.insert(id.clone(), Arc::clone(&session));
         Ok(session)
     }
@@ -116,7 +122,7 @@ impl Session {
 
     /// Whether waiters and holders stand on the same lease.
     pub(super) fn has_one_life(&self) -> bool {
-        self.hold == self.wait
+        self.hold <= self.wait
     }
 
     /// A lease that bears one more claim.
@@ -127,8 +133,32 @@ impl Session {
         inner.leases.iter().rfind(bears).map(|lease| lease.id)
     }
 
-    fn add(&self, id: i64, purpose: Purpose) {
-        self.lock().leases.push(Lease { id, purpose, claims: 0 });
+    fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
+        self.lock().leases.push(Lease { id, purpose, claims: 0, renewed });
+    }
+
+    /// A renewal of it was acknowledged.
+    pub(super) fn renewed(&self, id: i64, sent: Instant) {
+        if let Some(lease) = self.lock().leases.iter_mut().find(|lease| lease.id == id) {
+            lease.renewed = lease.renewed.max(sent);
+        }
+    }
+
+    /// A lease for those who wait is not there any more: nobody renews it while nobody waits.
+    pub(super) fn ended(&self, id: i64) {
+        self.lock().leases.retain(|lease| lease.id != id || lease.purpose == Purpose::Hold);
+    }
+
+    /// The same for all of them.
+    pub(super) fn no_waiters(&self) {
+        self.lock().leases.retain(|lease| lease.purpose == Purpose::Hold);
+    }
+
+    /// Whether a lease may end before whoever joins those who wait there stops believing.
+    fn is_stale(&self, id: i64, now: Instant) -> bool {
+        let inner = self.lock();
+        let lease = inner.leases.iter().find(|lease| lease.id == id && lease.purpose == Purpose::Wait);
+        lease.is_some_and(|lease| now.saturating_since(lease.renewed) > SLACK)
     }
 
     /// Every lease of it.
@@ -232,17 +262,31 @@ impl Inner {
 impl EtcdStore {
     /// A lease that bears one more claim, made if there is none. If there is one, nothing is awaited.
     pub(super) async fn lease(&self, session: &Session, purpose: Purpose) -> Result<i64> {
-        if let Some(lease) = session.lease(purpose) {
+        if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }
         let _alone = session.gate.lock().await;
-        if let Some(lease) = session.lease(purpose) {
+        if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
+        }
+        let sent = self.0.clock.now();
+        if let Some(lease) = session.lease(purpose) {
+            let lives = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
+            if lives.values().any(|seconds| *seconds > 0) {
+                session.renewed(lease, sent);
+                return Ok(lease);
+            }
+            session.ended(lease);
         }
         let life = if purpose == Purpose::Hold { session.hold } else { session.wait };
         let (lease, _) = self.grant(life).await?;
-        session.add(lease, purpose);
+        session.add(lease, purpose, sent);
         Ok(lease)
+    }
+
+    /// A lease that bears one more claim for its whole life, if there is one.
+    pub(super) fn fresh(&self, session: &Session, purpose: Purpose) -> Option<i64> {
+        session.lease(purpose).filter(|lease| !session.is_stale(*lease, self.0.clock.now()))
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::EtcdStore;
 use super::layout::transaction::all;
-use super::layout::{Contender, fingerprint};
+use super::layout::{Contender, is_as_it_was};
 use super::sessions::Place;
 use super::standing::{Asked, Standing, Whom};
 use super::wire::messages::event::EventType;
@@ -143,9 +143,11 @@ async fn changed(store: &EtcdStore, name: &LockName, seen: Revision) -> Result<W
     let line = store.0.lines.of(name);
     let what = What { key: line.from.clone(), end: line.to.clone(), only_deletions: false };
     let mut watch = store.0.calls.watch(what);
-    let begins = store.0.clock.timeout(store.0.timeout, watch.begins()).await.unwrap_or(false);
+    if !store.0.clock.timeout(store.0.timeout, watch.begins()).await.unwrap_or(false) {
+        return Ok(Wake::Changed);
+    }
     let found = store.range(RangeRequest { keys_only: true, ..all(&line) }).await?;
-    if !begins || fingerprint(&Contender::all(&store.0.lines, &line, found.kvs)) != seen {
+    if !is_as_it_was(&Contender::all(&store.0.lines, &line, found.kvs), seen) {
         return Ok(Wake::Changed);
     }
     while let Some(told) = watch.next().await {

@@ -16,7 +16,7 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     let session = store.0.sessions.get(&key.session)?;
     let at = store.0.lines.claim(key);
     let place = session.left(key.id);
-    let leaves = store.0.leaving.begin(&key.name, at.clone());
+    let leaves = store.0.order.leave(&key.name, at.clone());
     let mut ops = vec![delete(&at)];
     if let Some(tombstone) = tombstone {
         // It lives as long as a late copy of the claim could be put in line.

@@ -13,6 +13,9 @@ use super::record::Record;
 use crate::store::admit::{Admission, Standing};
 use crate::store::{ClaimId, Entry, IdHash, MAX, Meta, Revision};
 
+/// In the mark of a line in which somebody stands. No revision is so high.
+const STANDING: u64 = 1 << 63;
+
 /// One that stands in a line: of ours, or of somebody whom we do not know.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Contender {
@@ -116,11 +119,23 @@ pub(in super::super) fn ahead_of(line: &[Contender], created: i64) -> &[Contende
     &line[..line.partition_point(|contender| contender.created < created)]
 }
 
-/// Changes whenever something joins, leaves, or changes.
-pub(in super::super) fn fingerprint(line: &[Contender]) -> Revision {
+/// The state of a line that was read at this revision. One in which nobody stands is another one each time that somebody
+/// has stood there: nothing that is left tells of that, but the revision of all of etcd.
+pub(in super::super) fn mark(line: &[Contender], revision: i64) -> Revision {
+    if line.is_empty() {
+        return Revision(revision.unsigned_abs());
+    }
     let mut hasher = DefaultHasher::new();
     for contender in line {
         (contender.created, contender.changed).hash(&mut hasher);
     }
-    Revision(hasher.finish())
+    Revision(hasher.finish() | STANDING)
+}
+
+/// Whether a line is as it was. Of one in which nobody stood then and nobody stands now it is: what was between is over.
+pub(in super::super) fn is_as_it_was(line: &[Contender], seen: Revision) -> bool {
+    match line.is_empty() {
+        true => seen.0 & STANDING == 0,
+        false => mark(line, 0) == seen,
+    }
 }

@@ -8,7 +8,7 @@ mod keys;
 mod record;
 pub(super) mod transaction;
 
-pub(super) use self::contender::{Contender, ahead_of, fingerprint, standings};
+pub(super) use self::contender::{Contender, ahead_of, is_as_it_was, mark, standings};
 pub(super) use self::keys::{Lines, Span};
 pub(super) use self::record::{Bell, Record};
 

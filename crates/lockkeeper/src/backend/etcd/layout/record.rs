@@ -7,7 +7,6 @@ use bytes::Bytes;
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 
-use super::Layout;
 use crate::store::{Broken, Claim, MAX, Meta};
 
 /// What a claim shows.
@@ -74,13 +73,10 @@ impl Record {
         record
     }
 
-    /// As it stands in etcd. Where others read the value of a candidate, it is the value and nothing else.
-    pub(in super::super) fn written(&self, layout: Layout) -> Bytes {
-        match (layout, &self.value, &self.broken) {
-            (Layout::Concurrency, Some(value), None) => BASE64.decode(value.as_bytes()).unwrap_or_default().into(),
-            // Nothing in it can fail to be written.
-            _ => serde_json::to_vec(self).unwrap_or_default().into(),
-        }
+    /// As it stands in etcd.
+    pub(in super::super) fn written(&self) -> Bytes {
+        // Nothing in it can fail to be written.
+        serde_json::to_vec(self).unwrap_or_default().into()
     }
 
     /// `None` for what we have not written.

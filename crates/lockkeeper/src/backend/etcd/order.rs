@@ -1,0 +1,152 @@
+//! The order of what this client asks about one line. etcd processes requests of one connection in any order, so claims
+//! go one after the other; and a claim takes along what is leaving, which may arrive after it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::Mutex as Gate;
+
+use crate::LockName;
+
+/// So many are taken along at most.
+const MOST: usize = 16;
+
+/// What is on its way, by name.
+#[derive(Debug, Default)]
+pub(super) struct Order(Mutex<HashMap<LockName, Line>>);
+
+#[derive(Debug, Default)]
+struct Line {
+    gate: Arc<Gate<()>>,
+    /// How many have a place in it.
+    users: usize,
+    leaving: Vec<Arc<One>>,
+}
+
+/// A key that is to go.
+#[derive(Debug)]
+struct One {
+    key: Bytes,
+    /// A claim has taken it along.
+    taken: AtomicBool,
+}
+
+/// A place among the claims of a name, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    order: &'a Order,
+    name: LockName,
+    /// Whoever has it is asking.
+    pub(super) gate: Arc<Gate<()>>,
+}
+
+/// A withdrawal, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Leaves<'a> {
+    order: &'a Order,
+    name: LockName,
+    one: Arc<One>,
+}
+
+impl Order {
+    /// A place behind the claims of this name that are on their way.
+    pub(super) fn turn(&self, name: &LockName) -> Turn<'_> {
+        let mut lines = self.lock();
+        let line = lines.entry(name.clone()).or_default();
+        line.users += 1;
+        Turn { order: self, name: name.clone(), gate: Arc::clone(&line.gate) }
+    }
+
+    /// This key is about to be deleted.
+    pub(super) fn leave(&self, name: &LockName, key: Bytes) -> Leaves<'_> {
+        let one = Arc::new(One { key, taken: AtomicBool::new(false) });
+        let mut lines = self.lock();
+        let line = lines.entry(name.clone()).or_default();
+        line.users += 1;
+        line.leaving.push(Arc::clone(&one));
+        Leaves { order: self, name: name.clone(), one }
+    }
+
+    /// The keys of this name that a claim takes along.
+    pub(super) fn take_along(&self, name: &LockName) -> Vec<Bytes> {
+        let lines = self.lock();
+        let Some(line) = lines.get(name) else { return Vec::new() };
+        let taken = line.leaving.iter().take(MOST);
+        taken.inspect(|one| one.taken.store(true, Ordering::Release)).map(|one| one.key.clone()).collect()
+    }
+
+    fn drop_place(&self, name: &LockName, one: Option<&Arc<One>>) {
+        let mut lines = self.lock();
+        let Some(line) = lines.get_mut(name) else { return };
+        line.users -= 1;
+        if let Some(one) = one {
+            line.leaving.retain(|other| !Arc::ptr_eq(one, other));
+        }
+        if line.users == 0 {
+            lines.remove(name);
+        }
+    }
+
+    /// No operation on it can panic half-way.
+    fn lock(&self) -> MutexGuard<'_, HashMap<LockName, Line>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Leaves<'_> {
+    /// Whether a claim may have deleted it first.
+    pub(super) fn was_taken_along(&self) -> bool {
+        self.one.taken.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.order.drop_place(&self.name, None);
+    }
+}
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.order.drop_place(&self.name, Some(&self.one));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn a_claim_takes_along_what_leaves_the_same_line_and_nothing_is_remembered() {
+        let (order, name, other) = (Order::default(), "a".parse().unwrap(), "b".parse().unwrap());
+        let leaves = order.leave(&name, "k".into());
+        let stays = order.leave(&other, "l".into());
+        assert_eq!(order.take_along(&name), ["k"]);
+        assert!(leaves.was_taken_along() && !stays.was_taken_along());
+        drop((leaves, stays));
+        assert!(order.take_along(&name).is_empty() && order.lock().is_empty());
+    }
+
+    #[test]
+    fn claims_of_one_name_go_one_after_the_other_in_the_order_of_their_first_polls() {
+        let (order, name) = (Order::default(), "a".parse().unwrap());
+        let turns = [order.turn(&name), order.turn(&name), order.turn(&name)];
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut second = pin!(turns[1].gate.lock());
+        let mut third = pin!(turns[2].gate.lock());
+        let first = turns[0].gate.try_lock().unwrap();
+        assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
+        drop(first);
+        assert!(third.as_mut().poll(&mut cx).is_pending());
+        assert!(second.as_mut().poll(&mut cx).is_ready());
+        let other = order.turn(&"b".parse().unwrap());
+        assert!(other.gate.try_lock().is_ok());
+        drop((turns, other));
+        assert!(order.lock().is_empty());
+    }
+}
