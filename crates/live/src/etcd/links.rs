@@ -48,7 +48,11 @@ impl Links {
         let runtime = proxy::runtime()?;
         for _ in 0..PORTS {
             let address = (Ipv4Addr::LOCALHOST, port::free()?).into();
-            let Ok(listener) = runtime.block_on(TcpListener::bind(address)) else { continue };
+            let Ok(listener) = std::net::TcpListener::bind::<SocketAddr>(address) else { continue };
+            listener.set_nonblocking(true)?;
+            // Whoever calls may be inside of a runtime of its own, and cannot wait here.
+            let _inside = runtime.enter();
+            let listener = TcpListener::from_std(listener)?;
             let end = End { member, listens, cut: self.cut.subscribe(), processes: Arc::clone(&self.processes) };
             self.accepting.push(runtime.spawn(end.serve(listener)));
             return Ok(address);

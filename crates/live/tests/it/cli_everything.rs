@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use lockkeeper_live::{cluster, redis, redis_tls, sentinel};
+use lockkeeper_live::{cluster, etcd, etcd_three, etcd_tls, redis, redis_tls, sentinel};
 use rustix::process::Signal;
 
 use crate::support::{Process, program, sh, stderr, stdout};
@@ -27,6 +27,23 @@ fn on_the_master_that_sentinels_know() {
 #[test]
 fn on_a_cluster() {
     everything(&cluster().unwrap().url());
+}
+
+#[test]
+fn on_etcd() {
+    everything(&etcd().unwrap().url());
+    everything(&format!("{}/a/prefix?timeout=2s", etcd().unwrap().url()));
+}
+
+#[test]
+fn on_three_members_of_etcd() {
+    everything(&etcd_three().unwrap().url());
+}
+
+#[test]
+fn on_etcd_with_tls() {
+    let etcd = etcd_tls().unwrap();
+    everything(&format!("{}?ca={}", etcd.url(), etcd.certificates().unwrap().authority().display()));
 }
 
 /// Whatever can be done to a line, with a reader, a writer behind it, and a holder that is broken.

@@ -12,6 +12,8 @@ mod contract;
 mod ends;
 mod etcd;
 mod etcd_contract;
+mod etcd_faults;
+mod etcd_registers;
 mod faults;
 mod fences;
 mod kills;

@@ -184,10 +184,10 @@ fn a_process_that_was_stopped_in_the_gate_is_named() {
 
 #[test]
 fn a_store_of_another_version_fails_without_its_password() {
-    let output = program().args(["doctor", "--json"]).env("LOCKKEEPER_STORE", "etcd://me:hunter2@h").output().unwrap();
+    let output = program().args(["doctor", "--json"]).env("LOCKKEEPER_STORE", "mysql://me:hunter2@h").output().unwrap();
     let report = Report::of(&output);
     assert_eq!((report.code, report.status("open")), (1, "FAIL"));
-    assert_eq!(report.finding("store"), "etcd://me:***@h, from LOCKKEEPER_STORE");
+    assert_eq!(report.finding("store"), "mysql://me:***@h, from LOCKKEEPER_STORE");
     println!("{}{}", stdout(&output), stderr(&output));
     assert!(!stdout(&output).contains("hunter2") && !stderr(&output).contains("hunter2"));
 }

@@ -220,7 +220,7 @@ fn error_of_a_command_that_cannot_start_says_why() {
 #[test]
 fn error_behind_a_url_with_a_secret_keeps_its_colon() {
     let mut command = program();
-    let output = command.arg("list").env("LOCKKEEPER_STORE", "etcd://h?password=hush").output().unwrap();
-    assert_refused(&output, 78, &["etcd://h?password=***: this version"]);
+    let output = command.arg("list").env("LOCKKEEPER_STORE", "mysql://h?password=hush").output().unwrap();
+    assert_refused(&output, 78, &["mysql://h?password=***: this version"]);
     assert!(!stderr(&output).contains("hush"));
 }

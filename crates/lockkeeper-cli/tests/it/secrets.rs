@@ -50,7 +50,7 @@ fn no_command_shows_a_secret() {
                 let with_file = output(store.command(&args).env(&name, &value));
                 assert_ne!(with_file.status.code(), Some(78), "{args:?}: {}", stderr(&with_file));
                 // A store that this version does not have.
-                let without = output(program().args(["-S", "etcd://me@h:1"]).args(&args).env(&name, &value));
+                let without = output(program().args(["-S", "mysql://me@h:1"]).args(&args).env(&name, &value));
                 let expected = match command {
                     ["doctor"] => 1,
                     [.., "no-such-command"] => 127,
@@ -70,30 +70,31 @@ fn an_error_shows_stars_where_the_secret_was() {
         stderr(&failed)
     };
     for url in [
-        "etcd://me:hunter2@h",
+        "mysql://me:hunter2@h",
         "ectd://me:hunter2@h",
-        "etcd://me:hunter2",
-        "etcd://me:hunter2@h?ttl=x",
+        "mysql://me:hunter2",
+        "mysql://me:hunter2@h?ttl=x",
         "postgres://h/db?sentinel-password=hunter2",
         "file:/nowhere/x?password=hunter2",
         "hunter2:x@h",
     ] {
         list(url);
     }
-    let told = list("etcd://me:hunter2@h");
-    assert!(told.contains("etcd://me:***@h: this version of lockkeeper does not have"), "{told}");
+    let told = list("mysql://me:hunter2@h");
+    assert!(told.contains("mysql://me:***@h: this version of lockkeeper does not have"), "{told}");
 }
 
 #[test]
 fn a_secret_on_the_command_line_is_refused_without_being_shown() {
-    for url in ["etcd://me:hunter2@h", "etcd://:hunter2@h", "etcd://h?sentinel-password=hunter2"] {
+    for url in ["mysql://me:hunter2@h", "mysql://:hunter2@h", "mysql://h?sentinel-password=hunter2"] {
         for args in [["-S", url, "list"], ["list", "--store", url]] {
             let failed = output(program().args(args));
             assert_eq!(failed.status.code(), Some(64), "{args:?}");
             assert!(stderr(&failed).contains("LOCKKEEPER_PASSWORD_FILE"), "{}", stderr(&failed));
         }
     }
-    for args in [["etcd://me:hunter2@h", "list"], ["list", "etcd://me:hunter2@h/%zz"], ["--password=hunter2", "list"]] {
+    for args in [["mysql://me:hunter2@h", "list"], ["list", "mysql://me:hunter2@h/%zz"], ["--password=hunter2", "list"]]
+    {
         output(program().args(args));
     }
 }
@@ -135,24 +136,24 @@ fn the_configuration_may_name_a_file_or_keep_the_secret_to_itself() {
         assert_eq!(failed.status.code(), Some(78));
         stderr(&failed)
     };
-    let not_there = "does not have the store of etcd:// yet";
+    let not_there = "does not have the store of mysql:// yet";
     for (text, mode) in [
-        ("url = \"etcd://me@h\", password_file = \"secret\"", 0o644),
-        ("url = \"etcd://me@h\", password = \"hunter2\"", 0o600),
-        ("url = \"etcd://me:hunter2@h\"", 0o600),
+        ("url = \"mysql://me@h\", password_file = \"secret\"", 0o644),
+        ("url = \"mysql://me@h\", password = \"hunter2\"", 0o600),
+        ("url = \"mysql://me:hunter2@h\"", 0o600),
     ] {
         let told = list(text, mode);
         assert!(told.contains(not_there), "{told}");
     }
-    for text in ["url = \"etcd://me@h\", password = \"hunter2\"", "url = \"etcd://me:hunter2@h\""] {
+    for text in ["url = \"mysql://me@h\", password = \"hunter2\"", "url = \"mysql://me:hunter2@h\""] {
         let told = list(text, 0o644);
         assert!(told.contains("others can read it. Try: chmod 600 "), "{told}");
     }
-    let told = list("url = \"etcd://me@h\", password_file = \"missing\"", 0o644);
+    let told = list("url = \"mysql://me@h\", password_file = \"missing\"", 0o644);
     let missing = store.path("missing");
     let expected = format!("lockkeeper: {}:2: password_file: {} cannot be read: ", path.display(), missing.display());
     assert!(told.starts_with(&expected), "{told}");
-    let told = list("url = \"etcd://me@h\", password = [\"hunter2\"]", 0o600);
+    let told = list("url = \"mysql://me@h\", password = [\"hunter2\"]", 0o600);
     assert!(told.contains(":2: password is not a text"), "{told}");
 }
 
@@ -169,7 +170,7 @@ fn pass_credentials_or_they_do_not_reach_the_command() {
     let with_secrets = |suffix: &str, value: &str, args: &[&str]| {
         let mut command = store.command(args);
         command.envs(VARIABLES.map(|name| (format!("{name}{suffix}"), value)));
-        command.env("LOCKKEEPER_STORE", "etcd://:hunter2@h").env("OTHER", "x");
+        command.env("LOCKKEEPER_STORE", "mysql://:hunter2@h").env("OTHER", "x");
         environment(&mut command)
     };
     for (suffix, value) in [("", SECRET), ("_FILE", file.as_str())] {
@@ -192,7 +193,7 @@ fn a_run_inside_a_run_has_the_same_store_and_never_falls_back_to_another() {
     // Named by a relative path, and by a flag that replaces a variable with a password.
     let mut command = program();
     command.args(["-S", "file:./locks.db", "--prefix", "p/", "run", "a", "--", "sh", "-c", inner]);
-    command.current_dir(store.path("")).env("LOCKKEEPER_STORE", "etcd://:hunter2@h");
+    command.current_dir(store.path("")).env("LOCKKEEPER_STORE", "mysql://:hunter2@h");
     let nested = output(command.env("PATH", format!("{folder}:/usr/bin:/bin")).env("HOME", store.path("")));
     assert_eq!(stdout(&nested), "valid\n", "{}", stderr(&nested));
     assert_eq!(nested.status.code(), Some(75), "{}", stderr(&nested));

@@ -107,9 +107,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_that_is_not_built_is_a_finding_without_its_password() {
-        let findings = examined("etcd://me:hunter2@h").await;
+        let findings = examined("mysql://me:hunter2@h").await;
         assert_eq!((findings.len(), findings[0].level), (1, Level::Fail));
-        assert!(findings[0].finding.contains("etcd://me:***@h: "), "{findings:?}");
+        assert!(findings[0].finding.contains("mysql://me:***@h: "), "{findings:?}");
         assert!(findings[0].remedy.is_some());
     }
 

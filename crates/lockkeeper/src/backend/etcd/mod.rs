@@ -56,6 +56,18 @@ use crate::time::Clock;
 use crate::url::StoreUrl;
 use crate::{Error, ErrorKind, LockName, Result, random};
 
+/// What it can do in its own layout.
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
+    expiry: Expiry::Session { proof_lag: 0, resumable: true },
+    // Half again the time after which a leader is replaced, with etcd's settings as they come.
+    ttl_min: Duration::from_secs(2),
+    max_waiters: 10_000,
+    ..Capabilities::full()
+};
+
+/// What it can do where others take part.
+pub(super) const SHARED_CAPABILITIES: Capabilities = Capabilities { admission: Admission::Exclusive, ..CAPABILITIES };
+
 /// Of how many leases of a line is asked how long they last.
 const LEASES: usize = 4;
 
@@ -215,17 +227,9 @@ impl fmt::Debug for EtcdStore {
 #[async_trait]
 impl Store for EtcdStore {
     fn capabilities(&self) -> Capabilities {
-        let full = Capabilities::full();
-        Capabilities {
-            admission: match self.0.lines.layout {
-                Layout::Native => Admission::Weighted,
-                Layout::Concurrency => Admission::Exclusive,
-            },
-            expiry: Expiry::Session { proof_lag: 0, resumable: true },
-            // Half again the time after which a leader is replaced, with etcd's settings as they come.
-            ttl_min: Duration::from_secs(2),
-            max_waiters: 10_000,
-            ..full
+        match self.0.lines.layout {
+            Layout::Native => CAPABILITIES,
+            Layout::Concurrency => SHARED_CAPABILITIES,
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! A store adds itself with a file beside `redis.rs` and a line in [`STORES`]. What follows from its
 //! [`Capabilities`] is not said there again.
-#![cfg(all(feature = "file", feature = "redis", target_os = "linux"))]
+#![cfg(all(feature = "etcd", feature = "file", feature = "redis", target_os = "linux"))]
 
+mod etcd;
 mod file;
 mod memory;
 mod page;
@@ -18,7 +19,7 @@ use self::Test::Suite;
 use crate::store::Capabilities;
 
 /// In the order of the page.
-const STORES: &[&Promises] = &[&memory::PROMISES, &file::PROMISES, &redis::PROMISES];
+const STORES: &[&Promises] = &[&memory::PROMISES, &file::PROMISES, &redis::PROMISES, &etcd::NATIVE, &etcd::CONCURRENCY];
 
 /// What holds on all of them, and the cases of the suite that show it. A case that needs more than a store has is left
 /// out on it, and the page says so.

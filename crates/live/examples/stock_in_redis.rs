@@ -1,0 +1,105 @@
+//! The lock is in etcd, the data in Redis: four shops sell from one stock. Each change is checked at the data with the
+//! fencing token, so that a shop which stood still and believes that it holds the lock sells nothing.
+//!
+//! It starts an etcd and a Redis server of its own, and ends them.
+//!
+//! ```sh
+//! cargo run -p lockkeeper-live --example stock_in_redis
+//! ```
+
+use std::error::Error;
+
+use lockkeeper::fence::redis::{Answer, Call, FencedKey};
+use lockkeeper::{EtcdStore, Keeper, Sequencer};
+use lockkeeper_live::{Etcd, Redis};
+use tokio::task::JoinSet;
+
+/// The stock, and what says which holder was there last.
+const STOCK: &str = "stock:chairs";
+const CHAIRS: u32 = 40;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (etcd, redis) = (Etcd::start()?, Redis::start()?);
+    redis.run(&["SET", STOCK, &CHAIRS.to_string()])?;
+    let mut shops = JoinSet::new();
+    for shop in ["north", "south", "east", "west"] {
+        let (url, server) = (etcd.url(), redis.url());
+        // Each is a client of its own, as if in a process of its own.
+        shops.spawn(async move { sell(shop, &url, &server).await.map_err(|error| error.to_string()) });
+    }
+    let mut sold = 0;
+    for shop in shops.join_all().await {
+        sold += shop?;
+    }
+    println!("{sold} chairs are sold, {} are left", redis.query::<u32>(&["GET", STOCK])?);
+    assert_eq!((sold, redis.query::<u32>(&["GET", STOCK])?), (CHAIRS, 0));
+    refused(&etcd, &redis).await
+}
+
+/// Sells until nothing is left: read, and write what is left, under the lock.
+async fn sell(shop: &str, etcd: &str, redis: &str) -> Result<u32, Box<dyn Error>> {
+    let keeper = keeper(etcd).await?;
+    let (lock, stock) = (keeper.mutex("chairs")?, FencedKey::new(STOCK)?);
+    let mut data = redis::Client::open(redis)?.get_connection()?;
+    let mut sold = 0;
+    loop {
+        let guard = lock.lock().await?;
+        // The first access with a token shuts out whoever held the lock before, so reads carry it too.
+        let left: u32 = asked(&mut data, &stock.read(&guard.sequencer(), &["GET"])?)?;
+        if left == 0 {
+            guard.release().await?;
+            println!("{shop} has sold {sold}");
+            return Ok(sold);
+        }
+        asked::<()>(&mut data, &stock.write(&guard.sequencer(), &["SET", &(left - 1).to_string()])?)?;
+        sold += 1;
+        guard.release().await?;
+    }
+}
+
+/// Somebody deletes the lock of a holder that does not know of it yet, and the next one begins: what the first one sends
+/// now is refused, by Redis with the token, and by etcd in its own transactions.
+async fn refused(etcd: &Etcd, redis: &Redis) -> Result<(), Box<dyn Error>> {
+    let keeper = keeper(&etcd.url()).await?;
+    let (lock, stock) = (keeper.mutex("chairs")?, FencedKey::new(STOCK)?);
+    let mut data = redis::Client::open(redis.url())?.get_connection()?;
+    let late = lock.lock().await?;
+    let holds = lockkeeper::etcd::compare(&late)?;
+    etcd.control().delete(&holds.key)?;
+    let next = self::keeper(&etcd.url()).await?.mutex("chairs")?.lock().await?;
+    asked::<Option<u32>>(&mut data, &stock.read(&next.sequencer(), &["GET"])?)?;
+    let write = write_of(&stock, &late.sequencer())?;
+    let told: (u32, String) = send(&mut data, &write)?;
+    println!("the late one, token {}, is refused: token {} was there", late.token(), told.1);
+    assert_eq!(Answer::of(told.0.into(), Some(&told.1))?, Answer::Stale { seen: next.token() });
+    assert!(etcd.control().get(&holds.key)?.is_none_or(|there| there.create_revision != holds.create_revision));
+    next.release().await?;
+    Ok(())
+}
+
+fn write_of(stock: &FencedKey, holder: &Sequencer) -> lockkeeper::Result<Call> {
+    stock.write(holder, &["SET", "1000"])
+}
+
+async fn keeper(url: &str) -> lockkeeper::Result<Keeper> {
+    Keeper::builder(EtcdStore::from_url(&url.parse()?)?.connect().await?).connect().await
+}
+
+/// What the command answered; an error if the holder is one no more.
+fn asked<T: redis::FromRedisValue>(data: &mut redis::Connection, call: &Call) -> Result<T, Box<dyn Error>> {
+    let (passed, answer): (u32, T) = send(data, call)?;
+    match passed {
+        1 => Ok(answer),
+        _ => Err("the lock is another's".into()),
+    }
+}
+
+fn send<T: redis::FromRedisValue>(data: &mut redis::Connection, call: &Call) -> redis::RedisResult<T> {
+    let mut command = redis::cmd("EVAL");
+    command.arg(call.script).arg(call.keys.len()).arg(&call.keys);
+    for arg in &call.args {
+        command.arg(arg.as_slice());
+    }
+    command.query(data)
+}

@@ -1,0 +1,49 @@
+//! Claims whose answers were lost, and that nobody knows of any more.
+
+use std::time::Duration;
+
+use lockkeeper::store::{ClaimId, LiveState, Renewal, Store as _, Verdict, Withdrawal};
+use lockkeeper_live::Etcd;
+
+use super::{Bare, LONG, PATIENCE, line, name, within};
+
+/// A claim arrives after its own withdrawal, which said that it may: it is gone before it comes.
+#[tokio::test]
+async fn a_claim_that_comes_after_its_withdrawal_is_gone() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let claimant = Bare::new(&etcd.url(), &name, LONG).await;
+    let tombstone = Some(Duration::from_secs(60));
+    assert_eq!(claimant.store.withdraw(&claimant.claim.key, tombstone).await.unwrap(), Withdrawal::Absent);
+    assert_eq!(claimant.store.claim(&claimant.claim).await.unwrap(), Verdict::Gone);
+    assert!(line(&etcd, &name).is_empty());
+    // It is said for as long as it could come, and no longer: with the session's lease.
+    assert_eq!(etcd.control().keys("/lockkeeper/.gone/").unwrap().len(), 1);
+    claimant.store.close(&claimant.claim.key.session, &[]).await.unwrap();
+    assert!(etcd.control().keys("/lockkeeper/.gone/").unwrap().is_empty());
+}
+
+/// A claim that a client has made and does not know of is deleted once nobody has listed it for a whole life, though
+/// its session is healthy; and what is listed stays.
+#[tokio::test]
+async fn a_ghost_is_swept_while_its_session_lives() {
+    let (etcd, name, ttl) = (Etcd::start().unwrap(), name(), Duration::from_secs(2));
+    let holder = Bare::new(&etcd.url(), &name, ttl).await;
+    holder.granted().await;
+    // Of the same session, as a lost answer leaves it: put in line by nobody who would say so again.
+    let mut key = holder.claim.key.clone();
+    key.id = ClaimId::from_bytes([7; 16]);
+    let holding = line(&etcd, &name).remove(0);
+    let ghost = format!("/lockkeeper/{}/{}", key.name.encoded(), "07".repeat(16));
+    etcd.control().put_with_lease(&ghost, &holding.value, holding.lease).unwrap();
+    let mut renewals = 0;
+    let swept = async {
+        while etcd.control().get(&ghost).unwrap().is_some() {
+            assert!(matches!(holder.renew(LiveState::Granted).await.unwrap(), Renewal::Held { .. }));
+            renewals += 1;
+            tokio::time::sleep(ttl / 8).await;
+        }
+    };
+    within(PATIENCE, swept).await;
+    assert!(renewals > 4, "it was swept after {renewals} renewals: a claim in flight would have been, too");
+    assert_eq!(line(&etcd, &name).len(), 1);
+}

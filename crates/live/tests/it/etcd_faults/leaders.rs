@@ -1,0 +1,106 @@
+//! The leader is killed, stands still, or is cut off from the others, while one holds and one waits.
+
+use std::time::Duration;
+
+use lockkeeper::{Guard, Release, Result};
+use lockkeeper_live::Etcd;
+use tokio::task::JoinHandle;
+
+use super::{LONG, PATIENCE, is_free, keeper, line, name, waiter, within};
+
+/// How patient the clients are before they ask another member.
+const TIMEOUT: &str = "?timeout=1s";
+
+/// One holds, one waits.
+struct Before {
+    url: String,
+    name: String,
+    guard: Guard,
+    waiting: JoinHandle<Result<Guard>>,
+}
+
+impl Before {
+    async fn on(etcd: &Etcd) -> Self {
+        let (url, name) = (etcd.url() + TIMEOUT, name());
+        let guard = keeper(&url, LONG).await.mutex(&name).unwrap().lock().await.unwrap();
+        let waiting = waiter(&keeper(&url, LONG).await, &name).await;
+        Self { url, name, guard, waiting }
+    }
+
+    /// The holder has kept the lock and its token, nobody else has had it, and the waiter gets it when it is released.
+    async fn goes_on(self, etcd: &Etcd) {
+        let Self { url, name, guard, waiting } = self;
+        let renewed = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
+        within(PATIENCE, renewed).await;
+        guard.check().unwrap();
+        assert!(!waiting.is_finished(), "two have it");
+        let standing = line(etcd, &name);
+        assert_eq!(standing.len(), 2, "{standing:?}");
+        assert_eq!(standing.iter().map(|entry| entry.create_revision).min(), i64::try_from(guard.token().raw()).ok());
+        let token = guard.token();
+        assert_eq!(within(PATIENCE, guard.release()).await.unwrap(), Release::Done);
+        let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+        assert!(next.token() > token);
+        next.release().await.unwrap();
+        is_free(&keeper(&url, LONG).await, &name).await;
+    }
+}
+
+fn three() -> Etcd {
+    Etcd::builder().members(3).start().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_leader_is_killed_while_one_holds_and_one_waits() {
+    let mut etcd = three();
+    let before = Before::on(&etcd).await;
+    let old = etcd.leader().unwrap();
+    etcd.kill(old).unwrap();
+    etcd.wait_for_other_leader(old).unwrap();
+    before.goes_on(&etcd).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_leader_stands_still_while_one_holds_and_one_waits() {
+    let mut etcd = three();
+    let before = Before::on(&etcd).await;
+    let old = etcd.leader().unwrap();
+    etcd.pause(old).unwrap();
+    etcd.wait_for_other_leader(old).unwrap();
+    before.goes_on(&etcd).await;
+    etcd.resume(old).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_leader_is_cut_off_while_one_holds_and_one_waits() {
+    let etcd = three();
+    let before = Before::on(&etcd).await;
+    let old = etcd.leader().unwrap();
+    etcd.isolate(old).unwrap();
+    etcd.wait_for_other_leader(old).unwrap();
+    before.goes_on(&etcd).await;
+}
+
+/// A client that reaches no member but the one that is cut off: what that one remembers proves nothing. Its lock is lost
+/// when its time is over, and not a moment later than that, while others get it from the majority.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_member_without_a_majority_renews_nothing() {
+    let etcd = three();
+    let (old, name) = (etcd.leader().unwrap(), name());
+    let alone = format!("etcd://{}?timeout=500ms", etcd.addresses()[old]);
+    let ttl = Duration::from_secs(4);
+    let guard = keeper(&alone, ttl).await.mutex(&name).unwrap().lock().await.unwrap();
+    let others = keeper(&format!("{}{TIMEOUT}", etcd.url()), LONG).await;
+    let waiting = waiter(&others, &name).await;
+    etcd.isolate(old).unwrap();
+    etcd.wait_for_other_leader(old).unwrap();
+    // It still knows the key, and says so to who asks for what it knows.
+    let holder = &line(&etcd, &name)[0];
+    assert!(etcd.member(old).get_stale(&holder.key).unwrap().is_some());
+    within(PATIENCE, guard.lost()).await;
+    assert!(!waiting.is_finished(), "the next had it while this one believed");
+    assert!(etcd.member(old).get_stale(&holder.key).unwrap().is_some(), "it knows no better");
+    let next = within(PATIENCE * 2, waiting).await.unwrap().unwrap();
+    assert!(next.token() > guard.token());
+    guard.check().unwrap_err();
+}

@@ -1,0 +1,31 @@
+//! All members are started again, on what they had.
+
+use std::time::Duration;
+
+use lockkeeper::Release;
+use lockkeeper_live::Etcd;
+
+use super::{PATIENCE, keeper, name, waiter, within};
+
+/// Within its lease a holder keeps the lock; nobody else gets it; and who waits gets it when it is released.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn all_members_restart_and_a_holder_keeps_the_lock() {
+    let mut etcd = Etcd::builder().members(3).start().unwrap();
+    let (url, name, ttl) = (etcd.url() + "?timeout=1s", name(), Duration::from_secs(60));
+    let holder = keeper(&url, ttl).await;
+    let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
+    let waiting = waiter(&keeper(&url, ttl).await, &name).await;
+    etcd.restart_all().unwrap();
+    etcd.leader().unwrap();
+    let renewed = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
+    within(PATIENCE, renewed).await;
+    guard.check().unwrap();
+    let other = keeper(&url, ttl).await;
+    assert!(other.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
+    assert!(!waiting.is_finished());
+    let token = guard.token();
+    assert_eq!(within(PATIENCE, guard.release()).await.unwrap(), Release::Done);
+    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+}
