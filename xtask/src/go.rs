@@ -58,10 +58,18 @@ pub(crate) fn build(root: &Path) -> Result<()> {
 }
 
 fn is_built(module: &Path, bin: &Path) -> Result<bool> {
-    let Some(sources) = newest(module)? else { bail!("{} is empty", module.display()) };
-    let is_newer =
-        |name: &String| bin.join(name).metadata().and_then(|file| file.modified()).is_ok_and(|at| at > sources);
-    Ok(programs(module)?.iter().all(is_newer))
+    for name in programs(module)? {
+        if !is_newer(&bin.join(name), module)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a file is there, and newer than all that is in a folder.
+pub(crate) fn is_newer(made: &Path, sources: &Path) -> Result<bool> {
+    let made = made.metadata().and_then(|file| file.modified()).ok();
+    Ok(made > newest(sources)?)
 }
 
 /// One for each folder of `cmd`.

@@ -3,6 +3,7 @@
 mod bench;
 mod examples;
 mod go;
+mod interop;
 mod packages;
 mod secrets;
 mod tables;
@@ -15,8 +16,13 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 /// Name, arguments, what it does.
-const TASKS: [(&str, &str, &str); 4] = [
+const TASKS: [(&str, &str, &str); 5] = [
     ("bench", "[GOAL…]", "measure the goals, and print the table of docs/benchmarks.md"),
+    (
+        "interop",
+        "[ARG…]",
+        "build the foreign clients, and run the tests that put them beside lockkeeper; needs Go and Java",
+    ),
     ("tables", "[--check]", "write what the stores promise into docs/stores.md, or only compare"),
     (
         "test",
@@ -51,6 +57,7 @@ fn run() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some("bench") => bench::run(&root()?, &args.collect::<Vec<_>>()),
+        Some("interop") => interop::run(&root()?, &args.collect::<Vec<_>>()),
         Some("tables") => tables::run(&root()?, &args.collect::<Vec<_>>()),
         Some("test") => test::run(&root()?, &args.collect::<Vec<_>>()),
         Some("tidy") => tidy::run(&root()?),

@@ -8,7 +8,7 @@ use crate::test::say;
 
 /// A program that has to be there.
 pub(crate) struct Program {
-    /// Its name.
+    /// Its name, or the whole path of what is no program.
     pub(crate) binary: &'static str,
     /// Debian's package that has it.
     pub(crate) package: &'static str,

@@ -27,22 +27,33 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     if std::env::var_os(ETCD).is_none() {
         go::build(root)?;
     }
+    let ended = run_tests(root, &["--workspace"], args)?;
+    // Who asks for some of the tests does not ask for the examples.
+    if ended == ExitCode::SUCCESS && args.is_empty() {
+        none(examples::run(root)?)?;
+    }
+    Ok(ended)
+}
+
+/// Runs some of the tests, with all features.
+pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String]) -> Result<ExitCode> {
     let mut test = cargo(root);
-    test.args(["test", "--workspace", "--all-features", "--locked"]).args(with_output(args));
+    test.arg("test").args(which).args(["--all-features", "--locked"]).args(with_output(args));
     if std::env::var_os(THREADS).is_none() {
         test.env(THREADS, threads().to_string());
     }
     say(&test);
-    let (status, mut secrets) = secrets::watch(&mut test, None)?;
-    // Who asks for some of the tests does not ask for the examples.
-    let passed = status.is_some_and(|status| status.success());
-    if passed && args.is_empty() {
-        secrets += examples::run(root)?;
-    }
+    let (status, secrets) = secrets::watch(&mut test, None)?;
+    none(secrets)?;
+    Ok(status.map_or(ExitCode::FAILURE, exit_code))
+}
+
+/// No line may show a secret.
+fn none(secrets: usize) -> Result<()> {
     if secrets > 0 {
         bail!("{secrets} lines of the output show a password: see \"a secret was printed\" above");
     }
-    Ok(status.map_or(ExitCode::FAILURE, exit_code))
+    Ok(())
 }
 
 /// Most tests wait for something most of the time, so that twice as many of them as there are processors keep these busy.

@@ -9,6 +9,7 @@
 
 mod certificates;
 mod clock;
+mod dialogue;
 mod etcd;
 mod nursery;
 mod port;
@@ -19,6 +20,7 @@ mod redis;
 mod shared;
 
 pub use self::certificates::Certificates;
+pub use self::dialogue::Dialogue;
 pub use self::etcd::{Control, Entry, Etcd, EtcdBuilder};
 pub use self::program::{Program, interop_binary, lockkeeper_binary};
 pub use self::proxy::{Act, Message, Proxy, Seen, Way};

@@ -36,18 +36,21 @@ impl Program {
     }
 }
 
-/// A program that `cargo xtask test` builds from `interop/go`, or the one that a variable names.
+/// The etcd that `cargo xtask test` builds, or the one that `LOCKKEEPER_LIVE_ETCD` names.
+pub(crate) fn etcd_binary() -> Result<PathBuf> {
+    named("LOCKKEEPER_LIVE_ETCD").unwrap_or_else(|| interop_binary("bin/etcd"))
+}
+
+/// What is built from `interop/`, by its path: `bin/etcdctl`. `cargo xtask test` builds the server of etcd and its
+/// `etcdctl`, `cargo xtask interop` the rest.
 ///
 /// # Errors
-/// When it is not there, with the line that builds it, or the variable that names what is not there.
-pub fn interop_binary(binary: &str, variable: Option<&str>) -> Result<PathBuf> {
-    if let Some(named) = variable.and_then(named) {
-        return named;
-    }
+/// When it is not there, with the line that builds it.
+pub fn interop_binary(path: &str) -> Result<PathBuf> {
     let test = env::current_exe().context("where is this test?")?;
     // target/debug/deps/it-0123456789abcdef, or one more for whom cargo builds for another kind of machine.
-    let mut places = test.ancestors().map(|folder| folder.join("interop/bin").join(binary));
-    places.find(|program| program.is_file()).ok_or_else(|| anyhow!("{binary} is not built. Try: cargo xtask test"))
+    let mut places = test.ancestors().map(|folder| folder.join("interop").join(path));
+    places.find(|program| program.is_file()).ok_or_else(|| anyhow!("{path} is not built. Try: cargo xtask interop"))
 }
 
 /// What a variable names, if it is set.

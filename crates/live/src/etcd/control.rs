@@ -8,6 +8,7 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 use ureq::Agent;
 
+use super::answer::{Entry, bytes, entries, list, number, revision};
 use super::builder::User;
 
 /// How long a request may take. A member that is stopped answers none.
@@ -16,23 +17,6 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// Who may do everything, where clients have to log in.
 const ROOT: &str = "root";
 const ROOT_PASSWORD: &str = "the password of root";
-
-/// A key, and what etcd knows of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The key.
-    pub key: Vec<u8>,
-    /// What it holds.
-    pub value: Vec<u8>,
-    /// The revision that made it.
-    pub create_revision: i64,
-    /// The revision of its last change.
-    pub mod_revision: i64,
-    /// How often it was written since it was made.
-    pub version: i64,
-    /// The lease that it ends with; 0 for none.
-    pub lease: i64,
-}
 
 /// A client of one member, which meets neither the port of its clients nor a proxy.
 #[derive(Clone, Debug)]
@@ -278,37 +262,4 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
 
 fn text(bytes: impl AsRef<[u8]>) -> String {
     BASE64.encode(bytes.as_ref())
-}
-
-/// What is not there is empty, and 0, and false.
-fn bytes(value: &Value) -> Result<Vec<u8>> {
-    let text = value.as_str().unwrap_or_default();
-    BASE64.decode(text.as_bytes()).with_context(|| format!("{text:?} is not base64"))
-}
-
-fn number(value: &Value) -> Result<i64> {
-    let number = value.as_str().map_or(Ok(0), str::parse);
-    number.with_context(|| format!("{value} is no number"))
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().map(Vec::as_slice).unwrap_or_default().iter()
-}
-
-fn revision(answer: &Value) -> Result<i64> {
-    number(&answer["header"]["revision"])
-}
-
-fn entries(answer: &Value) -> Result<Vec<Entry>> {
-    let entry = |entry: &Value| {
-        Ok(Entry {
-            key: bytes(&entry["key"])?,
-            value: bytes(&entry["value"])?,
-            create_revision: number(&entry["create_revision"])?,
-            mod_revision: number(&entry["mod_revision"])?,
-            version: number(&entry["version"])?,
-            lease: number(&entry["lease"])?,
-        })
-    };
-    list(&answer["kvs"]).map(entry).collect()
 }

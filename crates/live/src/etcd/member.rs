@@ -12,9 +12,8 @@ use super::control::Control;
 use crate::nursery::nursery;
 use crate::port;
 use crate::process::Process;
-use crate::program::{Program, interop_binary};
+use crate::program::{Program, etcd_binary};
 
-const VARIABLE: &str = "LOCKKEEPER_LIVE_ETCD";
 const DEBIAN: Program =
     Program { binary: "etcd", packages: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") };
 
@@ -58,7 +57,7 @@ impl Place {
 
     /// Starts its process, with what it has on disk.
     pub(super) fn spawn(&self, settings: &EtcdBuilder, cluster: &str) -> Result<Process> {
-        let binary = if settings.debian { DEBIAN.find()? } else { interop_binary("etcd", Some(VARIABLE))? };
+        let binary = if settings.debian { DEBIAN.find()? } else { etcd_binary()? };
         let mut command = Command::new(binary);
         // It takes options from there too.
         env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_")).for_each(|(name, _)| {

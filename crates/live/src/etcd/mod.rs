@@ -1,5 +1,6 @@
 //! etcd, of one member or of several.
 
+mod answer;
 mod builder;
 mod control;
 mod links;
@@ -10,8 +11,9 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail};
 
+pub use self::answer::Entry;
 pub use self::builder::EtcdBuilder;
-pub use self::control::{Control, Entry};
+pub use self::control::Control;
 use self::links::Links;
 use self::member::{Member, Place};
 use crate::certificates::Certificates;

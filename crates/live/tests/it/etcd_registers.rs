@@ -96,6 +96,6 @@ fn put_if(etcd: &Etcd, holds: &lockkeeper::etcd::EtcdCompare, key: &str, value: 
         "create_revision": holds.create_revision.to_string(),
     });
     let put = json!({"request_put": {"key": BASE64.encode(key.as_bytes()), "value": BASE64.encode(value.as_bytes())}});
-    let answer = etcd.control().call("/v3/kv/txn", &json!({"compare": [compare], "success": [put]})).unwrap();
+    let answer = etcd.control().call("kv/txn", &json!({"compare": [compare], "success": [put]})).unwrap();
     answer["succeeded"].as_bool().unwrap_or(false)
 }

@@ -93,7 +93,14 @@ pub(super) const NATIVE: Promises = Promises {
     ],
     suites: (
         "crates/live/tests/it/etcd_contract.rs",
-        &["etcd_one", "etcd_three", "etcd_behind_tls", "etcd_of_debian", "etcd_one_in_a_storm", "etcd_three_in_a_storm"],
+        &[
+            "etcd_one",
+            "etcd_three",
+            "etcd_behind_tls",
+            "etcd_of_debian",
+            "etcd_one_in_a_storm",
+            "etcd_three_in_a_storm",
+        ],
     ),
     more: Some("etcd.md"),
 };

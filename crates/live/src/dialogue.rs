@@ -1,0 +1,97 @@
+//! A program that is told lines and answers lines.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::nursery::nursery;
+use crate::process::PATIENCE;
+
+/// A running program that one speaks with. Dropping it kills it. What it says on stderr is shown.
+#[derive(Debug)]
+pub struct Dialogue {
+    child: Child,
+    input: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl Dialogue {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = nursery()?.adopt(command).spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let (input, output) = (child.stdin.take().context("no input")?, child.stdout.take().context("no output")?);
+        let (sender, answers) = channel();
+        // It ends with the output.
+        thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Ok(Self { child, input, answers })
+    }
+
+    /// Tells it a line.
+    ///
+    /// # Errors
+    /// When it does not listen any more.
+    pub fn tell(&mut self, line: &str) -> Result<()> {
+        writeln!(self.input, "{line}").with_context(|| format!("nobody listens to {line:?}"))
+    }
+
+    /// Waits for its next line.
+    ///
+    /// # Errors
+    /// After 30 s, and when there will be none.
+    pub fn answer(&mut self) -> Result<String> {
+        self.answers.recv_timeout(PATIENCE).map_err(|error| match error {
+            RecvTimeoutError::Timeout => anyhow!("a program did not answer within {PATIENCE:?}"),
+            RecvTimeoutError::Disconnected => anyhow!("a program has ended: {:?}", self.child.wait()),
+        })
+    }
+
+    /// Its next line, if it is there.
+    ///
+    /// # Errors
+    /// When there will be none.
+    pub fn answer_now(&mut self) -> Result<Option<String>> {
+        match self.answers.try_recv() {
+            Ok(line) => Ok(Some(line)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => bail!("a program has ended: {:?}", self.child.wait()),
+        }
+    }
+
+    /// Asks it to end by a signal, and waits for that.
+    ///
+    /// # Errors
+    /// When the system does not let us.
+    pub fn terminate(mut self) -> Result<ExitStatus> {
+        // Not yet waited for, so the number is its own.
+        kill_process(Pid::from_child(&self.child), Signal::TERM).context("cannot send TERM")?;
+        self.child.wait().context("cannot wait for a program")
+    }
+
+    /// `kill -9`.
+    ///
+    /// # Errors
+    /// When the system does not let us.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill().context("cannot kill a program")?;
+        self.child.wait().context("cannot wait for a program")?;
+        Ok(())
+    }
+}
+
+impl Drop for Dialogue {
+    fn drop(&mut self) {
+        // It has ended already, or cannot be helped: the watchdog is left.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

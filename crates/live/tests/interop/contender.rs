@@ -1,0 +1,95 @@
+//! Somebody who wants a lock, whoever that is.
+
+use std::time::Duration;
+
+use lockkeeper_live::{Entry, Etcd};
+
+use crate::etcdctl::Etcdctl;
+use crate::lines::Lines;
+use crate::us::Us;
+
+/// How long each lives on without a word: the shortest that etcd's members here allow is 1 s.
+pub(crate) const TTL: u32 = 3;
+
+/// One contender, who wants one lock at a time.
+pub(crate) trait Contender {
+    /// Asks for the lock with this name.
+    fn ask(&mut self, name: &str);
+
+    /// Waits until it has what it asked for; the key by which it holds it.
+    fn held(&mut self) -> String;
+
+    /// Whether it has said anything since it asked.
+    fn has_answered(&mut self) -> bool;
+
+    /// Gives the lock back.
+    fn release(&mut self);
+
+    /// Begins to raise the number at a key by one, so many times, each time under the lock.
+    fn count(&mut self, name: &str, counter: &str, times: u32);
+
+    /// Waits until it has done so.
+    fn counted(&mut self);
+
+    /// Ends as by `kill -9`: nobody is told.
+    fn die(self: Box<Self>);
+}
+
+/// Who there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Go's `concurrency.Mutex`.
+    Concurrency,
+    /// `etcdctl lock`.
+    Etcdctl,
+    /// The lock client of jetcd.
+    Jetcd,
+    /// The lock call of the Rust etcd-client.
+    EtcdClient,
+    /// lockkeeper.
+    Lockkeeper,
+}
+
+impl Kind {
+    /// Starts one, which is a session of its own.
+    pub(crate) fn start(self, etcd: &Etcd) -> Box<dyn Contender> {
+        let address = etcd.addresses()[0].to_string();
+        match self {
+            Self::Concurrency => Box::new(Lines::program("bin/concurrency", &address)),
+            Self::EtcdClient => Box::new(Lines::program("bin/etcd-client-lock", &address)),
+            Self::Jetcd => Box::new(Lines::java("java/jetcd.jar", &address)),
+            Self::Etcdctl => Box::new(Etcdctl::new(&address)),
+            Self::Lockkeeper => Box::new(Us::new(etcd)),
+        }
+    }
+
+    /// How often it counts: one is a process for each time.
+    pub(crate) fn times(self) -> u32 {
+        if self == Self::Etcdctl { 8 } else { 40 }
+    }
+}
+
+/// The line of a lock, the holder first.
+pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<Entry> {
+    let mut line = etcd.control().keys(format!("{name}/")).unwrap();
+    line.sort_by_key(|entry| entry.create_revision);
+    line
+}
+
+/// Waits until so many stand in line.
+pub(crate) fn until_in_line(etcd: &Etcd, name: &str, count: usize) {
+    let start = std::time::Instant::now();
+    while line(etcd, name).len() != count {
+        assert!(start.elapsed() < Duration::from_secs(30), "{count} in the line of {name}: {:?}", line(etcd, name));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until it has the lock, and looks whether the store says so too.
+pub(crate) fn holds(etcd: &Etcd, name: &str, contender: &mut dyn Contender) -> String {
+    let key = contender.held();
+    let first = line(etcd, name).swap_remove(0);
+    assert_eq!(String::from_utf8(first.key).unwrap(), key, "who holds {name} stands first in its line");
+    assert!(first.lease != 0, "{key} ends with a lease");
+    key
+}

@@ -1,0 +1,9 @@
+//! Others that lock in etcd, beside each other and beside us: each is a program of its own, see `interop/README.md`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
+
+mod contender;
+mod etcdctl;
+mod lines;
+mod pairs;
+mod tries;
+mod us;
