@@ -34,20 +34,8 @@ pub(crate) fn build(root: &Path) -> Result<()> {
     let (has, needs) = (version(&go)?, needed(&module)?);
     let mut build = Command::new(&go);
     build.args(["build", "-trimpath", "-buildvcs=false", "-o"]).arg(&bin).arg("./cmd/...").current_dir(&module);
-    if has < needs {
-        if has < GETS_OTHERS {
-            bail!(
-                "Go {}.{} cannot build etcd, which needs {}.{}. Try: unpack the archive of https://go.dev/dl to \
-                 /usr/local, or let LOCKKEEPER_LIVE_ETCD name an etcd 3.6",
-                has.0,
-                has.1,
-                needs.0,
-                needs.1
-            );
-        }
-        if std::env::var_os(TOOLCHAIN).is_none() {
-            build.env(TOOLCHAIN, "auto");
-        }
+    if must_get_another(has, needs)? && std::env::var_os(TOOLCHAIN).is_none() {
+        build.env(TOOLCHAIN, "auto");
     }
     fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
     if !say_and_run(&mut build)?.success() {
@@ -93,6 +81,21 @@ fn newest(folder: &Path) -> Result<Option<SystemTime>> {
 fn touch(program: &Path) -> Result<()> {
     let file = fs::File::options().append(true).open(program).with_context(|| program.display().to_string())?;
     file.set_modified(SystemTime::now()).with_context(|| program.display().to_string())
+}
+
+/// Whether Go has to get itself another version; an error when it cannot.
+fn must_get_another(has: (u32, u32), needs: (u32, u32)) -> Result<bool> {
+    if has < needs && has < GETS_OTHERS {
+        bail!(
+            "Go {}.{} cannot build etcd, which needs {}.{}. Try: unpack the archive of https://go.dev/dl to /usr/local, \
+             or for `cargo xtask test` let LOCKKEEPER_LIVE_ETCD name an etcd 3.6",
+            has.0,
+            has.1,
+            needs.0,
+            needs.1
+        );
+    }
+    Ok(has < needs)
 }
 
 /// Go's own archive comes first: who has unpacked it wanted it.
@@ -148,6 +151,14 @@ mod tests {
         assert_eq!(numbers("1.27rc1"), Some((1, 27)));
         assert!(numbers("1.9") < numbers("1.21"));
         assert!(["", "devel +0123", "1"].iter().all(|text| numbers(text).is_none()));
+    }
+
+    #[test]
+    fn a_go_that_is_too_old_gets_another_or_says_what_to_do() {
+        assert!(!must_get_another((1, 26), (1, 26)).unwrap() && !must_get_another((1, 27), (1, 26)).unwrap());
+        assert!(must_get_another((1, 21), (1, 26)).unwrap());
+        let error = must_get_another((1, 19), (1, 26)).unwrap_err().to_string();
+        assert!(error.starts_with("Go 1.19 cannot build etcd, which needs 1.26. Try: unpack"), "{error}");
     }
 
     #[test]

@@ -61,7 +61,7 @@
 //! |---|---|---|---|
 //! | [`MemoryStore`] | `memory:` | always | one process: tests |
 //! | `FileStore` | `file:PATH` | `file` (default) | the processes of one host; Linux |
-//! | `EtcdStore` | `etcd://`; `etcds` for TLS | `etcd` | many hosts; etcd 3.5.14 or newer |
+//! | `EtcdStore` | `etcd://`, `etcds://` | `etcd` | many hosts; etcd 3.5.14 or newer |
 //! | `RedisStore` | `redis://`, `redis+sentinel://`, `redis+cluster://`; `rediss` for TLS | `redis` | many hosts; Redis 6.2 or newer, Valkey |
 //!
 //! # Runtime

@@ -13,6 +13,7 @@ mod ends;
 mod etcd;
 mod etcd_contract;
 mod etcd_faults;
+mod etcd_histories;
 mod etcd_registers;
 mod faults;
 mod fences;

@@ -285,13 +285,17 @@ impl Claiming<'_> {
         }
     }
 
-    /// One that was put on a lease for those who hold does not stay there.
+    /// One that was put on a lease for those who hold does not stay there. Where it is on the other already, that one is
+    /// fresh then: whoever hears that it waits believes in a waiter's whole life from the sending of the question on.
     async fn wait_on_a_short_lease(&self, revision: i64, lease: i64) -> Result<()> {
-        if self.session.has_one_life() || self.session.purpose(lease) != Some(Purpose::Hold) {
+        if self.session.has_one_life() {
             return Ok(());
         }
         loop {
             let wait = self.store.lease(&self.session, Purpose::Wait).await?;
+            if self.session.purpose(lease) != Some(Purpose::Hold) {
+                return Ok(());
+            }
             let when = vec![created(&self.key, revision), leased(&self.key, lease)];
             let moved = self.ask(transaction(when, vec![move_to(&self.key, wait)], Vec::new())).await;
             match moved {

@@ -33,6 +33,10 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
             Err(error) if error.is_no_lease() => alone(store, &at).await.map_err(fault::of)?,
             answer => answer.map_err(fault::of)?,
         };
+    if session.life.is_none() {
+        // Nothing else of a session that somebody else has opened is known here.
+        store.0.sessions.forget(&key.session);
+    }
     let removed = deleted(&answer.responses) > 0 || (leaves.was_taken_along() && place.is_some());
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }

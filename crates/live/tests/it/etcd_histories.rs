@@ -1,0 +1,94 @@
+//! Many processes on three members of etcd, whose leader is killed, stands still and is cut off, again and again.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use lockkeeper::Keeper;
+use lockkeeper::testing::Seeded;
+use lockkeeper::testing::history::lives::{Life, Lived, all_is_to_be_had, checked, recorded};
+use lockkeeper::testing::history::{Kind, Seed};
+use lockkeeper_live::Etcd;
+
+const PROCESSES: u64 = 4;
+const TASKS: u64 = 3;
+const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Semaphore(5))];
+const FAULTS: Duration = Duration::from_secs(20);
+const TTL: Duration = Duration::from_secs(4);
+/// What was lost while nobody led ends with its life, which a new leader begins anew.
+const LINGERS: Duration = Duration::from_secs(20);
+/// How long those who wait when the last fault is mended may take, all together.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Where the processes find the address of the servers.
+const URL: &str = "server.url";
+
+const TEST: &str = "etcd_histories::histories_pass_while_one_leader_after_the_other_fails";
+
+/// No two have held what excludes each other, tokens rise, and in the end all is to be had.
+#[test]
+fn histories_pass_while_one_leader_after_the_other_fails() {
+    if let Some(life) = Life::here() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        return runtime.block_on(async {
+            let keeper = keeper(&life.folder).await;
+            life.walk(keeper, &LOCKS, TASKS).await;
+        });
+    }
+    let seed = Seed::several(1).next().unwrap();
+    let mut draw = Seeded::new(seed.number());
+    let mut etcd = Etcd::builder().members(3).start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(URL), etcd.url() + "?timeout=1s").unwrap();
+    let lives: Vec<Lived> =
+        (1..=PROCESSES).map(|number| Life::start(TEST, folder.path(), number, draw.number())).collect();
+    let (began, mut faults) = (Instant::now(), 0);
+    while began.elapsed() < FAULTS {
+        fail(&mut etcd, faults % 3, Duration::from_millis(500 + draw.below(1500)));
+        faults += 1;
+        std::thread::sleep(Duration::from_millis(500 + draw.below(1000)));
+    }
+    let last_fault = Instant::now();
+    lives.into_iter().for_each(Lived::finish);
+    let finished = last_fault.elapsed();
+    assert!(finished < PATIENCE, "the last waiter finished {finished:?} after the last fault");
+    eprintln!("{faults} leaders failed, the last waiter finished {finished:?} after that");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let last = runtime.block_on(async {
+        let keeper = keeper(folder.path()).await;
+        for (lock, _) in LOCKS {
+            // What nobody could release while nobody led.
+            let began = Instant::now();
+            while keeper.inspect(lock).await.unwrap().is_held() {
+                assert!(began.elapsed() < LINGERS, "{lock} is held by nobody");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        all_is_to_be_had(&keeper, &LOCKS, &mut draw).await
+    });
+    let history = recorded(folder.path()).unwrap().and(last);
+    for summary in checked(&history, &LOCKS, LINGERS, seed) {
+        assert!(summary.grants > 20, "{summary:?}");
+    }
+}
+
+/// The leader fails in one of three ways, for so long.
+fn fail(etcd: &mut Etcd, how: usize, lasting: Duration) {
+    let leader = etcd.leader().unwrap();
+    match how {
+        0 => etcd.kill(leader).unwrap(),
+        1 => etcd.pause(leader).unwrap(),
+        _ => etcd.isolate(leader).unwrap(),
+    }
+    etcd.wait_for_other_leader(leader).unwrap();
+    std::thread::sleep(lasting);
+    match how {
+        0 => etcd.restart(leader).unwrap(),
+        1 => etcd.resume(leader).unwrap(),
+        _ => etcd.heal(leader),
+    }
+}
+
+async fn keeper(folder: &Path) -> Keeper {
+    let url = fs::read_to_string(folder.join(URL)).unwrap();
+    Keeper::from_url(url.as_str()).unwrap().ttl(TTL).connect().await.unwrap()
+}
