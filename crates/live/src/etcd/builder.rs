@@ -137,8 +137,11 @@ impl EtcdBuilder {
         if let Some(tls) = &self.tls {
             arguments.push(format!("--cert-file={}", tls.server().display()));
             arguments.push(format!("--key-file={}", tls.server_key().display()));
+        }
+        // With this alone etcd asks clients for a certificate.
+        if let Some(tls) = self.tls.as_ref().filter(|_| self.asks_clients) {
             arguments.push(format!("--trusted-ca-file={}", tls.authority().display()));
-            arguments.push(format!("--client-cert-auth={}", self.asks_clients));
+            arguments.push("--client-cert-auth=true".to_owned());
         }
         arguments.extend_from_slice(&self.options);
         arguments

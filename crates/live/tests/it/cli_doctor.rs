@@ -9,26 +9,26 @@ use crate::cli_everything::everything;
 use crate::support::{Store, program, stderr, stdout};
 
 /// Its lines, by their check.
-struct Report {
-    code: Option<i32>,
-    lines: Vec<Value>,
+pub(crate) struct Report {
+    pub(crate) code: Option<i32>,
+    pub(crate) lines: Vec<Value>,
 }
 
 impl Report {
-    fn of(output: &Output) -> Self {
+    pub(crate) fn of(output: &Output) -> Self {
         assert_eq!(stderr(output), "");
         let lines = stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         Self { code: output.status.code(), lines }
     }
 
     /// Status, finding and remedy.
-    fn line(&self, check: &str) -> [&str; 3] {
+    pub(crate) fn line(&self, check: &str) -> [&str; 3] {
         let line = self.lines.iter().find(|line| line["check"] == check);
         let line = line.unwrap_or_else(|| panic!("{check}: {:#?}", self.lines));
         ["status", "finding", "remedy"].map(|field| line[field].as_str().unwrap_or_default())
     }
 
-    fn failed(&self) -> Vec<&str> {
+    pub(crate) fn failed(&self) -> Vec<&str> {
         let failed = self.lines.iter().filter(|line| line["status"] == "FAIL");
         failed.map(|line| line["check"].as_str().unwrap()).collect()
     }

@@ -4,7 +4,9 @@ mod by_hand;
 mod compaction;
 mod ghosts;
 mod leaders;
+mod moves;
 mod restarts;
+mod tokens;
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -13,15 +15,57 @@ use lockkeeper::store::{
     Claim, ClaimId, ClaimKey, Interest, Live, LiveState, MAX, Meta, Renewal, Revision, SessionSpec, Store, Verdict,
     Wake,
 };
-use lockkeeper::{EtcdStore, Guard, Keeper, Result};
+use lockkeeper::{ErrorKind, EtcdStore, Guard, Keeper, Result};
 use lockkeeper_live::Etcd;
 use tokio::task::JoinHandle;
 
-pub(crate) use crate::faults::{LONG, PATIENCE, is_free, name, until_waiting, within};
+pub(crate) use crate::faults::{LONG, PATIENCE, name, within};
 
 /// A client of all members.
 pub(crate) async fn store(url: &str) -> EtcdStore {
-    EtcdStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap()
+    let builder = EtcdStore::from_url(&url.parse().unwrap()).unwrap();
+    loop {
+        match builder.clone().connect().await {
+            Ok(store) => return store,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+        }
+    }
+}
+
+/// Asks again while nobody leads: a busy machine causes elections too.
+pub(crate) async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T>) -> T {
+    let asking = async {
+        loop {
+            match ask().await {
+                Ok(answer) => return answer,
+                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    within(PATIENCE * 2, asking).await
+}
+
+/// Waits until so many stand in line.
+pub(crate) async fn until_waiting(keeper: &Keeper, name: &str, waiters: usize) {
+    let look = async {
+        while patiently(async || keeper.inspect(name).await).await.waiters.len() != waiters {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(PATIENCE * 2, look).await;
+}
+
+/// Asserts that the lock is free, and nobody stands in line.
+pub(crate) async fn is_free(keeper: &Keeper, name: &str) {
+    let info = patiently(async || keeper.inspect(name).await).await;
+    assert!(info.holders.is_empty() && info.waiters.is_empty(), "{info:?}");
+    patiently(async || keeper.mutex(name).unwrap().try_lock().await)
+        .await
+        .expect("it is to be had")
+        .release()
+        .await
+        .unwrap();
 }
 
 pub(crate) async fn keeper(url: &str, ttl: Duration) -> Keeper {
@@ -38,7 +82,9 @@ pub(crate) async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Gua
 /// The keys of a line.
 pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<lockkeeper_live::Entry> {
     let name: lockkeeper::LockName = name.parse().unwrap();
-    etcd.control().keys(format!("/lockkeeper/{}/", name.encoded())).unwrap()
+    let keys = || etcd.control().keys(format!("/lockkeeper/{}/", name.encoded()));
+    // While nobody leads nobody tells.
+    (0..10).find_map(|_| keys().ok()).expect("the keys of a line")
 }
 
 /// A claim on a store, without a keeper.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
 mod cli_doctor;
+mod cli_doctor_etcd;
 mod cli_everything;
 mod cli_kills;
 mod cli_messages;

@@ -44,6 +44,10 @@ pub(crate) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec
     if url.scheme == "file" {
         return Some(Arc::new(file::doctor::examine(url, within, findings).await?));
     }
+    #[cfg(feature = "etcd")]
+    if url.scheme.starts_with("etcd") {
+        return Some(Arc::new(etcd::doctor::examine(url, within, findings).await?));
+    }
     #[cfg(feature = "redis")]
     if url.scheme.starts_with("redis") {
         return Some(Arc::new(redis::doctor::examine(url, within, findings).await?));

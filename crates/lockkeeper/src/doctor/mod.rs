@@ -90,6 +90,23 @@ pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
+/// What all servers have in common is said once, the rest of each.
+#[cfg(any(feature = "etcd", feature = "redis"))]
+pub(crate) fn said_once(all: Vec<(String, Finding)>, servers: usize) -> Vec<Finding> {
+    let mut said: Vec<Finding> = Vec::new();
+    for (at, found) in &all {
+        let same = all.iter().filter(|(_, other)| other == found).count();
+        let found = match same == servers {
+            true => found.clone(),
+            false => Finding { finding: format!("{at}: {}", found.finding), ..found.clone() },
+        };
+        if !said.contains(&found) {
+            said.push(found);
+        }
+    }
+    said
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +134,19 @@ mod tests {
     fn the_median_is_the_middle() {
         assert_eq!(median(Vec::new()), Duration::ZERO);
         assert_eq!(median([9, 1, 5].map(Duration::from_secs).to_vec()), Duration::from_secs(5));
+    }
+
+    #[cfg(any(feature = "etcd", feature = "redis"))]
+    #[test]
+    fn what_all_have_in_common_is_said_once() {
+        let ok = || Finding::ok("role", "master");
+        let all = vec![
+            ("a:1".to_owned(), ok()),
+            ("a:1".to_owned(), Finding::ok("server", "7.0.15")),
+            ("b:2".to_owned(), ok()),
+            ("b:2".to_owned(), Finding::ok("server", "6.2.1")),
+        ];
+        let said: Vec<_> = said_once(all, 2).into_iter().map(|found| found.finding).collect();
+        assert_eq!(said, ["master", "a:1: 7.0.15", "b:2: 6.2.1"]);
     }
 }

@@ -46,6 +46,13 @@ impl TlsSettings {
         Ok(Self { config: Arc::new(config), server_name })
     }
 
+    /// The same for a server that has to be told beforehand what is going to be spoken.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn speaking(mut self, protocol: &[u8]) -> Self {
+        Arc::make_mut(&mut self.config).alpn_protocols = vec![protocol.to_vec()];
+        self
+    }
+
     /// The name that the certificate of `host` must have.
     pub(super) fn name_of(&self, host: &str) -> std::result::Result<ServerName<'static>, String> {
         match &self.server_name {

@@ -1,11 +1,12 @@
 //! Claims whose answers were lost, and that nobody knows of any more.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use lockkeeper::store::{ClaimId, LiveState, Renewal, Store as _, Verdict, Withdrawal};
+use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict, Withdrawal};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, line, name, within};
+use super::{Bare, LONG, PATIENCE, keeper, line, name, within};
 
 /// A claim arrives after its own withdrawal, which said that it may: it is gone before it comes.
 #[tokio::test]
@@ -22,6 +23,23 @@ async fn a_claim_that_comes_after_its_withdrawal_is_gone() {
     assert!(etcd.control().keys("/lockkeeper/.gone/").unwrap().is_empty());
 }
 
+/// etcd remembers every key until it is compacted, and walks over those of a line: so a lock that is taken again and again
+/// has the same few.
+#[tokio::test]
+async fn a_lock_that_is_taken_again_and_again_has_few_keys() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let keeper = keeper(&etcd.url(), LONG).await;
+    let mut keys = HashSet::new();
+    for round in 0..50 {
+        let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
+        keys.extend(line(&etcd, &name).into_iter().map(|entry| entry.key));
+        if round % 2 == 0 {
+            guard.release().await.unwrap();
+        }
+    }
+    assert!(keys.len() <= 3, "{keys:?}");
+}
+
 /// A claim that a client has made and does not know of is deleted once nobody has listed it for a whole life, though
 /// its session is healthy; and what is listed stays.
 #[tokio::test]
@@ -30,10 +48,9 @@ async fn a_ghost_is_swept_while_its_session_lives() {
     let holder = Bare::new(&etcd.url(), &name, ttl).await;
     holder.granted().await;
     // Of the same session, as a lost answer leaves it: put in line by nobody who would say so again.
-    let mut key = holder.claim.key.clone();
-    key.id = ClaimId::from_bytes([7; 16]);
     let holding = line(&etcd, &name).remove(0);
-    let ghost = format!("/lockkeeper/{}/{}", key.name.encoded(), "07".repeat(16));
+    let key = &holder.claim.key;
+    let ghost = format!("/lockkeeper/{}/{}-77", key.name.encoded(), key.session.as_str());
     etcd.control().put_with_lease(&ghost, &holding.value, holding.lease).unwrap();
     let mut renewals = 0;
     let swept = async {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper::Release;
 use lockkeeper_live::Etcd;
 
-use super::{PATIENCE, keeper, name, waiter, within};
+use super::{PATIENCE, keeper, name, patiently, waiter, within};
 
 /// Within its lease a holder keeps the lock; nobody else gets it; and who waits gets it when it is released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -13,7 +13,7 @@ async fn all_members_restart_and_a_holder_keeps_the_lock() {
     let mut etcd = Etcd::builder().members(3).start().unwrap();
     let (url, name, ttl) = (etcd.url() + "?timeout=1s", name(), Duration::from_secs(60));
     let holder = keeper(&url, ttl).await;
-    let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
+    let guard = patiently(async || holder.mutex(&name).unwrap().lock().await).await;
     let waiting = waiter(&keeper(&url, ttl).await, &name).await;
     etcd.restart_all().unwrap();
     etcd.leader().unwrap();
@@ -21,11 +21,11 @@ async fn all_members_restart_and_a_holder_keeps_the_lock() {
     within(PATIENCE, renewed).await;
     guard.check().unwrap();
     let other = keeper(&url, ttl).await;
-    assert!(other.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
+    assert!(patiently(async || other.mutex(&name).unwrap().try_lock().await).await.is_none());
     assert!(!waiting.is_finished());
     let token = guard.token();
     assert_eq!(within(PATIENCE, guard.release()).await.unwrap(), Release::Done);
     let next = within(PATIENCE, waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
-    next.release().await.unwrap();
+    within(PATIENCE, next.release()).await.unwrap();
 }

@@ -1,5 +1,7 @@
 //! The operations of an administrator.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use data_encoding::HEXLOWER;
 use percent_encoding::percent_decode_str;
@@ -9,12 +11,14 @@ use super::layout::{Bell, Contender, Layout, Span, standings};
 use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
 use super::{EtcdStore, fault, sessions};
 use crate::store::{Admin, Evict, Evicted, Target};
-use crate::{Error, ErrorKind, LockName, Result};
+use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How many keys are read at once.
 const PAGE: i64 = 2000;
 /// How often it is tried because the claim changes meanwhile.
 const TRIES: u32 = 16;
+/// How much longer the lease of a mark lasts than the claim's life: the mark has to be there by then.
+const SLACK: Duration = Duration::from_secs(2);
 /// How long what was told to a client stays there, in seconds.
 const BELL: i64 = 60;
 
@@ -39,21 +43,39 @@ impl Admin for EtcdStore {
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
         self.check_process()?;
+        let mut may_be_done = false;
         for _ in 0..TRIES {
-            let Some(victim) = self.find(name, target).await? else { return Ok(Evicted::Absent) };
-            let when = vec![changed(&victim.key, victim.changed)];
-            let mut then = match how {
-                Evict::Now => vec![delete(&victim.key)],
-                Evict::Mark if victim.record.as_ref().is_some_and(|record| record.broken().is_some()) => {
-                    return Ok(Evicted::Done);
-                }
-                Evict::Mark => vec![self.mark(&victim, by, reason).await?],
+            let Some(victim) = self.find(name, target).await? else {
+                return Ok(if may_be_done { Evicted::Done } else { Evicted::Absent });
             };
-            then.extend(self.ring(&victim, by, reason).await?);
-            let request = transaction(when, then, Vec::new());
-            let answer: TxnResponse = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
-            if answer.succeeded {
-                return Ok(Evicted::Done);
+            match how {
+                Evict::Mark if victim.is_broken() && may_be_done => return self.refresh_mark(victim.lease).await,
+                Evict::Mark if victim.is_broken() => return Ok(Evicted::Done),
+                _ => {}
+            }
+            // Before the lease of the mark, whose time runs from its grant on.
+            let ring = self.ring(&victim, by, reason).await?;
+            let granted = self.0.clock.now();
+            let (change, lease) = match how {
+                Evict::Now => (delete(&victim.key), None),
+                Evict::Mark => self.mark(&victim, by, reason).await?,
+            };
+            let when = vec![changed(&victim.key, victim.changed)];
+            let request = transaction(when, std::iter::once(change).chain(ring).collect(), Vec::new());
+            let answer: std::result::Result<TxnResponse, _> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+            match (answer.map_err(fault::of), lease) {
+                // Whatever was done is looked at: a copy that comes late meets a claim that has changed.
+                (Err(error), _) if error.effect() == Effect::Unknown => may_be_done = true,
+                (Err(error), _) => return Err(error),
+                (Ok(answer), Some(lease)) if answer.succeeded && self.0.clock.now() > granted + SLACK => {
+                    return self.refresh_mark(lease).await;
+                }
+                (Ok(answer), _) if answer.succeeded => return Ok(Evicted::Done),
+                (Ok(_), lease) => {
+                    if let Some(lease) = lease {
+                        self.revoke(lease).await?;
+                    }
+                }
             }
         }
         Err(Error::new(ErrorKind::Unavailable, "this claim changes all the time").with_remedy("again in a moment"))
@@ -85,7 +107,7 @@ impl EtcdStore {
 
     /// Puts the claim on a lease of its own, which nobody renews: its life goes on from now, and its session's renewals
     /// do not reach it.
-    async fn mark(&self, victim: &Contender, by: &str, reason: &str) -> Result<RequestOp> {
+    async fn mark(&self, victim: &Contender, by: &str, reason: &str) -> Result<(RequestOp, Option<i64>)> {
         let Some(mut record) = victim.record.clone() else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -94,8 +116,14 @@ impl EtcdStore {
             .with_remedy("break --now, once it is known that nobody works under it"));
         };
         record.mark(by, reason);
-        let (lease, _) = self.grant(sessions::seconds(record.life())).await?;
-        Ok(put(&victim.key, record.written(), lease))
+        let (lease, _) = self.grant(sessions::seconds(record.life() + SLACK)).await?;
+        Ok((put(&victim.key, record.written(), lease), Some(lease)))
+    }
+
+    /// The holder may have renewed its claim until a moment before it was marked: from now on it has its whole life.
+    async fn refresh_mark(&self, lease: i64) -> Result<Evicted> {
+        self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
+        Ok(Evicted::Done)
     }
 
     /// Tells its client.
@@ -139,7 +167,7 @@ impl EtcdStore {
             return Ok(percent_decode_str(written).decode_utf8().ok().and_then(|name| LockName::new(&name).ok()));
         }
         let whole = RangeRequest { key: kv.key.clone(), ..RangeRequest::default() };
-        let record = self.range(whole).await?.kvs.pop().and_then(|kv| Contender::read(&self.0.lines, kv).record);
+        let record = self.range(whole).await?.kvs.pop().and_then(|kv| Contender::read(kv).record);
         Ok(record.and_then(|record| record.name).and_then(|name| LockName::new(&name).ok()))
     }
 }

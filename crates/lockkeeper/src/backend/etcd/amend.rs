@@ -39,14 +39,15 @@ pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> 
 }
 
 async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, Standing)>> {
-    let (at, line) = (store.0.lines.claim(key), store.0.lines.of(&key.name));
+    let at = store.0.sessions.get(&key.session)?.seat_of(&store.0.lines, key).at;
+    let line = store.0.lines.of(&key.name);
     let request = transaction(Vec::new(), vec![get(&at), range(all(&line))], Vec::new());
     let asked = store.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
     let answer: TxnResponse = asked.map_err(|error| fault::of(error).without_effect())?;
     let mut answers = ranges(answer.responses);
     let (own, others) = (only(answers.next()), answers.next().unwrap_or_default());
     Ok(own.map(|own| {
-        let own = Contender::read(&store.0.lines, own);
+        let own = Contender::read(own);
         let others = Contender::all(&store.0.lines, &line, others.kvs);
         let standing = stand(&own, ahead_of(&others, own.created));
         (own, standing)

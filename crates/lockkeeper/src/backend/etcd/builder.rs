@@ -24,9 +24,9 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(50);
 #[must_use = "nothing is opened before connect()"]
 pub struct EtcdStoreBuilder {
     hosts: Vec<Host>,
-    user: Option<String>,
+    pub(super) user: Option<String>,
     password: Option<Secret>,
-    tls: Option<Tls>,
+    pub(super) tls: Option<Tls>,
     prefix: Option<String>,
     layout: Layout,
     pub(super) timeout: Duration,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::store::ClaimKey;
 use crate::{Error, ErrorKind, Guard, Result};
 
 /// What the places of this store begin with, so that those of another are not taken for one.
@@ -52,6 +51,6 @@ pub fn compare(guard: &Guard) -> Result<EtcdCompare> {
 }
 
 /// Where a claim is, for the guard that is made of it.
-pub(super) fn place(lines: &super::layout::Lines, key: &ClaimKey) -> Arc<[u8]> {
-    [MARK, &lines.claim(key)].concat().into()
+pub(super) fn place(at: &[u8]) -> Arc<[u8]> {
+    [MARK, at].concat().into()
 }

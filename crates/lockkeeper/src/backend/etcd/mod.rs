@@ -13,6 +13,7 @@ mod amend;
 mod builder;
 mod claiming;
 mod compare;
+pub(super) mod doctor;
 mod ear;
 mod fault;
 mod layout;
@@ -54,7 +55,7 @@ use crate::store::{
 };
 use crate::time::Clock;
 use crate::url::StoreUrl;
-use crate::{Error, ErrorKind, LockName, Result, random};
+use crate::{Effect, Error, ErrorKind, LockName, Result, random};
 
 /// What it can do in its own layout.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
@@ -68,6 +69,8 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
 /// What it can do where others take part.
 pub(super) const SHARED_CAPABILITIES: Capabilities = Capabilities { admission: Admission::Exclusive, ..CAPABILITIES };
 
+/// How long to wait for members that have no leader.
+const ELECTION: Duration = Duration::from_millis(100);
 /// Of how many leases of a line is asked how long they last.
 const LEASES: usize = 4;
 
@@ -119,46 +122,59 @@ impl EtcdStore {
     }
 
     async fn open(builder: EtcdStoreBuilder) -> Result<Self> {
-        let address = builder.to_string();
-        Self::connect(builder, &address).await.map_err(|error| error.at(&address))
+        let connecting = async {
+            let store = Self::unasked(&builder)?;
+            store.try_each_member().await?;
+            Ok(store)
+        };
+        connecting.await.map_err(|error: Error| error.at(&builder.to_string()))
     }
 
-    async fn connect(builder: EtcdStoreBuilder, address: &str) -> Result<Self> {
-        let calls = Calls::new(builder.addresses(), builder.settings()?)?;
-        let store = Self(Arc::new(Shared {
-            calls,
+    /// Before anybody was asked.
+    fn unasked(builder: &EtcdStoreBuilder) -> Result<Self> {
+        Ok(Self(Arc::new(Shared {
+            calls: Calls::new(builder.addresses(), builder.settings()?)?,
             lines: builder.lines(),
             sessions: Sessions::default(),
             order: Order::default(),
             client: HEXLOWER.encode(&random::bits128()).into(),
-            address: address.to_owned(),
+            address: builder.to_string(),
             timeout: builder.timeout,
             clock: Clock::boot(),
             process: std::process::id(),
             runtime: Runtime::here_or_own()?,
             losses: Mutex::default(),
             hears: AtomicBool::new(false),
-        }));
-        store.try_each_member().await?;
-        Ok(store)
+        })))
     }
 
-    /// Whether one of the members answers, and a majority with it.
+    /// Whether one of the members answers, and a majority with it. While they are about to find a leader they are asked
+    /// again, for as long as a request may take.
     async fn try_each_member(&self) -> Result<()> {
-        let mut last = Ok(());
-        for _ in self.0.calls.addresses() {
-            let asked = async {
-                self.0.calls.log_in().await.map_err(fault::of)?;
-                let nothing = RangeRequest { key: self.0.lines.bell(&self.0.client), ..RangeRequest::default() };
-                self.range(nothing).await.map(drop)
-            };
-            last = asked.await;
-            match &last {
-                Err(error) if error.kind() == ErrorKind::Unavailable => {}
-                _ => break,
+        let until = self.0.clock.now() + self.0.timeout;
+        loop {
+            let (mut last, mut is_there) = (Ok(()), false);
+            for _ in self.0.calls.addresses() {
+                last = self.try_one().await;
+                match &last {
+                    Err(error) if error.kind() == ErrorKind::Unavailable => {
+                        is_there |= error.effect() == Effect::Unknown
+                    }
+                    _ => return last,
+                }
             }
+            if !is_there || self.0.clock.now() >= until {
+                return last.map_err(Error::without_effect);
+            }
+            self.0.clock.sleep(ELECTION).await;
         }
-        last
+    }
+
+    async fn try_one(&self) -> Result<()> {
+        self.0.calls.log_in().await.map_err(fault::of)?;
+        let nothing = RangeRequest { key: self.0.lines.bell(&self.0.client), ..RangeRequest::default() };
+        let asked = self.0.calls.ask("/etcdserverpb.KV/Range", nothing).await;
+        asked.map(|_: RangeResponse| ()).map_err(fault::of)
     }
 
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse> {
@@ -313,7 +329,8 @@ impl Store for EtcdStore {
     }
 
     fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        Some(compare::place(&self.0.lines, key))
+        let session = self.0.sessions.get(&key.session).ok()?;
+        Some(compare::place(&session.seat_of(&self.0.lines, key).at))
     }
 
     fn tell_losses(&self, to: Losses) {

@@ -29,6 +29,7 @@ struct Line {
 #[derive(Debug)]
 struct One {
     key: Bytes,
+    created: i64,
     /// A claim has taken it along.
     taken: AtomicBool,
 }
@@ -59,9 +60,9 @@ impl Order {
         Turn { order: self, name: name.clone(), gate: Arc::clone(&line.gate) }
     }
 
-    /// This key is about to be deleted.
-    pub(super) fn leave(&self, name: &LockName, key: Bytes) -> Leaves<'_> {
-        let one = Arc::new(One { key, taken: AtomicBool::new(false) });
+    /// The key that this revision has made, or whichever is there, is about to be deleted.
+    pub(super) fn leave(&self, name: &LockName, key: Bytes, created: i64) -> Leaves<'_> {
+        let one = Arc::new(One { key, created, taken: AtomicBool::new(false) });
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
@@ -70,11 +71,14 @@ impl Order {
     }
 
     /// The keys of this name that a claim takes along.
-    pub(super) fn take_along(&self, name: &LockName) -> Vec<Bytes> {
+    pub(super) fn take_along(&self, name: &LockName) -> Vec<(Bytes, i64)> {
         let lines = self.lock();
         let Some(line) = lines.get(name) else { return Vec::new() };
         let taken = line.leaving.iter().take(MOST);
-        taken.inspect(|one| one.taken.store(true, Ordering::Release)).map(|one| one.key.clone()).collect()
+        taken
+            .inspect(|one| one.taken.store(true, Ordering::Release))
+            .map(|one| (one.key.clone(), one.created))
+            .collect()
     }
 
     fn drop_place(&self, name: &LockName, one: Option<&Arc<One>>) {
@@ -116,7 +120,6 @@ impl Drop for Leaves<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
     use std::task::{Context, Waker};
 
     use super::*;
@@ -124,9 +127,9 @@ mod tests {
     #[test]
     fn a_claim_takes_along_what_leaves_the_same_line_and_nothing_is_remembered() {
         let (order, name, other) = (Order::default(), "a".parse().unwrap(), "b".parse().unwrap());
-        let leaves = order.leave(&name, "k".into());
-        let stays = order.leave(&other, "l".into());
-        assert_eq!(order.take_along(&name), ["k"]);
+        let leaves = order.leave(&name, "k".into(), 7);
+        let stays = order.leave(&other, "l".into(), 0);
+        assert_eq!(order.take_along(&name), [("k".into(), 7)]);
         assert!(leaves.was_taken_along() && !stays.was_taken_along());
         drop((leaves, stays));
         assert!(order.take_along(&name).is_empty() && order.lock().is_empty());
@@ -137,8 +140,8 @@ mod tests {
         let (order, name) = (Order::default(), "a".parse().unwrap());
         let turns = [order.turn(&name), order.turn(&name), order.turn(&name)];
         let mut cx = Context::from_waker(Waker::noop());
-        let mut second = pin!(turns[1].gate.lock());
-        let mut third = pin!(turns[2].gate.lock());
+        let mut second = Box::pin(turns[1].gate.lock());
+        let mut third = Box::pin(turns[2].gate.lock());
         let first = turns[0].gate.try_lock().unwrap();
         assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
         drop(first);
@@ -146,6 +149,7 @@ mod tests {
         assert!(second.as_mut().poll(&mut cx).is_ready());
         let other = order.turn(&"b".parse().unwrap());
         assert!(other.gate.try_lock().is_ok());
+        drop((second, third));
         drop((turns, other));
         assert!(order.lock().is_empty());
     }

@@ -8,40 +8,57 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::layout::transaction::{delete, transaction};
+use super::layout::transaction::{delete, delete_made, transaction};
 use super::sessions::{self, Place, Purpose, Session};
 use super::standing::Standing;
-use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, TxnResponse};
+use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, RangeRequest, TxnResponse};
 use super::{EtcdStore, fault, wait};
 use crate::store::{Live, LiveState, Renewal, Renewed, SessionId};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How long a renewal of a session may take that somebody else has opened.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
     let session = store.0.sessions.get(id)?;
-    let found = store.prove(&session).await?;
+    let proven = store.prove(&session).await;
+    if proven.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
+        store.0.sessions.forget(id);
+    }
+    let (found, renewed) = proven?;
     let mut claims = Vec::with_capacity(live.len());
     let mut doubtful = Vec::new();
     for (at, live) in live.iter().enumerate() {
         let place = session.place(live.key.id);
-        let renewal = at_once(&session, live, place.as_ref(), found.get(&store.0.lines.claim(&live.key)).copied());
+        let seat = session.seat_of(&store.0.lines, &live.key).at;
+        let renewal = at_once(&session, live, place.as_ref(), found.get(&seat).copied(), &renewed);
         if renewal.is_none() {
             doubtful.push((at, live, place));
         }
         claims.push(renewal.unwrap_or(Renewal::Unknown));
     }
-    let asked: Vec<_> = doubtful.iter().map(|(_, live, place)| wait::asked(store, &live.key, place.as_ref())).collect();
+    let asked: Vec<_> =
+        doubtful.iter().map(|(_, live, place)| wait::asked(store, &session, &live.key, place.as_ref())).collect();
     for ((at, live, place), standing) in doubtful.into_iter().zip(store.look(&asked).await?) {
-        claims[at] = store.stands(&session, live, place, standing).await?;
+        claims[at] = match store.stands(&session, live, place, standing, &renewed).await {
+            Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
+            // The others are what they are.
+            Err(_) => Renewal::Unknown,
+            Ok(renewal) => renewal,
+        };
     }
     store.sweep(&session, live, found).await;
     Ok(Renewed { claims, server_time: None })
 }
 
 /// What needs no look: that it holds is what it was found to do, and its key is where it was.
-fn at_once(session: &Session, live: &Live, place: Option<&Place>, lease: Option<i64>) -> Option<Renewal> {
+fn at_once(
+    session: &Session,
+    live: &Live,
+    place: Option<&Place>,
+    lease: Option<i64>,
+    renewed: &[i64],
+) -> Option<Renewal> {
     match (live.state, place, lease) {
         (LiveState::InFlight, _, None) => Some(Renewal::Unknown),
         (LiveState::Granted, Some(place), Some(lease))
@@ -49,14 +66,21 @@ fn at_once(session: &Session, live: &Live, place: Option<&Place>, lease: Option<
         {
             Some(Renewal::Held { token: place.created.unsigned_abs() })
         }
+        // Its watch tells when it is let in; one that was broken is on another lease.
+        (LiveState::Queued, Some(place), Some(lease))
+            if place.watched && !place.held && lease == place.lease && renewed.contains(&lease) =>
+        {
+            Some(Renewal::Queued)
+        }
         _ => None,
     }
 }
 
 impl EtcdStore {
     /// Renews all leases of a session: which keys are on which.
-    async fn prove(&self, session: &Session) -> Result<HashMap<Bytes, i64>> {
-        let (leases, sent) = (session.leases(), self.0.clock.now());
+    async fn prove(&self, session: &Session) -> Result<(HashMap<Bytes, i64>, Vec<i64>)> {
+        let sent = self.0.clock.now();
+        let leases = session.living(sent);
         let within = session.life.map_or(PATIENCE, |ttl| ttl / 4);
         let (lives, keys) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&leases, within));
         let mut over: Vec<i64> = Vec::new();
@@ -67,13 +91,17 @@ impl EtcdStore {
             }
         }
         let (keys, gone) = keys?;
-        over.extend(gone);
+        if gone.iter().any(|lease| !over.contains(lease)) {
+            // A lease that is renewed and not there: one of two leaders is none.
+            return Err(Error::new(ErrorKind::Unavailable, "the members of etcd contradict each other about a lease")
+                .with_remedy("lockkeeper doctor"));
+        }
         if over.iter().any(|lease| session.purpose(*lease) == Some(Purpose::Hold)) {
             return Err(sessions::lost());
         }
         // Who waited there finds that it is not there any more.
         over.into_iter().for_each(|lease| session.ended(lease));
-        Ok(keys)
+        Ok((keys, leases))
     }
 
     /// Which keys are on which of these leases, and which of them are not there.
@@ -98,6 +126,7 @@ impl EtcdStore {
         live: &Live,
         place: Option<Place>,
         standing: Standing,
+        renewed: &[i64],
     ) -> Result<Renewal> {
         Ok(match standing {
             Standing::Absent | Standing::Broken(_) if place.is_some() && session.place(live.key.id).is_none() => {
@@ -107,9 +136,11 @@ impl EtcdStore {
             Standing::Absent if live.state == LiveState::InFlight => Renewal::Unknown,
             Standing::Absent => Renewal::Lost(None),
             Standing::Broken(broken) => Renewal::Lost(Some(broken)),
+            // On a lease that this renewal has not renewed it has not a waiter's whole life.
+            Standing::Behind { lease, .. } if !renewed.contains(&lease) => Renewal::Unknown,
             Standing::Behind { .. } => Renewal::Queued,
             Standing::First { created, lease } => {
-                let key = self.0.lines.claim(&live.key);
+                let key = session.seat_of(&self.0.lines, &live.key).at;
                 match self.hold(session, &key, created, lease).await? {
                     Some(lease) => {
                         if let Some(place) = place.filter(|_| session.place(live.key.id).is_some()) {
@@ -126,20 +157,33 @@ impl EtcdStore {
     /// Deletes what lost replies have left on the leases. What fails is tried again with the next renewal.
     async fn sweep(&self, session: &Arc<Session>, live: &[Live], mut found: HashMap<Bytes, i64>) {
         for live in live {
-            found.remove(&self.0.lines.claim(&live.key));
+            found.remove(&session.seat_of(&self.0.lines, &live.key).at);
         }
         let now = self.0.clock.now();
-        let is_claim = |key: &Bytes| self.0.lines.name_in(key).is_some() && self.0.lines.id(key).is_some();
-        let unlisted = found.into_keys().filter(is_claim).collect();
-        let mut over = session.left_over(unlisted, now);
-        over.extend(session.gone_for_long(now));
-        for keys in over.chunks(100) {
+        let unlisted = found.into_keys().filter(|key| self.0.lines.is_claim(key)).collect();
+        for over in session.left_over(unlisted, now) {
+            if let Err(error) = self.remove(session, &over).await {
+                self.tell_unswept(&error);
+            }
+        }
+        let said = session.gone_for_long(now);
+        for keys in said.chunks(100) {
             let request = transaction(Vec::new(), keys.iter().map(delete).collect(), Vec::new());
             let swept = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
             if let Err(error) = swept.map(|_: TxnResponse| ()).map_err(fault::of) {
                 self.tell_unswept(&error);
+                return said.into_iter().for_each(|key| session.said_gone(key, now));
             }
         }
+    }
+
+    /// Removes a leftover, unless another claim has got its seat meanwhile.
+    async fn remove(&self, session: &Session, over: &Bytes) -> Result<()> {
+        let there = self.range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() }).await?;
+        let Some(there) = there.kvs.first().filter(|_| !session.is_taken(over)) else { return Ok(()) };
+        let request = transaction(Vec::new(), vec![delete_made(over, there.create_revision)], Vec::new());
+        let removed = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        removed.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 
     fn tell_unswept(&self, error: &Error) {

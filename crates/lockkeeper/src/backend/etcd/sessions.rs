@@ -11,12 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Mutex as Gate;
 
-use super::layout::Record;
+use super::layout::{Lines, Record};
 use super::standing::Whom;
 use super::{EtcdStore, fault};
-use crate::store::{ClaimId, SessionId, SessionSpec};
+use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
 use crate::time::Instant;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, LockName, Result};
 
 /// With many more keys on one lease each put takes longer, and its revocation stops the others.
 const PER_LEASE: usize = 500;
@@ -24,6 +24,9 @@ const PER_LEASE: usize = 500;
 /// How much longer the lease of waiters lasts than they may believe, and how old its last renewal may be when another
 /// joins them: whoever waits is on it for its whole life from the moment on at which it asked.
 const SLACK: Duration = Duration::from_secs(1);
+
+/// So many names are remembered for their free seats.
+const NAMES: usize = 1024;
 
 /// What a lease is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +47,8 @@ pub(super) struct Session {
     wait: i64,
     /// What a holder believes in; `None` for one that somebody else has opened.
     pub(super) life: Option<Duration>,
+    /// Whether nobody else has to find its claims.
+    shares_seats: bool,
     inner: Mutex<Inner>,
     /// Whoever makes a lease.
     gate: Gate<()>,
@@ -53,6 +58,7 @@ pub(super) struct Session {
 struct Inner {
     leases: Vec<Lease>,
     claims: HashMap<ClaimId, Place>,
+    seats: Seats,
     /// Keys that are on a lease and that no renewal has listed, since when.
     unlisted: HashMap<Bytes, Instant>,
     /// What says that ids are gone, and for how long it is to stand.
@@ -66,6 +72,61 @@ struct Lease {
     claims: usize,
     /// When its last renewal was sent.
     renewed: Instant,
+    /// Whether it was renewed since it was listed here. A renewal of the session that does not know it proves nothing
+    /// of it, and whoever is put on it believes in that renewal.
+    ready: bool,
+}
+
+/// Who sits where, by name. A seat is a key.
+#[derive(Debug, Default)]
+struct Seats {
+    taken: HashMap<ClaimId, Seat>,
+    names: HashMap<LockName, Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    numbers: Vec<u32>,
+    /// The lowest that nobody has had.
+    next: u32,
+    /// How many seats are taken, or spoiled.
+    users: usize,
+}
+
+/// Where a claim is.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) at: Bytes,
+    /// Without one it is this claim's alone.
+    number: Option<u32>,
+    /// The revision that made it; 0 before that is known. No other claim that sits there has the same.
+    pub(super) created: i64,
+}
+
+impl Seats {
+    fn take(&mut self, lines: &Lines, key: &ClaimKey) -> Seat {
+        if self.names.len() >= self.taken.len() + NAMES {
+            // Of those that nobody uses every seat is free.
+            self.names.retain(|_, free| free.users > 0);
+        }
+        let free = self.names.entry(key.name.clone()).or_default();
+        free.users += 1;
+        let number = free.numbers.pop().unwrap_or_else(|| {
+            free.next += 1;
+            free.next - 1
+        });
+        let seat = Seat { at: lines.seat(key, number), number: Some(number), created: 0 };
+        self.taken.insert(key.id, seat.clone());
+        seat
+    }
+
+    fn free(&mut self, key: &ClaimKey) {
+        let number = self.taken.remove(&key.id).and_then(|seat| seat.number);
+        if let (Some(number), Some(free)) = (number, self.names.get_mut(&key.name)) {
+            free.numbers.push(number);
+            free.users -= 1;
+        }
+    }
 }
 
 /// Where a claim of this client stands, as far as is known.
@@ -76,6 +137,8 @@ pub(super) struct Place {
     pub(super) created: i64,
     /// It was found to hold, and stands on a lease for that.
     pub(super) held: bool,
+    /// It waits, and hears of its grant: there is no need to ask whether it was granted.
+    pub(super) watched: bool,
     /// Whom it waited for when it was put in line.
     pub(super) whom: Option<Whom>,
     pub(super) record: Arc<Record>,
@@ -85,8 +148,13 @@ impl Sessions {
     /// A session that was opened here, on this lease.
     pub(super) fn opened(&self, id: SessionId, spec: &SessionSpec, lease: i64, sent: Instant) {
         let session = Session::new(spec.ttl + spec.lock_delay, spec.wait_ttl + SLACK, Some(spec.ttl));
+        let session = Session { shares_seats: !spec.detached, ..session };
         session.add(lease, Purpose::Hold, sent);
-        self.lock().insert(id, Arc::new(session));
+        session.renewed(lease, sent);
+        let mut sessions = self.lock();
+        // Those that were lost, or given away, are closed by nobody.
+        sessions.retain(|_, session| !session.is_over(sent));
+        sessions.insert(id, Arc::new(session));
     }
 
     /// The session of this name; one that was opened elsewhere is known by its lease.
@@ -101,6 +169,7 @@ impl Sessions {
         let lease = lease_of(id).ok_or_else(lost)?;
         let session = Arc::new(Session::new(Duration::ZERO, Duration::ZERO, None));
         session.add(lease, Purpose::Hold, Instant::from_nanos(0));
+        session.renewed(lease, Instant::from_nanos(0));
         sessions.insert(id.clone(), Arc::clone(&session));
         Ok(session)
     }
@@ -117,7 +186,14 @@ impl Sessions {
 
 impl Session {
     fn new(hold: Duration, wait: Duration, life: Option<Duration>) -> Self {
-        Self { hold: seconds(hold), wait: seconds(wait), life, inner: Mutex::default(), gate: Gate::default() }
+        Self {
+            hold: seconds(hold),
+            wait: seconds(wait),
+            life,
+            shares_seats: false,
+            inner: Mutex::default(),
+            gate: Gate::default(),
+        }
     }
 
     /// Whether waiters and holders stand on the same lease.
@@ -129,18 +205,20 @@ impl Session {
     pub(super) fn lease(&self, purpose: Purpose) -> Option<i64> {
         let purpose = if self.has_one_life() { Purpose::Hold } else { purpose };
         let inner = self.lock();
-        let bears = |lease: &&Lease| lease.purpose == purpose && (lease.claims < PER_LEASE || self.life.is_none());
+        let has_room = |lease: &Lease| lease.claims < PER_LEASE || self.life.is_none();
+        let bears = |lease: &&Lease| lease.ready && lease.purpose == purpose && has_room(lease);
         inner.leases.iter().rfind(bears).map(|lease| lease.id)
     }
 
     fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
-        self.lock().leases.push(Lease { id, purpose, claims: 0, renewed });
+        self.lock().leases.push(Lease { id, purpose, claims: 0, renewed, ready: false });
     }
 
     /// A renewal of it was acknowledged.
     pub(super) fn renewed(&self, id: i64, sent: Instant) {
         if let Some(lease) = self.lock().leases.iter_mut().find(|lease| lease.id == id) {
             lease.renewed = lease.renewed.max(sent);
+            lease.ready = true;
         }
     }
 
@@ -149,9 +227,20 @@ impl Session {
         self.lock().leases.retain(|lease| lease.id != id || lease.purpose == Purpose::Hold);
     }
 
-    /// The same for all of them.
-    pub(super) fn no_waiters(&self) {
-        self.lock().leases.retain(|lease| lease.purpose == Purpose::Hold);
+    /// Every lease of it that can be there still. etcd does not answer a renewal of one whose time is over before it has
+    /// removed it, and would hold up those of the others.
+    pub(super) fn living(&self, now: Instant) -> Vec<i64> {
+        let wait = Duration::from_secs(self.wait.unsigned_abs());
+        let mut inner = self.lock();
+        inner.leases.retain(|lease| lease.purpose == Purpose::Hold || now.saturating_since(lease.renewed) < wait);
+        inner.leases.iter().map(|lease| lease.id).collect()
+    }
+
+    /// Whether nothing of it can be there any more, by a wide margin.
+    fn is_over(&self, now: Instant) -> bool {
+        let life = Duration::from_secs(self.hold.max(self.wait).unsigned_abs());
+        let inner = self.lock();
+        inner.leases.iter().all(|lease| now.saturating_since(lease.renewed) > life * 3 + Duration::from_secs(60))
     }
 
     /// Whether a lease may end before whoever joins those who wait there stops believing.
@@ -161,7 +250,7 @@ impl Session {
         lease.is_some_and(|lease| now.saturating_since(lease.renewed) > SLACK)
     }
 
-    /// Every lease of it.
+    /// Every lease of it, for its end.
     pub(super) fn leases(&self) -> Vec<i64> {
         self.lock().leases.iter().map(|lease| lease.id).collect()
     }
@@ -171,10 +260,39 @@ impl Session {
         self.lock().leases.iter().find(|own| own.id == lease).map(|own| own.purpose)
     }
 
+    /// Where this claim is, or is to be.
+    pub(super) fn seat(&self, lines: &Lines, key: &ClaimKey) -> Seat {
+        let mut inner = self.lock();
+        match inner.seats.taken.get(&key.id) {
+            Some(seat) => seat.clone(),
+            None if !self.shares_seats => Seat { at: lines.claim(key), number: None, created: 0 },
+            None => inner.seats.take(lines, key),
+        }
+    }
+
+    /// Where this claim is, if it has a seat here, else where one of another client would be.
+    pub(super) fn seat_of(&self, lines: &Lines, key: &ClaimKey) -> Seat {
+        let unknown = || Seat { at: lines.claim(key), number: None, created: 0 };
+        self.lock().seats.taken.get(&key.id).cloned().unwrap_or_else(unknown)
+    }
+
+    /// Nothing of this claim is there, nor can come: another one may have its seat.
+    pub(super) fn leaves_its_seat(&self, key: &ClaimKey) {
+        self.lock().seats.free(key);
+    }
+
+    /// Something of this claim may come late: nobody else gets its seat.
+    pub(super) fn spoils_its_seat(&self, id: ClaimId) {
+        self.lock().seats.taken.remove(&id);
+    }
+
     /// The claim stands there.
     pub(super) fn stands(&self, id: ClaimId, place: Place) {
         let mut inner = self.lock();
         inner.count(place.lease, 1);
+        if let Some(seat) = inner.seats.taken.get_mut(&id) {
+            seat.created = place.created;
+        }
         if let Some(before) = inner.claims.insert(id, place) {
             inner.count(before.lease, -1);
         }
@@ -184,6 +302,13 @@ impl Session {
     pub(super) fn waits_for(&self, id: ClaimId, whom: Whom) {
         if let Some(place) = self.lock().claims.get_mut(&id) {
             place.whom = Some(whom);
+        }
+    }
+
+    /// It hears of its grant, or does not any more.
+    pub(super) fn is_watched(&self, id: ClaimId, watched: bool) {
+        if let Some(place) = self.lock().claims.get_mut(&id) {
+            place.watched = watched;
         }
     }
 
@@ -210,6 +335,11 @@ impl Session {
         let place = inner.claims.remove(&id)?;
         inner.count(place.lease, -1);
         Some(place)
+    }
+
+    /// Whether a claim has this seat.
+    pub(super) fn is_taken(&self, at: &Bytes) -> bool {
+        self.lock().seats.taken.values().any(|seat| seat.at == *at)
     }
 
     /// That an id is gone is said until then.
@@ -269,19 +399,38 @@ impl EtcdStore {
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }
-        let sent = self.0.clock.now();
-        if let Some(lease) = session.lease(purpose) {
-            let lives = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
-            if lives.values().any(|seconds| *seconds > 0) {
-                session.renewed(lease, sent);
-                return Ok(lease);
-            }
-            session.ended(lease);
+        if let Some(lease) = session.lease(purpose)
+            && self.refresh(session, lease).await?
+        {
+            return Ok(lease);
         }
         let life = if purpose == Purpose::Hold { session.hold } else { session.wait };
-        let (lease, _) = self.grant(life).await?;
+        let (sent, (lease, _)) = (self.0.clock.now(), self.grant(life).await?);
         session.add(lease, purpose, sent);
-        Ok(lease)
+        match self.refresh(session, lease).await? {
+            true => Ok(lease),
+            false => Err(lost()),
+        }
+    }
+
+    /// Renews one lease; `false` when it is not there any more.
+    pub(super) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
+        let sent = self.0.clock.now();
+        let lives = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
+        let is_there = lives.values().any(|seconds| *seconds > 0);
+        match is_there {
+            true => session.renewed(lease, sent),
+            false => session.ended(lease),
+        }
+        Ok(is_there)
+    }
+
+    /// Renews a lease of waiters that is not fresh; `false` when it is not there any more.
+    pub(super) async fn freshen(&self, session: &Session, lease: i64) -> Result<bool> {
+        match session.is_stale(lease, self.0.clock.now()) {
+            true => self.refresh(session, lease).await,
+            false => Ok(true),
+        }
     }
 
     /// A lease that bears one more claim for its whole life, if there is one.

@@ -51,14 +51,24 @@ impl EtcdStore {
     pub(super) async fn look(&self, asked: &[Asked]) -> Result<Vec<Standing>> {
         let mut found = Vec::with_capacity(asked.len());
         for asked in asked.chunks(AT_ONCE) {
-            let questions = asked.iter().flat_map(|asked| [get(&asked.key), range(self.before(asked))]).collect();
+            // Many claims of one line have the same question.
+            let mut lines: Vec<RangeRequest> = Vec::new();
+            let mut line_of = |asked: &Asked| {
+                let line = self.before(asked);
+                lines.iter().position(|known| *known == line).unwrap_or_else(|| {
+                    lines.push(line);
+                    lines.len() - 1
+                })
+            };
+            let places: Vec<_> = asked.iter().map(&mut line_of).collect();
+            let questions = asked.iter().map(|asked| get(&asked.key)).chain(lines.into_iter().map(range)).collect();
             let request = transaction(Vec::new(), questions, Vec::new());
             let answer: TxnResponse =
                 self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(|e| fault::of(e).without_effect())?;
-            let mut answers = ranges(answer.responses);
-            for asked in asked {
-                let (own, line) = (answers.next(), answers.next());
-                found.push(self.standing(asked, own, line));
+            let mut answers: Vec<_> = ranges(answer.responses).collect();
+            let lines = answers.split_off(asked.len().min(answers.len()));
+            for ((asked, own), line) in asked.iter().zip(answers).zip(places) {
+                found.push(self.standing(asked, Some(own), lines.get(line).cloned()));
             }
         }
         Ok(found)
@@ -74,7 +84,7 @@ impl EtcdStore {
 
     fn standing(&self, asked: &Asked, own: Option<RangeResponse>, line: Option<RangeResponse>) -> Standing {
         let Some(own) = only(own) else { return Standing::Absent };
-        let own = Contender::read(&self.0.lines, own);
+        let own = Contender::read(own);
         let line = Contender::all(&self.0.lines, &asked.line, line.map(|line| line.kvs).unwrap_or_default());
         stand(&own, ahead_of(&line, own.created))
     }

@@ -7,27 +7,28 @@ use bytes::Bytes;
 use super::EtcdStore;
 use super::layout::transaction::all;
 use super::layout::{Contender, is_as_it_was};
-use super::sessions::Place;
+use super::sessions::{Place, Session};
 use super::standing::{Asked, Standing, Whom};
 use super::wire::messages::event::EventType;
-use super::wire::messages::{Event, RangeRequest};
+use super::wire::messages::{Event, KeyValue, RangeRequest};
 use super::wire::{Told, Watch, What};
-use crate::store::{ClaimKey, MAX, Revision, Wake};
-use crate::{LockName, Result};
+use crate::store::{ClaimId, ClaimKey, MAX, Revision, Wake};
+use crate::{Error, ErrorKind, LockName, Result};
 
 /// Waits for a claim in line.
 pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
-    let place = store.0.sessions.get(&key.session)?.place(key.id);
-    let waiting = Waiting { store, asked: asked(store, key, place.as_ref()) };
+    let session = store.0.sessions.get(&key.session)?;
+    let place = session.place(key.id);
+    let waiting = Waiting { store, asked: asked(store, &session, key, place.as_ref()), session: &session, id: key.id };
     let known = place.and_then(|place| place.whom);
     store.0.clock.timeout(within, waiting.run(known)).await.unwrap_or(Ok(Wake::Elapsed))
 }
 
 /// What is asked about a claim of this client.
-pub(super) fn asked(store: &EtcdStore, key: &ClaimKey, place: Option<&Place>) -> Asked {
+pub(super) fn asked(store: &EtcdStore, session: &Session, key: &ClaimKey, place: Option<&Place>) -> Asked {
     Asked {
         line: store.0.lines.of(&key.name),
-        key: store.0.lines.claim(key),
+        key: session.seat_of(&store.0.lines, key).at,
         created: place.map_or(0, |place| place.created),
         exclusive: place.is_some_and(|place| place.record.weight == MAX),
     }
@@ -35,7 +36,25 @@ pub(super) fn asked(store: &EtcdStore, key: &ClaimKey, place: Option<&Place>) ->
 
 struct Waiting<'a> {
     store: &'a EtcdStore,
+    session: &'a Session,
+    id: ClaimId,
     asked: Asked,
+}
+
+/// While this is there the claim hears of its grant.
+struct Watched<'a>(&'a Waiting<'a>);
+
+impl<'a> Watched<'a> {
+    fn new(waiting: &'a Waiting<'a>) -> Self {
+        waiting.session.is_watched(waiting.id, true);
+        Self(waiting)
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.0.session.is_watched(self.0.id, false);
+    }
 }
 
 impl Waiting<'_> {
@@ -58,7 +77,7 @@ impl Waiting<'_> {
             });
             own_begins = own_begins || self.begins(&mut own).await;
             if !own_begins || !self.begins(&mut watch).await {
-                return Ok(Wake::Changed);
+                return Err(unwatched());
             }
             whom = match self.beside(whom, &mut own, &mut watch).await? {
                 Ok(another) => another,
@@ -83,10 +102,12 @@ impl Waiting<'_> {
                 return Ok(Ok(now));
             }
             whom = now;
+            let _watched = Watched::new(self);
             match self.hear(own, &whom, watch).await {
                 Heard::WeAreFirst(token) => return Ok(Err(Wake::Granted { token })),
                 Heard::Look => {}
                 Heard::Ended => return Ok(Err(Wake::Changed)),
+                Heard::Nothing => return Err(unwatched()),
             }
         }
     }
@@ -107,10 +128,13 @@ impl Waiting<'_> {
     async fn hear(&self, own: &mut Watch, whom: &Whom, watch: &mut Watch) -> Heard {
         tokio::select! {
             biased;
-            // It was broken, or its session is over.
-            _ = own.next() => Heard::Ended,
+            told = own.next() => match told {
+                // It was broken, or its session is over.
+                Some(_) => Heard::Ended,
+                None => Heard::Nothing,
+            },
             told = watch.next() => match told {
-                Some(Told::Events(events)) if whom.is_the_last && events.iter().any(is_deletion) => {
+                Some(Told::Events(events)) if whom.is_the_last && events.iter().any(|event| self.is_its_end(event)) => {
                     // It has gone before whoever is before us, if it has gone.
                     match self.asked.created {
                         0 => Heard::Look,
@@ -118,9 +142,16 @@ impl Waiting<'_> {
                     }
                 }
                 Some(_) => Heard::Look,
-                None => Heard::Ended,
+                None => Heard::Nothing,
             },
         }
+    }
+
+    /// Whether somebody who stood before us is gone. A member that lags behind may tell of the end of an earlier one
+    /// with the same key.
+    fn is_its_end(&self, event: &Event) -> bool {
+        let is_later = |kv: &KeyValue| kv.mod_revision > self.asked.created;
+        event.r#type() == EventType::Delete && event.kv.as_ref().is_some_and(is_later)
     }
 }
 
@@ -128,10 +159,14 @@ enum Heard {
     WeAreFirst(u64),
     Look,
     Ended,
+    /// The watch is over: what happens now is not heard.
+    Nothing,
 }
 
-fn is_deletion(event: &Event) -> bool {
-    event.r#type() == EventType::Delete
+/// No watch stands. Whoever waits looks, a little later.
+fn unwatched() -> Error {
+    Error::new(ErrorKind::Unavailable, "etcd does not tell of changes at present")
+        .with_remedy("lockkeeper doctor, or a look whether a majority of the members runs")
 }
 
 /// Waits for a change of a line.
@@ -144,7 +179,7 @@ async fn changed(store: &EtcdStore, name: &LockName, seen: Revision) -> Result<W
     let what = What { key: line.from.clone(), end: line.to.clone(), only_deletions: false };
     let mut watch = store.0.calls.watch(what);
     if !store.0.clock.timeout(store.0.timeout, watch.begins()).await.unwrap_or(false) {
-        return Ok(Wake::Changed);
+        return Err(unwatched());
     }
     let found = store.range(RangeRequest { keys_only: true, ..all(&line) }).await?;
     if !is_as_it_was(&Contender::all(&store.0.lines, &line, found.kvs), seen) {

@@ -1,11 +1,11 @@
-//! Taking a claim out of its line: exactly that one, whose key no other claim ever has.
+//! Taking a claim out of its line: exactly that one, by the revision that made its key.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::layout::transaction::{delete, deleted, put, transaction};
-use super::sessions::Purpose;
+use super::layout::transaction::{delete_made, deleted, put, transaction};
+use super::sessions::{Purpose, Seat};
 use super::wire::WireError;
 use super::wire::messages::{TxnRequest, TxnResponse};
 use super::{EtcdStore, fault};
@@ -14,10 +14,10 @@ use crate::store::{ClaimKey, Live, Withdrawal};
 
 pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
     let session = store.0.sessions.get(&key.session)?;
-    let at = store.0.lines.claim(key);
+    let seat = session.seat_of(&store.0.lines, key);
     let place = session.left(key.id);
-    let leaves = store.0.order.leave(&key.name, at.clone());
-    let mut ops = vec![delete(&at)];
+    let leaves = store.0.order.leave(&key.name, seat.at.clone(), seat.created);
+    let mut ops = vec![delete_made(&seat.at, seat.created)];
     if let Some(tombstone) = tombstone {
         // It lives as long as a late copy of the claim could be put in line.
         let lease = session.lease(Purpose::Hold).or_else(|| session.leases().first().copied());
@@ -30,9 +30,14 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     let answer: TxnResponse =
         match store.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), ops, Vec::new())).await {
             // Without its lease nothing of it can come, and nothing of it is there; unless somebody has broken it.
-            Err(error) if error.is_no_lease() => alone(store, &at).await.map_err(fault::of)?,
+            Err(error) if error.is_no_lease() => alone(store, &seat).await.map_err(fault::of)?,
             answer => answer.map_err(fault::of)?,
         };
+    match tombstone {
+        // A copy of its claim may come, and finds that it is gone; but nobody else sits there meanwhile.
+        Some(_) => session.spoils_its_seat(key.id),
+        None => session.leaves_its_seat(key),
+    }
     if session.life.is_none() {
         // Nothing else of a session that somebody else has opened is known here.
         store.0.sessions.forget(&key.session);
@@ -41,8 +46,8 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
 
-async fn alone(store: &EtcdStore, at: &Bytes) -> Result<TxnResponse, WireError> {
-    let request: TxnRequest = transaction(Vec::new(), vec![delete(at)], Vec::new());
+async fn alone(store: &EtcdStore, seat: &Seat) -> Result<TxnResponse, WireError> {
+    let request: TxnRequest = transaction(Vec::new(), vec![delete_made(&seat.at, seat.created)], Vec::new());
     store.0.calls.ask("/etcdserverpb.KV/Txn", request).await
 }
 

@@ -33,13 +33,14 @@ pub(in super::super) struct Contender {
 }
 
 impl Contender {
-    pub(in super::super) fn read(lines: &Lines, kv: KeyValue) -> Self {
+    pub(in super::super) fn read(kv: KeyValue) -> Self {
+        let record = Record::read(&kv.value);
         Self {
             created: kv.create_revision,
             changed: kv.mod_revision,
             lease: kv.lease,
-            id: lines.id(&kv.key),
-            record: Record::read(&kv.value),
+            id: record.as_ref().and_then(Record::id),
+            record,
             key: kv.key,
             value: kv.value,
         }
@@ -48,7 +49,7 @@ impl Contender {
     /// The contenders of a line, in order.
     pub(in super::super) fn all(lines: &Lines, line: &Span, kvs: Vec<KeyValue>) -> Vec<Self> {
         let contends = |kv: &KeyValue| lines.contends(line, &kv.key);
-        let mut all: Vec<_> = kvs.into_iter().filter(contends).map(|kv| Self::read(lines, kv)).collect();
+        let mut all: Vec<_> = kvs.into_iter().filter(contends).map(Self::read).collect();
         all.sort_by_key(|contender| contender.created);
         all
     }
@@ -71,6 +72,10 @@ impl Contender {
                 ..Meta::default()
             },
         }
+    }
+
+    pub(in super::super) fn is_broken(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| record.broken().is_some())
     }
 
     pub(in super::super) fn token(&self) -> u64 {

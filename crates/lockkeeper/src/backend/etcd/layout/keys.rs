@@ -1,7 +1,11 @@
 //! Where things are.
 //!
-//! Native: `<prefix>/<encoded name>/<id>`. Concurrency: `<name>/<lease>-<id>`, as Go has it but for the id, without
-//! which two claims of one lease would be the same contender. Order is that of the revisions in which keys were created.
+//! Native: `<prefix>/<encoded name>/<lease>-<seat>`. Concurrency: `<name>/<lease>-<seat>`, as Go has it but for the seat,
+//! without which two claims of one lease would be the same contender. Order is that of the revisions in which keys were
+//! created.
+//!
+//! A seat is used by one claim after the other: etcd remembers every key that there ever was until it is compacted, and
+//! walks over them whenever it looks at the line. A claim that another process may have to find has its id for a seat.
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -60,25 +64,21 @@ impl Lines {
         Span::under(self.folder(name))
     }
 
-    /// Where a claim is.
+    /// Where a claim is that has a seat of its own.
     pub(in super::super) fn claim(&self, key: &ClaimKey) -> Bytes {
-        let (mut at, id) = (self.folder(&key.name), HEXLOWER.encode(key.id.as_bytes()));
-        if self.layout == Layout::Concurrency {
-            at.push_str(key.session.as_str());
-            at.push('-');
-        }
-        at.push_str(&id);
-        at.into()
+        let (folder, id) = (self.folder(&key.name), HEXLOWER.encode(key.id.as_bytes()));
+        format!("{folder}{}-{id}", key.session.as_str()).into()
     }
 
-    /// The id in the key of a claim of ours.
-    pub(in super::super) fn id(&self, key: &[u8]) -> Option<ClaimId> {
-        let last = key.rsplit(|byte| *byte == b'/').next()?;
-        let id = match self.layout {
-            Layout::Native => last,
-            Layout::Concurrency => last.splitn(2, |byte| *byte == b'-').nth(1)?,
-        };
-        HEXLOWER.decode(id).ok()?.try_into().ok().map(ClaimId::from_bytes)
+    /// Where a claim is that has this seat of its session.
+    pub(in super::super) fn seat(&self, key: &ClaimKey, seat: u32) -> Bytes {
+        format!("{}{}-{seat}", self.folder(&key.name), key.session.as_str()).into()
+    }
+
+    /// Whether a key is one of a claim of ours: on a seat of a lease.
+    pub(in super::super) fn is_claim(&self, key: &[u8]) -> bool {
+        let last = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        self.name_in(key).is_some() && last.contains(&b'-')
     }
 
     /// Whether a key under the folder of a name is a contender for that name, and not for one that begins like it.
@@ -117,6 +117,17 @@ impl Lines {
                 Span { from: from.into(), to: to.into() }
             }
         }
+    }
+
+    /// With what all keys begin that are read or written for names that begin with this: the rights that a user needs.
+    pub(in super::super) fn beginnings(&self, text: &str) -> Vec<String> {
+        let lines = match self.layout {
+            Layout::Native => return vec![format!("{}/", self.prefix)],
+            Layout::Concurrency if self.prefix.is_empty() => text.to_owned(),
+            Layout::Concurrency => format!("{}/{text}", self.prefix),
+        };
+        // An empty one is that of all keys.
+        if lines.is_empty() { vec![lines] } else { vec![lines, format!("{PREFIX}/.")] }
     }
 
     /// The name of the line in which this key is, encoded as it stands there.
@@ -160,18 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_where_the_layout_has_it_and_its_id_comes_back() {
+    fn a_claim_is_where_the_layout_has_it() {
         let id = "ab".repeat(16);
         for (layout, prefix, at) in [
-            (Layout::Native, None, format!("/lockkeeper/stock%2F42/{id}")),
-            (Layout::Native, Some("/shop/"), format!("/shop/stock%2F42/{id}")),
+            (Layout::Native, None, format!("/lockkeeper/stock%2F42/6c0ffee-{id}")),
+            (Layout::Native, Some("/shop/"), format!("/shop/stock%2F42/6c0ffee-{id}")),
             (Layout::Concurrency, None, format!("stock/42/6c0ffee-{id}")),
             (Layout::Concurrency, Some("/locks"), format!("/locks/stock/42/6c0ffee-{id}")),
         ] {
             let (lines, key) = (Lines::new(layout, prefix), key("stock/42"));
             let found = lines.claim(&key);
             assert_eq!(found, at.as_bytes());
-            assert_eq!(lines.id(&found), Some(key.id));
+            assert!(lines.is_claim(&found) && lines.is_claim(&lines.seat(&key, 0)));
+            assert_eq!(lines.seat(&key, 7), at.replace(&id, "7").as_bytes());
             let line = lines.of(&key.name);
             assert!(line.from <= found && found < line.to && lines.contends(&line, &found));
             let named = if layout == Layout::Native { "stock%2F42" } else { "stock/42" };
@@ -186,7 +198,7 @@ mod tests {
         assert!(!lines.contends(&line, &lines.claim(&key("stock/42"))));
         assert!(lines.contends(&line, b"stock/694d8"));
         assert!(!lines.contends(&line, b"stocks/694d8"));
-        assert_eq!(lines.id(b"stock/694d8"), None);
+        assert!(!lines.is_claim(b"stock/694d8"));
     }
 
     #[test]

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use data_encoding::BASE64;
+use data_encoding::{BASE64, HEXLOWER};
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Broken, Claim, MAX, Meta};
+use crate::store::{Broken, Claim, ClaimId, MAX, Meta};
 
 /// What a claim shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Record {
     /// The version of the layout; nothing else begins so.
     lockkeeper: u8,
+    /// The claim, in hex.
+    id: String,
     #[serde(default = "max", skip_serializing_if = "is_max")]
     pub(in super::super) weight: u32,
     #[serde(default = "max", skip_serializing_if = "is_max")]
@@ -58,6 +60,7 @@ impl Record {
         let name = &claim.key.name;
         let mut record = Self {
             lockkeeper: 1,
+            id: HEXLOWER.encode(claim.key.id.as_bytes()),
             weight: claim.weight,
             capacity: claim.capacity,
             owner: Arc::default(),
@@ -100,6 +103,10 @@ impl Record {
             value: value.map(Arc::from),
             epoch: self.epoch,
         }
+    }
+
+    pub(in super::super) fn id(&self) -> Option<ClaimId> {
+        HEXLOWER.decode(self.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)
     }
 
     pub(in super::super) fn life(&self) -> Duration {

@@ -90,6 +90,14 @@ pub(in super::super) fn delete(key: &Bytes) -> RequestOp {
     op(Request::RequestDeleteRange(DeleteRangeRequest { key: key.clone(), range_end: Bytes::new() }))
 }
 
+/// The key goes if this revision has made it; whoever has, if that is not known.
+pub(in super::super) fn delete_made(key: &Bytes, revision: i64) -> RequestOp {
+    match revision {
+        0 => delete(key),
+        revision => nested(transaction(vec![created(key, revision)], vec![delete(key)], Vec::new())),
+    }
+}
+
 pub(in super::super) fn get(key: &Bytes) -> RequestOp {
     op(Request::RequestRange(RangeRequest { key: key.clone(), ..RangeRequest::default() }))
 }
@@ -140,10 +148,11 @@ pub(in super::super) fn inner(responses: Vec<ResponseOp>) -> Option<TxnResponse>
     })
 }
 
-/// How many keys all deletions of a transaction have deleted.
+/// How many keys all deletions of a transaction have deleted, those of nested ones too.
 pub(in super::super) fn deleted(responses: &[ResponseOp]) -> i64 {
     let count = |response: &ResponseOp| match &response.response {
         Some(Response::ResponseDeleteRange(deleted)) => deleted.deleted,
+        Some(Response::ResponseTxn(inner)) => self::deleted(&inner.responses),
         _ => 0,
     };
     responses.iter().map(count).sum()

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prost::Message;
+use tokio::sync::Mutex as Gate;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -53,7 +54,11 @@ pub(crate) struct Calls {
     left: AtomicUsize,
     login: Option<Login>,
     token: Mutex<Option<MetadataValue<Ascii>>>,
+    /// Whoever logs in.
+    gate: Gate<()>,
     timeout: Duration,
+    /// The member, as `left` counts, that was slower than somebody of little patience liked.
+    slow: AtomicUsize,
     watches: Watches,
 }
 
@@ -67,7 +72,16 @@ impl Calls {
         let members =
             addresses.map(|address| Member::new(address, tls.as_ref(), timeout / 2)).collect::<Result<_>>()?;
         let watches = Watches::new()?;
-        Ok(Arc::new(Self { members, left: AtomicUsize::new(0), login, token: Mutex::default(), timeout, watches }))
+        Ok(Arc::new(Self {
+            members,
+            left: AtomicUsize::new(0),
+            login,
+            token: Mutex::default(),
+            gate: Gate::default(),
+            timeout,
+            slow: AtomicUsize::new(usize::MAX),
+            watches,
+        }))
     }
 
     /// Logs in, where there is a user.
@@ -82,7 +96,18 @@ impl Calls {
         };
         token.set_sensitive(true);
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        // etcd looks at the token of a stream with each watch that begins in it.
+        self.watches.end(left);
         Ok(())
+    }
+
+    /// Logs in, unless somebody has done so since this token was used.
+    async fn log_in_after(&self, old: Option<&MetadataValue<Ascii>>) -> Result<(), WireError> {
+        let _alone = self.gate.lock().await;
+        if self.token().as_ref() != old {
+            return Ok(());
+        }
+        self.log_in().await
     }
 
     /// Asks one member. The request is on its way with the first poll.
@@ -107,20 +132,20 @@ impl Calls {
     {
         let within = within.min(self.timeout);
         let again = self.login.as_ref().map(|_| request.clone());
-        let left = self.left.load(Ordering::Acquire);
-        let asked = self.once(left, method, request, self.token(), within).await;
+        let (left, token) = (self.left.load(Ordering::Acquire), self.token());
+        let asked = self.once(left, method, request, token.clone(), within).await;
         match (asked, again) {
             (Err(error), Some(request)) if error.is_of_an_old_token() => {
-                self.log_in().await?;
+                self.log_in_after(token.as_ref()).await?;
                 let left = self.left.load(Ordering::Acquire);
                 let asked = self.once(left, method, request, self.token(), within).await;
-                asked.inspect_err(|error| self.heed(left, error))
+                self.heeding(left, within, asked)
             }
-            (asked, _) => asked.inspect_err(|error| self.heed(left, error)),
+            (asked, _) => self.heeding(left, within, asked),
         }
     }
 
-    /// Asks each member by itself, whatever the others are like.
+    /// Asks each member by itself, whatever the others are like, and whether it has a leader or not.
     pub(crate) async fn ask_each<Q, A>(&self, method: &'static str, request: Q) -> Vec<(String, Result<A, WireError>)>
     where
         Q: Message + Clone + 'static,
@@ -128,7 +153,9 @@ impl Calls {
     {
         let mut answers = Vec::new();
         for (at, member) in self.members.iter().enumerate() {
-            let answer = self.once(at, method, request.clone(), self.token(), self.timeout).await;
+            let mut request = self.signed(request.clone(), self.token());
+            request.metadata_mut().remove("hasleader");
+            let answer = self.send(at, method, request, self.timeout).await;
             answers.push((member.address.to_string(), answer));
         }
         answers
@@ -137,14 +164,14 @@ impl Calls {
     /// Renews leases in one go: how many seconds each has then, 0 for one that is not there.
     pub(crate) async fn keep_alive(&self, leases: &[i64], within: Duration) -> Result<HashMap<i64, i64>, WireError> {
         let within = within.min(self.timeout);
-        let left = self.left.load(Ordering::Acquire);
+        let (left, token) = (self.left.load(Ordering::Acquire), self.token());
         let asked = self.kept_alive(left, leases, within).await;
         match asked {
             Err(error) if error.is_of_an_old_token() && self.login.is_some() => {
-                self.log_in().await?;
+                self.log_in_after(token.as_ref()).await?;
                 self.kept_alive(left, leases, within).await
             }
-            asked => asked.inspect_err(|error| self.heed(left, error)),
+            asked => self.heeding(left, within, asked),
         }
     }
 
@@ -194,8 +221,21 @@ impl Calls {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
+        self.send(left, method, self.signed(request, token), within).await
+    }
+
+    async fn send<Q, A>(
+        &self,
+        left: usize,
+        method: &'static str,
+        request: Request<Q>,
+        within: Duration,
+    ) -> Result<A, WireError>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
         let mut grpc = self.grpc(left);
-        let request = self.signed(request, token);
         let asking = async {
             grpc.ready().await.map_err(|e| Status::from_error(e.into()))?;
             let path = PathAndQuery::from_static(method);
@@ -221,6 +261,18 @@ impl Calls {
 
     fn token(&self) -> Option<MetadataValue<Ascii>> {
         self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Leaves a member that fails, or that two in a row found too slow whose patience was little.
+    fn heeding<T>(&self, left: usize, within: Duration, asked: Result<T, WireError>) -> Result<T, WireError> {
+        match &asked {
+            Ok(_) => {
+                let _ = self.slow.compare_exchange(left, usize::MAX, Ordering::AcqRel, Ordering::Acquire);
+            }
+            Err(WireError::Broken(_)) if within < self.timeout && self.slow.swap(left, Ordering::AcqRel) != left => {}
+            Err(error) => self.heed(left, error),
+        }
+        asked
     }
 
     /// Leaves a member that fails. Who has left it already, leaves nobody else.

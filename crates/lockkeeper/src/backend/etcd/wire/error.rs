@@ -1,9 +1,11 @@
 //! What can go wrong with a request, as far as is known what became of it.
 
 use std::error::Error as StdError;
-use std::fmt;
+use std::{fmt, io};
 
 use tonic::{Code, Status};
+
+use crate::net::{self, WANTS_CERTIFICATE};
 
 /// Why there is no answer.
 #[derive(Clone, Debug)]
@@ -46,6 +48,10 @@ impl From<Status> for WireError {
     fn from(status: Status) -> Self {
         if let Some(unreachable) = cause::<Unreachable>(&status) {
             return Self::NotSent(unreachable.0.clone());
+        }
+        // Whether it likes our certificate the server says only after the first words, which it has not read then.
+        if let Some(said) = cause::<io::Error>(&status).map(net::said).filter(|said| said.contains(WANTS_CERTIFICATE)) {
+            return Self::NotSent(said);
         }
         // What etcd says has no cause; what the connection says has one.
         match status.code() {

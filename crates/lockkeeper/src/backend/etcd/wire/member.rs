@@ -40,7 +40,7 @@ impl Member {
             .keep_alive_while_idle(true)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW * 4);
-        let (to, tls) = (Arc::new(address.clone()), tls.cloned().map(Arc::new));
+        let (to, tls) = (Arc::new(address.clone()), tls.cloned().map(|tls| Arc::new(tls.speaking(b"h2"))));
         let connector = tower::service_fn(move |_: Uri| dial(Arc::clone(&to), tls.clone(), within));
         Ok(Self { address, channel: transport.connect_with_connector_lazy(connector) })
     }

@@ -21,6 +21,9 @@ use super::messages::{Event, WatchCancelRequest, WatchCreateRequest, WatchReques
 use crate::Result;
 use crate::runtime::Runtime;
 
+/// What etcd answers instead of the number of a watch that it refuses.
+const REFUSED: i64 = -1;
+
 /// What is watched.
 #[derive(Clone, Debug)]
 pub(crate) struct What {
@@ -110,6 +113,10 @@ impl Watches {
         connect: impl FnOnce(Requests) -> (Grpc<Channel>, Request<Requests>),
     ) -> Watch {
         let mut state = lock(&self.shared);
+        if state.stream.as_ref().is_some_and(|stream| stream.left != left) {
+            // It was opened while its member was being left.
+            state.end();
+        }
         if state.stream.is_none() {
             let (requests, sent) = mpsc::unbounded_channel();
             state.streams += 1;
@@ -155,6 +162,10 @@ impl State {
     }
 
     fn heard(&mut self, response: WatchResponse) {
+        if response.canceled && response.watch_id == REFUSED {
+            // It does not say whose: our token may be old. The next stream has the new one.
+            return self.end();
+        }
         let Some(watch) = self.watching.get(&response.watch_id) else { return };
         let told = match response {
             // Compacted, refused, or without a leader: whoever watches looks, and watches anew.

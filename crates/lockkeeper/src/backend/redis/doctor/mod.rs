@@ -10,7 +10,7 @@ use super::builder::Topology;
 use super::checks::Info;
 use super::wire::{Link, Request};
 use super::{Check, RedisStore, RedisStoreBuilder, fault};
-use crate::doctor::Finding;
+use crate::doctor::{Finding, said_once};
 use crate::duration::format_duration;
 use crate::time::Clock;
 use crate::url::StoreUrl;
@@ -105,38 +105,4 @@ async fn offset(link: &Link) -> Option<f64> {
     let ours = (sent + now) / 2;
     let micros = i64::try_from(time).ok()? - i64::try_from(ours).ok()?;
     Some(std::time::Duration::from_micros(micros.unsigned_abs()).as_secs_f64() * f64::from(micros.signum() as i32))
-}
-
-/// What all servers have in common is said once, the rest of each.
-fn said_once(all: Vec<(String, Finding)>, servers: usize) -> Vec<Finding> {
-    let mut said: Vec<Finding> = Vec::new();
-    for (at, found) in &all {
-        let same = all.iter().filter(|(_, other)| other == found).count();
-        let found = match same == servers {
-            true => found.clone(),
-            false => Finding { finding: format!("{at}: {}", found.finding), ..found.clone() },
-        };
-        if !said.contains(&found) {
-            said.push(found);
-        }
-    }
-    said
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_all_have_in_common_is_said_once() {
-        let ok = || Finding::ok("role", "master");
-        let all = vec![
-            ("a:1".to_owned(), ok()),
-            ("a:1".to_owned(), Finding::ok("server", "7.0.15")),
-            ("b:2".to_owned(), ok()),
-            ("b:2".to_owned(), Finding::ok("server", "6.2.1")),
-        ];
-        let said: Vec<_> = said_once(all, 2).into_iter().map(|found| found.finding).collect();
-        assert_eq!(said, ["master", "a:1: 7.0.15", "b:2: 6.2.1"]);
-    }
 }

@@ -1,0 +1,240 @@
+//! `doctor` on etcd: what can go wrong with a cluster, and what a user has to be given.
+
+use std::process::Command;
+
+use lockkeeper_live::{Etcd, etcd_debian, etcd_tls, interop_binary};
+
+use crate::cli_doctor::Report;
+use crate::cli_everything::everything;
+use crate::support::program;
+
+fn report(url: &str) -> Report {
+    report_with(url, &[])
+}
+
+fn report_with(url: &str, more: &[&str]) -> Report {
+    let mut command = program();
+    // What has a password in it is not for the command line.
+    command.args(["doctor", "--json"]).args(more).env("LOCKKEEPER_STORE", url);
+    Report::of(&command.output().unwrap())
+}
+
+impl Report {
+    /// Status and finding of each of these lines.
+    fn each(&self, check: &str) -> Vec<(&str, &str)> {
+        let lines = self.lines.iter().filter(|line| line["check"] == check);
+        lines.map(|line| (line["status"].as_str().unwrap(), line["finding"].as_str().unwrap())).collect()
+    }
+}
+
+/// What an administrator types.
+fn etcdctl(etcd: &Etcd, line: &str, user: Option<&str>) {
+    let binary = interop_binary("bin/etcdctl").unwrap();
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-euc", line]).env("PATH", binary.parent().unwrap());
+    shell.env("ETCDCTL_ENDPOINTS", etcd.addresses()[0].to_string());
+    user.into_iter().for_each(|user| {
+        shell.env("ETCDCTL_USER", user);
+    });
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// How large its data are.
+fn size(etcd: &Etcd) -> u64 {
+    let status = etcd.control().call("maintenance/status", &serde_json::json!({})).unwrap();
+    status["dbSize"].as_str().unwrap().parse().unwrap()
+}
+
+/// Clients have to log in; user `app` has no rights yet, and role `app`.
+fn with_users() -> Etcd {
+    let etcd = Etcd::builder().option("bcrypt-cost", "4").start().unwrap();
+    for line in [
+        "etcdctl user add root:secret",
+        "etcdctl role add root",
+        "etcdctl user grant-role root root",
+        "etcdctl user add app:pw",
+        "etcdctl role add app",
+        "etcdctl user grant-role app app",
+        "etcdctl auth enable",
+    ] {
+        etcdctl(&etcd, line, None);
+    }
+    etcd
+}
+
+#[test]
+fn a_good_etcd_has_nothing_against_it_and_nothing_is_left_there() {
+    let etcd = Etcd::start().unwrap();
+    let report = report(&etcd.url());
+    assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
+    let version = format!("etcd {}", etcd.control().version().unwrap());
+    for (check, finding) in [
+        ("store", "etcd://127.0.0.1:"),
+        ("server", &*version),
+        ("members", "1 member: while it is down"),
+        ("database", "; quota "),
+        ("auth", "off: "),
+        ("lease", "the shortest lasts 1 s"),
+        ("rights", "this user may do all that locks need"),
+        ("latency", "a read takes "),
+        ("round trip", "a lock and its release take "),
+        ("locks", "0 in use"),
+        ("capabilities", "locks live as long as their session"),
+    ] {
+        let [status, found, _] = report.line(check);
+        assert!(status == "ok" && found.contains(finding), "{check}: {status} {found}");
+    }
+    // A disk of a test's machine may be slow.
+    assert!(report.line("disk")[1].starts_with("fsync "), "{:#?}", report.lines);
+    let control = etcd.control();
+    assert_eq!((control.keys("").unwrap(), control.leases().unwrap()), (vec![], vec![]));
+}
+
+#[test]
+fn an_old_one_is_told_with_its_mistakes() {
+    let etcd = etcd_debian().unwrap();
+    let report = report(&etcd.url());
+    let [status, finding, remedy] = report.line("server");
+    assert_eq!((report.code, status), (Some(0), "warn"), "{:#?}", report.lines);
+    assert!(finding.starts_with(&format!("etcd {}", etcd.control().version().unwrap())), "{finding}");
+    assert!(finding.contains("it renews leases that are revoked") && remedy.contains("etcd 3.6"), "{finding}");
+}
+
+#[test]
+fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
+    let mut etcd = Etcd::builder().members(3).start().unwrap();
+    let (all, leader) = (etcd.addresses(), etcd.leader().unwrap());
+    let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let well = report(&etcd.url());
+    assert_eq!((well.code, well.failed()), (Some(0), vec![]), "{:#?}", well.lines);
+    assert_eq!(well.each("members"), [("ok", &*format!("3 members, led by {}; 1 may fail", all[leader]))]);
+    assert_eq!(well.each("server").len(), 1, "{:#?}", well.lines);
+
+    let few = report(&format!("etcd://{}", all[leader]));
+    let [_, (status, finding)] = few.each("members")[..] else { panic!("{:#?}", few.lines) };
+    assert!(status == "warn" && finding.starts_with("the URL does not name m"), "{finding}");
+    let remedy = few.lines.iter().find_map(|line| line["remedy"].as_str().filter(|told| told.contains("in the URL")));
+    assert!(all.iter().all(|at| remedy.unwrap().contains(&at.to_string())), "{remedy:?}");
+
+    etcd.isolate(one).unwrap();
+    let alone = format!("{} knows of no leader: the others do not reach it", all[one]);
+    // Until it has noticed it goes on following.
+    let apart = (0..20).map(|_| report(&etcd.url())).find(|report| report.each("members").contains(&("warn", &alone)));
+    assert_eq!(apart.unwrap().code, Some(0));
+    etcd.heal(one);
+
+    etcd.kill(other).unwrap();
+    let down = report(&etcd.url());
+    assert!(down.code == Some(0) && down.line("members")[1].ends_with("if another fails, no lock can be had"));
+    let [status, finding, _] = down.line("member");
+    assert!(status == "warn" && finding.starts_with(&all[other].to_string()), "{finding}");
+
+    etcd.kill(one).unwrap();
+    // Until the leader has noticed it goes on leading.
+    let lost = (0..20).map(|_| report(&etcd.url())).find(|report| report.failed() == ["members"]).unwrap();
+    assert_eq!(lost.code, Some(1));
+    assert!(lost.line("members")[1].starts_with("3 members, 1 of them here, and no leader"), "{:#?}", lost.lines);
+}
+
+#[test]
+fn members_of_two_clusters_fail() {
+    let (one, other) = (Etcd::start().unwrap(), Etcd::start().unwrap());
+    // Each has the same number in its cluster where it has the same name and address, which these have not.
+    let report = report(&format!("etcd://{},{}", one.addresses()[0], other.addresses()[0]));
+    assert_eq!((report.code, report.failed()), (Some(1), vec!["members"]), "{:#?}", report.lines);
+    let finding = format!("{} is of another cluster than {}", other.addresses()[0], one.addresses()[0]);
+    assert!(report.each("members")[1].1.starts_with(&finding), "{:#?}", report.lines);
+}
+
+#[test]
+fn one_that_is_not_there_or_silent_is_one_line() {
+    let mut etcd = Etcd::start().unwrap();
+    etcd.pause(0).unwrap();
+    let found = report_with(&etcd.url(), &["--connect-timeout", "500ms"]);
+    assert_eq!((found.code, found.failed()), (Some(1), vec!["open"]), "{:#?}", found.lines);
+    assert!(found.line("open")[1].contains("no answer within 500ms"), "{:#?}", found.lines);
+    etcd.kill(0).unwrap();
+    let found = report(&etcd.url());
+    assert_eq!((found.code, found.failed()), (Some(1), vec!["open"]), "{:#?}", found.lines);
+    assert!(found.line("open")[1].contains("Connection refused"), "{:#?}", found.lines);
+}
+
+#[test]
+fn a_full_one_and_one_that_waits_for_no_disk_are_told_with_what_to_do() {
+    let quota = 64 << 20;
+    let etcd = Etcd::builder().quota(quota).forgetful().start().unwrap();
+    let much = vec![b'x'; 1 << 20];
+    let put = |number: i32| etcd.control().put(format!("big/{number}"), &much);
+    let filled = (0..64).take_while(|_| size(&etcd) < quota * 5 / 6).map(put).all(|put| put.is_ok());
+    assert!(filled);
+    let filling = report(&etcd.url());
+    assert_eq!((filling.code, filling.failed()), (Some(0), vec![]), "{:#?}", filling.lines);
+    let [status, finding, remedy] = filling.line("database");
+    assert!(status == "warn" && finding.ends_with("at 67.1 MB it takes no more locks"), "{finding}");
+    assert!(remedy.contains("--quota-backend-bytes"), "{remedy}");
+    let [status, finding, _] = filling.line("disk");
+    assert!(status == "warn" && finding.contains("--unsafe-no-fsync"), "{finding}");
+
+    assert!((64..128).any(|number| put(number).is_err()));
+    let full = report(&etcd.url());
+    assert_eq!((full.code, full.failed()), (Some(1), vec!["alarm"]), "{:#?}", full.lines);
+    let [_, finding, remedy] = full.line("alarm");
+    assert!(finding.starts_with("NOSPACE: ") && remedy.contains("etcdctl alarm disarm"), "{finding} {remedy}");
+}
+
+#[test]
+fn a_shortest_lease_that_costs_more_than_the_ttl_is_told() {
+    let etcd = Etcd::builder().election_timeout(std::time::Duration::from_secs(3)).start().unwrap();
+    let [status, finding, remedy] = report(&etcd.url()).line("lease").map(str::to_owned);
+    assert!(status == "warn" && finding.starts_with("the shortest lasts 5 s: "), "{finding}");
+    assert!(remedy.starts_with("--election-timeout="), "{remedy}");
+}
+
+#[test]
+fn one_behind_tls_is_examined_as_any_other() {
+    let etcd = etcd_tls().unwrap();
+    let authority = etcd.certificates().unwrap().authority();
+    let found = report(&format!("{}?ca={}", etcd.url(), authority.display()));
+    assert_eq!((found.code, found.failed()), (Some(0), vec![]), "{:#?}", found.lines);
+    // This, too, came through TLS.
+    assert!(found.line("disk")[1].contains("--unsafe-no-fsync"), "{:#?}", found.lines);
+}
+
+#[test]
+fn who_may_not_log_in_is_told_so_without_the_password() {
+    let etcd = with_users();
+    let at = etcd.addresses()[0];
+    for (url, finding) in [
+        (format!("etcd://app:hunter2@{at}"), "authentication failed"),
+        (format!("etcd://{at}"), "the URL names no user"),
+    ] {
+        let found = report(&url);
+        assert_eq!((found.code, found.failed()), (Some(1), vec!["auth"]), "{:#?}", found.lines);
+        assert!(found.line("auth")[1].contains(finding), "{:#?}", found.lines);
+        assert!(!format!("{:?}", found.lines).contains("hunter2"));
+    }
+    let without = Etcd::start().unwrap();
+    let found = report(&format!("etcd://app:hunter2@{}", without.addresses()[0]));
+    assert_eq!(found.failed(), ["auth"], "{:#?}", found.lines);
+    assert!(found.line("auth")[2].starts_with("the URL without a user"), "{:#?}", found.lines);
+}
+
+#[test]
+fn a_user_with_the_role_that_is_shown_can_do_everything_and_one_without_is_told_it() {
+    let etcd = with_users();
+    let login = format!("etcd://app:pw@{}", etcd.addresses()[0]);
+    for url in [login.clone(), format!("{login}/my%20shop"), format!("{login}?layout=concurrency&prefix=mine/")] {
+        let denied = report(&url);
+        assert_eq!((denied.code, denied.failed()), (Some(1), vec!["rights"]), "{:#?}", denied.lines);
+        let [_, finding, role] = denied.line("rights");
+        assert!(finding.starts_with("this user may not ") && finding.contains("permission denied"), "{finding}");
+        assert!(role.starts_with("etcdctl role grant-permission ROLE --prefix readwrite "), "{role}");
+        etcdctl(&etcd, &role.replace("ROLE", "app"), Some("root:secret"));
+        let allowed = report(&url);
+        assert_eq!((allowed.code, allowed.failed()), (Some(0), vec![]), "{:#?}", allowed.lines);
+        assert_eq!(allowed.line("rights")[2], role);
+        assert_eq!(allowed.line("auth")[1], "on; this is user \"app\"");
+    }
+    everything(&login);
+}

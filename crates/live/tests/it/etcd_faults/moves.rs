@@ -1,0 +1,78 @@
+//! A claim is moved from one lease to another while something else is done to it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict};
+use lockkeeper_live::Etcd;
+
+use super::{Bare, LONG, PATIENCE, line, name, within};
+
+/// Polls a claim by hand until something has happened in etcd, and no further.
+async fn drive<T>(claiming: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>, happened: impl Fn() -> bool) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let driving = async {
+        while !happened() {
+            assert!(claiming.as_mut().poll(&mut cx).is_pending(), "it has ended");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    within(PATIENCE, driving).await;
+}
+
+/// A reader has joined behind a writer, and is to be moved to the lease of those who wait; before it is, the writer goes, and
+/// a renewal finds that the reader holds. The move comes too late then: what holds stays on the lease of those who hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_comes_late_does_not_take_a_grant_back() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let writer = Bare::new(&etcd.url(), &name, LONG).await;
+    let mut reader = Bare::new(&etcd.url(), &name, LONG).await;
+    reader.claim.weight = 1;
+    writer.granted().await;
+    let leases = etcd.control().leases().unwrap().len();
+    let mut claiming = reader.store.claim(&reader.claim);
+    // It stands in line, and the lease for those who wait is made.
+    drive(&mut claiming, || etcd.control().leases().unwrap().len() > leases).await;
+    writer.store.withdraw(&writer.claim.key, None).await.unwrap();
+    let Renewal::Held { token } = reader.renew(LiveState::InFlight).await.unwrap() else { panic!("it holds") };
+    // It was said to wait; nobody has said that it lost the lock.
+    within(PATIENCE, claiming).await.unwrap();
+    let session = i64::from_str_radix(reader.claim.key.session.as_str(), 16).unwrap();
+    let standing = line(&etcd, &name);
+    assert_eq!(standing.iter().map(|entry| entry.lease).collect::<Vec<_>>(), [session]);
+    assert_eq!(reader.renew(LiveState::Granted).await.unwrap(), Renewal::Held { token });
+}
+
+/// A claim that is sent again and a renewal both find that it holds, and both move it: it has not lost its place, however
+/// far the one has come when the other is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_that_is_faster_does_not_spend_the_claim() {
+    let etcd = Etcd::start().unwrap();
+    for polls in 0..8 {
+        let name = name();
+        let first = Bare::new(&etcd.url(), &name, LONG).await;
+        let mut next = Bare::new(&etcd.url(), &name, LONG).await;
+        first.granted().await;
+        next.queued().await;
+        first.store.withdraw(&first.claim.key, None).await.unwrap();
+        next.claim.resend = true;
+        let mut claiming = next.store.claim(&next.claim);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut told = None;
+        for _ in 0..polls {
+            if let Poll::Ready(verdict) = claiming.as_mut().poll(&mut cx) {
+                told = Some(verdict);
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        let Renewal::Held { token } = next.renew(LiveState::Queued).await.unwrap() else { panic!("it holds") };
+        let told = match told {
+            Some(told) => told,
+            None => within(PATIENCE, claiming).await,
+        };
+        assert_eq!(told.unwrap(), Verdict::Granted { token }, "after {polls} polls");
+    }
+}

@@ -1,0 +1,28 @@
+//! The token of a user is not valid any more.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper_live::Etcd;
+
+use super::{LONG, PATIENCE, keeper, name, waiter, within};
+
+/// etcd looks at the token of a stream with each watch that begins in it. Whoever waits after it has become invalid is
+/// woken as fast as before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_after_the_token_became_invalid_is_woken_at_once() {
+    let etcd = Etcd::builder().login("app", "hunter2").option("auth-token-ttl", "2").start().unwrap();
+    let (url, name) = (etcd.url(), name());
+    let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
+    for _ in 0..2 {
+        let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
+        // Both have a stream of watches by now, and nobody uses the tokens.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let waiting = waiter(&other, &name).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let released = Instant::now();
+        guard.release().await.unwrap();
+        let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+        assert!(released.elapsed() < Duration::from_millis(1200), "{:?}", released.elapsed());
+        next.release().await.unwrap();
+    }
+}

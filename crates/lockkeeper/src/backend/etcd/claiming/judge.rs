@@ -1,0 +1,182 @@
+//! What a claim is told, once it is known how it stands.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::super::layout::transaction::{
+    all, changed, created, delete, get, leased, move_to, only, ranges, transaction,
+};
+use super::super::layout::{Contender, ahead_of, standings};
+use super::super::sessions::{self, Purpose, Session};
+use super::super::standing::{Standing, stand};
+use super::super::wire::WireError;
+use super::super::wire::messages::TxnResponse;
+use super::super::{EtcdStore, fault};
+use super::{Answer, Claiming, busy, length};
+use crate::random::jittered;
+use crate::store::{Revision, Verdict, refusal};
+use crate::{Error, ErrorKind, Result};
+
+/// When to look again if nothing is heard.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// How often a claim is looked for that was moved meanwhile.
+const TRIES: u32 = 8;
+
+impl Claiming<'_> {
+    /// What is to be told of it.
+    pub(super) async fn answered(&self, answer: Answer) -> Result<Verdict> {
+        match answer {
+            Answer::Spent => Ok(Verdict::Gone),
+            Answer::Outside { line, revision } => Ok(busy(&line, revision)),
+            Answer::Joined { lease, created, line, count } => {
+                self.stands(lease, created, false);
+                let ahead = ahead_of(&line, created);
+                if let Err(error) = self.check(ahead).and(self.check_length(count).await) {
+                    self.leave().await?;
+                    return Err(error);
+                }
+                let own = self.own(lease, created);
+                match stand(&own, ahead) {
+                    Standing::First { .. } if self.session.purpose(lease) == Some(Purpose::Hold) => {
+                        Ok(self.granted(lease, created))
+                    }
+                    // Where only the last were read there is nothing in the line but contenders.
+                    standing => self.judge(standing, created, length(ahead).max(count.saturating_sub(1))).await,
+                }
+            }
+            Answer::Known(own) => {
+                let own = Contender::read(own);
+                self.stands(own.lease, own.created, false);
+                let line = self.read(self.store.range(all(&self.line)).await?);
+                if !line.iter().any(|contender| contender.key == own.key) {
+                    return Ok(Verdict::Gone);
+                }
+                let ahead = ahead_of(&line, own.created);
+                self.judge(stand(&own, ahead), own.changed, length(ahead)).await
+            }
+        }
+    }
+
+    async fn judge(&self, standing: Standing, changed: i64, ahead: u32) -> Result<Verdict> {
+        match standing {
+            Standing::Absent | Standing::Broken(_) => Ok(Verdict::Gone),
+            Standing::First { created, lease } => {
+                match self.store.hold(&self.session, &self.key, created, lease).await? {
+                    Some(lease) => Ok(self.granted(lease, created)),
+                    // It was changed meanwhile, which nobody else does to a claim of ours without ending it.
+                    None => Ok(Verdict::Gone),
+                }
+            }
+            Standing::Behind { created, lease, whom, .. } => {
+                if !self.wait_on_a_short_lease(created, changed, lease).await? {
+                    return Ok(Verdict::Gone);
+                }
+                self.session.waits_for(self.claim.key.id, whom);
+                Ok(Verdict::Queued { ahead, seen: Revision::default(), look_again: jittered(LOOK_AGAIN) })
+            }
+        }
+    }
+
+    /// One that was put on a lease for those who hold does not stay there. Where it is on the other already, that one is
+    /// fresh then: whoever hears that it waits believes in a waiter's whole life from the sending of the question on.
+    /// `false` when it stands on none that is there.
+    async fn wait_on_a_short_lease(&self, revision: i64, changed_at: i64, lease: i64) -> Result<bool> {
+        match self.session.purpose(lease) {
+            None => return Ok(false),
+            Some(_) if self.session.has_one_life() => return Ok(true),
+            Some(Purpose::Wait) => return self.store.freshen(&self.session, lease).await,
+            Some(Purpose::Hold) => {}
+        }
+        loop {
+            let wait = self.store.lease(&self.session, Purpose::Wait).await?;
+            // A renewal may have found meanwhile that it holds, and has changed it then.
+            let when = vec![changed(&self.key, changed_at), leased(&self.key, lease)];
+            let moved = self.ask(transaction(when, vec![move_to(&self.key, wait)], Vec::new())).await;
+            match moved {
+                Err(error) if error.kind() == ErrorKind::SessionLost && self.session.purpose(wait).is_some() => {
+                    self.session.ended(wait);
+                }
+                moved => {
+                    if moved?.succeeded {
+                        self.stands(wait, revision, false);
+                    }
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// Refuses what does not belong into this line.
+    pub(super) fn check(&self, ahead: &[Contender]) -> Result<()> {
+        for other in ahead {
+            if other.capacity() != self.claim.capacity {
+                return Err(refusal::capacity(other.capacity(), self.claim.capacity));
+            }
+            let epoch = other.meta().epoch;
+            if epoch > self.claim.meta.epoch {
+                return Err(refusal::epoch(epoch, self.claim.meta.epoch));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a line that is full. Only where it may be is it looked who of those ahead holds.
+    async fn check_length(&self, count: u32) -> Result<()> {
+        let most = self.claim.max_waiters;
+        // Somebody of them holds.
+        if count.saturating_sub(1) <= most {
+            return Ok(());
+        }
+        let line = self.read(self.store.range(all(&self.line)).await?);
+        let own = line.iter().position(|contender| contender.key == self.key).unwrap_or(line.len());
+        let held = standings(&line).take_while(|(_, admitted)| *admitted).count();
+        match own >= held && u32::try_from(own - held).unwrap_or(u32::MAX) >= most {
+            true => Err(refusal::queue_full(most)),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes it out of the line again.
+    async fn leave(&self) -> Result<()> {
+        let deleting = transaction(Vec::new(), vec![delete(&self.key)], Vec::new());
+        self.ask(deleting).await.map_err(Error::with_unknown_effect).map(drop)
+    }
+}
+
+impl EtcdStore {
+    /// Moves a claim that is admitted to a lease for those who hold, unless it is there: where it is then; `None` if it
+    /// is not there any more. Even where both are the same lease it is changed: who waits for that hears of it.
+    pub(in super::super) async fn hold(
+        &self,
+        session: &Session,
+        key: &Bytes,
+        revision: i64,
+        lease: i64,
+    ) -> Result<Option<i64>> {
+        let mut on = lease;
+        for _ in 0..TRIES {
+            let hold = match session.purpose(on) {
+                Some(Purpose::Hold) => on,
+                _ => self.lease(session, Purpose::Hold).await?,
+            };
+            let when = vec![created(key, revision), leased(key, on)];
+            let request = transaction(when, vec![move_to(key, hold)], vec![get(key)]);
+            let moved: Result<TxnResponse, WireError> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+            let moved = match moved {
+                Ok(moved) if moved.succeeded => return Ok(Some(hold)),
+                Ok(moved) => moved,
+                Err(error) if error.is_no_lease() => return Err(sessions::lost()),
+                Err(error) => return Err(fault::of(error)),
+            };
+            // A renewal and a claim of one client may both find that it holds: then it is where the other has put it.
+            let own = only(ranges(moved.responses).next()).map(|own| Contender::read(own));
+            match own.filter(|own| own.created == revision && !own.is_broken()) {
+                Some(own) if session.purpose(own.lease) == Some(Purpose::Hold) => return Ok(Some(own.lease)),
+                Some(own) if session.purpose(own.lease).is_some() => on = own.lease,
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+}

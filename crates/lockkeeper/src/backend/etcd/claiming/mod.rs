@@ -1,0 +1,271 @@
+//! Putting a claim into its line, or looking how it stands. `tries` are the claims that are not just put in line, `judge`
+//! is what a claim is told.
+
+mod judge;
+mod tries;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::OwnedMutexGuard;
+
+use super::layout::transaction::{
+    absent, all, delete_made, empty_but_for, get, inner, last_two, nested, only, put, range, ranges, transaction,
+};
+use super::layout::{Contender, Layout, Record, Span, mark};
+use super::sessions::{self, Place, Purpose, Session};
+use super::wire::WireError;
+use super::wire::messages::{Compare, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
+use super::{EtcdStore, fault};
+use crate::store::{Claim, MAX, Verdict};
+use crate::{Error, ErrorKind, Result};
+
+/// One claim, on its way.
+struct Claiming<'a> {
+    store: &'a EtcdStore,
+    claim: &'a Claim,
+    session: Arc<Session>,
+    line: Span,
+    key: Bytes,
+    gone: Bytes,
+    record: Arc<Record>,
+    /// Held until the claim has been put in line, or has not.
+    turn: Mutex<Option<OwnedMutexGuard<()>>>,
+}
+
+/// What came of a transaction.
+enum Answer {
+    /// The claim is in line, on this lease, made by this revision; behind these, as far as they were asked for.
+    Joined { lease: i64, created: i64, line: Vec<Contender>, count: u32 },
+    /// The claim was there already.
+    Known(KeyValue),
+    /// Its id is spent.
+    Spent,
+    /// It was not put in line: this is the line, at this revision.
+    Outside { line: Vec<Contender>, revision: i64 },
+}
+
+pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
+    let session = store.0.sessions.get(&claim.key.session)?;
+    let seat = session.seat(&store.0.lines, &claim.key);
+    let claiming = Claiming {
+        store,
+        claim,
+        session,
+        line: store.0.lines.of(&claim.key.name),
+        key: seat.at,
+        gone: store.0.lines.gone(claim.key.id),
+        record: Arc::new(Record::of(claim, &store.0.client)),
+        turn: Mutex::default(),
+    };
+    let turn = store.0.order.turn(&claim.key.name);
+    let gate = Arc::clone(&turn.gate).lock_owned().await;
+    claiming.turn.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
+    let verdict = claiming.run().await;
+    claiming.let_the_next();
+    if verdict.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
+        store.0.sessions.forget(&claim.key.session);
+    }
+    let is_in_line = match &verdict {
+        Ok(verdict) => matches!(verdict, Verdict::Granted { .. } | Verdict::Queued { .. }),
+        Err(error) => error.effect() == crate::Effect::Unknown,
+    };
+    if !is_in_line {
+        claiming.session.left(claim.key.id);
+        match verdict {
+            Ok(Verdict::Gone) => claiming.session.spoils_its_seat(claim.key.id),
+            _ if claim.resend => claiming.session.spoils_its_seat(claim.key.id),
+            // Nothing of it was put anywhere.
+            _ => claiming.session.leaves_its_seat(&claim.key),
+        }
+    }
+    verdict
+}
+
+impl Claiming<'_> {
+    async fn run(&self) -> Result<Verdict> {
+        if self.claim.resend {
+            return self.resend().await;
+        }
+        if self.claim.replaces.is_some() {
+            return self.replace().await;
+        }
+        let lease = self.store.lease(&self.session, Purpose::Hold).await?;
+        let answer = match (self.claim.queue, self.is_exclusive() && !self.session.has_one_life()) {
+            (false, _) => return self.attempt(lease).await,
+            (true, true) => self.join_on_either(lease).await?,
+            (true, false) => self.join_on(lease).await?,
+        };
+        self.answered(answer).await
+    }
+
+    /// What was asked has its place among the claims of this client.
+    fn let_the_next(&self) {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.claim.weight == MAX
+    }
+
+    /// Puts it in line, on a lease for those who hold.
+    async fn join_on(&self, lease: i64) -> Result<Answer> {
+        let leaving = self.store.0.order.take_along(&self.claim.key.name);
+        let answer = self.ask(self.join(lease, &leaving)).await;
+        self.let_the_next();
+        Ok(self.joined(answer?, lease))
+    }
+
+    /// Puts it in line: on a lease for those who hold if nobody is there, else on one for those who wait.
+    async fn join_on_either(&self, hold: i64) -> Result<Answer> {
+        let mut wait = self.store.fresh(&self.session, Purpose::Wait);
+        loop {
+            let leaving = self.store.0.order.take_along(&self.claim.key.name);
+            let mut when = self.is_new();
+            when.extend(empty_but_for(&self.line, keys(&leaving)));
+            let mut then = deletions(&leaving);
+            then.push(self.put(hold));
+            // Before anybody has waited there is no lease for that, and the second half only looks.
+            let second = match wait {
+                Some(wait) => self.join(wait, &leaving),
+                None => transaction(self.is_new(), vec![range(self.others())], self.known()),
+            };
+            let asked = self.ask(transaction(when, then, vec![nested(second)])).await;
+            if let (Some(ended), Err(error)) = (wait, &asked)
+                && error.kind() == ErrorKind::SessionLost
+            {
+                // It may be the lease for those who wait that has ended; nothing was done.
+                self.session.ended(ended);
+                wait = None;
+                continue;
+            }
+            let answer = asked?;
+            if answer.succeeded {
+                let created = answer.header.map_or(0, |header| header.revision);
+                return Ok(Answer::Joined { lease: hold, created, line: Vec::new(), count: 1 });
+            }
+            let Some(second) = inner(answer.responses) else { return Err(garbled()) };
+            let second = TxnResponse { header: answer.header, ..second };
+            match wait {
+                Some(wait) => return Ok(self.joined(second, wait)),
+                // Renewed since this began, which is what counts.
+                None if second.succeeded => wait = Some(self.store.lease(&self.session, Purpose::Wait).await?),
+                None => return Ok(known_or_spent(second.responses)),
+            }
+        }
+    }
+
+    /// Puts it in line on this lease, if it is new, and looks who is before it.
+    fn join(&self, lease: i64, leaving: &[(Bytes, i64)]) -> TxnRequest {
+        let mut then = deletions(leaving);
+        then.extend([self.put(lease), range(self.others())]);
+        transaction(self.is_new(), then, self.known())
+    }
+
+    fn joined(&self, answer: TxnResponse, lease: i64) -> Answer {
+        if !answer.succeeded {
+            return known_or_spent(answer.responses);
+        }
+        let created = answer.header.map_or(0, |header| header.revision);
+        let seen = ranges(answer.responses).next().unwrap_or_default();
+        let count = u32::try_from(seen.count).unwrap_or(u32::MAX);
+        Answer::Joined { lease, created, line: self.read(seen), count }
+    }
+
+    fn granted(&self, lease: i64, created: i64) -> Verdict {
+        self.stands(lease, created, true);
+        Verdict::Granted { token: created.unsigned_abs() }
+    }
+
+    fn stands(&self, lease: i64, created: i64, held: bool) {
+        let place = Place { lease, created, held, watched: false, whom: None, record: Arc::clone(&self.record) };
+        self.session.stands(self.claim.key.id, place);
+    }
+
+    fn own(&self, lease: i64, created: i64) -> Contender {
+        Contender {
+            key: self.key.clone(),
+            created,
+            changed: created,
+            lease,
+            id: Some(self.claim.key.id),
+            record: Some((*self.record).clone()),
+            value: Bytes::new(),
+        }
+    }
+
+    /// Neither known nor spent.
+    fn is_new(&self) -> Vec<Compare> {
+        vec![absent(&self.key), absent(&self.gone)]
+    }
+
+    /// What tells which of the two it is.
+    fn known(&self) -> Vec<RequestOp> {
+        vec![get(&self.key), get(&self.gone)]
+    }
+
+    fn put(&self, lease: i64) -> RequestOp {
+        put(&self.key, self.record.written(), lease)
+    }
+
+    /// Of those before one that takes everything the last is enough, where every key in there is a contender.
+    fn others(&self) -> RangeRequest {
+        match self.is_exclusive() && self.store.0.lines.layout == Layout::Native {
+            true => RangeRequest { limit: 3, ..last_two(&self.line, None) },
+            false => all(&self.line),
+        }
+    }
+
+    fn outside(&self, answer: TxnResponse) -> Answer {
+        let revision = answer.header.map_or(0, |header| header.revision);
+        let mut ranges = ranges(answer.responses);
+        let (own, gone, line) = (only(ranges.next()), only(ranges.next()), ranges.next());
+        match (own, gone) {
+            (Some(own), _) => Answer::Known(own),
+            (None, Some(_)) => Answer::Spent,
+            (None, None) => Answer::Outside { line: self.read(line.unwrap_or_default()), revision },
+        }
+    }
+
+    fn read(&self, range: RangeResponse) -> Vec<Contender> {
+        Contender::all(&self.store.0.lines, &self.line, range.kvs)
+    }
+
+    async fn ask(&self, request: TxnRequest) -> Result<TxnResponse> {
+        let answer = self.store.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        answer.map_err(|error: WireError| match error.is_no_lease() {
+            true => sessions::lost(),
+            false => fault::of(error),
+        })
+    }
+}
+
+fn length(line: &[Contender]) -> u32 {
+    u32::try_from(line.len()).unwrap_or(u32::MAX)
+}
+
+fn deletions(leaving: &[(Bytes, i64)]) -> Vec<RequestOp> {
+    leaving.iter().map(|(key, made)| delete_made(key, *made)).collect()
+}
+
+fn keys(leaving: &[(Bytes, i64)]) -> Vec<Bytes> {
+    leaving.iter().map(|(key, _)| key.clone()).collect()
+}
+
+fn known_or_spent(responses: Vec<super::wire::messages::ResponseOp>) -> Answer {
+    match only(ranges(responses).next()) {
+        Some(own) => Answer::Known(own),
+        None => Answer::Spent,
+    }
+}
+
+fn busy(line: &[Contender], revision: i64) -> Verdict {
+    let holder = line.first().map(|holder| holder.meta().owner);
+    Verdict::Busy { holder, retry_after: None, seen: mark(line, revision) }
+}
+
+fn garbled() -> Error {
+    Error::new(ErrorKind::Internal, "etcd's answer is not one to this question")
+        .with_unknown_effect()
+        .with_remedy("a report of this bug")
+}

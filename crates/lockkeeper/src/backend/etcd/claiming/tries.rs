@@ -1,0 +1,126 @@
+//! Claims that are not just put in line: tries, claims that are sent again, and those that take another's place.
+
+use bytes::Bytes;
+
+use super::super::layout::transaction::{
+    absent, all, delete, empty_but_for, get, leased, nobody_since, only, present, put, range, transaction,
+};
+use super::super::layout::{Contender, standings};
+use super::super::sessions::Purpose;
+use super::super::wire::messages::RangeRequest;
+use super::{Answer, Claiming, busy, deletions, garbled, keys, known_or_spent};
+use crate::Result;
+use crate::store::{TOMBSTONE_MIN, Verdict, refusal};
+
+/// How often a try looks again because somebody else has joined meanwhile.
+const TRIES: u32 = 32;
+
+impl Claiming<'_> {
+    /// Takes the lock if that is possible now.
+    pub(super) async fn attempt(&self, lease: i64) -> Result<Verdict> {
+        let leaving = self.store.0.order.take_along(&self.claim.key.name);
+        let mut when = self.is_new();
+        when.extend(empty_but_for(&self.line, keys(&leaving)));
+        let mut then = deletions(&leaving);
+        then.push(self.put(lease));
+        let mut seen = (Vec::new(), 0);
+        for _ in 0..TRIES {
+            let mut otherwise = self.known();
+            otherwise.push(range(all(&self.line)));
+            let answer = self.ask(transaction(when, then, otherwise)).await;
+            self.let_the_next();
+            let answer = answer?;
+            let created = answer.header.map_or(0, |header| header.revision);
+            if answer.succeeded {
+                return Ok(self.granted(lease, created));
+            }
+            let (line, revision) = match self.outside(answer) {
+                Answer::Outside { line, revision } => (line, revision),
+                known => return self.answered(known).await,
+            };
+            // What leaves is not in anybody's way.
+            let line: Vec<_> =
+                line.into_iter().filter(|contender| !leaving.iter().any(|(key, _)| *key == contender.key)).collect();
+            self.check(&line)?;
+            if !self.would_be_admitted(&line) {
+                return Ok(busy(&line, revision));
+            }
+            // If nobody has joined since, it is as it was; and whoever left is in nobody's way.
+            when = self.is_new();
+            when.push(nobody_since(&self.line, revision));
+            then = deletions(&leaving);
+            then.push(self.put(lease));
+            seen = (line, revision);
+        }
+        Ok(busy(&seen.0, seen.1))
+    }
+
+    /// Asks after a claim that may have arrived; if it has not, it never will.
+    pub(super) async fn resend(&self) -> Result<Verdict> {
+        self.let_the_next();
+        // It is there, most of the time; and to look costs etcd less than to write.
+        let own = RangeRequest { key: self.key.clone(), ..RangeRequest::default() };
+        if let Some(own) = only(Some(self.store.range(own).await?)) {
+            return self.answered(Answer::Known(own)).await;
+        }
+        let lease = self.store.lease(&self.session, Purpose::Hold).await?;
+        let stands = self.claim.ttl.max(TOMBSTONE_MIN);
+        self.session.said_gone(self.gone.clone(), self.store.0.clock.now() + stands);
+        let spend = put(&self.gone, Bytes::new(), lease);
+        let answer = self.ask(transaction(vec![absent(&self.key)], vec![spend], vec![get(&self.key)])).await?;
+        if answer.succeeded {
+            return Ok(Verdict::Gone);
+        }
+        self.answered(known_or_spent(answer.responses)).await
+    }
+
+    /// Takes the place of the caller's own claim, if that is the only one.
+    pub(super) async fn replace(&self) -> Result<Verdict> {
+        let Some(old) = self.claim.replaces else { return Err(garbled()) };
+        let mut key = self.claim.key.clone();
+        key.id = old;
+        let (old, place) = (self.session.seat_of(&self.store.0.lines, &key).at, self.session.place(old));
+        if let Some(place) = &place
+            && place.record.capacity != self.claim.capacity
+        {
+            return Err(refusal::capacity(place.record.capacity, self.claim.capacity));
+        }
+        let lease = self.store.lease(&self.session, Purpose::Hold).await?;
+        let mut on = place.map(|place| place.lease);
+        loop {
+            let mut when = self.is_new();
+            when.push(present(&old));
+            // One that was broken is on another.
+            when.extend(on.map(|on| leased(&old, on)));
+            when.extend(empty_but_for(&self.line, vec![old.clone()]));
+            let mut otherwise = self.known();
+            otherwise.push(range(all(&self.line)));
+            let answer = self.ask(transaction(when, vec![delete(&old), self.put(lease)], otherwise)).await;
+            self.let_the_next();
+            let answer = answer?;
+            if answer.succeeded {
+                self.session.left(key.id);
+                self.session.leaves_its_seat(&key);
+                return Ok(self.granted(lease, answer.header.map_or(0, |header| header.revision)));
+            }
+            let (line, revision) = match self.outside(answer) {
+                Answer::Outside { line, revision } => (line, revision),
+                known => return self.answered(known).await,
+            };
+            self.check(&line)?;
+            match &*line {
+                // It has been moved to the lease of those who hold meanwhile.
+                [alone] if alone.key == old && on.is_some_and(|on| on != alone.lease) && !alone.is_broken() => {
+                    on = Some(alone.lease);
+                }
+                line => return Ok(busy(line, revision)),
+            }
+        }
+    }
+
+    fn would_be_admitted(&self, line: &[Contender]) -> bool {
+        let mut line = line.to_vec();
+        line.push(self.own(0, i64::MAX));
+        standings(&line).all(|(_, admitted)| admitted)
+    }
+}

@@ -1,0 +1,153 @@
+//! What can go wrong with a cluster: who is missing, what its versions do to leases, what is full, what this user may do.
+//!
+//! `cluster` is about who belongs to it, `version` about what is known of versions, `database` and `disk` about where a
+//! member keeps its data, `rights` about this user.
+
+mod cluster;
+mod database;
+mod disk;
+mod rights;
+mod version;
+
+use std::time::Duration;
+
+use self::cluster::Told;
+use self::rights::Auth;
+use super::wire::Settings;
+use super::wire::messages::{Member, MemberListRequest, MemberListResponse, StatusRequest, StatusResponse};
+use super::{EtcdStore, EtcdStoreBuilder};
+use crate::Result;
+use crate::doctor::{Finding, Level, said_once};
+use crate::net::Endpoint;
+use crate::url::StoreUrl;
+
+/// Examines every member that the URL names. The store, if locks can be had there.
+pub(in crate::backend) async fn examine(
+    url: &StoreUrl,
+    within: Duration,
+    findings: &mut Vec<Finding>,
+) -> Option<EtcdStore> {
+    let opened = EtcdStore::from_url(url).and_then(|builder| unasked(builder, within));
+    let (builder, settings, store) = opened.map_err(|error| findings.push(Finding::failed("store", &error))).ok()?;
+    let (auth, refused) = rights::log_in(&store, &builder).await;
+    if let Some(refused) = refused {
+        findings.push(refused);
+        return None;
+    }
+    let told: Vec<Told> = store.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}).await;
+    findings.extend(cluster::silent(&told));
+    if told.iter().all(|(_, status)| status.is_err()) {
+        return None;
+    }
+    let list = store.members().await;
+    let mut found = members(&told, &list, auth);
+    let works = !found.iter().any(|found| ["members", "alarm"].contains(&found.check) && found.level == Level::Fail);
+    findings.append(&mut found);
+    let all = told.iter().zip(builder.addresses());
+    let here: Vec<_> = all.filter(|((_, status), _)| status.is_ok()).map(|(_, endpoint)| endpoint).collect();
+    if !works {
+        findings.extend(rights::who(auth, &builder));
+        findings.extend(disks(&here, &settings, &[]).await);
+        return None;
+    }
+    let waits = waits(&here, &settings).await;
+    // This writes to every disk.
+    let lease = rights::shortest_lease(&store).await;
+    findings.extend(disks(&here, &settings, &waits).await);
+    findings.extend(rights::who(auth, &builder));
+    findings.push(lease);
+    let prefix = url.common.prefix.as_deref().unwrap_or_default();
+    let mut found = rights::examine(&store, prefix, within).await;
+    let may = found.iter().all(|found| found.level != Level::Fail);
+    findings.append(&mut found);
+    may.then_some(store)
+}
+
+/// A store that answers sooner than anybody loses patience.
+fn unasked(builder: EtcdStoreBuilder, within: Duration) -> Result<(EtcdStoreBuilder, Settings, EtcdStore)> {
+    let timeout = builder.timeout.min(within);
+    let builder = builder.timeout(timeout);
+    let (settings, store) = (builder.settings()?, EtcdStore::unasked(&builder)?);
+    Ok((builder, settings, store))
+}
+
+/// What they say of themselves.
+fn members(told: &[Told], list: &[Member], auth: Auth) -> Vec<Finding> {
+    let (mut each, mut versions) = (Vec::new(), Vec::new());
+    for (at, status) in answering(told) {
+        each.push((at.clone(), version::look(&status.version, list.len().max(told.len()))));
+        if auth == Auth::On {
+            each.extend(version::security(&status.version).map(|found| (at.clone(), found)));
+        }
+        versions.push(&status.version);
+    }
+    let mut found = said_once(each, versions.len());
+    found.extend(versions.iter().any(|version| *version != versions[0]).then(|| {
+        let finding = "the members have several versions, which does for the time of an upgrade only";
+        Finding::warn("server", finding, "the same version on all of them")
+    }));
+    found.extend(cluster::look(told, list));
+    let sizes = answering(told).map(|(at, status)| (at.clone(), database::size(status))).collect();
+    found.extend(said_once(sizes, versions.len()));
+    found.extend(database::alarms(answering(told).map(|(_, status)| status)));
+    found
+}
+
+fn answering(told: &[Told]) -> impl Iterator<Item = (&String, &StatusResponse)> {
+    told.iter().filter_map(|(at, status)| Some((at, status.as_ref().ok()?)))
+}
+
+/// How often each has waited for its disk.
+async fn waits(here: &[Endpoint], settings: &Settings) -> Vec<Option<f64>> {
+    let mut waits = Vec::with_capacity(here.len());
+    for at in here {
+        waits.push(disk::waits(at, settings.tls.as_ref(), settings.timeout).await);
+    }
+    waits
+}
+
+/// `waits`: what it was before something was written.
+async fn disks(here: &[Endpoint], settings: &Settings, waits: &[Option<f64>]) -> Vec<Finding> {
+    let mut found = Vec::with_capacity(here.len());
+    for (number, at) in here.iter().enumerate() {
+        let before = waits.get(number).copied().flatten();
+        found.push((at.to_string(), disk::look(at, settings.tls.as_ref(), settings.timeout, before).await));
+    }
+    said_once(found, here.len())
+}
+
+impl EtcdStore {
+    /// Those that the cluster knows, as one of them tells it; none where this user may not ask.
+    async fn members(&self) -> Vec<Member> {
+        let asked = self.0.calls.ask_each("/etcdserverpb.Cluster/MemberList", MemberListRequest {}).await;
+        let told = asked.into_iter().find_map(|(_, list): (_, Result<MemberListResponse, _>)| list.ok());
+        told.map(|list| list.members).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(at: &str, version: &str) -> Told {
+        let status = StatusResponse { version: version.to_owned(), leader: 1, ..StatusResponse::default() };
+        (at.to_owned(), Ok(status))
+    }
+
+    #[test]
+    fn members_of_several_versions_are_told_apart() {
+        let found = members(&[told("a:1", "3.6.16"), told("b:2", "3.6.4"), told("c:3", "3.6.16")], &[], Auth::Off);
+        let servers: Vec<_> = found.iter().filter(|found| found.check == "server").collect();
+        assert_eq!(servers[0].finding, "a:1: etcd 3.6.16");
+        assert!(servers[1].level == Level::Warn && servers[1].finding.starts_with("b:2: etcd 3.6.4: it renews"));
+        assert!(servers[3].level == Level::Warn && servers[3].finding.starts_with("the members have several versions"));
+        let same = members(&[told("a:1", "3.6.16"), told("b:2", "3.6.16")], &[], Auth::Off);
+        assert_eq!(same.iter().filter(|found| found.check == "server").count(), 1);
+    }
+
+    #[test]
+    fn ways_around_the_rights_matter_where_there_are_rights() {
+        let has = |auth| members(&[told("a:1", "3.6.13")], &[], auth).iter().any(|found| found.check == "security");
+        assert!(has(Auth::On) && !has(Auth::Off));
+    }
+}
