@@ -1,80 +1,20 @@
-// Clients in Go: `go-client KIND URL`. It says `ready`, then answers each order of its standard input with one line.
+// Clients in Go: `go-client KIND URL`.
 package main
 
 import (
-	"bufio"
-	"context"
-	"fmt"
-	"os"
 	"strings"
+
+	client "lockkeeper.dev/compare"
 )
 
-// A Client is a connection to the server.
-type Client interface {
-	Lock(name string) Lock
-}
-
-// A Lock is one lock as one task has it.
-type Lock interface {
-	// Acquire waits, and answers how to release.
-	Acquire(ctx context.Context) (func() error, error)
-}
-
-// Connectors by kind.
-var kinds = map[string]func(address string) (Client, error){
-	"redsync":     connectRedsync,
-	"redsync-1ms": connectRedsyncOften,
-	"rueidislock": connectRueidis,
-}
-
 func main() {
-	if err := run(); err != nil {
-		fmt.Println("failed:", oneLine(err))
-		os.Exit(1)
-	}
+	client.Main(client.Connectors{
+		"redsync":     connectRedsync,
+		"redsync-1ms": connectRedsyncOften,
+		"rueidislock": connectRueidis,
+	})
 }
 
-func run() error {
-	if len(os.Args) != 3 {
-		return fmt.Errorf("usage: go-client KIND URL")
-	}
-	connect, ok := kinds[os.Args[1]]
-	if !ok {
-		return fmt.Errorf("no such kind: %s", os.Args[1])
-	}
-	client, err := connect(strings.TrimPrefix(os.Args[2], "redis://"))
-	if err != nil {
-		return err
-	}
-	fmt.Println("ready")
-	held := held{}
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		if answer, err := obey(client, &held, lines.Text()); err != nil {
-			fmt.Println("failed:", oneLine(err))
-		} else {
-			fmt.Println(answer)
-		}
-	}
-	return nil
-}
-
-func obey(client Client, held *held, line string) (string, error) {
-	verb, words := parse(line)
-	switch verb {
-	case "go":
-		order, err := words.goOrder()
-		if err != nil {
-			return "", err
-		}
-		return "done", order.obey(client)
-	case "hold":
-		return held.take(client, words["lock"], words.number("count"))
-	case "drop":
-		return held.giveBack()
-	}
-	return "", fmt.Errorf("no such order: %s", line)
-}
-
-func oneLine(err error) string {
-	return strings.ReplaceAll(err.Error(), "\n", " ")
+func address(url string) string {
+	return strings.TrimPrefix(url, "redis://")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+	client "lockkeeper.dev/compare"
 )
 
 // redsync over one server, with its defaults but for the life of a lock and the number of tries.
@@ -17,28 +18,28 @@ type redsyncClient struct {
 	options []redsync.Option
 }
 
-func connectRedsync(address string) (Client, error) {
-	return connectRedsyncWith(address)
+func connectRedsync(url string) (client.Client, error) {
+	return connectRedsyncWith(url)
 }
 
 // For those who would rather ask too often than wait: 1 ms on average.
-func connectRedsyncOften(address string) (Client, error) {
-	return connectRedsyncWith(address, redsync.WithRetryDelayFunc(func(int) time.Duration {
+func connectRedsyncOften(url string) (client.Client, error) {
+	return connectRedsyncWith(url, redsync.WithRetryDelayFunc(func(int) time.Duration {
 		return time.Duration(rand.Int63n(int64(2 * time.Millisecond)))
 	}))
 }
 
-func connectRedsyncWith(address string, options ...redsync.Option) (Client, error) {
-	client := redis.NewClient(&redis.Options{Addr: address})
-	if err := client.Ping(context.Background()).Err(); err != nil {
+func connectRedsyncWith(url string, options ...redsync.Option) (client.Client, error) {
+	connection := redis.NewClient(&redis.Options{Addr: address(url)})
+	if err := connection.Ping(context.Background()).Err(); err != nil {
 		return nil, err
 	}
 	options = append(options, redsync.WithExpiry(30*time.Second), redsync.WithTries(math.MaxInt32))
-	return &redsyncClient{redsync.New(goredis.NewPool(client)), options}, nil
+	return &redsyncClient{redsync.New(goredis.NewPool(connection)), options}, nil
 }
 
-func (c *redsyncClient) Lock(name string) Lock {
-	return redsyncLock{c.sync.NewMutex(name, c.options...)}
+func (c *redsyncClient) Lock(name string, _ int64) (client.Lock, error) {
+	return redsyncLock{c.sync.NewMutex(name, c.options...)}, nil
 }
 
 type redsyncLock struct{ mutex *redsync.Mutex }

@@ -7,15 +7,16 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
+	client "lockkeeper.dev/compare"
 )
 
 // rueidislock over one server: a majority of one, as its documentation says for that. Its locks renew themselves; they
 // live as long as those of the others here.
 type rueidisClient struct{ locker rueidislock.Locker }
 
-func connectRueidis(address string) (Client, error) {
+func connectRueidis(url string) (client.Client, error) {
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption:   rueidis.ClientOption{InitAddress: []string{address}},
+		ClientOption:   rueidis.ClientOption{InitAddress: []string{address(url)}},
 		KeyMajority:    1,
 		NoLoopTracking: true,
 		KeyValidity:    30 * time.Second,
@@ -27,8 +28,8 @@ func connectRueidis(address string) (Client, error) {
 	return rueidisClient{locker}, nil
 }
 
-func (c rueidisClient) Lock(name string) Lock {
-	return rueidisLock{c.locker, name}
+func (c rueidisClient) Lock(name string, _ int64) (client.Lock, error) {
+	return rueidisLock{c.locker, name}, nil
 }
 
 type rueidisLock struct {

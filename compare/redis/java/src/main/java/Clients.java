@@ -27,7 +27,7 @@ final class Clients implements AutoCloseable {
     interface Lock {
         void acquire() throws Exception;
 
-        void release();
+        void release() throws Exception;
     }
 
     void upTo(int count) {
@@ -51,7 +51,8 @@ final class Clients implements AutoCloseable {
         return config.setEventLoopGroup(sharedLoops).setThreads(2);
     }
 
-    Lock lock(int client, String name) {
+    /** A lock of Redisson belongs to the thread: each task has one of its own in any case. */
+    Lock lock(int client, String name, int nth) {
         RedissonClient redisson = clients.get(client);
         switch (kind) {
             case "redisson-rlock":

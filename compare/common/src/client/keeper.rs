@@ -1,0 +1,94 @@
+//! lockkeeper, by its public API.
+
+use anyhow::{Result, ensure};
+use lockkeeper::{Guard, Keeper, Mutex, Release, RwLock};
+
+use super::tasks::{Client, Lock};
+
+/// Mutexes.
+#[derive(Debug)]
+pub struct Mutexes(Keeper);
+
+impl Mutexes {
+    /// To the store that the URL names.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be reached.
+    pub async fn connect(url: &str) -> Result<Self> {
+        Ok(Self(lockkeeper::connect(url).await?))
+    }
+}
+
+impl Client for Mutexes {
+    type Lock = Mutex;
+
+    async fn lock(&self, name: &str, _nth: usize) -> Result<Mutex> {
+        Ok(self.0.mutex(name)?)
+    }
+}
+
+impl Lock for Mutex {
+    type Guard = Guard;
+
+    async fn acquire(&self) -> Result<Guard> {
+        Ok(self.lock().await?)
+    }
+
+    async fn release(&self, guard: Guard, awaited: bool) -> Result<()> {
+        release(guard, awaited).await
+    }
+
+    fn is_lost(&self, guard: &Guard) -> bool {
+        guard.check().is_err()
+    }
+}
+
+/// Read locks of a read-write lock.
+#[derive(Debug)]
+pub struct Readers(Keeper);
+
+impl Readers {
+    /// To the store that the URL names.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be reached.
+    pub async fn connect(url: &str) -> Result<Self> {
+        Ok(Self(lockkeeper::connect(url).await?))
+    }
+}
+
+impl Client for Readers {
+    type Lock = RwLock;
+    const IS_SHARED: bool = true;
+
+    async fn lock(&self, name: &str, _nth: usize) -> Result<RwLock> {
+        Ok(self.0.rw_lock(name)?)
+    }
+}
+
+impl Lock for RwLock {
+    type Guard = Guard;
+
+    async fn acquire(&self) -> Result<Guard> {
+        Ok(self.read().await?)
+    }
+
+    async fn release(&self, guard: Guard, awaited: bool) -> Result<()> {
+        release(guard, awaited).await
+    }
+
+    fn is_lost(&self, guard: &Guard) -> bool {
+        guard.check().is_err()
+    }
+}
+
+async fn release(guard: Guard, awaited: bool) -> Result<()> {
+    if awaited {
+        let release = guard.release().await?;
+        ensure!(release == Release::Done, "a lock was lost before its release");
+    }
+    // Else it is dropped here, and the release goes out with what comes next.
+    Ok(())
+}

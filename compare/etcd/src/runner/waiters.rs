@@ -1,0 +1,164 @@
+//! A thousand tasks that wait for the same lock, each of which wants it once.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use compare_common::clock::{MILLI, SECOND, nanos, sleep_until};
+use compare_common::order::{Go, Hold, Order};
+use compare_common::runner::{Goal, Kind, Rounds, Servers, Spans, Turns, goals};
+use compare_common::trace;
+use serde_json::json;
+
+use crate::Bench;
+use crate::kinds::{GO, JETCD, LOCKKEEPER, SESSIONS, SHARED, SHARED_SESSIONS, V3LOCK};
+
+const WAITERS: usize = 1000;
+const KINDS: [Kind; 6] = [LOCKKEEPER, SESSIONS, SHARED_SESSIONS, GO, V3LOCK, JETCD];
+/// Until all have come, and until all were served.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A line of the table.
+struct Row {
+    kind: Kind,
+    /// How many were in line, and after how many seconds.
+    in_line: (u64, f64),
+    served: usize,
+    /// From the release of who held it before to the last grant, in seconds.
+    seconds: f64,
+    hand_off: [f64; 2],
+    overlaps: u64,
+    /// Processor time for each waiter, from when they came until they were gone, in milliseconds.
+    server: f64,
+    client: f64,
+}
+
+pub(crate) fn run(bench: &mut Bench) -> Result<()> {
+    let (mut rows, mut without) = (Vec::new(), Vec::new());
+    for kind in KINDS {
+        if !bench.has(kind) {
+            continue;
+        }
+        match bench.attempt(kind, |bench| measure(bench, kind)) {
+            Some(row) => {
+                bench.report.add(&row.line())?;
+                without.push((kind, WAITERS - row.served));
+                rows.push(row);
+            }
+            // An error of one is one of all: nobody knows how far they came.
+            None => without.push((kind, WAITERS)),
+        }
+        // Their sessions would be renewed for ever.
+        bench.end(kind);
+    }
+    print(&rows);
+    goals(&compared(&without));
+    Ok(())
+}
+
+fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
+    let lock = bench.fresh_lock();
+    let trace = bench.trace(0);
+    // Somebody else holds it until all are there: all but lockkeeper's own layout share their locks.
+    let (holder, at) = match kind {
+        LOCKKEEPER => (LOCKKEEPER, 1),
+        SESSIONS => (LOCKKEEPER, 0),
+        _ => (SHARED, 0),
+    };
+    bench.fleet(kind, 1)?;
+    let hold = Order::Hold(Hold { lock: lock.clone(), count: 1 });
+    let answer = |bench: &mut Bench, order: &Order| {
+        let process = bench.fleet(holder, at + 1)?.last_mut().context("there is no holder")?;
+        process.order(order)?;
+        process.done(PATIENCE)
+    };
+    answer(bench, &hold)?;
+    let (keys, cpu) = (bench.servers.keys()?, bench.servers.counts(kind)?.cpu);
+    let client_cpu = bench.fleet(kind, 1)?[0].cpu()?;
+    bench.fleet(kind, 1)?[0].order(&Order::Go(go(format!("{lock}-0"), trace.display().to_string())))?;
+    // Within a session lockkeeper keeps a line of its own.
+    let in_line = until_come(bench, keys, if kind == LOCKKEEPER { 1 } else { WAITERS as u64 })?;
+    let released = nanos();
+    answer(bench, &Order::Drop)?;
+    bench.fleet(kind, 1)?[0].done(PATIENCE)?;
+    let each = |nanos: u64| nanos as f64 / MILLI as f64 / WAITERS as f64;
+    let server = each(bench.servers.counts(kind)?.cpu - cpu);
+    let client = each(bench.fleet(kind, 1)?[0].cpu()? - client_cpu);
+    let cycles = trace::read(&trace)?;
+    let turns = Turns::of(&cycles, 1, 0, u64::MAX, 0);
+    let last = cycles.iter().map(|cycle| cycle.granted).max().unwrap_or(released);
+    let served = cycles.iter().filter(|cycle| cycle.granted > 0).count();
+    let seconds = last.saturating_sub(released) as f64 / SECOND as f64;
+    let hand_off = hand_offs(&cycles);
+    Ok(Row { kind, in_line, served, seconds, hand_off, overlaps: turns.overlaps, server, client })
+}
+
+fn go(lock: String, trace: String) -> Go {
+    let patience = u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);
+    let (clients, tasks, most) = (1, WAITERS, 1);
+    // Nobody comes so late.
+    let end = nanos() + patience;
+    Go { lock, own: false, clients, tasks, awaited: true, hold: 0, every: 0, most, end, patience, trace }
+}
+
+/// Waits until there are so many keys more.
+fn until_come(bench: &mut Bench, before: u64, all: u64) -> Result<(u64, f64)> {
+    let began = nanos();
+    loop {
+        let (now, come) = (nanos(), bench.servers.keys()?.saturating_sub(before));
+        let after = (now - began) as f64 / SECOND as f64;
+        if come >= all || after > PATIENCE.as_secs_f64() / 2.0 {
+            // The last of them have yet to begin to watch.
+            sleep_until(nanos() + 500 * MILLI);
+            return Ok((come, after));
+        }
+        sleep_until(now + 20 * MILLI);
+    }
+}
+
+/// Half and 99 % of them were faster, in milliseconds.
+fn hand_offs(cycles: &[trace::Cycle]) -> [f64; 2] {
+    let mut granted: Vec<_> = cycles.iter().filter(|cycle| cycle.granted > 0).collect();
+    granted.sort_unstable_by_key(|cycle| cycle.granted);
+    let times = granted.windows(2).map(|pair| pair[1].granted.saturating_sub(pair[0].gave));
+    let spans = Spans::of(times);
+    [0.5, 0.99].map(|share| spans.quantile(share) / 1e3)
+}
+
+impl Row {
+    fn line(&self) -> serde_json::Value {
+        json!({
+            "part": "waiters", "kind": self.kind.name, "in_line": self.in_line.0, "in_line_after_s": self.in_line.1,
+            "served": self.served, "seconds": self.seconds, "p50_ms": self.hand_off[0], "p99_ms": self.hand_off[1],
+            "overlaps": self.overlaps, "server_ms_per_waiter": self.server, "client_ms_per_waiter": self.client,
+        })
+    }
+}
+
+fn print(rows: &[Row]) {
+    println!("### {WAITERS} tasks of one client wait for one lock\n");
+    println!(
+        "| client | keys in line, after s | all served after s | without the lock | hand-off p50 / p99 ms | overlaps \
+         | server, client: ms a waiter |\n|---|---|---|---|---|---|---|"
+    );
+    for Row { kind, in_line, served, seconds, hand_off: [p50, p99], overlaps, server, client } in rows {
+        println!(
+            "| {} | {}, {:.1} | {seconds:.2} | {} | {p50:.2} / {p99:.2} | {overlaps} | {server:.1}, {client:.1} |",
+            kind.label,
+            in_line.0,
+            in_line.1,
+            WAITERS - served,
+        );
+    }
+    println!();
+}
+
+/// The goals that this shows: how many of ours were left without the lock.
+fn compared(without: &[(Kind, usize)]) -> Vec<Goal> {
+    let ours = without.iter().filter(|(kind, _)| kind.is_lockkeeper());
+    let goal = |(kind, without): &(Kind, usize)| {
+        let mut rounds = Rounds::none();
+        rounds.add(*without as f64);
+        Goal::at_most(format!("{}: waiters without the lock", kind.label), &rounds, 0.0)
+    };
+    ours.map(goal).collect()
+}

@@ -1,0 +1,130 @@
+//! Clients that block: one connection, one task.
+
+use anyhow::{Result, bail, ensure};
+use compare_common::client::one_line;
+use compare_common::clock::{nanos, sleep_until};
+use compare_common::order::{Go, Order};
+use compare_common::trace::{self, Log};
+
+use crate::resp::{Connection, Reply};
+
+/// Locks and releases one lock.
+pub(crate) trait Pair {
+    /// Which lock from now on.
+    fn name(&mut self, name: &str) -> Result<()>;
+    fn lock(&mut self) -> Result<()>;
+    /// Not awaited: the request goes out with the next one, in one write.
+    fn release(&mut self, awaited: bool) -> Result<()>;
+    /// Waits for what was not awaited.
+    fn settle(&mut self) -> Result<()>;
+}
+
+pub(crate) fn serve(pair: &mut impl Pair) -> Result<()> {
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        match obey(pair, &line?) {
+            Ok(()) => println!("done"),
+            Err(error) => println!("failed: {}", one_line(&error)),
+        }
+    }
+    Ok(())
+}
+
+fn obey(pair: &mut impl Pair, line: &str) -> Result<()> {
+    let Order::Go(go) = line.parse()? else { bail!("a blocking client holds nothing") };
+    ensure!(go.clients == 1 && go.tasks == 1, "a blocking client has one task");
+    pair.name(&go.name(0, 0))?;
+    let mut log = Log::new(0);
+    let outcome = cycles(pair, &go, &mut log);
+    let cycles = log.into_cycles();
+    trace::write(go.trace.as_ref(), &cycles)?;
+    outcome
+}
+
+fn cycles(pair: &mut impl Pair, go: &Go, log: &mut Log) -> Result<()> {
+    ensure!(go.most == 0, "a blocking client goes on until the end");
+    let mut next = nanos();
+    while nanos() < go.end {
+        if go.every > 0 {
+            next += go.every;
+            sleep_until(next);
+        }
+        log.ask();
+        pair.lock()?;
+        log.grant();
+        if go.hold > 0 {
+            sleep_until(nanos() + go.hold);
+        }
+        log.give();
+        pair.release(go.awaited)?;
+        log.done();
+    }
+    pair.settle()
+}
+
+/// What is asked of Redis, made beforehand.
+pub(crate) trait Requests {
+    /// To take the lock and to release it; a release answers 1.
+    fn of(&mut self, connection: &mut Connection, name: &str) -> Result<[Vec<u8>; 2]>;
+    fn is_granted(&self, reply: &Reply) -> bool;
+}
+
+/// The same two requests again and again, on one connection.
+pub(crate) struct Repeated<R> {
+    requests: R,
+    connection: Connection,
+    claim: Vec<u8>,
+    release: Vec<u8>,
+    /// A release that waits for company.
+    unsent: Vec<u8>,
+}
+
+impl<R: Requests> Repeated<R> {
+    pub(crate) fn connect(url: &str, requests: R) -> Result<Self> {
+        let [claim, release, unsent] = [const { Vec::new() }; 3];
+        Ok(Self { requests, connection: Connection::open(url)?, claim, release, unsent })
+    }
+
+    fn released(&mut self) -> Result<()> {
+        let reply = self.connection.reply()?;
+        ensure!(reply == Reply::Integer(1), "a release answered {reply:?}");
+        Ok(())
+    }
+}
+
+impl<R: Requests> Pair for Repeated<R> {
+    fn name(&mut self, name: &str) -> Result<()> {
+        [self.claim, self.release] = self.requests.of(&mut self.connection, name)?;
+        Ok(())
+    }
+
+    fn lock(&mut self) -> Result<()> {
+        if self.unsent.is_empty() {
+            self.connection.send(&self.claim)?;
+        } else {
+            self.unsent.extend_from_slice(&self.claim);
+            self.settle()?;
+        }
+        let reply = self.connection.reply()?;
+        ensure!(self.requests.is_granted(&reply), "a claim answered {reply:?}");
+        Ok(())
+    }
+
+    fn release(&mut self, awaited: bool) -> Result<()> {
+        if awaited {
+            self.connection.send(&self.release)?;
+            return self.released();
+        }
+        self.unsent.extend_from_slice(&self.release);
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        if self.unsent.is_empty() {
+            return Ok(());
+        }
+        self.connection.send(&self.unsent)?;
+        self.unsent.clear();
+        self.released()
+    }
+}
