@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
 use crate::port;
@@ -134,22 +134,31 @@ async fn pass(cut: &mut Cut, ends: [usize; 2]) -> Option<()> {
 async fn whose(address: SocketAddr, processes: &Mutex<Vec<u32>>) -> Option<usize> {
     for _ in 0..LOOKS {
         let known = processes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let socket = socket(&fs::read_to_string("/proc/net/tcp").ok()?, address)?;
-        if let Some(owner) = known.iter().position(|process| has(*process, &socket)) {
-            return Some(owner);
+        if !known.is_empty() {
+            // The table is long on a busy machine, and other links and proxies are on this thread.
+            let owner = spawn_blocking(move || owner(&known, address)).await.ok()?;
+            if owner.is_some() {
+                return owner;
+            }
         }
         sleep(PACE).await;
     }
     None
 }
 
+/// Which of these processes has the socket with this address.
+fn owner(processes: &[u32], address: SocketAddr) -> Option<usize> {
+    let socket = socket(&fs::read_to_string("/proc/net/tcp").ok()?, address)?;
+    processes.iter().position(|process| has(*process, &socket))
+}
+
 /// The name that the system has for the socket with this address.
 fn socket(table: &str, address: SocketAddr) -> Option<String> {
     let SocketAddr::V4(address) = address else { return None };
-    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
-    let row = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let found = row.into_iter().find(|row| row.get(1).is_some_and(|word| *word == local))?;
-    Some(format!("socket:[{}]", found.get(9)?))
+    let local = format!(": {:08X}:{:04X} ", u32::from_ne_bytes(address.ip().octets()), address.port());
+    let row = &table[table.find(&local)?..];
+    // The first word is the colon behind the number of the row.
+    Some(format!("socket:[{}]", row.split_whitespace().nth(9)?))
 }
 
 fn has(process: u32, socket: &str) -> bool {

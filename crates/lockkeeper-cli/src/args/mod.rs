@@ -68,7 +68,8 @@ pub(crate) struct Global {
     /// Where the locks are kept: a URL such as file:/var/lib/app/locks.db, or the name of a store of the configuration
     /// [env: LOCKKEEPER_STORE] [default: a file of this user on this host]
     ///
-    /// file:PATH; redis://HOST[:PORT][/DB] or rediss:// with TLS; redis+sentinel://HOST,HOST,HOST/MASTER;
+    /// file:PATH; etcd://HOST,HOST,HOST or etcds:// with TLS; redis://HOST[:PORT][/DB] or rediss:// with TLS;
+    /// redis+sentinel://HOST,HOST,HOST/MASTER;
     /// redis+cluster://HOST,HOST,HOST. Settings stand behind a question mark: ?ttl=20s&prefix=billing/&ca=FILE
     ///
     /// A password does not belong here, since every user of the machine can see it: set LOCKKEEPER_PASSWORD,

@@ -104,11 +104,11 @@ fn paths_of_files_are_relative_absolute_or_below_home() {
 #[test]
 fn what_is_wrong_is_said_with_a_remedy() {
     for (text, message) in [
-        ("", "the URL of the store has no scheme. Try: redis://HOST, file:PATH or memory:"),
-        ("prod", "the URL of the store has no scheme. Try: redis://HOST, file:PATH or memory:"),
+        ("", "the URL of the store has no scheme. Try: etcd://HOST, redis://HOST, file:PATH or memory:"),
+        ("prod", "the URL of the store has no scheme. Try: etcd://HOST, redis://HOST, file:PATH or memory:"),
         ("reddis://h", "reddis:// is not the scheme of a store. Try: redis://"),
         ("flie:x", "the URL of the store does not begin with the scheme of a store. Try: file:"),
-        ("nosql://h", "nosql:// is not the scheme of a store. Try: redis://HOST, file:PATH or memory:"),
+        ("nosql://h", "nosql:// is not the scheme of a store. Try: etcd://HOST, redis://HOST, file:PATH or memory:"),
         ("redis:h", "after redis: two slashes and a host are missing. Try: redis://HOST"),
         ("memory:x", "memory: has neither a host nor a path. Try: memory: alone"),
         ("memory:?tll=5s", "\"tll\" is not a parameter of memory: URLs. Try: ttl="),
@@ -152,7 +152,7 @@ fn a_store_of_a_later_version_is_unsupported_and_its_parameters_are_its_own() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(
         error.to_string(),
-        "this version of lockkeeper does not have the store of postgres:// yet. Try: redis://HOST, file:PATH or memory:"
+        "this version of lockkeeper does not have the store of postgres:// yet. Try: etcd://HOST, redis://HOST, file:PATH or memory:"
     );
     assert!(url.has_password());
     assert_eq!(url.to_string(), "postgres://h/db?sentinel-password=***&sslmode=require");

@@ -13,9 +13,10 @@ pub(super) fn of(error: WireError) -> Error {
             let remedy = remedy_of(&why);
             Error::new(ErrorKind::Unavailable, why).with_remedy(remedy)
         }
-        WireError::Broken(why) => Error::new(ErrorKind::Unavailable, why)
-            .with_unknown_effect()
-            .with_remedy("lockkeeper doctor, or a look whether a majority of the members runs"),
+        WireError::Broken(why) => {
+            let remedy = remedy_of_broken(&why);
+            Error::new(ErrorKind::Unavailable, why).with_unknown_effect().with_remedy(remedy)
+        }
         WireError::Refused { code, message } => refused(code, &message),
     }
 }
@@ -33,6 +34,20 @@ fn remedy_of(why: &str) -> &'static str {
     }
 }
 
+/// What to do where the connection was of no use. The words are those of the HTTP/2 library.
+fn remedy_of_broken(why: &str) -> &'static str {
+    let says = |words: &str| why.contains(words);
+    match () {
+        () if says("frame with invalid size") => {
+            "the port of etcd for clients, 2379 as a rule; etcds:// instead of etcd://, if it has TLS"
+        }
+        () if says("broken pipe") || says("connection closed") => {
+            "etcds:// instead of etcd://, if etcd has TLS; lockkeeper doctor, or a look whether etcd runs"
+        }
+        () => "lockkeeper doctor, or a look whether a majority of the members runs",
+    }
+}
+
 /// etcd has answered with an error.
 fn refused(code: Code, message: &str) -> Error {
     let words = message.strip_prefix("etcdserver: ").unwrap_or(message);
@@ -44,7 +59,9 @@ fn refused(code: Code, message: &str) -> Error {
         _ if says("user name is empty") || says("user name not found") => {
             denied("a user in the URL, and LOCKKEEPER_PASSWORD")
         }
-        _ if says("authentication failed") => denied("the right password, and the right user in the URL"),
+        _ if says("authentication failed") => {
+            denied("the right user in the URL, and the right password: LOCKKEEPER_PASSWORD, or in the configuration")
+        }
         _ if says("authentication is not enabled") => denied("the URL without a user: etcd asks for none"),
         Code::PermissionDenied => denied("a role with the rights that lockkeeper doctor shows"),
         Code::Unauthenticated => denied("a user in the URL, and LOCKKEEPER_PASSWORD"),
@@ -84,7 +101,12 @@ mod tests {
     fn what_a_person_can_mend_is_told_with_how() {
         for (code, message, kind, remedy) in [
             (Code::InvalidArgument, "etcdserver: user name is empty", ErrorKind::Denied, "a user in the URL"),
-            (Code::InvalidArgument, "etcdserver: authentication failed, invalid user", ErrorKind::Denied, "the right"),
+            (
+                Code::InvalidArgument,
+                "etcdserver: authentication failed, invalid user",
+                ErrorKind::Denied,
+                "the right user",
+            ),
             (
                 Code::FailedPrecondition,
                 "etcdserver: authentication is not enabled",

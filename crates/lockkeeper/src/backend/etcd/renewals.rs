@@ -180,7 +180,9 @@ impl EtcdStore {
     /// Removes a leftover, unless another claim has got its seat meanwhile.
     async fn remove(&self, session: &Session, over: &Bytes) -> Result<()> {
         let there = self.range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() }).await?;
-        let Some(there) = there.kvs.first().filter(|_| !session.is_taken(over)) else { return Ok(()) };
+        let Some(there) = there.kvs.first().filter(|_| !session.was_taken_lately(over, self.0.clock.now())) else {
+            return Ok(());
+        };
         let request = transaction(Vec::new(), vec![delete_made(over, there.create_revision)], Vec::new());
         let removed = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
         removed.map(|_: TxnResponse| ()).map_err(fault::of)

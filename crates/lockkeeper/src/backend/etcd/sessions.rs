@@ -101,10 +101,12 @@ pub(super) struct Seat {
     number: Option<u32>,
     /// The revision that made it; 0 before that is known. No other claim that sits there has the same.
     pub(super) created: i64,
+    /// When it was taken.
+    since: Instant,
 }
 
 impl Seats {
-    fn take(&mut self, lines: &Lines, key: &ClaimKey) -> Seat {
+    fn take(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> Seat {
         if self.names.len() >= self.taken.len() + NAMES {
             // Of those that nobody uses every seat is free.
             self.names.retain(|_, free| free.users > 0);
@@ -115,7 +117,7 @@ impl Seats {
             free.next += 1;
             free.next - 1
         });
-        let seat = Seat { at: lines.seat(key, number), number: Some(number), created: 0 };
+        let seat = Seat { at: lines.seat(key, number), number: Some(number), created: 0, since: now };
         self.taken.insert(key.id, seat.clone());
         seat
     }
@@ -172,6 +174,11 @@ impl Sessions {
         session.renewed(lease, Instant::from_nanos(0));
         sessions.insert(id.clone(), Arc::clone(&session));
         Ok(session)
+    }
+
+    /// The session in which this claim is.
+    pub(super) fn of(&self, id: ClaimId) -> Option<Arc<Session>> {
+        self.lock().values().find(|session| session.place(id).is_some()).cloned()
     }
 
     pub(super) fn forget(&self, id: &SessionId) {
@@ -261,18 +268,19 @@ impl Session {
     }
 
     /// Where this claim is, or is to be.
-    pub(super) fn seat(&self, lines: &Lines, key: &ClaimKey) -> Seat {
+    pub(super) fn seat(&self, lines: &Lines, key: &ClaimKey, now: Instant) -> Seat {
         let mut inner = self.lock();
         match inner.seats.taken.get(&key.id) {
             Some(seat) => seat.clone(),
-            None if !self.shares_seats => Seat { at: lines.claim(key), number: None, created: 0 },
-            None => inner.seats.take(lines, key),
+            None if !self.shares_seats => Seat { at: lines.claim(key), number: None, created: 0, since: now },
+            None => inner.seats.take(lines, key, now),
         }
     }
 
     /// Where this claim is, if it has a seat here, else where one of another client would be.
     pub(super) fn seat_of(&self, lines: &Lines, key: &ClaimKey) -> Seat {
-        let unknown = || Seat { at: lines.claim(key), number: None, created: 0 };
+        let since = Instant::from_nanos(0);
+        let unknown = || Seat { at: lines.claim(key), number: None, created: 0, since };
         self.lock().seats.taken.get(&key.id).cloned().unwrap_or_else(unknown)
     }
 
@@ -337,9 +345,11 @@ impl Session {
         Some(place)
     }
 
-    /// Whether a claim has this seat.
-    pub(super) fn is_taken(&self, at: &Bytes) -> bool {
-        self.lock().seats.taken.values().any(|seat| seat.at == *at)
+    /// Whether a claim has got this seat that no renewal may have listed yet.
+    pub(super) fn was_taken_lately(&self, at: &Bytes, now: Instant) -> bool {
+        let life = Duration::from_secs(self.hold.unsigned_abs());
+        let lately = |seat: &Seat| now.saturating_since(seat.since) < life;
+        self.lock().seats.taken.values().any(|seat| seat.at == *at && lately(seat))
     }
 
     /// That an id is gone is said until then.

@@ -170,7 +170,7 @@ impl EtcdStore {
                 Err(error) => return Err(fault::of(error)),
             };
             // A renewal and a claim of one client may both find that it holds: then it is where the other has put it.
-            let own = only(ranges(moved.responses).next()).map(|own| Contender::read(own));
+            let own = only(ranges(moved.responses).next()).map(Contender::read);
             match own.filter(|own| own.created == revision && !own.is_broken()) {
                 Some(own) if session.purpose(own.lease) == Some(Purpose::Hold) => return Ok(Some(own.lease)),
                 Some(own) if session.purpose(own.lease).is_some() => on = own.lease,

@@ -47,7 +47,7 @@ enum Answer {
 
 pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     let session = store.0.sessions.get(&claim.key.session)?;
-    let seat = session.seat(&store.0.lines, &claim.key);
+    let seat = session.seat(&store.0.lines, &claim.key, store.0.clock.now());
     let claiming = Claiming {
         store,
         claim,

@@ -1,5 +1,7 @@
 //! Claims that are not just put in line: tries, claims that are sent again, and those that take another's place.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::super::layout::transaction::{
@@ -77,9 +79,11 @@ impl Claiming<'_> {
     /// Takes the place of the caller's own claim, if that is the only one.
     pub(super) async fn replace(&self) -> Result<Verdict> {
         let Some(old) = self.claim.replaces else { return Err(garbled()) };
+        // A fixed lease has a session of its own.
+        let session = self.store.0.sessions.of(old).unwrap_or_else(|| Arc::clone(&self.session));
         let mut key = self.claim.key.clone();
         key.id = old;
-        let (old, place) = (self.session.seat_of(&self.store.0.lines, &key).at, self.session.place(old));
+        let (old, place) = (session.seat_of(&self.store.0.lines, &key).at, session.place(old));
         if let Some(place) = &place
             && place.record.capacity != self.claim.capacity
         {
@@ -99,8 +103,8 @@ impl Claiming<'_> {
             self.let_the_next();
             let answer = answer?;
             if answer.succeeded {
-                self.session.left(key.id);
-                self.session.leaves_its_seat(&key);
+                session.left(key.id);
+                session.leaves_its_seat(&key);
                 return Ok(self.granted(lease, answer.header.map_or(0, |header| header.revision)));
             }
             let (line, revision) = match self.outside(answer) {
