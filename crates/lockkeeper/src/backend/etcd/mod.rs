@@ -20,6 +20,7 @@ mod layout;
 mod order;
 mod register;
 mod renewals;
+mod seats;
 mod sessions;
 mod standing;
 mod wait;

@@ -12,11 +12,13 @@ use bytes::Bytes;
 use tokio::sync::Mutex as Gate;
 
 use super::layout::{Lines, Record};
+pub(super) use super::seats::Seat;
+use super::seats::Seats;
 use super::standing::Whom;
 use super::{EtcdStore, fault};
 use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
 use crate::time::Instant;
-use crate::{Error, ErrorKind, LockName, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// With many more keys on one lease each put takes longer, and its revocation stops the others.
 const PER_LEASE: usize = 500;
@@ -24,9 +26,6 @@ const PER_LEASE: usize = 500;
 /// How much longer the lease of waiters lasts than they may believe, and how old its last renewal may be when another
 /// joins them: whoever waits is on it for its whole life from the moment on at which it asked.
 const SLACK: Duration = Duration::from_secs(1);
-
-/// So many names are remembered for their free seats.
-const NAMES: usize = 1024;
 
 /// What a lease is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,60 +74,6 @@ struct Lease {
     /// Whether it was renewed since it was listed here. A renewal of the session that does not know it proves nothing
     /// of it, and whoever is put on it believes in that renewal.
     ready: bool,
-}
-
-/// Who sits where, by name. A seat is a key.
-#[derive(Debug, Default)]
-struct Seats {
-    taken: HashMap<ClaimId, Seat>,
-    names: HashMap<LockName, Free>,
-}
-
-#[derive(Debug, Default)]
-struct Free {
-    numbers: Vec<u32>,
-    /// The lowest that nobody has had.
-    next: u32,
-    /// How many seats are taken, or spoiled.
-    users: usize,
-}
-
-/// Where a claim is.
-#[derive(Clone, Debug)]
-pub(super) struct Seat {
-    pub(super) at: Bytes,
-    /// Without one it is this claim's alone.
-    number: Option<u32>,
-    /// The revision that made it; 0 before that is known. No other claim that sits there has the same.
-    pub(super) created: i64,
-    /// When it was taken.
-    since: Instant,
-}
-
-impl Seats {
-    fn take(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> Seat {
-        if self.names.len() >= self.taken.len() + NAMES {
-            // Of those that nobody uses every seat is free.
-            self.names.retain(|_, free| free.users > 0);
-        }
-        let free = self.names.entry(key.name.clone()).or_default();
-        free.users += 1;
-        let number = free.numbers.pop().unwrap_or_else(|| {
-            free.next += 1;
-            free.next - 1
-        });
-        let seat = Seat { at: lines.seat(key, number), number: Some(number), created: 0, since: now };
-        self.taken.insert(key.id, seat.clone());
-        seat
-    }
-
-    fn free(&mut self, key: &ClaimKey) {
-        let number = self.taken.remove(&key.id).and_then(|seat| seat.number);
-        if let (Some(number), Some(free)) = (number, self.names.get_mut(&key.name)) {
-            free.numbers.push(number);
-            free.users -= 1;
-        }
-    }
 }
 
 /// Where a claim of this client stands, as far as is known.
@@ -270,18 +215,17 @@ impl Session {
     /// Where this claim is, or is to be.
     pub(super) fn seat(&self, lines: &Lines, key: &ClaimKey, now: Instant) -> Seat {
         let mut inner = self.lock();
-        match inner.seats.taken.get(&key.id) {
+        match inner.seats.of(key.id) {
             Some(seat) => seat.clone(),
-            None if !self.shares_seats => Seat { at: lines.claim(key), number: None, created: 0, since: now },
+            None if !self.shares_seats => Seat::of_its_own(lines, key, now),
             None => inner.seats.take(lines, key, now),
         }
     }
 
     /// Where this claim is, if it has a seat here, else where one of another client would be.
     pub(super) fn seat_of(&self, lines: &Lines, key: &ClaimKey) -> Seat {
-        let since = Instant::from_nanos(0);
-        let unknown = || Seat { at: lines.claim(key), number: None, created: 0, since };
-        self.lock().seats.taken.get(&key.id).cloned().unwrap_or_else(unknown)
+        let unknown = || Seat::of_its_own(lines, key, Instant::from_nanos(0));
+        self.lock().seats.of(key.id).cloned().unwrap_or_else(unknown)
     }
 
     /// Nothing of this claim is there, nor can come: another one may have its seat.
@@ -291,16 +235,14 @@ impl Session {
 
     /// Something of this claim may come late: nobody else gets its seat.
     pub(super) fn spoils_its_seat(&self, id: ClaimId) {
-        self.lock().seats.taken.remove(&id);
+        self.lock().seats.spoil(id);
     }
 
     /// The claim stands there.
     pub(super) fn stands(&self, id: ClaimId, place: Place) {
         let mut inner = self.lock();
         inner.count(place.lease, 1);
-        if let Some(seat) = inner.seats.taken.get_mut(&id) {
-            seat.created = place.created;
-        }
+        inner.seats.made(id, place.created);
         if let Some(before) = inner.claims.insert(id, place) {
             inner.count(before.lease, -1);
         }
@@ -348,8 +290,7 @@ impl Session {
     /// Whether a claim has got this seat that no renewal may have listed yet.
     pub(super) fn was_taken_lately(&self, at: &Bytes, now: Instant) -> bool {
         let life = Duration::from_secs(self.hold.unsigned_abs());
-        let lately = |seat: &Seat| now.saturating_since(seat.since) < life;
-        self.lock().seats.taken.values().any(|seat| seat.at == *at && lately(seat))
+        self.lock().seats.has_taken_within(at, life, now)
     }
 
     /// That an id is gone is said until then.

@@ -1,0 +1,140 @@
+//! Seats: the keys of a session in each line, which one claim has after the other.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::layout::Lines;
+use crate::LockName;
+use crate::store::{ClaimId, ClaimKey};
+use crate::time::Instant;
+
+/// So many names are remembered for their free seats.
+const NAMES: usize = 1024;
+
+/// Who sits where, by name. A seat is a key.
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    taken: HashMap<ClaimId, Seat>,
+    names: HashMap<LockName, Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    numbers: Vec<u32>,
+    /// The lowest that nobody has had.
+    next: u32,
+    /// How many seats are taken, or spoiled.
+    users: usize,
+}
+
+/// Where a claim is.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) at: Bytes,
+    /// Without one it is this claim's alone.
+    number: Option<u32>,
+    /// The revision that made it; 0 before that is known. No other claim that sits there has the same.
+    pub(super) created: i64,
+    /// When it was taken.
+    since: Instant,
+}
+
+impl Seat {
+    /// That of a claim which others may have to find.
+    pub(super) fn of_its_own(lines: &Lines, key: &ClaimKey, since: Instant) -> Self {
+        Self { at: lines.claim(key), number: None, created: 0, since }
+    }
+}
+
+impl Seats {
+    pub(super) fn of(&self, id: ClaimId) -> Option<&Seat> {
+        self.taken.get(&id)
+    }
+
+    /// This revision has made the claim.
+    pub(super) fn made(&mut self, id: ClaimId, created: i64) {
+        if let Some(seat) = self.taken.get_mut(&id) {
+            seat.created = created;
+        }
+    }
+
+    /// Nobody else gets the seat of this claim.
+    pub(super) fn spoil(&mut self, id: ClaimId) {
+        self.taken.remove(&id);
+    }
+
+    pub(super) fn has_taken_within(&self, at: &Bytes, life: Duration, now: Instant) -> bool {
+        self.taken.values().any(|seat| seat.at == *at && now.saturating_since(seat.since) < life)
+    }
+
+    pub(super) fn take(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> Seat {
+        if self.names.len() >= self.taken.len() + NAMES {
+            // Of those that nobody uses every seat is free.
+            self.names.retain(|_, free| free.users > 0);
+        }
+        let free = self.names.entry(key.name.clone()).or_default();
+        free.users += 1;
+        let number = free.numbers.pop().unwrap_or_else(|| {
+            free.next += 1;
+            free.next - 1
+        });
+        let seat = Seat { at: lines.seat(key, number), number: Some(number), created: 0, since: now };
+        self.taken.insert(key.id, seat.clone());
+        seat
+    }
+
+    pub(super) fn free(&mut self, key: &ClaimKey) {
+        let number = self.taken.remove(&key.id).and_then(|seat| seat.number);
+        if let (Some(number), Some(free)) = (number, self.names.get_mut(&key.name)) {
+            free.numbers.push(number);
+            free.users -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::etcd::layout::Layout;
+    use crate::store::SessionId;
+    use crate::time::Clock;
+
+    fn key(name: &str) -> ClaimKey {
+        ClaimKey { name: name.parse().unwrap(), session: SessionId::new("6c0ffee"), id: ClaimId::random() }
+    }
+
+    #[test]
+    fn a_seat_is_free_again_when_it_was_left_and_never_when_it_was_spoiled() {
+        let (lines, now) = (Lines::new(Layout::Native, None), Clock::boot().now());
+        let mut seats = Seats::default();
+        let [a, b, c] = [key("n"), key("n"), key("n")];
+        let first = seats.take(&lines, &a, now).at;
+        let second = seats.take(&lines, &b, now).at;
+        assert_ne!(first, second);
+        assert_ne!(seats.take(&lines, &key("m"), now).at, first, "another line has seats of its own");
+        seats.free(&a);
+        assert_eq!(seats.take(&lines, &c, now).at, first);
+        seats.spoil(b.id);
+        seats.free(&b);
+        seats.free(&c);
+        let after: Vec<_> = (0..3).map(|_| seats.take(&lines, &key("n"), now).at).collect();
+        assert!(after.contains(&first) && !after.contains(&second), "{after:?}");
+    }
+
+    #[test]
+    fn names_that_nobody_uses_are_forgotten_and_spoiled_seats_are_not() {
+        let (lines, now) = (Lines::new(Layout::Native, None), Clock::boot().now());
+        let (mut seats, spoiled) = (Seats::default(), key("spoiled"));
+        let at = seats.take(&lines, &spoiled, now).at;
+        seats.spoil(spoiled.id);
+        for number in 0..3 * NAMES {
+            let key = key(&format!("n{number}"));
+            seats.take(&lines, &key, now);
+            seats.free(&key);
+        }
+        assert!(seats.names.len() <= NAMES + 2, "{}", seats.names.len());
+        assert_ne!(seats.take(&lines, &key("spoiled"), now).at, at);
+    }
+}
