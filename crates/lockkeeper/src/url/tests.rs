@@ -67,7 +67,7 @@ fn a_secret_that_is_put_in_is_not_shown() {
     let with = [
         url.clone().with_password(Secret::new("hunter2")),
         url.clone().with_api_token(Secret::new("hunter2")),
-        parse("etcd://me:old@h").unwrap().with_password(Secret::new("hunter2")),
+        parse("mysql://me:old@h").unwrap().with_password(Secret::new("hunter2")),
     ];
     for url in with {
         let error = url.available().unwrap_err();
@@ -253,7 +253,7 @@ proptest! {
     ) {
         let password = format!("hunter2{tail}");
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        match parse(&format!("etcd://{}:{}@{host}{rest}", encode(&user), encode(&password))) {
+        match parse(&format!("mysql://{}:{}@{host}{rest}", encode(&user), encode(&password))) {
             Ok(url) => {
                 prop_assert_eq!(url.password.as_ref().map(Secret::expose), Some(password.as_str()));
                 let unsupported = url.available().unwrap_err();
