@@ -218,7 +218,7 @@ fn urls() -> impl Strategy<Value = String> {
         "(prefix=[a-z/]{1,5}&)?(epoch=[1-9]&)?(ttl=[1-9]{1,3}(ms|s|m|h)?&)?(unsafe=[a-z-]{1,4}(,[a-z]{1,4})?&)?";
     let hosts = prop::collection::vec(host, 1..4).prop_map(|hosts| hosts.join(","));
     let path = "(/\\PC{0,9})?".prop_map(move |path| encode(path).replace("%2F", "/"));
-    ("mysql|etcd(s)?|postgres", credentials, hosts, path, common, query).prop_map(
+    ("mysql|zk(s)?|postgres", credentials, hosts, path, common, query).prop_map(
         |(scheme, credentials, hosts, path, common, query)| {
             format!("{scheme}://{}{hosts}{path}?{common}{query}", credentials.unwrap_or_default())
         },
