@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(redact(text), redacted);
             assert!(has_password(text));
         }
-        assert_eq!(redact("no 'etcd://h?auth-token=pw' found"), "no 'etcd://h?auth-token=***' found");
+        assert_eq!(redact("no 'mysql://h?auth-token=pw' found"), "no 'mysql://h?auth-token=***' found");
     }
 
     #[test]
