@@ -78,7 +78,9 @@ fn without_a_majority_nothing_is_written_until_there_is_one() {
     assert_eq!(etcd.member(0).get_stale("a").unwrap().unwrap().value, b"1");
     etcd.restart(1).unwrap();
     etcd.restart(2).unwrap();
-    assert_eq!(read(etcd.member(2), "a"), b"1");
+    // What was refused for lack of an answer may be done once there is a majority.
+    let now = read(etcd.member(2), "a");
+    assert!(now == b"1" || now == b"2", "{now:?}");
 }
 
 #[test]
