@@ -14,8 +14,11 @@ use super::standing::Standing;
 use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, RangeRequest, TxnResponse};
 use super::{EtcdStore, fault, wait};
 use crate::store::{Live, LiveState, Renewal, Renewed, SessionId};
+use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
+/// For how long a watch is trusted to tell of a grant without a look.
+const TRUSTED: Duration = Duration::from_secs(4);
 /// How long a renewal of a session may take that somebody else has opened.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -26,12 +29,13 @@ pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> R
         store.0.sessions.forget(id);
     }
     let (found, renewed) = proven?;
+    let trusted = store.0.clock.now() - TRUSTED;
     let mut claims = Vec::with_capacity(live.len());
     let mut doubtful = Vec::new();
     for (at, live) in live.iter().enumerate() {
         let place = session.place(live.key.id);
         let seat = session.seat_of(&store.0.lines, &live.key).at;
-        let renewal = at_once(&session, live, place.as_ref(), found.get(&seat).copied(), &renewed);
+        let renewal = at_once(&session, live, place.as_ref(), found.get(&seat).copied(), &renewed, trusted);
         if renewal.is_none() {
             doubtful.push((at, live, place));
         }
@@ -58,6 +62,7 @@ fn at_once(
     place: Option<&Place>,
     lease: Option<i64>,
     renewed: &[i64],
+    trusted: Instant,
 ) -> Option<Renewal> {
     match (live.state, place, lease) {
         (LiveState::InFlight, _, None) => Some(Renewal::Unknown),
@@ -68,7 +73,10 @@ fn at_once(
         }
         // Its watch tells when it is let in; one that was broken is on another lease.
         (LiveState::Queued, Some(place), Some(lease))
-            if place.watched && !place.held && lease == place.lease && renewed.contains(&lease) =>
+            if place.watched.is_some_and(|since| since > trusted)
+                && !place.held
+                && lease == place.lease
+                && renewed.contains(&lease) =>
         {
             Some(Renewal::Queued)
         }
@@ -138,7 +146,12 @@ impl EtcdStore {
             Standing::Broken(broken) => Renewal::Lost(Some(broken)),
             // On a lease that this renewal has not renewed it has not a waiter's whole life.
             Standing::Behind { lease, .. } if !renewed.contains(&lease) => Renewal::Unknown,
-            Standing::Behind { .. } => Renewal::Queued,
+            Standing::Behind { .. } => {
+                if place.is_some_and(|place| place.watched.is_some()) {
+                    session.is_watched(live.key.id, Some(self.0.clock.now()));
+                }
+                Renewal::Queued
+            }
             Standing::First { created, lease } => {
                 let key = session.seat_of(&self.0.lines, &live.key).at;
                 match self.hold(session, &key, created, lease).await? {

@@ -84,8 +84,8 @@ pub(super) struct Place {
     pub(super) created: i64,
     /// It was found to hold, and stands on a lease for that.
     pub(super) held: bool,
-    /// It waits, and hears of its grant: there is no need to ask whether it was granted.
-    pub(super) watched: bool,
+    /// It waits, and hears of its grant: since it was looked at then there is no need to ask whether it was granted.
+    pub(super) watched: Option<Instant>,
     /// Whom it waited for when it was put in line.
     pub(super) whom: Option<Whom>,
     pub(super) record: Arc<Record>,
@@ -256,7 +256,7 @@ impl Session {
     }
 
     /// It hears of its grant, or does not any more.
-    pub(super) fn is_watched(&self, id: ClaimId, watched: bool) {
+    pub(super) fn is_watched(&self, id: ClaimId, watched: Option<Instant>) {
         if let Some(place) = self.lock().claims.get_mut(&id) {
             place.watched = watched;
         }

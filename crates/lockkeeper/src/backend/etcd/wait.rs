@@ -46,14 +46,14 @@ struct Watched<'a>(&'a Waiting<'a>);
 
 impl<'a> Watched<'a> {
     fn new(waiting: &'a Waiting<'a>) -> Self {
-        waiting.session.is_watched(waiting.id, true);
+        waiting.session.is_watched(waiting.id, Some(waiting.store.0.clock.now()));
         Self(waiting)
     }
 }
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        self.0.session.is_watched(self.0.id, false);
+        self.0.session.is_watched(self.0.id, None);
     }
 }
 

@@ -178,7 +178,7 @@ impl Claiming<'_> {
     }
 
     fn stands(&self, lease: i64, created: i64, held: bool) {
-        let place = Place { lease, created, held, watched: false, whom: None, record: Arc::clone(&self.record) };
+        let place = Place { lease, created, held, watched: None, whom: None, record: Arc::clone(&self.record) };
         self.session.stands(self.claim.key.id, place);
     }
 
