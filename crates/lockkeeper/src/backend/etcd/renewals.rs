@@ -24,11 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
     let session = store.0.sessions.get(id)?;
-    let proven = store.prove(&session).await;
-    if proven.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
-        store.0.sessions.forget(id);
-    }
-    let (found, renewed) = proven?;
+    let (found, renewed) = store.prove(&session).await?;
     let trusted = store.0.clock.now() - TRUSTED;
     let mut claims = Vec::with_capacity(live.len());
     let mut doubtful = Vec::new();

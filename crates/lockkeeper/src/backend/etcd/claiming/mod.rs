@@ -63,9 +63,6 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     claiming.turn.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
     let verdict = claiming.run().await;
     claiming.let_the_next();
-    if verdict.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
-        store.0.sessions.forget(&claim.key.session);
-    }
     let is_in_line = match &verdict {
         Ok(verdict) => matches!(verdict, Verdict::Granted { .. } | Verdict::Queued { .. }),
         Err(error) => error.effect() == crate::Effect::Unknown,
