@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict, Withdrawal};
+use lockkeeper::Effect;
+use lockkeeper::store::{Claim, LiveState, Renewal, Store as _, Verdict, Withdrawal};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, keeper, line, name, within};
+use super::{Bare, LONG, PATIENCE, keeper, line, name, patiently, within};
 
 /// A claim arrives after its own withdrawal, which said that it may: it is gone before it comes.
 #[tokio::test]
@@ -21,6 +22,27 @@ async fn a_claim_that_comes_after_its_withdrawal_is_gone() {
     assert_eq!(etcd.control().keys("/lockkeeper/.gone/").unwrap().len(), 1);
     claimant.store.close(&claimant.claim.key.session, &[]).await.unwrap();
     assert!(etcd.control().keys("/lockkeeper/.gone/").unwrap().is_empty());
+}
+
+/// Whoever asks after its claim while nobody answers asks again later, after the same one.
+#[tokio::test]
+async fn a_claim_that_is_asked_after_in_an_outage_keeps_its_place() {
+    let (mut etcd, name) = (Etcd::start().unwrap(), name());
+    let url = etcd.url() + "?timeout=500ms";
+    let (holder, waiter) = (Bare::new(&url, &name, LONG).await, Bare::new(&url, &name, LONG).await);
+    holder.granted().await;
+    waiter.queued().await;
+    let there = line(&etcd, &name);
+    let again = Claim { resend: true, ..waiter.claim.clone() };
+    etcd.kill(0).unwrap();
+    // The first may have been on its way; of the others it is known that they had no effect.
+    let refused = async { while waiter.store.claim(&again).await.unwrap_err().effect() != Effect::None {} };
+    within(PATIENCE, refused).await;
+    etcd.restart(0).unwrap();
+    let verdict = patiently(async || waiter.store.claim(&again).await).await;
+    assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
+    assert_eq!(line(&etcd, &name), there);
+    assert_eq!(waiter.store.withdraw(&waiter.claim.key, None).await.unwrap(), Withdrawal::Removed);
 }
 
 /// etcd remembers every key until it is compacted, and walks over those of a line: so a lock that is taken again and again

@@ -148,18 +148,10 @@ impl EtcdStore {
                 }
                 Renewal::Queued
             }
-            Standing::First { created, lease } => {
-                let key = session.seat_of(&self.0.lines, &live.key).at;
-                match self.hold(session, &key, created, lease).await? {
-                    Some(lease) => {
-                        if let Some(place) = place.filter(|_| session.place(live.key.id).is_some()) {
-                            session.stands(live.key.id, Place { lease, created, held: true, ..place });
-                        }
-                        Renewal::Held { token: created.unsigned_abs() }
-                    }
-                    None => Renewal::Unknown,
-                }
-            }
+            Standing::First { created, lease } => match self.let_in(session, &live.key, created, lease).await? {
+                true => Renewal::Held { token: created.unsigned_abs() },
+                false => Renewal::Unknown,
+            },
         })
     }
 

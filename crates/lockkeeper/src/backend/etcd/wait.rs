@@ -12,14 +12,16 @@ use super::standing::{Asked, Standing, Whom};
 use super::wire::messages::event::EventType;
 use super::wire::messages::{Event, KeyValue, RangeRequest};
 use super::wire::{Told, Watch, What};
-use crate::store::{ClaimId, ClaimKey, MAX, Revision, Wake};
+use crate::store::{ClaimKey, MAX, Revision, Wake};
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// Waits for a claim in line.
 pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
     let session = store.0.sessions.get(&key.session)?;
     let place = session.place(key.id);
-    let waiting = Waiting { store, asked: asked(store, &session, key, place.as_ref()), session: &session, id: key.id };
+    let is_followed = place.as_ref().is_some_and(|place| place.record.capacity != MAX);
+    let asked = asked(store, &session, key, place.as_ref());
+    let waiting = Waiting { store, asked, session: &session, key, is_followed };
     let known = place.and_then(|place| place.whom);
     store.0.clock.timeout(within, waiting.run(known)).await.unwrap_or(Ok(Wake::Elapsed))
 }
@@ -37,8 +39,10 @@ pub(super) fn asked(store: &EtcdStore, session: &Session, key: &ClaimKey, place:
 struct Waiting<'a> {
     store: &'a EtcdStore,
     session: &'a Session,
-    id: ClaimId,
+    key: &'a ClaimKey,
     asked: Asked,
+    /// Who stands behind it may be let in together with it, and hears of that from its key.
+    is_followed: bool,
 }
 
 /// While this is there the claim hears of its grant.
@@ -46,22 +50,19 @@ struct Watched<'a>(&'a Waiting<'a>);
 
 impl<'a> Watched<'a> {
     fn new(waiting: &'a Waiting<'a>) -> Self {
-        waiting.session.is_watched(waiting.id, Some(waiting.store.0.clock.now()));
+        waiting.session.is_watched(waiting.key.id, Some(waiting.store.0.clock.now()));
         Self(waiting)
     }
 }
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        self.0.session.is_watched(self.0.id, None);
+        self.0.session.is_watched(self.0.key.id, None);
     }
 }
 
 impl Waiting<'_> {
     async fn run(&self, known: Option<Whom>) -> Result<Wake> {
-        let own = What { key: self.asked.key.clone(), end: Bytes::new(), only_deletions: false };
-        let mut own = self.store.0.calls.watch(own);
-        let mut own_begins = false;
         let mut whom = match known {
             Some(known) => known,
             None => match self.look().await? {
@@ -69,45 +70,54 @@ impl Waiting<'_> {
                 Err(wake) => return Ok(wake),
             },
         };
+        let (mut own, mut own_begins) = (self.watch_its_own(), false);
+        let mut failures = 0;
         loop {
             let mut watch = self.store.0.calls.watch(What {
                 key: whom.what.from.clone(),
                 end: whom.what.to.clone(),
                 only_deletions: whom.only_its_end,
             });
-            own_begins = own_begins || self.begins(&mut own).await;
-            if !own_begins || !self.begins(&mut watch).await {
-                return Err(unwatched());
-            }
-            whom = match self.beside(whom, &mut own, &mut watch).await? {
-                Ok(another) => another,
-                Err(wake) => return Ok(wake),
+            own_begins = own_begins || self.store.begins(&mut own).await;
+            let next = match own_begins && self.store.begins(&mut watch).await {
+                true => self.beside(&mut whom, &mut own, &mut watch).await?,
+                // Its stream may have been an old one, of a member that is gone.
+                false if failures == 0 => Next::Unwatched,
+                false => return Err(unwatched()),
             };
+            match next {
+                Next::Woken(wake) => return Ok(wake),
+                Next::Another => failures = 0,
+                Next::Unwatched => {
+                    failures += 1;
+                    (own, own_begins) = (self.watch_its_own(), false);
+                }
+            }
         }
     }
 
+    fn watch_its_own(&self) -> Watch {
+        self.store.0.calls.watch(What { key: self.asked.key.clone(), end: Bytes::new(), only_deletions: false })
+    }
+
     /// Waits for as long as it is this one whom we wait for. What happened before the watches stood is seen by looking.
-    async fn beside(
-        &self,
-        mut whom: Whom,
-        own: &mut Watch,
-        watch: &mut Watch,
-    ) -> Result<std::result::Result<Whom, Wake>> {
+    async fn beside(&self, whom: &mut Whom, own: &mut Watch, watch: &mut Watch) -> Result<Next> {
         loop {
             let now = match self.look().await? {
                 Ok(now) => now,
-                granted_or_gone => return Ok(granted_or_gone),
+                Err(wake) => return Ok(Next::Woken(wake)),
             };
-            if now.what != whom.what {
-                return Ok(Ok(now));
+            let is_another = now.what != whom.what;
+            *whom = now;
+            if is_another {
+                return Ok(Next::Another);
             }
-            whom = now;
             let _watched = Watched::new(self);
-            match self.hear(own, &whom, watch).await {
-                Heard::WeAreFirst(token) => return Ok(Err(Wake::Granted { token })),
+            match self.hear(own, whom, watch).await {
+                Heard::WeAreFirst(token) => return Ok(Next::Woken(Wake::Granted { token })),
                 Heard::Look => {}
-                Heard::Ended => return Ok(Err(Wake::Changed)),
-                Heard::Nothing => return Err(unwatched()),
+                Heard::Ended => return Ok(Next::Woken(Wake::Changed)),
+                Heard::Nothing => return Ok(Next::Unwatched),
             }
         }
     }
@@ -116,13 +126,17 @@ impl Waiting<'_> {
     async fn look(&self) -> Result<std::result::Result<Whom, Wake>> {
         Ok(match self.store.look(std::slice::from_ref(&self.asked)).await?.pop() {
             Some(Standing::Behind { whom, .. }) => Ok(whom),
-            Some(Standing::First { created, .. }) => Err(Wake::Granted { token: created.unsigned_abs() }),
+            Some(Standing::First { created, lease }) => {
+                if self.is_followed
+                    && let Err(error) = self.store.let_in(self.session, self.key, created, lease).await
+                {
+                    // The next renewal tries again.
+                    tracing::debug!(target: "lockkeeper", lock = %self.key.name, %error, "the next in line hears late");
+                }
+                Err(Wake::Granted { token: created.unsigned_abs() })
+            }
             _ => Err(Wake::Changed),
         })
-    }
-
-    async fn begins(&self, watch: &mut Watch) -> bool {
-        self.store.0.clock.timeout(self.store.0.timeout, watch.begins()).await.unwrap_or(false)
     }
 
     async fn hear(&self, own: &mut Watch, whom: &Whom, watch: &mut Watch) -> Heard {
@@ -155,12 +169,32 @@ impl Waiting<'_> {
     }
 }
 
+/// How it goes on.
+enum Next {
+    Woken(Wake),
+    /// There is another one to wait for.
+    Another,
+    /// The watches are over, with their member: others look once they stand.
+    Unwatched,
+}
+
 enum Heard {
     WeAreFirst(u64),
     Look,
     Ended,
     /// The watch is over: what happens now is not heard.
     Nothing,
+}
+
+impl EtcdStore {
+    /// Waits until it stands. A stream in which none does so is of no use to others either.
+    async fn begins(&self, watch: &mut Watch) -> bool {
+        let begun = self.0.clock.timeout(self.0.timeout, watch.begins()).await;
+        if begun.is_none() {
+            watch.end_all();
+        }
+        begun.unwrap_or(false)
+    }
 }
 
 /// No watch stands. Whoever waits looks, a little later.
@@ -178,7 +212,7 @@ async fn changed(store: &EtcdStore, name: &LockName, seen: Revision) -> Result<W
     let line = store.0.lines.of(name);
     let what = What { key: line.from.clone(), end: line.to.clone(), only_deletions: false };
     let mut watch = store.0.calls.watch(what);
-    if !store.0.clock.timeout(store.0.timeout, watch.begins()).await.unwrap_or(false) {
+    if !store.begins(&mut watch).await {
         return Err(unwatched());
     }
     let found = store.range(RangeRequest { keys_only: true, ..all(&line) }).await?;

@@ -1,5 +1,7 @@
 //! Readers, writers and permits: who fits beside whom, and who has to wait although it would fit.
 
+use std::time::Duration;
+
 use crate::ErrorKind;
 use crate::store::{Evict, LiveState, MAX, Renewal, Target, Verdict};
 use crate::testing::{Case, Contender, Harness};
@@ -87,7 +89,11 @@ pub async fn a_release_of_many_permits_lets_many_in<H: Harness>(case: &Case<H>) 
     all.granted().await;
     let seen = [a.queued().await, b.queued().await, c.queued().await];
     more.queued().await;
-    let release = all.release();
+    let release = async {
+        // By then they listen: nobody but the store tells them, and nobody of them is renewed.
+        case.pass(Duration::from_millis(200)).await;
+        all.release().await;
+    };
     let woken = async {
         tokio::join!(a.hears_of_its_grant(seen[0]), b.hears_of_its_grant(seen[1]), c.hears_of_its_grant(seen[2]));
     };

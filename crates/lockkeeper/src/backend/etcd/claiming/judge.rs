@@ -5,17 +5,17 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::layout::transaction::{
-    all, changed, created, delete, get, leased, move_to, only, ranges, transaction,
+    all, changed, created, delete_made, get, leased, move_to, only, ranges, transaction,
 };
 use super::super::layout::{Contender, ahead_of, standings};
-use super::super::sessions::{self, Purpose, Session};
+use super::super::sessions::{self, Place, Purpose, Session};
 use super::super::standing::{Standing, stand};
 use super::super::wire::WireError;
 use super::super::wire::messages::TxnResponse;
 use super::super::{EtcdStore, fault};
 use super::{Answer, Claiming, busy, length};
 use crate::random::jittered;
-use crate::store::{Revision, Verdict, refusal};
+use crate::store::{ClaimKey, Revision, Verdict, refusal};
 use crate::{Error, ErrorKind, Result};
 
 /// When to look again if nothing is heard.
@@ -33,7 +33,7 @@ impl Claiming<'_> {
                 self.stands(lease, created, false);
                 let ahead = ahead_of(&line, created);
                 if let Err(error) = self.check(ahead).and(self.check_length(count).await) {
-                    self.leave().await?;
+                    self.leave(created).await?;
                     return Err(error);
                 }
                 let own = self.own(lease, created);
@@ -138,13 +138,30 @@ impl Claiming<'_> {
     }
 
     /// Takes it out of the line again.
-    async fn leave(&self) -> Result<()> {
-        let deleting = transaction(Vec::new(), vec![delete(&self.key)], Vec::new());
+    async fn leave(&self, created: i64) -> Result<()> {
+        let deleting = transaction(Vec::new(), vec![delete_made(&self.key, created)], Vec::new());
         self.ask(deleting).await.map_err(Error::with_unknown_effect).map(drop)
     }
 }
 
 impl EtcdStore {
+    /// Moves a claim of this client that is admitted to where those are who hold; `false` if it is not there any more.
+    pub(in super::super) async fn let_in(
+        &self,
+        session: &Session,
+        key: &ClaimKey,
+        created: i64,
+        lease: i64,
+    ) -> Result<bool> {
+        let at = session.seat_of(&self.0.lines, key).at;
+        let Some(lease) = self.hold(session, &at, created, lease).await? else { return Ok(false) };
+        // Unless it was withdrawn meanwhile.
+        if let Some(place) = session.place(key.id) {
+            session.stands(key.id, Place { lease, created, held: true, ..place });
+        }
+        Ok(true)
+    }
+
     /// Moves a claim that is admitted to a lease for those who hold, unless it is there: where it is then; `None` if it
     /// is not there any more. Even where both are the same lease it is changed: who waits for that hears of it.
     pub(in super::super) async fn hold(

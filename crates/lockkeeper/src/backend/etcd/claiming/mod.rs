@@ -65,13 +65,14 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     claiming.let_the_next();
     let is_in_line = match &verdict {
         Ok(verdict) => matches!(verdict, Verdict::Granted { .. } | Verdict::Queued { .. }),
+        // What failed was the question after it; the claim may be where it was.
+        Err(_) if claim.resend => true,
         Err(error) => error.effect() == crate::Effect::Unknown,
     };
     if !is_in_line {
         claiming.session.left(claim.key.id);
         match verdict {
             Ok(Verdict::Gone) => claiming.session.spoils_its_seat(claim.key.id),
-            _ if claim.resend => claiming.session.spoils_its_seat(claim.key.id),
             // Nothing of it was put anywhere.
             _ => claiming.session.leaves_its_seat(&claim.key),
         }

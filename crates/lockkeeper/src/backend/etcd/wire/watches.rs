@@ -63,6 +63,15 @@ impl Watch {
         // Nothing else comes before.
         self.next().await.is_some()
     }
+
+    /// Ends the stream that it is in, with all others in there; none in which it is not.
+    pub(crate) fn end_all(&self) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let mut state = lock(&shared);
+        if state.watching.contains_key(&self.id) {
+            state.end();
+        }
+    }
 }
 
 impl Drop for Watch {
