@@ -6,9 +6,12 @@ mod ghosts;
 mod leaders;
 mod moves;
 mod restarts;
+mod seats;
 mod tokens;
 
 use std::future::IntoFuture;
+use std::pin::Pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use lockkeeper::store::{
@@ -79,6 +82,21 @@ pub(crate) async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Gua
     waiting
 }
 
+/// Polls a claim by hand until something has happened in etcd, and no further.
+pub(crate) async fn drive<T>(
+    claiming: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>,
+    mut happened: impl FnMut() -> bool,
+) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let driving = async {
+        while !happened() {
+            assert!(claiming.as_mut().poll(&mut cx).is_pending(), "it has ended");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    within(PATIENCE, driving).await;
+}
+
 /// The keys of a line.
 pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<lockkeeper_live::Entry> {
     let name: lockkeeper::LockName = name.parse().unwrap();
@@ -113,6 +131,13 @@ impl Bare {
             meta: Meta::default(),
         };
         Self { store, claim }
+    }
+
+    /// Another claim of the same session.
+    pub(crate) fn another(&self) -> Self {
+        let mut claim = self.claim.clone();
+        claim.key.id = ClaimId::random();
+        Self { store: self.store.clone(), claim }
     }
 
     pub(crate) async fn renew(&self, state: LiveState) -> Result<Renewal> {

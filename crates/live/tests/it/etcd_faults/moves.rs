@@ -1,26 +1,12 @@
 //! A claim is moved from one lease to another while something else is done to it.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, line, name, within};
-
-/// Polls a claim by hand until something has happened in etcd, and no further.
-async fn drive<T>(claiming: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>, happened: impl Fn() -> bool) {
-    let mut cx = Context::from_waker(Waker::noop());
-    let driving = async {
-        while !happened() {
-            assert!(claiming.as_mut().poll(&mut cx).is_pending(), "it has ended");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    within(PATIENCE, driving).await;
-}
+use super::{Bare, LONG, PATIENCE, drive, line, name, within};
 
 /// A reader has joined behind a writer, and is to be moved to the lease of those who wait; before it is, the writer goes, and
 /// a renewal finds that the reader holds. The move comes too late then: what holds stays on the lease of those who hold.

@@ -65,10 +65,12 @@ fn refused(code: Code, message: &str) -> Error {
         _ if says("authentication is not enabled") => denied("the URL without a user: etcd asks for none"),
         Code::PermissionDenied => denied("a role with the rights that lockkeeper doctor shows"),
         Code::Unauthenticated => denied("a user in the URL, and LOCKKEEPER_PASSWORD"),
-        // These come before anything was done.
+        // The request that finds it out is done all the same.
         Code::ResourceExhausted if says("space exceeded") => {
             not_now("etcdctl compact and defrag, then etcdctl alarm disarm; or a higher --quota-backend-bytes")
+                .with_unknown_effect()
         }
+        // This comes before anything was done.
         Code::ResourceExhausted => not_now("again in a moment"),
         Code::Unimplemented => Error::invalid(format!("{said}: this is no etcd, or one before 3.4"))
             .with_remedy("the client port of etcd, 2379 as a rule"),
@@ -93,7 +95,11 @@ mod tests {
         assert_eq!(of(WireError::NotSent("no connection".into())).effect(), Effect::None);
         assert_eq!(of(WireError::Broken("cut".into())).effect(), Effect::Unknown);
         assert_eq!(told(Code::Unavailable, "etcdserver: request timed out").effect(), Effect::Unknown);
-        assert_eq!(told(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded").effect(), Effect::None);
+        assert_eq!(
+            told(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded").effect(),
+            Effect::Unknown
+        );
+        assert_eq!(told(Code::ResourceExhausted, "etcdserver: too many requests").effect(), Effect::None);
         assert_eq!(told(Code::Internal, "x").effect(), Effect::Unknown);
     }
 

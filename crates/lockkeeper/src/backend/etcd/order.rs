@@ -60,21 +60,23 @@ impl Order {
         Turn { order: self, name: name.clone(), gate: Arc::clone(&line.gate) }
     }
 
-    /// The key that this revision has made, or whichever is there, is about to be deleted.
+    /// The key that this revision has made is about to be deleted. Where that is not known, nobody takes it along.
     pub(super) fn leave(&self, name: &LockName, key: Bytes, created: i64) -> Leaves<'_> {
         let one = Arc::new(One { key, created, taken: AtomicBool::new(false) });
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
-        line.leaving.push(Arc::clone(&one));
+        if created != 0 {
+            line.leaving.push(Arc::clone(&one));
+        }
         Leaves { order: self, name: name.clone(), one }
     }
 
-    /// The keys of this name that a claim takes along.
-    pub(super) fn take_along(&self, name: &LockName) -> Vec<(Bytes, i64)> {
+    /// The keys of this name that a claim takes along, which is to have another one.
+    pub(super) fn take_along(&self, name: &LockName, own: &Bytes) -> Vec<(Bytes, i64)> {
         let lines = self.lock();
         let Some(line) = lines.get(name) else { return Vec::new() };
-        let taken = line.leaving.iter().take(MOST);
+        let taken = line.leaving.iter().filter(|one| one.key != *own).take(MOST);
         taken
             .inspect(|one| one.taken.store(true, Ordering::Release))
             .map(|one| (one.key.clone(), one.created))
@@ -128,11 +130,13 @@ mod tests {
     fn a_claim_takes_along_what_leaves_the_same_line_and_nothing_is_remembered() {
         let (order, name, other) = (Order::default(), "a".parse().unwrap(), "b".parse().unwrap());
         let leaves = order.leave(&name, "k".into(), 7);
-        let stays = order.leave(&other, "l".into(), 0);
-        assert_eq!(order.take_along(&name), [("k".into(), 7)]);
-        assert!(leaves.was_taken_along() && !stays.was_taken_along());
-        drop((leaves, stays));
-        assert!(order.take_along(&name).is_empty() && order.lock().is_empty());
+        let stays = order.leave(&other, "l".into(), 8);
+        let of_whom_little_is_known = order.leave(&name, "m".into(), 0);
+        assert_eq!(order.take_along(&name, &"own".into()), [("k".into(), 7)]);
+        assert_eq!(order.take_along(&name, &"k".into()), [], "etcd refuses to delete and to put the same");
+        assert!(leaves.was_taken_along() && !stays.was_taken_along() && !of_whom_little_is_known.was_taken_along());
+        drop((leaves, stays, of_whom_little_is_known));
+        assert!(order.take_along(&name, &"own".into()).is_empty() && order.lock().is_empty());
     }
 
     #[test]

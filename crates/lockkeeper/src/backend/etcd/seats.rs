@@ -60,9 +60,11 @@ impl Seats {
         }
     }
 
-    /// Nobody else gets the seat of this claim.
+    /// Nobody else gets the seat of this claim, not even when that has left it.
     pub(super) fn spoil(&mut self, id: ClaimId) {
-        self.taken.remove(&id);
+        if let Some(seat) = self.taken.get_mut(&id) {
+            seat.number = None;
+        }
     }
 
     pub(super) fn has_taken_within(&self, at: &Bytes, life: Duration, now: Instant) -> bool {
@@ -117,7 +119,9 @@ mod tests {
         seats.free(&a);
         assert_eq!(seats.take(&lines, &c, now).at, first);
         seats.spoil(b.id);
+        assert_eq!(seats.of(b.id).map(|seat| &seat.at), Some(&second), "until it has left");
         seats.free(&b);
+        assert!(seats.of(b.id).is_none());
         seats.free(&c);
         let after: Vec<_> = (0..3).map(|_| seats.take(&lines, &key("n"), now).at).collect();
         assert!(after.contains(&first) && !after.contains(&second), "{after:?}");

@@ -233,7 +233,7 @@ impl Session {
         self.lock().seats.free(key);
     }
 
-    /// Something of this claim may come late: nobody else gets its seat.
+    /// Something of this claim may be there, or come late: nobody else gets its seat.
     pub(super) fn spoils_its_seat(&self, id: ClaimId) {
         self.lock().seats.spoil(id);
     }
@@ -246,6 +246,17 @@ impl Session {
         if let Some(before) = inner.claims.insert(id, place) {
             inner.count(before.lease, -1);
         }
+    }
+
+    /// It was let in, unless it was withdrawn meanwhile.
+    pub(super) fn holds(&self, id: ClaimId, lease: i64, created: i64) {
+        let mut inner = self.lock();
+        let Some(place) = inner.claims.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut place.lease, lease);
+        (place.created, place.held) = (created, true);
+        inner.count(lease, 1);
+        inner.count(before, -1);
+        inner.seats.made(id, created);
     }
 
     /// It waits for that one.

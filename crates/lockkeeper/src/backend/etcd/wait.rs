@@ -71,7 +71,7 @@ impl Waiting<'_> {
             },
         };
         let (mut own, mut own_begins) = (self.watch_its_own(), false);
-        let mut failures = 0;
+        let mut has_failed = false;
         loop {
             let mut watch = self.store.0.calls.watch(What {
                 key: whom.what.from.clone(),
@@ -81,17 +81,17 @@ impl Waiting<'_> {
             own_begins = own_begins || self.store.begins(&mut own).await;
             let next = match own_begins && self.store.begins(&mut watch).await {
                 true => self.beside(&mut whom, &mut own, &mut watch).await?,
-                // Its stream may have been an old one, of a member that is gone.
-                false if failures == 0 => Next::Unwatched,
-                false => return Err(unwatched()),
+                false => Next::Unwatched,
             };
             match next {
                 Next::Woken(wake) => return Ok(wake),
-                Next::Another => failures = 0,
-                Next::Unwatched => {
-                    failures += 1;
+                Next::Another => {}
+                // Its stream was of a member that is gone.
+                Next::Unwatched if !has_failed => {
                     (own, own_begins) = (self.watch_its_own(), false);
+                    has_failed = true;
                 }
+                Next::Unwatched => return Err(unwatched()),
             }
         }
     }
@@ -187,11 +187,11 @@ enum Heard {
 }
 
 impl EtcdStore {
-    /// Waits until it stands. A stream in which none does so is of no use to others either.
+    /// Waits until it stands. A stream that tells nothing is of no use to others either.
     async fn begins(&self, watch: &mut Watch) -> bool {
         let begun = self.0.clock.timeout(self.0.timeout, watch.begins()).await;
         if begun.is_none() {
-            watch.end_all();
+            watch.end_if_silent();
         }
         begun.unwrap_or(false)
     }

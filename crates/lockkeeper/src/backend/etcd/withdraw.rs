@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::layout::transaction::{delete_made, deleted, put, transaction};
-use super::sessions::{Purpose, Seat};
+use super::sessions::Purpose;
 use super::wire::WireError;
 use super::wire::messages::{TxnRequest, TxnResponse};
 use super::{EtcdStore, fault};
@@ -16,8 +16,9 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     let session = store.0.sessions.get(&key.session)?;
     let seat = session.seat_of(&store.0.lines, key);
     let place = session.left(key.id);
-    let leaves = store.0.order.leave(&key.name, seat.at.clone(), seat.created);
-    let mut ops = vec![delete_made(&seat.at, seat.created)];
+    let made = place.as_ref().map_or(seat.created, |place| place.created);
+    let leaves = store.0.order.leave(&key.name, seat.at.clone(), made);
+    let mut ops = vec![delete_made(&seat.at, made)];
     if let Some(tombstone) = tombstone {
         // It lives as long as a late copy of the claim could be put in line.
         let lease = session.lease(Purpose::Hold).or_else(|| session.leases().first().copied());
@@ -27,27 +28,34 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
             ops.push(put(&gone, Bytes::new(), lease));
         }
     }
-    let answer: TxnResponse =
-        match store.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), ops, Vec::new())).await {
-            // Without its lease nothing of it can come, and nothing of it is there; unless somebody has broken it.
-            Err(error) if error.is_no_lease() => alone(store, &seat).await.map_err(fault::of)?,
-            answer => answer.map_err(fault::of)?,
-        };
-    match tombstone {
-        // A copy of its claim may come, and finds that it is gone; but nobody else sits there meanwhile.
-        Some(_) => session.spoils_its_seat(key.id),
-        None => session.leaves_its_seat(key),
+    let asked = store.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), ops, Vec::new())).await;
+    let answer: Result<TxnResponse, WireError> = match asked {
+        // Without its lease, or where there is no space, nothing of it can come; but it may be there.
+        Err(error) if error.is_no_lease() || error.is_no_space() => alone(store, &seat.at, made).await,
+        answer => answer,
+    };
+    let was_taken_along = leaves.was_taken_along() && place.is_some();
+    let answer = answer.map_err(|error| match was_taken_along {
+        true => fault::of(error).with_unknown_effect(),
+        false => fault::of(error),
+    })?;
+    // Whoever comes next does not take along what is gone, with a seat that is another's then.
+    drop(leaves);
+    if tombstone.is_some() || made == 0 {
+        // A copy of its claim may come and finds that it is gone, or one of this request and deletes whatever is there.
+        session.spoils_its_seat(key.id);
     }
+    session.leaves_its_seat(key);
     if session.life.is_none() {
         // Nothing else of a session that somebody else has opened is known here.
         store.0.sessions.forget(&key.session);
     }
-    let removed = deleted(&answer.responses) > 0 || (leaves.was_taken_along() && place.is_some());
+    let removed = deleted(&answer.responses) > 0 || was_taken_along;
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
 
-async fn alone(store: &EtcdStore, seat: &Seat) -> Result<TxnResponse, WireError> {
-    let request: TxnRequest = transaction(Vec::new(), vec![delete_made(&seat.at, seat.created)], Vec::new());
+async fn alone(store: &EtcdStore, at: &Bytes, made: i64) -> Result<TxnResponse, WireError> {
+    let request: TxnRequest = transaction(Vec::new(), vec![delete_made(at, made)], Vec::new());
     store.0.calls.ask("/etcdserverpb.KV/Txn", request).await
 }
 

@@ -8,14 +8,14 @@ use super::super::layout::transaction::{
     all, changed, created, delete_made, get, leased, move_to, only, ranges, transaction,
 };
 use super::super::layout::{Contender, ahead_of, standings};
-use super::super::sessions::{self, Place, Purpose, Session};
+use super::super::sessions::{self, Purpose, Session};
 use super::super::standing::{Standing, stand};
 use super::super::wire::WireError;
 use super::super::wire::messages::TxnResponse;
 use super::super::{EtcdStore, fault};
 use super::{Answer, Claiming, busy, length};
 use crate::random::jittered;
-use crate::store::{ClaimKey, Revision, Verdict, refusal};
+use crate::store::{ClaimId, ClaimKey, Revision, Verdict, refusal};
 use crate::{Error, ErrorKind, Result};
 
 /// When to look again if nothing is heard.
@@ -42,20 +42,35 @@ impl Claiming<'_> {
                         Ok(self.granted(lease, created))
                     }
                     // Where only the last were read there is nothing in the line but contenders.
-                    standing => self.judge(standing, created, length(ahead).max(count.saturating_sub(1))).await,
+                    standing => {
+                        let ahead = length(ahead).max(count.saturating_sub(1));
+                        self.judge(standing, created, ahead).await.map_err(Error::with_unknown_effect)
+                    }
                 }
             }
-            Answer::Known(own) => {
-                let own = Contender::read(own);
-                self.stands(own.lease, own.created, false);
-                let line = self.read(self.store.range(all(&self.line)).await?);
-                if !line.iter().any(|contender| contender.key == own.key) {
-                    return Ok(Verdict::Gone);
-                }
-                let ahead = ahead_of(&line, own.created);
-                self.judge(stand(&own, ahead), own.changed, length(ahead)).await
-            }
+            Answer::Known(own) => self.found(Contender::read(own)).await,
         }
+    }
+
+    async fn found(&self, own: Contender) -> Result<Verdict> {
+        if own.id != Some(self.claim.key.id) {
+            self.session.spoils_its_seat(self.claim.key.id);
+            return Err(Error::new(ErrorKind::Unavailable, "what an earlier claim has left is in its place")
+                .with_remedy("again in a moment"));
+        }
+        self.stands(own.lease, own.created, false);
+        // Whatever fails from here on, it is there.
+        let line = self.read(self.store.range(all(&self.line)).await.map_err(Error::with_unknown_effect)?);
+        if !line.iter().any(|contender| contender.key == own.key) {
+            return Ok(Verdict::Gone);
+        }
+        let ahead = ahead_of(&line, own.created);
+        // It may have been refused, and that it leaves has not arrived.
+        if let Err(error) = self.check(ahead).and_then(|()| self.check_place(&line)) {
+            self.leave(own.created).await?;
+            return Err(error);
+        }
+        self.judge(stand(&own, ahead), own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
     }
 
     async fn judge(&self, standing: Standing, changed: i64, ahead: u32) -> Result<Verdict> {
@@ -128,9 +143,13 @@ impl Claiming<'_> {
         if count.saturating_sub(1) <= most {
             return Ok(());
         }
-        let line = self.read(self.store.range(all(&self.line)).await?);
+        self.check_place(&self.read(self.store.range(all(&self.line)).await?))
+    }
+
+    fn check_place(&self, line: &[Contender]) -> Result<()> {
+        let most = self.claim.max_waiters;
         let own = line.iter().position(|contender| contender.key == self.key).unwrap_or(line.len());
-        let held = standings(&line).take_while(|(_, admitted)| *admitted).count();
+        let held = standings(line).take_while(|(_, admitted)| *admitted).count();
         match own >= held && u32::try_from(own - held).unwrap_or(u32::MAX) >= most {
             true => Err(refusal::queue_full(most)),
             false => Ok(()),
@@ -145,6 +164,13 @@ impl Claiming<'_> {
 }
 
 impl EtcdStore {
+    /// Nothing of the claim whose place this one has taken is there any more.
+    pub(super) fn has_replaced(&self, key: &ClaimKey, old: ClaimId) {
+        let Some(session) = self.0.sessions.of(old) else { return };
+        session.left(old);
+        session.leaves_its_seat(&ClaimKey { id: old, ..key.clone() });
+    }
+
     /// Moves a claim of this client that is admitted to where those are who hold; `false` if it is not there any more.
     pub(in super::super) async fn let_in(
         &self,
@@ -155,10 +181,7 @@ impl EtcdStore {
     ) -> Result<bool> {
         let at = session.seat_of(&self.0.lines, key).at;
         let Some(lease) = self.hold(session, &at, created, lease).await? else { return Ok(false) };
-        // Unless it was withdrawn meanwhile.
-        if let Some(place) = session.place(key.id) {
-            session.stands(key.id, Place { lease, created, held: true, ..place });
-        }
+        session.holds(key.id, lease, created);
         Ok(true)
     }
 

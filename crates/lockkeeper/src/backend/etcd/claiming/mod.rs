@@ -69,6 +69,9 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
         Err(_) if claim.resend => true,
         Err(error) => error.effect() == crate::Effect::Unknown,
     };
+    if let (Some(old), Ok(Verdict::Granted { .. })) = (claim.replaces, &verdict) {
+        store.has_replaced(&claim.key, old);
+    }
     if !is_in_line {
         claiming.session.left(claim.key.id);
         match verdict {
@@ -108,7 +111,7 @@ impl Claiming<'_> {
 
     /// Puts it in line, on a lease for those who hold.
     async fn join_on(&self, lease: i64) -> Result<Answer> {
-        let leaving = self.store.0.order.take_along(&self.claim.key.name);
+        let leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
         let answer = self.ask(self.join(lease, &leaving)).await;
         self.let_the_next();
         Ok(self.joined(answer?, lease))
@@ -118,9 +121,9 @@ impl Claiming<'_> {
     async fn join_on_either(&self, hold: i64) -> Result<Answer> {
         let mut wait = self.store.fresh(&self.session, Purpose::Wait);
         loop {
-            let leaving = self.store.0.order.take_along(&self.claim.key.name);
+            let leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
             let mut when = self.is_new();
-            when.extend(empty_but_for(&self.line, keys(&leaving)));
+            when.extend(empty_but_for(&self.line, &leaving));
             let mut then = deletions(&leaving);
             then.push(self.put(hold));
             // Before anybody has waited there is no lease for that, and the second half only looks.
@@ -244,10 +247,6 @@ fn length(line: &[Contender]) -> u32 {
 
 fn deletions(leaving: &[(Bytes, i64)]) -> Vec<RequestOp> {
     leaving.iter().map(|(key, made)| delete_made(key, *made)).collect()
-}
-
-fn keys(leaving: &[(Bytes, i64)]) -> Vec<Bytes> {
-    leaving.iter().map(|(key, _)| key.clone()).collect()
 }
 
 fn known_or_spent(responses: Vec<super::wire::messages::ResponseOp>) -> Answer {

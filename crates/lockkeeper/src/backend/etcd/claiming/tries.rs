@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::layout::transaction::{
-    absent, all, delete, empty_but_for, get, leased, nobody_since, only, present, put, range, transaction,
+    absent, all, created, delete, empty_but_for, get, leased, nobody_since, only, present, put, range, transaction,
 };
 use super::super::layout::{Contender, standings};
-use super::super::sessions::Purpose;
+use super::super::sessions::{Purpose, Seat};
 use super::super::wire::messages::RangeRequest;
-use super::{Answer, Claiming, busy, deletions, garbled, keys, known_or_spent};
+use super::{Answer, Claiming, busy, deletions, garbled, known_or_spent};
 use crate::Result;
 use crate::store::{TOMBSTONE_MIN, Verdict, refusal};
 
@@ -20,9 +20,9 @@ const TRIES: u32 = 32;
 impl Claiming<'_> {
     /// Takes the lock if that is possible now.
     pub(super) async fn attempt(&self, lease: i64) -> Result<Verdict> {
-        let leaving = self.store.0.order.take_along(&self.claim.key.name);
+        let leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
         let mut when = self.is_new();
-        when.extend(empty_but_for(&self.line, keys(&leaving)));
+        when.extend(empty_but_for(&self.line, &leaving));
         let mut then = deletions(&leaving);
         then.push(self.put(lease));
         let mut seen = (Vec::new(), 0);
@@ -32,19 +32,19 @@ impl Claiming<'_> {
             let answer = self.ask(transaction(when, then, otherwise)).await;
             self.let_the_next();
             let answer = answer?;
-            let created = answer.header.map_or(0, |header| header.revision);
             if answer.succeeded {
-                return Ok(self.granted(lease, created));
+                return Ok(self.granted(lease, answer.header.map_or(0, |header| header.revision)));
             }
             let (line, revision) = match self.outside(answer) {
                 Answer::Outside { line, revision } => (line, revision),
                 known => return self.answered(known).await,
             };
-            // What leaves is not in anybody's way.
-            let line: Vec<_> =
-                line.into_iter().filter(|contender| !leaving.iter().any(|(key, _)| *key == contender.key)).collect();
-            self.check(&line)?;
-            if !self.would_be_admitted(&line) {
+            // What leaves is not in anybody's way; but who sits there after it is.
+            let leaves =
+                |other: &Contender| leaving.iter().any(|(key, made)| (key, *made) == (&other.key, other.created));
+            let stay: Vec<_> = line.iter().filter(|other| !leaves(other)).cloned().collect();
+            self.check(&stay)?;
+            if !self.would_be_admitted(&stay) {
                 return Ok(busy(&line, revision));
             }
             // If nobody has joined since, it is as it was; and whoever left is in nobody's way.
@@ -83,7 +83,9 @@ impl Claiming<'_> {
         let session = self.store.0.sessions.of(old).unwrap_or_else(|| Arc::clone(&self.session));
         let mut key = self.claim.key.clone();
         key.id = old;
-        let (old, place) = (session.seat_of(&self.store.0.lines, &key).at, session.place(old));
+        let place = session.place(old);
+        let Seat { at: old, created: made, .. } = session.seat_of(&self.store.0.lines, &key);
+        let made = place.as_ref().map_or(made, |place| place.created);
         if let Some(place) = &place
             && place.record.capacity != self.claim.capacity
         {
@@ -93,18 +95,20 @@ impl Claiming<'_> {
         let mut on = place.map(|place| place.lease);
         loop {
             let mut when = self.is_new();
-            when.push(present(&old));
+            when.push(match made {
+                0 => present(&old),
+                made => created(&old, made),
+            });
             // One that was broken is on another.
             when.extend(on.map(|on| leased(&old, on)));
-            when.extend(empty_but_for(&self.line, vec![old.clone()]));
+            let no_later = if made == 0 { i64::MAX - 1 } else { made };
+            when.extend(empty_but_for(&self.line, &[(old.clone(), no_later)]));
             let mut otherwise = self.known();
             otherwise.push(range(all(&self.line)));
             let answer = self.ask(transaction(when, vec![delete(&old), self.put(lease)], otherwise)).await;
             self.let_the_next();
             let answer = answer?;
             if answer.succeeded {
-                session.left(key.id);
-                session.leaves_its_seat(&key);
                 return Ok(self.granted(lease, answer.header.map_or(0, |header| header.revision)));
             }
             let (line, revision) = match self.outside(answer) {

@@ -49,15 +49,18 @@ pub(in super::super) fn nobody_since(span: &Span, revision: i64) -> Compare {
     Compare { range_end: span.to.clone(), ..compare }
 }
 
-/// There is nothing in there but these keys, which need not be there either.
-pub(in super::super) fn empty_but_for(span: &Span, mut but: Vec<Bytes>) -> Vec<Compare> {
+/// There is nothing in there but these keys, which need not be there either: as these revisions have made them.
+pub(in super::super) fn empty_but_for(span: &Span, but: &[(Bytes, i64)]) -> Vec<Compare> {
+    let mut but: Vec<_> = but.iter().collect();
     but.sort_unstable();
-    let (mut from, mut compares) = (span.from.clone(), Vec::with_capacity(but.len() + 1));
-    for key in but {
-        if from < key {
-            compares.push(nothing_between(&from, &key));
+    let (mut from, mut compares) = (span.from.clone(), Vec::with_capacity(2 * but.len() + 1));
+    for (key, made) in but {
+        if from < *key {
+            compares.push(nothing_between(&from, key));
         }
-        from = next(&key);
+        // It is another one's otherwise, who has come later.
+        compares.push(compare(key, CompareResult::Less, CompareTarget::Create, TargetUnion::CreateRevision(made + 1)));
+        from = next(key);
     }
     if from < span.to {
         compares.push(nothing_between(&from, &span.to));

@@ -38,6 +38,11 @@ impl WireError {
         *code == Code::Unauthenticated || message.contains("revision in header is old")
     }
 
+    /// Whether the database is full.
+    pub(crate) fn is_no_space(&self) -> bool {
+        matches!(self, Self::Refused { code: Code::ResourceExhausted, message } if message.contains("space exceeded"))
+    }
+
     /// Whether it names a lease that is not there.
     pub(crate) fn is_no_lease(&self) -> bool {
         matches!(self, Self::Refused { code: Code::NotFound, message } if message.contains("lease not found"))

@@ -49,6 +49,7 @@ pub(crate) enum Told {
 pub(crate) struct Watch {
     id: i64,
     told: UnboundedReceiver<Told>,
+    heard_before: u64,
     shared: Weak<Mutex<State>>,
 }
 
@@ -64,11 +65,11 @@ impl Watch {
         self.next().await.is_some()
     }
 
-    /// Ends the stream that it is in, with all others in there; none in which it is not.
-    pub(crate) fn end_all(&self) {
+    /// Ends the stream that it is in, with all others in there, if nothing was told in it since this one was asked for.
+    pub(crate) fn end_if_silent(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = lock(&shared);
-        if state.watching.contains_key(&self.id) {
+        if state.watching.contains_key(&self.id) && state.heard == self.heard_before {
             state.end();
         }
     }
@@ -99,6 +100,8 @@ struct State {
     /// The last number that a watch was given. None is given twice.
     last: i64,
     streams: u64,
+    /// How many answers were told in all streams.
+    heard: u64,
 }
 
 #[derive(Debug)]
@@ -145,7 +148,7 @@ impl Watches {
             filters: if what.only_deletions { vec![FilterType::Noput.into()] } else { Vec::new() },
             watch_id: id,
         }));
-        Watch { id, told, shared: Arc::downgrade(&self.shared) }
+        Watch { id, told, heard_before: state.heard, shared: Arc::downgrade(&self.shared) }
     }
 
     /// Ends all watches at this member.
@@ -171,6 +174,7 @@ impl State {
     }
 
     fn heard(&mut self, response: WatchResponse) {
+        self.heard += 1;
         if response.canceled && response.watch_id == REFUSED {
             // It does not say whose: our token may be old. The next stream has the new one.
             return self.end();

@@ -1,0 +1,145 @@
+//! Claims of one session have the same keys one after the other: nobody takes another one's for its own, or for gone.
+
+use std::time::Duration;
+
+use lockkeeper::store::{Admin as _, Claim, Evict, LiveState, MAX, Renewal, Store as _, Target, Verdict, Withdrawal};
+use lockkeeper::{Effect, ErrorKind};
+use lockkeeper_live::Etcd;
+
+use super::{Bare, LONG, PATIENCE, drive, line, name, patiently, within};
+
+/// The answer to a release is late, while another claim of the session has got the key of the released one: a try that
+/// knows of the release does not take that one for gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_try_sees_who_sits_where_somebody_is_leaving() {
+    let (etcd, permits) = (Etcd::start().unwrap(), [(MAX, MAX, 0), (1, 2, 1)]);
+    for (weight, capacity, foreign) in permits {
+        let name = name();
+        let mut leaving = Bare::new(&etcd.url(), &name, LONG).await;
+        (leaving.claim.weight, leaving.claim.capacity) = (weight, capacity);
+        for _ in 0..foreign {
+            let mut other = Bare::new(&etcd.url(), &name, LONG).await;
+            (other.claim.weight, other.claim.capacity) = (weight, capacity);
+            other.granted().await;
+        }
+        leaving.granted().await;
+        let before = line(&etcd, &name);
+        let mut late = leaving.store.withdraw(&leaving.claim.key, None);
+        drive(&mut late, || line(&etcd, &name).len() == foreign).await;
+        leaving.store.withdraw(&leaving.claim.key, None).await.unwrap();
+        let next = leaving.another();
+        next.granted().await;
+        let after = line(&etcd, &name);
+        assert_eq!(after.last().map(|entry| &entry.key), before.last().map(|entry| &entry.key), "the same seat");
+        let mut trying = leaving.another();
+        trying.claim.queue = false;
+        let verdict = trying.store.claim(&trying.claim).await.unwrap();
+        assert!(matches!(verdict, Verdict::Busy { .. }), "{verdict:?}");
+        let verdict = leaving.another();
+        let verdict = verdict.store.claim(&verdict.claim).await.unwrap();
+        assert!(matches!(verdict, Verdict::Queued { .. }), "{verdict:?}");
+        let _ = within(PATIENCE, late).await;
+        assert_eq!(line(&etcd, &name).len(), foreign + 2);
+    }
+}
+
+/// What is in a claim's place and is not the claim does not stand for it.
+#[tokio::test]
+async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let mut reader = Bare::new(&etcd.url(), &name, LONG).await;
+    reader.claim.weight = 1;
+    reader.granted().await;
+    let entry = line(&etcd, &name).remove(0);
+    let writer = Bare::new(&etcd.url(), &name, LONG).await;
+    let place = format!("/lockkeeper/{}/{}-0", writer.claim.key.name.encoded(), writer.claim.key.session.as_str());
+    etcd.control().put_with_lease(&place, &entry.value, entry.lease).unwrap();
+    let error = writer.store.claim(&writer.claim).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
+    let verdict = writer.store.claim(&writer.claim).await.unwrap();
+    assert!(matches!(verdict, Verdict::Queued { ahead: 2, .. }), "{verdict:?}");
+}
+
+/// A claim is in line, and waits for the lease that another one makes, when the connection ends: what it asks then cannot be
+/// sent, but it is there, and its withdrawal finds it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_joined_before_the_connection_ended_may_be_there() {
+    let (mut etcd, name) = (Etcd::start().unwrap(), name());
+    let writer = Bare::new(&etcd.url(), &name, LONG).await;
+    let mut first = Bare::new(&etcd.url(), &name, LONG).await;
+    first.claim.weight = 1;
+    let second = first.another();
+    writer.granted().await;
+    let leases = etcd.control().leases().unwrap().len();
+    let mut one = first.store.claim(&first.claim);
+    drive(&mut one, || etcd.control().leases().unwrap().len() > leases).await;
+    let mut other = second.store.claim(&second.claim);
+    drive(&mut other, || line(&etcd, &name).len() == 3).await;
+    let mut more = 10;
+    drive(&mut other, || {
+        more -= 1;
+        more == 0
+    })
+    .await;
+    etcd.kill(0).unwrap();
+    drop(one);
+    let unsent =
+        async { while first.store.claim(&first.another().claim).await.unwrap_err().effect() != Effect::None {} };
+    within(PATIENCE, unsent).await;
+    let error = within(PATIENCE, other).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    etcd.restart(0).unwrap();
+    let withdrawal = patiently(async || second.store.withdraw(&second.claim.key, None).await).await;
+    assert_eq!(withdrawal, Withdrawal::Removed);
+}
+
+/// A claim that is refused, and whose end nobody has sent yet, is refused when it is asked after too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_claim_is_refused_when_it_is_asked_after() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let mutex = Bare::new(&etcd.url(), &name, LONG).await;
+    mutex.granted().await;
+    let mut permit = Bare::new(&etcd.url(), &name, LONG).await;
+    (permit.claim.weight, permit.claim.capacity) = (1, 2);
+    let mut claiming = permit.store.claim(&permit.claim);
+    drive(&mut claiming, || line(&etcd, &name).len() == 2).await;
+    drop(claiming);
+    let again = Claim { resend: true, ..permit.claim.clone() };
+    assert_eq!(permit.store.claim(&again).await.unwrap_err().kind(), ErrorKind::Mismatch);
+    assert_eq!(line(&etcd, &name).len(), 1);
+}
+
+/// A waiter that was broken, and has heard of that, takes its key along when it goes.
+#[tokio::test]
+async fn a_broken_waiter_leaves_no_key() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, LONG).await;
+    let waiter = Bare::new(&etcd.url(), &name, LONG).await;
+    holder.granted().await;
+    waiter.queued().await;
+    let target = Target::Id(waiter.claim.key.id.hash());
+    holder.store.evict(&holder.claim.key.name, &target, Evict::Mark, "me", "a test").await.unwrap();
+    let again = Claim { resend: true, ..waiter.claim.clone() };
+    assert_eq!(waiter.store.claim(&again).await.unwrap(), Verdict::Gone);
+    assert_eq!(waiter.store.withdraw(&waiter.claim.key, None).await.unwrap(), Withdrawal::Removed);
+    assert_eq!(line(&etcd, &name).len(), 1);
+    // And its key is not another one's.
+    let next = waiter.another();
+    next.queued().await;
+    assert_ne!(next.store.withdraw(&waiter.claim.key, None).await.unwrap(), Withdrawal::Removed);
+    assert_eq!(line(&etcd, &name).len(), 2);
+}
+
+/// A full etcd takes nothing more, and lets go of what is there all the same.
+#[tokio::test]
+async fn a_lock_is_kept_and_released_though_etcd_is_full() {
+    let (etcd, name) = (Etcd::builder().quota(32 << 20).forgetful().start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, LONG).await;
+    holder.granted().await;
+    let much = vec![b'x'; 1 << 20];
+    assert!((0..128).any(|number| etcd.control().put(format!("big/{number}"), &much).is_err()));
+    assert!(matches!(holder.renew(LiveState::Granted).await.unwrap(), Renewal::Held { .. }));
+    let withdrawal = holder.store.withdraw(&holder.claim.key, Some(Duration::from_secs(60))).await.unwrap();
+    assert_eq!(withdrawal, Withdrawal::Removed);
+    assert!(line(&etcd, &name).is_empty());
+}
