@@ -2,7 +2,7 @@
 //! go one after the other; and a claim takes along what is leaving, which may arrive after it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -20,6 +20,8 @@ pub(super) struct Order(Mutex<HashMap<LockName, Line>>);
 #[derive(Debug, Default)]
 struct Line {
     gate: Arc<Gate<()>>,
+    /// How many stood there when somebody of this client joined last.
+    crowd: Arc<AtomicU32>,
     /// How many have a place in it.
     users: usize,
     leaving: Vec<Arc<One>>,
@@ -41,6 +43,8 @@ pub(super) struct Turn<'a> {
     name: LockName,
     /// Whoever has it is asking.
     pub(super) gate: Arc<Gate<()>>,
+    /// How many stood in line a moment ago; 0 if nobody has looked.
+    pub(super) crowd: Arc<AtomicU32>,
 }
 
 /// A withdrawal, until this is dropped.
@@ -57,7 +61,8 @@ impl Order {
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
-        Turn { order: self, name: name.clone(), gate: Arc::clone(&line.gate) }
+        let (gate, crowd) = (Arc::clone(&line.gate), Arc::clone(&line.crowd));
+        Turn { order: self, name: name.clone(), gate, crowd }
     }
 
     /// The key that this revision has made is about to be deleted. Where that is not known, nobody takes it along.

@@ -18,7 +18,7 @@ use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
 /// For how long a watch is trusted to tell of a grant without a look.
-const TRUSTED: Duration = Duration::from_secs(4);
+const TRUSTED: Duration = Duration::from_secs(30);
 /// How long a renewal of a session may take that somebody else has opened.
 const PATIENCE: Duration = Duration::from_secs(1);
 

@@ -4,6 +4,7 @@
 mod judge;
 mod tries;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -20,6 +21,9 @@ use super::{EtcdStore, fault};
 use crate::store::{Claim, MAX, Verdict};
 use crate::{Error, ErrorKind, Result};
 
+/// Where so many stand in line, another one is not first: to ask whether it is would take etcd as long as to put it there.
+const CROWD: u32 = 16;
+
 /// One claim, on its way.
 struct Claiming<'a> {
     store: &'a EtcdStore,
@@ -31,6 +35,8 @@ struct Claiming<'a> {
     record: Arc<Record>,
     /// Held until the claim has been put in line, or has not.
     turn: Mutex<Option<OwnedMutexGuard<()>>>,
+    /// How many stood in line a moment ago.
+    crowd: Arc<AtomicU32>,
 }
 
 /// What came of a transaction.
@@ -48,6 +54,7 @@ enum Answer {
 pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     let session = store.0.sessions.get(&claim.key.session)?;
     let seat = session.seat(&store.0.lines, &claim.key, store.0.clock.now());
+    let turn = store.0.order.turn(&claim.key.name);
     let claiming = Claiming {
         store,
         claim,
@@ -57,8 +64,8 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
         gone: store.0.lines.gone(claim.key.id),
         record: Arc::new(Record::of(claim, &store.0.client)),
         turn: Mutex::default(),
+        crowd: Arc::clone(&turn.crowd),
     };
-    let turn = store.0.order.turn(&claim.key.name);
     let gate = Arc::clone(&turn.gate).lock_owned().await;
     claiming.turn.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
     let verdict = claiming.run().await;
@@ -91,11 +98,16 @@ impl Claiming<'_> {
         if self.claim.replaces.is_some() {
             return self.replace().await;
         }
-        let lease = self.store.lease(&self.session, Purpose::Hold).await?;
-        let answer = match (self.claim.queue, self.is_exclusive() && !self.session.has_one_life()) {
+        let has_two_lives = self.is_exclusive() && !self.session.has_one_life();
+        let purpose = match self.claim.queue && has_two_lives && self.crowd.load(Ordering::Relaxed) > CROWD {
+            true => Purpose::Wait,
+            false => Purpose::Hold,
+        };
+        let lease = self.store.lease(&self.session, purpose).await?;
+        let answer = match (self.claim.queue, purpose) {
             (false, _) => return self.attempt(lease).await,
-            (true, true) => self.join_on_either(lease).await?,
-            (true, false) => self.join_on(lease).await?,
+            (true, Purpose::Hold) if has_two_lives => self.join_on_either(lease).await?,
+            (true, _) => self.join_on(lease).await?,
         };
         self.answered(answer).await
     }
@@ -109,7 +121,7 @@ impl Claiming<'_> {
         self.claim.weight == MAX
     }
 
-    /// Puts it in line, on a lease for those who hold.
+    /// Puts it in line, on this lease.
     async fn join_on(&self, lease: i64) -> Result<Answer> {
         let leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
         let answer = self.ask(self.join(lease, &leaving)).await;
@@ -170,6 +182,7 @@ impl Claiming<'_> {
         let created = answer.header.map_or(0, |header| header.revision);
         let seen = ranges(answer.responses).next().unwrap_or_default();
         let count = u32::try_from(seen.count).unwrap_or(u32::MAX);
+        self.crowd.store(count, Ordering::Relaxed);
         Answer::Joined { lease, created, line: self.read(seen), count }
     }
 
