@@ -127,7 +127,8 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// `Gone`; the engine gives one when the outcome of a claim was ever unknown.
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal>;
 
-    /// Waits until looking again is worth while, for at most `within`. It changes nothing, and may be dropped.
+    /// Waits until looking again is worth while, for at most `within`. It changes nothing that others decide by,
+    /// and may be dropped.
     ///
     /// - [`Interest::Claim`]: `Granted` once the claim stands granted; `Changed` when it is not there any more, when
     ///   those ahead of it may be dead, or when the store lost sight of it (a lost subscription).

@@ -109,6 +109,29 @@ async fn a_refused_claim_is_refused_when_it_is_asked_after() {
     assert_eq!(line(&etcd, &name).len(), 1);
 }
 
+/// Where many wait, one more is put on the lease of those who wait without a question; if that has ended, on another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, LONG).await;
+    holder.granted().await;
+    let first = holder.another();
+    first.queued().await;
+    // While one is on its way, it is known how many there were.
+    let mut late = first.store.withdraw(&first.claim.key, None);
+    drive(&mut late, || line(&etcd, &name).len() == 1).await;
+    for _ in 0..20 {
+        holder.another().queued().await;
+    }
+    let all = line(&etcd, &name);
+    etcd.control().revoke(all.last().unwrap().lease).unwrap();
+    let next = holder.another();
+    let verdict = next.store.claim(&next.claim).await.unwrap();
+    assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
+    assert!(matches!(holder.renew(LiveState::Granted).await.unwrap(), Renewal::Held { .. }));
+    within(PATIENCE, late).await.unwrap();
+}
+
 /// A waiter that was broken, and has heard of that, takes its key along when it goes.
 #[tokio::test]
 async fn a_broken_waiter_leaves_no_key() {

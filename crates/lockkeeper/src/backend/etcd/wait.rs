@@ -126,17 +126,24 @@ impl Waiting<'_> {
     async fn look(&self) -> Result<std::result::Result<Whom, Wake>> {
         Ok(match self.store.look(std::slice::from_ref(&self.asked)).await?.pop() {
             Some(Standing::Behind { whom, .. }) => Ok(whom),
-            Some(Standing::First { created, lease }) => {
-                if self.is_followed
-                    && let Err(error) = self.store.let_in(self.session, self.key, created, lease).await
-                {
-                    // The next renewal tries again.
-                    tracing::debug!(target: "lockkeeper", lock = %self.key.name, %error, "the next in line hears late");
-                }
-                Err(Wake::Granted { token: created.unsigned_abs() })
-            }
+            Some(Standing::First { created, lease }) => match self.is_followed && !self.let_in(created, lease).await? {
+                true => Err(Wake::Changed),
+                false => Err(Wake::Granted { token: created.unsigned_abs() }),
+            },
             _ => Err(Wake::Changed),
         })
+    }
+
+    /// `false` if it is not there any more.
+    async fn let_in(&self, created: i64, lease: i64) -> Result<bool> {
+        match self.store.let_in(self.session, self.key, created, lease).await {
+            Err(error) if error.kind() != ErrorKind::SessionLost => {
+                // The next renewal tries again.
+                tracing::debug!(target: "lockkeeper", lock = %self.key.name, %error, "the next in line hears late");
+                Ok(true)
+            }
+            answer => answer,
+        }
     }
 
     async fn hear(&self, own: &mut Watch, whom: &Whom, watch: &mut Watch) -> Heard {

@@ -107,7 +107,14 @@ impl Claiming<'_> {
         let answer = match (self.claim.queue, purpose) {
             (false, _) => return self.attempt(lease).await,
             (true, Purpose::Hold) if has_two_lives => self.join_on_either(lease).await?,
-            (true, _) => self.join_on(lease).await?,
+            (true, _) => match self.join_on(lease).await {
+                // It is the lease for those who wait that has ended; nothing was done.
+                Err(error) if error.kind() == ErrorKind::SessionLost && purpose == Purpose::Wait => {
+                    self.session.ended(lease);
+                    self.join_on_either(self.store.lease(&self.session, Purpose::Hold).await?).await?
+                }
+                answer => answer?,
+            },
         };
         self.answered(answer).await
     }
