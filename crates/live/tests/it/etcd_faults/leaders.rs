@@ -1,4 +1,5 @@
-//! The leader is killed, stands still, or is cut off from the others, while one holds and one waits.
+//! The leader, or another member that is asked, is killed, stands still, or is cut off from the others, while one holds and
+//! one waits.
 
 use std::time::Duration;
 
@@ -21,7 +22,12 @@ struct Before {
 
 impl Before {
     async fn on(etcd: &Etcd) -> Self {
-        let (url, name) = (etcd.url() + TIMEOUT, name());
+        Self::at(etcd.url() + TIMEOUT).await
+    }
+
+    /// Of clients that know these members.
+    async fn at(url: String) -> Self {
+        let name = name();
         let holder = keeper(&url, LONG).await;
         let guard = patiently(async || holder.mutex(&name).unwrap().lock().await).await;
         let waiting = waiter(&keeper(&url, LONG).await, &name).await;
@@ -80,6 +86,57 @@ async fn a_leader_is_cut_off_while_one_holds_and_one_waits() {
     let old = etcd.leader().unwrap();
     etcd.isolate(old).unwrap();
     etcd.wait_for_other_leader(old).unwrap();
+    before.goes_on(&etcd).await;
+}
+
+/// The clients ask this member first, which does not lead.
+async fn at_a_follower(etcd: &Etcd) -> (usize, Before) {
+    let leader = etcd.leader().unwrap();
+    let (asked, addresses) = ((leader + 1) % 3, etcd.addresses());
+    let members = [asked, leader, (leader + 2) % 3].map(|member| addresses[member].to_string());
+    (asked, Before::at(format!("etcd://{}{TIMEOUT}", members.join(","))).await)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_follower_that_is_asked_is_killed_while_one_holds_and_one_waits() {
+    let mut etcd = three();
+    let (asked, before) = at_a_follower(&etcd).await;
+    etcd.kill(asked).unwrap();
+    before.goes_on(&etcd).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_follower_that_is_asked_stands_still_while_one_holds_and_one_waits() {
+    let mut etcd = three();
+    let (asked, before) = at_a_follower(&etcd).await;
+    etcd.pause(asked).unwrap();
+    before.goes_on(&etcd).await;
+    etcd.resume(asked).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_follower_that_is_asked_is_cut_off_while_one_holds_and_one_waits() {
+    let etcd = three();
+    let (asked, before) = at_a_follower(&etcd).await;
+    etcd.isolate(asked).unwrap();
+    before.goes_on(&etcd).await;
+}
+
+/// Without a majority nothing is granted and nothing renewed, and nothing ends in etcd either; with it all goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_majority_is_away_while_one_holds_and_one_waits() {
+    let mut etcd = three();
+    let before = Before::on(&etcd).await;
+    for member in [0, 1] {
+        etcd.pause(member).unwrap();
+    }
+    let error = within(PATIENCE, before.guard.renew_once()).await.unwrap_err();
+    assert!(error.lost_reason().is_none(), "{error}");
+    assert!(!before.waiting.is_finished());
+    for member in [0, 1] {
+        etcd.resume(member).unwrap();
+    }
+    etcd.leader().unwrap();
     before.goes_on(&etcd).await;
 }
 
