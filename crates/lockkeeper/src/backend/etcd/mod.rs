@@ -17,6 +17,7 @@ pub(super) mod doctor;
 mod ear;
 mod fault;
 mod layout;
+mod leases;
 mod order;
 mod register;
 mod renewals;

@@ -15,7 +15,6 @@ use super::layout::{Lines, Record};
 pub(super) use super::seats::Seat;
 use super::seats::Seats;
 use super::standing::Whom;
-use super::{EtcdStore, fault};
 use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
@@ -42,15 +41,15 @@ pub(super) struct Sessions(Mutex<HashMap<SessionId, Arc<Session>>>);
 #[derive(Debug)]
 pub(super) struct Session {
     /// What the store keeps for a holder and for a waiter: seconds.
-    hold: i64,
-    wait: i64,
+    pub(super) hold: i64,
+    pub(super) wait: i64,
     /// What a holder believes in; `None` for one that somebody else has opened.
     pub(super) life: Option<Duration>,
     /// Whether nobody else has to find its claims.
     shares_seats: bool,
     inner: Mutex<Inner>,
     /// Whoever makes a lease.
-    gate: Gate<()>,
+    pub(super) gate: Gate<()>,
 }
 
 #[derive(Debug, Default)]
@@ -162,7 +161,7 @@ impl Session {
         inner.leases.iter().rfind(bears).map(|lease| lease.id)
     }
 
-    fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
+    pub(super) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
         self.lock().leases.push(Lease { id, purpose, claims: 0, renewed, ready: false });
     }
 
@@ -196,7 +195,7 @@ impl Session {
     }
 
     /// Whether a lease may end before whoever joins those who wait there stops believing.
-    fn is_stale(&self, id: i64, now: Instant) -> bool {
+    pub(super) fn is_stale(&self, id: i64, now: Instant) -> bool {
         let inner = self.lock();
         let lease = inner.leases.iter().find(|lease| lease.id == id && lease.purpose == Purpose::Wait);
         lease.is_some_and(|lease| now.saturating_since(lease.renewed) > SLACK)
@@ -348,56 +347,6 @@ impl Inner {
         if let Some(lease) = self.leases.iter_mut().find(|own| own.id == lease) {
             lease.claims = lease.claims.saturating_add_signed(change);
         }
-    }
-}
-
-impl EtcdStore {
-    /// A lease that bears one more claim, made if there is none. If there is one, nothing is awaited.
-    pub(super) async fn lease(&self, session: &Session, purpose: Purpose) -> Result<i64> {
-        if let Some(lease) = self.fresh(session, purpose) {
-            return Ok(lease);
-        }
-        let _alone = session.gate.lock().await;
-        if let Some(lease) = self.fresh(session, purpose) {
-            return Ok(lease);
-        }
-        if let Some(lease) = session.lease(purpose)
-            && self.refresh(session, lease).await?
-        {
-            return Ok(lease);
-        }
-        let life = if purpose == Purpose::Hold { session.hold } else { session.wait };
-        let (sent, (lease, _)) = (self.0.clock.now(), self.grant(life).await?);
-        session.add(lease, purpose, sent);
-        match self.refresh(session, lease).await? {
-            true => Ok(lease),
-            false => Err(lost()),
-        }
-    }
-
-    /// Renews one lease; `false` when it is not there any more.
-    pub(super) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
-        let sent = self.0.clock.now();
-        let lives = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
-        let is_there = lives.values().any(|seconds| *seconds > 0);
-        match is_there {
-            true => session.renewed(lease, sent),
-            false => session.ended(lease),
-        }
-        Ok(is_there)
-    }
-
-    /// Renews a lease of waiters that is not fresh; `false` when it is not there any more.
-    pub(super) async fn freshen(&self, session: &Session, lease: i64) -> Result<bool> {
-        match session.is_stale(lease, self.0.clock.now()) {
-            true => self.refresh(session, lease).await,
-            false => Ok(true),
-        }
-    }
-
-    /// A lease that bears one more claim for its whole life, if there is one.
-    pub(super) fn fresh(&self, session: &Session, purpose: Purpose) -> Option<i64> {
-        session.lease(purpose).filter(|lease| !session.is_stale(*lease, self.0.clock.now()))
     }
 }
 

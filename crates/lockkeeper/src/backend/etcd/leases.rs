@@ -1,0 +1,55 @@
+//! The leases of a session, as etcd makes and renews them.
+
+use super::sessions::{self, Purpose, Session};
+use super::{EtcdStore, fault};
+use crate::Result;
+
+impl EtcdStore {
+    /// A lease that bears one more claim, made if there is none. If there is one, nothing is awaited.
+    pub(super) async fn lease(&self, session: &Session, purpose: Purpose) -> Result<i64> {
+        if let Some(lease) = self.fresh(session, purpose) {
+            return Ok(lease);
+        }
+        let _alone = session.gate.lock().await;
+        if let Some(lease) = self.fresh(session, purpose) {
+            return Ok(lease);
+        }
+        if let Some(lease) = session.lease(purpose)
+            && self.refresh(session, lease).await?
+        {
+            return Ok(lease);
+        }
+        let life = if purpose == Purpose::Hold { session.hold } else { session.wait };
+        let (sent, (lease, _)) = (self.0.clock.now(), self.grant(life).await?);
+        session.add(lease, purpose, sent);
+        match self.refresh(session, lease).await? {
+            true => Ok(lease),
+            false => Err(sessions::lost()),
+        }
+    }
+
+    /// Renews one lease; `false` when it is not there any more.
+    pub(super) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
+        let sent = self.0.clock.now();
+        let lives = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
+        let is_there = lives.values().any(|seconds| *seconds > 0);
+        match is_there {
+            true => session.renewed(lease, sent),
+            false => session.ended(lease),
+        }
+        Ok(is_there)
+    }
+
+    /// Renews a lease of waiters that is not fresh; `false` when it is not there any more.
+    pub(super) async fn freshen(&self, session: &Session, lease: i64) -> Result<bool> {
+        match session.is_stale(lease, self.0.clock.now()) {
+            true => self.refresh(session, lease).await,
+            false => Ok(true),
+        }
+    }
+
+    /// A lease that bears one more claim for its whole life, if there is one.
+    pub(super) fn fresh(&self, session: &Session, purpose: Purpose) -> Option<i64> {
+        session.lease(purpose).filter(|lease| !session.is_stale(*lease, self.0.clock.now()))
+    }
+}
