@@ -11,8 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::nursery::nursery;
 
-/// Many times what anything here takes, for a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Many times what anything here takes, for a busy machine. A Sentinel that finds that time has jumped, because the machine
+/// stood still for 2 s, chooses nobody for 30 s.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often is looked whether something has come true that nobody tells.
 const PACE: Duration = Duration::from_millis(2);
@@ -20,7 +21,7 @@ const PACE: Duration = Duration::from_millis(2);
 /// Asks until there is an answer.
 ///
 /// # Errors
-/// When it says so itself, and after 30 s.
+/// When it says so itself, and after 60 s.
 pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {

@@ -152,7 +152,7 @@ impl Cluster {
     /// Makes a replica of this node the master in its place, while it lives; returns which.
     ///
     /// # Errors
-    /// When it has none, or they do not change places within 30 s.
+    /// When it has none, or they do not change places within 60 s.
     pub fn fail_over(&self, master: usize) -> Result<usize> {
         let view = View::of(&self.nodes[master])?;
         let replica = self.nodes.iter().position(|node| view.is_replica_of_me(node.port()));
@@ -169,7 +169,7 @@ impl Cluster {
     /// Waits until another node than this serves a slot; returns which.
     ///
     /// # Errors
-    /// When none does within 30 s.
+    /// When none does within 60 s.
     pub fn wait_for_other_owner(&self, slot: u16, old: usize) -> Result<usize> {
         eventually("another node serves the slot", || Ok(self.owner(slot).ok().filter(|new| *new != old)))
     }
@@ -177,7 +177,7 @@ impl Cluster {
     /// Waits until all nodes that are up serve, and agree who serves what.
     ///
     /// # Errors
-    /// When they do not within 30 s.
+    /// When they do not within 60 s.
     pub fn wait_until_settled(&self) -> Result<()> {
         eventually("the nodes of a cluster agree", || {
             let serves = |node: &Redis| {

@@ -111,7 +111,7 @@ impl Sentinel {
     /// Waits until most of the Sentinels have another master, and it knows that.
     ///
     /// # Errors
-    /// When there is none within 30 s.
+    /// When there is none within 60 s.
     pub fn wait_for_other_master(&self, old: usize) -> Result<usize> {
         eventually("there is another master", || {
             let Ok(new) = self.master() else { return Ok(None) };
@@ -123,7 +123,7 @@ impl Sentinel {
     /// Waits until all Sentinels know each other, the master, and its replicas, and complain of nobody.
     ///
     /// # Errors
-    /// When they do not within 30 s.
+    /// When they do not within 60 s.
     pub fn wait_until_settled(&self) -> Result<()> {
         eventually("the Sentinels know everybody", || {
             Ok(self.sentinels.iter().all(|sentinel| self.knows_everybody(sentinel)).then_some(()))

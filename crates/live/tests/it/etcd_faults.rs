@@ -97,6 +97,17 @@ pub(crate) async fn drive<T>(
     within(PATIENCE, driving).await;
 }
 
+/// Polls a request once, which sends it, and waits until it has happened in etcd: nobody has heard the answer.
+pub(crate) async fn send<T>(asking: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>, happened: impl Fn() -> bool) {
+    assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "it has ended");
+    let waiting = async {
+        while !happened() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    within(PATIENCE, waiting).await;
+}
+
 /// The keys of a line.
 pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<lockkeeper_live::Entry> {
     let name: lockkeeper::LockName = name.parse().unwrap();

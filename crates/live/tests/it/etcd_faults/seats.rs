@@ -6,7 +6,7 @@ use lockkeeper::store::{Admin as _, Claim, Evict, LiveState, MAX, Renewal, Store
 use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, drive, line, name, patiently, within};
+use super::{Bare, LONG, PATIENCE, drive, line, name, patiently, send, within};
 
 /// The answer to a release is late, while another claim of the session has got the key of the released one: a try that
 /// knows of the release does not take that one for gone.
@@ -25,7 +25,7 @@ async fn a_try_sees_who_sits_where_somebody_is_leaving() {
         leaving.granted().await;
         let before = line(&etcd, &name);
         let mut late = leaving.store.withdraw(&leaving.claim.key, None);
-        drive(&mut late, || line(&etcd, &name).len() == foreign).await;
+        send(&mut late, || line(&etcd, &name).len() == foreign).await;
         leaving.store.withdraw(&leaving.claim.key, None).await.unwrap();
         let next = leaving.another();
         next.granted().await;
@@ -102,7 +102,7 @@ async fn a_refused_claim_is_refused_when_it_is_asked_after() {
     let mut permit = Bare::new(&etcd.url(), &name, LONG).await;
     (permit.claim.weight, permit.claim.capacity) = (1, 2);
     let mut claiming = permit.store.claim(&permit.claim);
-    drive(&mut claiming, || line(&etcd, &name).len() == 2).await;
+    send(&mut claiming, || line(&etcd, &name).len() == 2).await;
     drop(claiming);
     let again = Claim { resend: true, ..permit.claim.clone() };
     assert_eq!(permit.store.claim(&again).await.unwrap_err().kind(), ErrorKind::Mismatch);
@@ -119,7 +119,7 @@ async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
     first.queued().await;
     // While one is on its way, it is known how many there were.
     let mut late = first.store.withdraw(&first.claim.key, None);
-    drive(&mut late, || line(&etcd, &name).len() == 1).await;
+    send(&mut late, || line(&etcd, &name).len() == 1).await;
     for _ in 0..20 {
         holder.another().queued().await;
     }

@@ -42,7 +42,8 @@ fn remedy_of_broken(why: &str) -> &'static str {
             "the port of etcd for clients, 2379 as a rule; etcds:// instead of etcd://, if it has TLS"
         }
         () if says("broken pipe") || says("connection closed") => {
-            "etcds:// instead of etcd://, if etcd has TLS; lockkeeper doctor, or a look whether etcd runs"
+            "etcds:// instead of etcd://, if etcd has TLS; cert=FILE and key=FILE in the URL, if it asks for a \
+             certificate; or a look whether etcd runs"
         }
         () => "lockkeeper doctor, or a look whether a majority of the members runs",
     }
