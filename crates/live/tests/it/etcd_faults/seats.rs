@@ -157,7 +157,8 @@ async fn a_broken_waiter_leaves_no_key() {
 #[tokio::test]
 async fn a_lock_is_kept_and_released_though_etcd_is_full() {
     let (etcd, name) = (Etcd::builder().quota(32 << 20).forgetful().start().unwrap(), name());
-    let holder = Bare::new(&etcd.url(), &name, LONG).await;
+    // To fill it takes longer than `LONG` where the machine is busy, and nobody renews meanwhile.
+    let holder = Bare::new(&etcd.url(), &name, LONG * 20).await;
     holder.granted().await;
     let much = vec![b'x'; 1 << 20];
     assert!((0..128).any(|number| etcd.control().put(format!("big/{number}"), &much).is_err()));
