@@ -7,6 +7,7 @@ mod leaders;
 mod moves;
 mod restarts;
 mod seats;
+mod short_lines;
 mod tokens;
 
 use std::future::IntoFuture;

@@ -49,7 +49,7 @@ async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, St
     Ok(own.map(|own| {
         let own = Contender::read(own);
         let others = Contender::all(&store.0.lines, &line, others.kvs);
-        let standing = stand(&own, ahead_of(&others, own.created));
+        let standing = stand(&own, ahead_of(&others, own.created), false);
         (own, standing)
     }))
 }

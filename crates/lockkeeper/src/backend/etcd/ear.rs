@@ -48,6 +48,7 @@ async fn listen(shared: Weak<Shared>) {
 
 impl Shared {
     fn rung(&self, event: &Event) {
+        self.rung.notify_waiters();
         let Some((bell, broken)) = event.kv.as_ref().and_then(|kv| Bell::read(&kv.value)) else { return };
         let Some(id) = HEXLOWER.decode(bell.id.as_bytes()).ok().and_then(|id| id.try_into().ok()) else { return };
         let id = ClaimId::from_bytes(id);

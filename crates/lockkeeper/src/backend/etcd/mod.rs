@@ -9,6 +9,7 @@
 //! once, and renewals ask for the keys.
 
 mod admin;
+mod ahead;
 mod amend;
 mod builder;
 mod claiming;
@@ -35,6 +36,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use data_encoding::HEXLOWER;
+use tokio::sync::Notify;
 
 pub use self::builder::EtcdStoreBuilder;
 pub use self::compare::{EtcdCompare, compare};
@@ -106,6 +108,8 @@ struct Shared {
     runtime: Runtime,
     losses: Mutex<Vec<Losses>>,
     hears: AtomicBool,
+    /// Rings when something was done to a claim of this client, whichever.
+    rung: Notify,
 }
 
 impl EtcdStore {
@@ -147,6 +151,7 @@ impl EtcdStore {
             runtime: Runtime::here_or_own()?,
             losses: Mutex::default(),
             hears: AtomicBool::new(false),
+            rung: Notify::new(),
         })))
     }
 

@@ -258,10 +258,10 @@ impl Session {
         inner.seats.made(id, created);
     }
 
-    /// It waits for that one.
+    /// It waits for that one. Who is before it is known once a watch tells what becomes of them.
     pub(super) fn waits_for(&self, id: ClaimId, whom: Whom) {
         if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.whom = Some(whom);
+            place.whom = Some(Whom { ahead: None, ..whom });
         }
     }
 

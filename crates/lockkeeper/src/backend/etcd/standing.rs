@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::layout::transaction::{all, get, last_two, only, range, ranges, transaction};
+use super::ahead::{Ahead, FEW};
+use super::layout::transaction::{all, get, last, only, range, ranges, transaction};
 use super::layout::{Contender, Layout, Span, ahead_of, standings};
 use super::wire::messages::{RangeRequest, RangeResponse, TxnResponse};
 use super::{EtcdStore, fault};
@@ -21,6 +22,8 @@ pub(super) struct Asked {
     pub(super) created: i64,
     /// It takes everything, so that it waits for everybody before it.
     pub(super) exclusive: bool,
+    /// All before it are asked for, if they are few.
+    pub(super) few: bool,
 }
 
 /// How it stands.
@@ -42,8 +45,16 @@ pub(super) struct Whom {
     pub(super) what: Span,
     /// Only its end matters.
     pub(super) only_its_end: bool,
-    /// It is the first of the line, on another lease than ours: when it is gone, we are the first.
-    pub(super) is_the_last: bool,
+    /// All who are before it, where that tells of their ends and all of them are on other leases than ours: when they are
+    /// gone, we are the first.
+    pub(super) ahead: Option<Ahead>,
+}
+
+impl Whom {
+    /// Whether one watch tells of all who are before it.
+    pub(super) fn are_few(&self) -> bool {
+        self.only_its_end && !self.what.to.is_empty()
+    }
 }
 
 impl EtcdStore {
@@ -74,11 +85,14 @@ impl EtcdStore {
         Ok(found)
     }
 
-    /// Of a claim that takes everything only the last two before it matter, where nothing else can be among them.
+    /// Of a claim that takes everything only the last before it matter, where nothing else can be among them; and not
+    /// what they show.
     fn before(&self, asked: &Asked) -> RangeRequest {
+        let keys_only = asked.exclusive;
+        let most = if asked.few { FEW + 1 } else { 2 };
         match asked.exclusive && asked.created != 0 && self.0.lines.layout == Layout::Native {
-            true => last_two(&asked.line, Some(asked.created)),
-            false => all(&asked.line),
+            true => RangeRequest { keys_only, ..last(most, &asked.line, Some(asked.created)) },
+            false => RangeRequest { keys_only, ..all(&asked.line) },
         }
     }
 
@@ -86,28 +100,32 @@ impl EtcdStore {
         let Some(own) = only(own) else { return Standing::Absent };
         let own = Contender::read(own);
         let line = Contender::all(&self.0.lines, &asked.line, line.map(|line| line.kvs).unwrap_or_default());
-        stand(&own, ahead_of(&line, own.created))
+        stand(&own, ahead_of(&line, own.created), asked.few)
     }
 }
 
-/// How a claim stands behind these; of those before one that takes everything the last two are enough.
-pub(super) fn stand(own: &Contender, ahead: &[Contender]) -> Standing {
+/// How a claim stands behind these; of those before one that takes everything the last two are enough, or with `few` as
+/// many as these may be and one more.
+pub(super) fn stand(own: &Contender, ahead: &[Contender], few: bool) -> Standing {
     if let Some(broken) = own.record.as_ref().and_then(super::layout::Record::broken) {
         return Standing::Broken(broken);
     }
     let (created, lease) = (own.created, own.lease);
-    match whom(own, ahead) {
+    match whom(own, ahead, few) {
         None => Standing::First { created, lease },
         Some(whom) => Standing::Behind { created, lease, whom },
     }
 }
 
 /// Whom it waits for, if it does.
-fn whom(own: &Contender, ahead: &[Contender]) -> Option<Whom> {
+fn whom(own: &Contender, ahead: &[Contender], few: bool) -> Option<Whom> {
     let last = ahead.last()?;
     if own.weight() == MAX {
-        let is_the_last = ahead.len() == 1 && last.lease != own.lease;
-        return Some(Whom { what: one(&last.key), only_its_end: true, is_the_last });
+        let few = few && ahead.len() <= FEW;
+        let are_others = ahead.iter().all(|contender| contender.lease != own.lease);
+        let ahead = (are_others && (few || ahead.len() == 1)).then(|| Ahead::of(ahead));
+        let what = if few { line_of(&own.key) } else { one(&last.key) };
+        return Some(Whom { what, only_its_end: true, ahead });
     }
     let mut line = ahead.to_vec();
     line.push(own.clone());
@@ -122,10 +140,11 @@ fn whom(own: &Contender, ahead: &[Contender]) -> Option<Whom> {
         // Who waits before it is let in first, and says so by changing its key.
         _ => one(&last.key),
     };
-    Some(Whom { what, only_its_end: false, is_the_last: false })
+    Some(Whom { what, only_its_end: false, ahead: None })
 }
 
-fn one(key: &Bytes) -> Span {
+/// This key alone.
+pub(super) fn one(key: &Bytes) -> Span {
     Span { from: key.clone(), to: Bytes::new() }
 }
 

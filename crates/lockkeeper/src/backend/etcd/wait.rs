@@ -1,16 +1,16 @@
 //! Waiting: a watch on whoever is in the way, from now on, and a look once it stands.
 
+use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::EtcdStore;
+use super::ahead::ends;
 use super::layout::transaction::all;
-use super::layout::{Contender, is_as_it_was};
+use super::layout::{Contender, Span, is_as_it_was};
 use super::sessions::{Place, Session};
-use super::standing::{Asked, Standing, Whom};
-use super::wire::messages::event::EventType;
-use super::wire::messages::{Event, KeyValue, RangeRequest};
+use super::standing::{Asked, Standing, Whom, one};
+use super::wire::messages::{Event, RangeRequest};
 use super::wire::{Told, Watch, What};
 use crate::store::{ClaimKey, MAX, Revision, Wake};
 use crate::{Error, ErrorKind, LockName, Result};
@@ -21,7 +21,7 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
     let place = session.place(key.id);
     let is_followed = place.as_ref().is_some_and(|place| place.record.capacity != MAX);
     let asked = asked(store, &session, key, place.as_ref());
-    let waiting = Waiting { store, asked, session: &session, key, is_followed };
+    let mut waiting = Waiting { store, asked, session: &session, key, is_followed };
     let known = place.and_then(|place| place.whom);
     store.0.clock.timeout(within, waiting.run(known)).await.unwrap_or(Ok(Wake::Elapsed))
 }
@@ -33,6 +33,7 @@ pub(super) fn asked(store: &EtcdStore, session: &Session, key: &ClaimKey, place:
         key: session.seat_of(&store.0.lines, key).at,
         created: place.map_or(0, |place| place.created),
         exclusive: place.is_some_and(|place| place.record.weight == MAX),
+        few: false,
     }
 }
 
@@ -62,7 +63,8 @@ impl Drop for Watched<'_> {
 }
 
 impl Waiting<'_> {
-    async fn run(&self, known: Option<Whom>) -> Result<Wake> {
+    async fn run(&mut self, known: Option<Whom>) -> Result<Wake> {
+        self.asked.few = self.asked.exclusive;
         let mut whom = match known {
             Some(known) => known,
             None => match self.look().await? {
@@ -70,16 +72,18 @@ impl Waiting<'_> {
                 Err(wake) => return Ok(wake),
             },
         };
-        let (mut own, mut own_begins) = (self.watch_its_own(), false);
-        let mut has_failed = false;
+        let (mut own, mut has_failed) = (None, false);
         loop {
-            let mut watch = self.store.0.calls.watch(What {
-                key: whom.what.from.clone(),
-                end: whom.what.to.clone(),
-                only_deletions: whom.only_its_end,
-            });
-            own_begins = own_begins || self.store.begins(&mut own).await;
-            let next = match own_begins && self.store.begins(&mut watch).await {
+            self.asked.few = whom.are_few();
+            let mut watch = self.watch(whom.what.clone(), whom.only_its_end);
+            // Where one watch tells of them all, it tells of our own key's end too.
+            let mut new = (own.is_none() && !self.asked.few).then(|| self.watch(one(&self.asked.key), false));
+            let begun = match &mut new {
+                Some(new) => self.store.begins(new).await,
+                None => true,
+            };
+            own = own.or(new);
+            let next = match begun && self.store.begins(&mut watch).await {
                 true => self.beside(&mut whom, &mut own, &mut watch).await?,
                 false => Next::Unwatched,
             };
@@ -87,22 +91,21 @@ impl Waiting<'_> {
                 Next::Woken(wake) => return Ok(wake),
                 Next::Another => {}
                 // Its stream was of a member that is gone.
-                Next::Unwatched if !has_failed => {
-                    (own, own_begins) = (self.watch_its_own(), false);
-                    has_failed = true;
-                }
+                Next::Unwatched if !has_failed => (own, has_failed) = (None, true),
                 Next::Unwatched => return Err(unwatched()),
             }
         }
     }
 
-    fn watch_its_own(&self) -> Watch {
-        self.store.0.calls.watch(What { key: self.asked.key.clone(), end: Bytes::new(), only_deletions: false })
+    fn watch(&self, what: Span, only_deletions: bool) -> Watch {
+        self.store.0.calls.watch(What { key: what.from, end: what.to, only_deletions })
     }
 
     /// Waits for as long as it is this one whom we wait for. What happened before the watches stood is seen by looking.
-    async fn beside(&self, whom: &mut Whom, own: &mut Watch, watch: &mut Watch) -> Result<Next> {
+    async fn beside(&self, whom: &mut Whom, own: &mut Option<Watch>, watch: &mut Watch) -> Result<Next> {
         loop {
+            let mut rung = pin!(self.store.0.rung.notified());
+            rung.as_mut().enable();
             let now = match self.look().await? {
                 Ok(now) => now,
                 Err(wake) => return Ok(Next::Woken(wake)),
@@ -113,7 +116,18 @@ impl Waiting<'_> {
                 return Ok(Next::Another);
             }
             let _watched = Watched::new(self);
-            match self.hear(own, whom, watch).await {
+            let heard = tokio::select! {
+                biased;
+                told = its_own(own) => match told {
+                    // It was broken, or its session is over.
+                    Some(_) => Heard::Ended,
+                    None => Heard::Nothing,
+                },
+                heard = self.hear(whom, watch) => heard,
+                // It may have been broken.
+                () = rung => Heard::Look,
+            };
+            match heard {
                 Heard::WeAreFirst(token) => return Ok(Next::Woken(Wake::Granted { token })),
                 Heard::Look => {}
                 Heard::Ended => return Ok(Next::Woken(Wake::Changed)),
@@ -146,33 +160,40 @@ impl Waiting<'_> {
         }
     }
 
-    async fn hear(&self, own: &mut Watch, whom: &Whom, watch: &mut Watch) -> Heard {
-        tokio::select! {
-            biased;
-            told = own.next() => match told {
-                // It was broken, or its session is over.
-                Some(_) => Heard::Ended,
-                None => Heard::Nothing,
-            },
-            told = watch.next() => match told {
-                Some(Told::Events(events)) if whom.is_the_last && events.iter().any(|event| self.is_its_end(event)) => {
-                    // It has gone before whoever is before us, if it has gone.
-                    match self.asked.created {
-                        0 => Heard::Look,
-                        created => Heard::WeAreFirst(created.unsigned_abs()),
-                    }
-                }
-                Some(_) => Heard::Look,
-                None => Heard::Nothing,
-            },
+    async fn hear(&self, whom: &mut Whom, watch: &mut Watch) -> Heard {
+        loop {
+            let heard = match watch.next().await {
+                Some(Told::Events(events)) => self.heard(whom, &events),
+                Some(Told::Begun) => Some(Heard::Look),
+                None => Some(Heard::Nothing),
+            };
+            if let Some(heard) = heard {
+                return heard;
+            }
         }
     }
 
-    /// Whether somebody who stood before us is gone. A member that lags behind may tell of the end of an earlier one
-    /// with the same key.
-    fn is_its_end(&self, event: &Event) -> bool {
-        let is_later = |kv: &KeyValue| kv.mod_revision > self.asked.created;
-        event.r#type() == EventType::Delete && event.kv.as_ref().is_some_and(is_later)
+    /// What these say, if it is of importance.
+    fn heard(&self, whom: &mut Whom, events: &[Event]) -> Option<Heard> {
+        if ends(events, &self.asked.key, self.asked.created) {
+            return Some(Heard::Ended);
+        }
+        // Somebody may have gone before whoever is before us.
+        let Some(ahead) = &mut whom.ahead else { return Some(Heard::Look) };
+        ahead.hear(events);
+        match (ahead.is_empty(), self.asked.created) {
+            (false, _) => None,
+            (true, 0) => Some(Heard::Look),
+            (true, created) => Some(Heard::WeAreFirst(created.unsigned_abs())),
+        }
+    }
+}
+
+/// What is told of its own key, if that is watched by itself.
+async fn its_own(watch: &mut Option<Watch>) -> Option<Told> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => pending().await,
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::super::ahead::FEW;
 use super::super::layout::transaction::{
     all, changed, created, delete_made, get, leased, move_to, only, ranges, transaction,
 };
@@ -37,7 +38,8 @@ impl Claiming<'_> {
                     return Err(error);
                 }
                 let own = self.own(lease, created);
-                match stand(&own, ahead) {
+                let few = usize::try_from(count).is_ok_and(|count| count <= FEW);
+                match stand(&own, ahead, few) {
                     Standing::First { .. } if self.session.purpose(lease) == Some(Purpose::Hold) => {
                         Ok(self.granted(lease, created))
                     }
@@ -70,7 +72,7 @@ impl Claiming<'_> {
             self.leave(own.created).await?;
             return Err(error);
         }
-        self.judge(stand(&own, ahead), own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
+        self.judge(stand(&own, ahead, true), own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
     }
 
     async fn judge(&self, standing: Standing, changed: i64, ahead: u32) -> Result<Verdict> {

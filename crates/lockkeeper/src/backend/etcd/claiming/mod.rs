@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::sync::OwnedMutexGuard;
 
 use super::layout::transaction::{
-    absent, all, delete_made, empty_but_for, get, inner, last_two, nested, only, put, range, ranges, transaction,
+    absent, all, delete_made, empty_but_for, get, inner, last, nested, only, put, range, ranges, transaction,
 };
 use super::layout::{Contender, Layout, Record, Span, mark};
 use super::sessions::{self, Place, Purpose, Session};
@@ -232,7 +232,7 @@ impl Claiming<'_> {
     /// Of those before one that takes everything the last is enough, where every key in there is a contender.
     fn others(&self) -> RangeRequest {
         match self.is_exclusive() && self.store.0.lines.layout == Layout::Native {
-            true => RangeRequest { limit: 3, ..last_two(&self.line, None) },
+            true => last(3, &self.line, None),
             false => all(&self.line),
         }
     }

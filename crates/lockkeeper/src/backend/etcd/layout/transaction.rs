@@ -116,11 +116,11 @@ pub(in super::super) fn all(span: &Span) -> RangeRequest {
     }
 }
 
-/// The last two that were made before this revision; of all, without one.
-pub(in super::super) fn last_two(span: &Span, before: Option<i64>) -> RangeRequest {
+/// The last so many that were made before this revision; of all, without one.
+pub(in super::super) fn last(most: usize, span: &Span, before: Option<i64>) -> RangeRequest {
     RangeRequest {
         sort_order: SortOrder::Descend.into(),
-        limit: 2,
+        limit: i64::try_from(most).unwrap_or(i64::MAX),
         // 0 is no limit.
         max_create_revision: before.map_or(0, |before| before - 1),
         ..all(span)
