@@ -153,6 +153,32 @@ async fn a_broken_waiter_leaves_no_key() {
     assert_eq!(line(&etcd, &name).len(), 2);
 }
 
+/// The answer to an upgrade is lost, and it is asked after: the seat of what it has replaced is free all the same.
+#[tokio::test]
+async fn a_replaced_claim_frees_its_seat_though_the_answer_was_lost() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let mut old = Bare::new(&etcd.url(), &name, LONG).await;
+    old.claim.weight = 1;
+    old.granted().await;
+    let mut new = old.another();
+    (new.claim.weight, new.claim.replaces) = (MAX, Some(old.claim.key.id));
+    let keys = || line(&etcd, &name).into_iter().map(|entry| entry.key).collect::<Vec<_>>();
+    let mut seats = keys();
+    let mut lost = new.store.claim(&new.claim);
+    drive(&mut lost, || keys() != seats).await;
+    drop(lost);
+    seats.extend(keys());
+    let verdict = new.store.claim(&Claim { resend: true, ..new.claim.clone() }).await.unwrap();
+    assert!(matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
+    new.store.withdraw(&new.claim.key, None).await.unwrap();
+    old.another().granted().await;
+    old.another().granted().await;
+    let mut taken = keys();
+    taken.sort();
+    seats.sort();
+    assert_eq!(taken, seats);
+}
+
 /// A full etcd takes nothing more, and lets go of what is there all the same.
 #[tokio::test]
 async fn a_lock_is_kept_and_released_though_etcd_is_full() {

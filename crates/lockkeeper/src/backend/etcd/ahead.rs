@@ -6,8 +6,8 @@ use super::layout::Contender;
 use super::wire::messages::Event;
 use super::wire::messages::event::EventType;
 
-/// Where at most so many stand before a claim, one watch on the line tells of all their ends. With more, telling everybody
-/// of everybody costs etcd more than a look of the one whose turn it is.
+/// Where at most so many stand before a claim, one watch on the line tells of all their ends. With more, etcd would tell
+/// many of each one.
 pub(super) const FEW: usize = 8;
 
 /// Who is before a claim, each by its key and the revision that made it: keys are used again.

@@ -16,7 +16,7 @@ use super::super::wire::messages::TxnResponse;
 use super::super::{EtcdStore, fault};
 use super::{Answer, Claiming, busy, length};
 use crate::random::jittered;
-use crate::store::{ClaimId, ClaimKey, Revision, Verdict, refusal};
+use crate::store::{ClaimKey, Revision, Verdict, refusal};
 use crate::{Error, ErrorKind, Result};
 
 /// When to look again if nothing is heard.
@@ -166,13 +166,6 @@ impl Claiming<'_> {
 }
 
 impl EtcdStore {
-    /// Nothing of the claim whose place this one has taken is there any more.
-    pub(super) fn has_replaced(&self, key: &ClaimKey, old: ClaimId) {
-        let Some(session) = self.0.sessions.of(old) else { return };
-        session.left(old);
-        session.leaves_its_seat(&ClaimKey { id: old, ..key.clone() });
-    }
-
     /// Moves a claim of this client that is admitted to where those are who hold; `false` if it is not there any more.
     pub(in super::super) async fn let_in(
         &self,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::super::EtcdStore;
 use super::super::layout::transaction::{
     absent, all, created, delete, empty_but_for, get, leased, nobody_since, only, present, put, range, transaction,
 };
@@ -12,7 +13,7 @@ use super::super::sessions::{Purpose, Seat};
 use super::super::wire::messages::RangeRequest;
 use super::{Answer, Claiming, busy, deletions, garbled, known_or_spent};
 use crate::Result;
-use crate::store::{TOMBSTONE_MIN, Verdict, refusal};
+use crate::store::{ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, refusal};
 
 /// How often a try looks again because somebody else has joined meanwhile.
 const TRIES: u32 = 32;
@@ -130,5 +131,14 @@ impl Claiming<'_> {
         let mut line = line.to_vec();
         line.push(self.own(0, i64::MAX));
         standings(&line).all(|(_, admitted)| admitted)
+    }
+}
+
+impl EtcdStore {
+    /// Nothing of the claim whose place this one has taken is there any more.
+    pub(super) fn has_replaced(&self, key: &ClaimKey, old: ClaimId) {
+        let Some(session) = self.0.sessions.of(old) else { return };
+        session.left(old);
+        session.leaves_its_seat(&ClaimKey { id: old, ..key.clone() });
     }
 }
