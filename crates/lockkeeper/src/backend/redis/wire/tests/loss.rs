@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use super::super::{Link, Settings, WireError};
-use super::peer::{HELLO, Peer, ear, echo, impatient, patient, within};
+use super::peer::{HELLO, Peer, ear, echo, impatient, patient, tolerant, within};
 
 fn is_broken(answer: &Result<Value, WireError>) -> bool {
     matches!(answer, Err(WireError::Broken(_)))
@@ -110,11 +110,11 @@ async fn a_request_that_was_written_without_the_driver_is_timed_by_it_all_the_sa
 #[tokio::test]
 async fn the_time_counts_for_the_oldest_request_that_is_unanswered_and_for_no_other() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(impatient()).await;
+    let (link, mut seat, _heard) = peer.link(tolerant()).await;
     // For much longer than the timeout there is always a request on its way, but none for so long.
     for number in 0..30 {
         let answer = link.send(echo("x"));
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(150)).await;
         while seat.request().await[0] == "PING" {
             seat.say("+PONG\r\n").await;
         }
@@ -126,7 +126,7 @@ async fn the_time_counts_for_the_oldest_request_that_is_unanswered_and_for_no_ot
 #[tokio::test]
 async fn a_silent_server_is_asked_whether_it_is_there_and_dropped_when_it_is_not() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(impatient()).await;
+    let (link, mut seat, _heard) = peer.link(tolerant()).await;
     assert_eq!(seat.request().await, ["PING"]);
     seat.say("+PONG\r\n").await;
     assert_eq!(seat.request().await, ["PING"]);
@@ -283,7 +283,7 @@ async fn a_connection_of_its_own_is_one_where_messages_have_another() {
 #[tokio::test]
 async fn a_connection_of_its_own_is_asked_nothing_while_it_is_silent() {
     let peer = Peer::new().await;
-    let (link, mut main, _heard) = peer.link(impatient()).await;
+    let (link, mut main, _heard) = peer.link(tolerant()).await;
     let (alone, mut seat) = tokio::join!(link.alone(), peer.seat());
     let alone = alone.unwrap();
     // The other one, which is silent for no longer, is asked twice.
