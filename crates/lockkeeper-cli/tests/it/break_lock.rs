@@ -16,7 +16,7 @@ fn hold(store: &Store, name: &str, ttl: &str, args: &[&str]) -> (Process, String
 #[test]
 fn break_tells_the_holder_who_and_why_before_the_lock_is_free() {
     let store = Store::new();
-    let (mut holder, token) = hold(&store, "a", "3s", &[]);
+    let (mut holder, token) = hold(&store, "a", "12s", &[]);
     let mut next = store.queue(&sh(&["run", "a"], "echo mine"), "a", 0);
     let broken = ["--owner", "ops", "break", "a", "--token", &token, "--reason", "runner is stuck", "--yes"];
     let output = store.output(&broken);
@@ -38,12 +38,12 @@ fn break_tells_the_holder_who_and_why_before_the_lock_is_free() {
 #[test]
 fn machines_are_told_of_it_too() {
     let store = Store::new();
-    let (mut holder, token) = hold(&store, "p/a", "3s", &["--json"]);
+    let (mut holder, token) = hold(&store, "p/a", "12s", &["--json"]);
     let id = store.inspect("p/a")["holders"][0]["id"].as_str().unwrap().to_owned();
     let output = store.output(&["--prefix", "p/", "--json", "break", "a", "--id", &id, "--reason", "r", "--yes"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(report["free_in_ms"].as_u64().is_some_and(|left| left <= 3000), "{report}");
+    assert!(report["free_in_ms"].as_u64().is_some_and(|left| left <= 12_000), "{report}");
     let mut rest = report.clone();
     rest.as_object_mut().unwrap().remove("free_in_ms");
     assert_eq!(rest, json!({"lock": "p/a", "id": id, "owner": "me@here", "token": token, "removed": false}));
@@ -87,7 +87,7 @@ fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
 #[test]
 fn a_waiter_can_be_sent_to_the_end_of_the_line() {
     let store = Store::new();
-    let (_holder, _) = hold(&store, "a", "3s", &[]);
+    let (_holder, _) = hold(&store, "a", "12s", &[]);
     let _one = store.queue(&["--owner", "one", "run", "a", "--", "true"], "a", 0);
     let _two = store.queue(&["--owner", "two", "run", "a", "--", "true"], "a", 1);
     let id = store.inspect("a")["waiters"][0]["id"].as_str().unwrap().to_owned();
@@ -104,7 +104,7 @@ fn a_waiter_can_be_sent_to_the_end_of_the_line() {
 fn exit_1_is_nothing_to_break() {
     let store = Store::new();
     assert_eq!(store.code(&["break", "a", "--token", "7", "--reason", "r", "--yes"]), 1);
-    let (_holder, _) = hold(&store, "a", "3s", &[]);
+    let (_holder, _) = hold(&store, "a", "12s", &[]);
     for target in [["--token", "7"], ["--id", "0123456789abcdef"]] {
         let output = store.output(&[&["break", "a", "--reason", "r", "--yes", "--now"], &target[..]].concat());
         assert_eq!(output.status.code(), Some(1));
@@ -117,7 +117,7 @@ fn exit_1_is_nothing_to_break() {
 #[test]
 fn break_without_a_terminal_needs_yes() {
     let store = Store::new();
-    let (_holder, token) = hold(&store, "a", "3s", &[]);
+    let (_holder, token) = hold(&store, "a", "12s", &[]);
     let output = store.output(&["break", "a", "--token", &token, "--reason", "r", "--now"]);
     assert_eq!(output.status.code(), Some(64));
     assert!(stderr(&output).contains("--yes"), "{}", stderr(&output));
@@ -138,7 +138,7 @@ fn on_a_terminal(store: &Store, typed: &str, args: &[&str]) -> (String, Option<i
 #[test]
 fn break_on_a_terminal_asks() {
     let store = Store::new();
-    let (mut holder, token) = hold(&store, "a", "3s", &["--reason", "a test"]);
+    let (mut holder, token) = hold(&store, "a", "12s", &["--reason", "a test"]);
     let args = ["break", "a", "--token", &token, "--reason", "r"];
     for no in ["", "n", "yesterday"] {
         let (screen, code) = on_a_terminal(&store, no, &args);
@@ -167,6 +167,6 @@ fn what_can_never_be_broken_is_a_matter_of_usage() {
     ] {
         assert_eq!(store.code(&[&["break", "--yes"], args].concat()), 64, "{args:?}");
     }
-    let (_holder, token) = hold(&store, "a", "3s", &[]);
+    let (_holder, token) = hold(&store, "a", "12s", &[]);
     assert_eq!(store.code(&["break", "a", "--token", &token, "--yes", "--reason", &long]), 64);
 }

@@ -193,7 +193,7 @@ fn while_one_candidate_pauses_another_leads() {
 #[test]
 fn a_lost_leadership_ends_the_command_and_is_campaigned_for_again() {
     let store = Store::new();
-    let mut elect = candidate(&store, "me", &["-t", "2s"]);
+    let mut elect = candidate(&store, "me", &["-t", "12s"]);
     let token = elect.event("acquired")["token"].as_str().unwrap().parse().unwrap();
     let first = elect.event("started")["pid"].clone();
     store.break_lock("a", token, Evict::Mark);
@@ -288,7 +288,7 @@ fn r3_a_signal_in_a_pause_or_in_line_ends_it_at_once() {
         let sent = Instant::now();
         elect.signal(signal);
         assert_eq!(elect.wait().code(), Some(128 + signal.as_raw()));
-        assert!(sent.elapsed() < Duration::from_secs(1), "{:?}", sent.elapsed());
+        assert!(sent.elapsed() < Duration::from_secs(5), "{:?}", sent.elapsed());
         assert_eq!(text(store.path("number")), "2\n");
     }
     let _holder = store.hold("a");

@@ -120,7 +120,8 @@ fn event_lost_has_the_reason_and_the_signal_and_exited_its_cause() {
     for reason in ["expired", "broken", "max_hold"] {
         let store = Store::new();
         let limit: &[&str] = if reason == "max_hold" { &["--max-hold", "1s"] } else { &[] };
-        let mut run = store.start(&sh(&[&["run", "a", "--json", "-t", "3s"], limit].concat(), ends));
+        let ttl = if reason == "expired" { "3s" } else { "12s" };
+        let mut run = store.start(&sh(&[&["run", "a", "--json", "-t", ttl], limit].concat(), ends));
         let token = run.event("acquired")["token"].as_str().unwrap().parse().unwrap();
         assert_eq!(run.line(), "ready");
         let outage = (reason == "expired").then(|| store.outage());

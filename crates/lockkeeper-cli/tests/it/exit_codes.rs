@@ -107,9 +107,9 @@ fn exit_69_is_a_store_that_does_not_answer() {
 #[test]
 fn exit_69_is_a_store_that_was_deleted() {
     let store = Store::new();
-    let mut holder = store.start(&["run", "a", "-t", "1s", "--", "sleep", "60"]);
+    let mut holder = store.start(&["run", "a", "-t", "6s", "--", "sleep", "60"]);
     store.inspect_until("a", |lock| lock["state"] == "held");
-    let mut waiter = store.queue(&["run", "a", "-t", "1s", "--", "true"], "a", 0);
+    let mut waiter = store.queue(&["run", "a", "-t", "6s", "--", "true"], "a", 0);
     std::fs::remove_file(store.database()).unwrap();
     // Nobody waits for it in vain, and with the old file gone a new one can be used.
     assert_eq!(waiter.finish(), 69);

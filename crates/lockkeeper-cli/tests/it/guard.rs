@@ -262,8 +262,8 @@ fn r8_a_run_that_is_stopped_for_less_than_its_lease_goes_on() {
 #[test]
 fn r8_the_guard_hears_of_renewals_however_many_signals_come() {
     let store = Store::new();
-    let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "2s"], "echo $$; cat; exit 4");
-    let until = Instant::now() + Duration::from_secs(4);
+    let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "6s", "-k", "500ms"], "echo $$; cat; exit 4");
+    let until = Instant::now() + Duration::from_secs(8);
     while Instant::now() < until && is_alive(&pids[0]) {
         run.signal(Signal::WINCH);
         thread::sleep(Duration::from_millis(20));
@@ -332,11 +332,11 @@ fn r8_the_guard_is_gone_before_run_is() {
 #[test]
 fn r8_a_guard_that_is_killed_changes_nothing() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "1s"], "echo ready; cat; exit 4"));
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "6s", "-k", "500ms"], "echo ready; cat; exit 4"));
     assert_eq!(run.line(), "ready");
     kill(&guard(&run), Signal::KILL);
     // Renewed more than once, and told to a guard that is not there.
-    thread::sleep(Duration::from_secs(2));
+    thread::sleep(Duration::from_secs(7));
     assert_eq!(run.finish(), 4);
 }
 
@@ -356,12 +356,12 @@ fn r8_a_guard_that_is_stopped_keeps_nobody() {
 #[test]
 fn r8_a_guard_that_was_stopped_hears_all_that_it_was_told_before_it_kills() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "1s"], "echo ready; cat; exit 4"));
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "6s", "-k", "500ms"], "echo ready; cat; exit 4"));
     assert_eq!(run.line(), "ready");
     let guard = guard(&run);
     kill(&guard, Signal::STOP);
     // Long enough for what it was told first to be over.
-    thread::sleep(Duration::from_millis(2500));
+    thread::sleep(Duration::from_millis(7500));
     kill(&guard, Signal::CONT);
     thread::sleep(Duration::from_millis(500));
     assert_eq!(run.finish(), 4);

@@ -191,11 +191,11 @@ fn where_the_token_cannot_be_printed_nothing_is_locked() {
 #[test]
 fn renew_begins_the_ttl_anew_until_it_is_lost() {
     let store = Store::new();
-    acquired(&store, &["--ttl", "3s"]);
+    acquired(&store, &["--ttl", "6s"]);
     let began = Instant::now();
     let left = || store.inspect("a")["holders"][0]["expires_in_ms"].as_u64().unwrap_or(0);
-    while began.elapsed() < Duration::from_secs(4) {
-        eventually("a part of its time", || left() < 2_300);
+    while began.elapsed() < Duration::from_secs(7) {
+        eventually("a part of its time", || left() < 5_000);
         let output = with_handle(&store, "renew");
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""), "{}", stderr(&output));
     }

@@ -20,7 +20,7 @@ fn r6_silence_terminates_the_command_before_the_deadline() {
     let lost = run.event("lost");
     assert_eq!((&lost["reason"], &lost["signal"]), (&"expired".into(), &"TERM".into()));
     assert_eq!(run.finish(), 79);
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     drop(outage);
     assert_eq!(run.events().last().unwrap(), "exited");
     assert!(run.seen.last().unwrap().contains("\"code\":79,\"cause\":\"lost\""), "{:?}", run.seen);
@@ -29,16 +29,17 @@ fn r6_silence_terminates_the_command_before_the_deadline() {
 #[test]
 fn r6_silence_kills_what_ignores_term_before_the_deadline() {
     let store = Store::new();
-    let mut run = store.start(&sh(&SHORT, "trap '' TERM; echo ready; while :; do sleep 0.02; done"));
+    let script = "trap '' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "9s"], script));
     assert_eq!(run.line(), "ready");
     let _outage = store.outage();
     let outage_began = Instant::now();
     run.event("lost");
     let lost = Instant::now();
     assert_eq!(run.finish(), 79);
-    // TERM at 1 s before the deadline, KILL at 0.1 s before it; then the store is asked to release for a while.
-    assert!(lost.elapsed() > Duration::from_millis(600), "{:?}", lost.elapsed());
-    assert!(outage_began.elapsed() < Duration::from_secs(6), "{:?}", outage_began.elapsed());
+    // TERM at 3 s before the deadline, KILL at 0.1 s before it; then the store is asked to release for a while.
+    assert!(lost.elapsed() > Duration::from_millis(1400), "{:?}", lost.elapsed());
+    assert!(outage_began.elapsed() < Duration::from_secs(20), "{:?}", outage_began.elapsed());
 }
 
 #[test]
@@ -77,7 +78,8 @@ fn r6_people_are_told_of_the_loss() {
 #[test]
 fn r6_a_broken_lock_terminates_the_command_now() {
     let store = Store::new();
-    let mut run = store.start(&sh(&SHORT, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"));
+    let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "12s"], script));
     assert_eq!(run.line(), "ready");
     let token = run.event("acquired")["token"].as_str().unwrap().parse().unwrap();
     store.break_lock("a", token, Evict::Mark);

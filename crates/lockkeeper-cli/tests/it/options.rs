@@ -28,7 +28,7 @@ fn on_lost_ignore_leaves_the_command_and_its_code_alone() {
 fn on_lost_ignore_leaves_the_command_alone_when_the_lock_is_broken() {
     let store = Store::new();
     let mut run =
-        store.start(&sh(&["run", "a", "--json", "-t", "1s", "--on-lost", "ignore"], "echo ready; cat; exit 4"));
+        store.start(&sh(&["run", "a", "--json", "-t", "6s", "--on-lost", "ignore"], "echo ready; cat; exit 4"));
     let token = run.event("acquired")["token"].as_str().unwrap().parse().unwrap();
     assert_eq!(run.line(), "ready");
     store.break_lock("a", token, Evict::Now);
@@ -66,7 +66,7 @@ fn kill_after_is_the_time_that_the_command_has_for_its_end() {
     let store = Store::new();
     // The lock is broken, so the lease says nothing of the time.
     let mut run = store.start(&sh(
-        &["run", "a", "--json", "-t", "6s", "-k", "300ms"],
+        &["run", "a", "--json", "-t", "15s", "-k", "2s"],
         "trap '' TERM; echo ready; while :; do sleep 0.02; done",
     ));
     let token = run.event("acquired")["token"].as_str().unwrap().parse().unwrap();
@@ -76,8 +76,8 @@ fn kill_after_is_the_time_that_the_command_has_for_its_end() {
     let lost = Instant::now();
     assert_eq!(run.finish(), 79);
     let took = lost.elapsed();
-    // By default it would be 2 s.
-    assert!(took >= Duration::from_millis(250) && took < Duration::from_millis(1800), "{took:?}");
+    // By default it would be 5 s; and the event may be read late.
+    assert!(took >= Duration::from_millis(500) && took < Duration::from_millis(4500), "{took:?}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn r3_a_signal_while_waiting_leaves_the_queue() {
         let status = waiter.wait();
         let took = sent.elapsed();
         assert_eq!(status.code(), Some(128 + signal.as_raw()), "{signal:?}");
-        assert!(took < Duration::from_secs(1), "{signal:?} took {took:?}");
+        assert!(took < Duration::from_secs(5), "{signal:?} took {took:?}");
         assert_eq!(waiters(&store.inspect("a")), 0, "{signal:?}");
         assert_eq!(waiter.events(), ["queued", "exited"]);
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::thread;
+use std::time::Duration;
 
 use lockkeeper::store::Evict;
 use rustix::process::Signal;
@@ -81,12 +82,14 @@ fn one_wait_is_for_all_of_them() {
     let store = Store::new();
     let mut first = store.hold("a");
     let _second = store.hold("b");
-    let mut run = store.queue(&["run", "--json", "-w", "3s", "a", "b", "--", "true"], "a", 0);
+    let mut run = store.queue(&["run", "--json", "-w", "8s", "a", "b", "--", "true"], "a", 0);
+    // For the second one alone it would wait as long again.
+    thread::sleep(Duration::from_secs(4));
     assert_eq!(first.finish(), 0);
     let busy = run.event("busy");
     assert_eq!(busy["lock"], "b");
     let waited = busy["waited_ms"].as_u64().unwrap();
-    assert!((3000..5500).contains(&waited), "{waited}");
+    assert!((8000..12_000).contains(&waited), "{waited}");
     assert_eq!(run.finish(), 75);
 }
 
@@ -119,7 +122,7 @@ fn events_name_a_lock_as_it_was_typed() {
 #[test]
 fn the_loss_of_one_ends_the_command_and_names_it() {
     let store = Store::new();
-    let mut run = store.start(&["run", "--json", "-t", "2s", "a", "b", "--", "sleep", "60"]);
+    let mut run = store.start(&["run", "--json", "-t", "12s", "a", "b", "--", "sleep", "60"]);
     run.event("acquired");
     let token = run.event("acquired")["token"].as_str().unwrap().parse().unwrap();
     run.event("started");

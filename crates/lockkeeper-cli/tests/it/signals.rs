@@ -25,7 +25,7 @@ fn r3_a_signal_while_connecting_ends_the_run() {
         let sent = Instant::now();
         run.signal(signal);
         assert_eq!(run.wait().code(), Some(128 + signal.as_raw()), "{signal:?}");
-        assert!(sent.elapsed() < Duration::from_secs(1), "{signal:?} took {:?}", sent.elapsed());
+        assert!(sent.elapsed() < Duration::from_secs(5), "{signal:?} took {:?}", sent.elapsed());
         assert_eq!(run.events(), ["exited"]);
     }
     assert!(!store.path("started").exists());
@@ -54,7 +54,7 @@ fn r3_a_signal_while_the_store_is_away_leaves_the_line() {
         let sent = Instant::now();
         waiter.signal(signal);
         assert_eq!(waiter.wait().code(), Some(128 + signal.as_raw()), "{signal:?}");
-        assert!(sent.elapsed() < Duration::from_secs(1), "{signal:?} took {:?}", sent.elapsed());
+        assert!(sent.elapsed() < Duration::from_secs(5), "{signal:?} took {:?}", sent.elapsed());
         drop(outage);
         store.inspect_until("a", |lock| lock["waiters"].as_array().unwrap().is_empty());
     }

@@ -404,7 +404,8 @@ fn r5_a_stop_that_is_sent_while_waiting_is_only_a_pause() {
 #[test]
 fn r5_a_command_that_stops_itself_without_a_terminal_keeps_its_lock() {
     let store = Store::new();
-    let mut command = store.command(&sh(&["run", "a", "--json", "-t", "1s"], "echo ready; kill -STOP $$; exit 4"));
+    let args = ["run", "a", "--json", "-t", "6s", "-k", "500ms"];
+    let mut command = store.command(&sh(&args, "echo ready; kill -STOP $$; exit 4"));
     // In a session of its own there is no terminal, even if the tests have one.
     let mut shell = Command::new("setsid");
     shell.arg("--wait").arg(command.get_program()).args(command.get_args()).current_dir(store.path(""));
@@ -412,7 +413,7 @@ fn r5_a_command_that_stops_itself_without_a_terminal_keeps_its_lock() {
     let mut run = Process::start(&mut command);
     let child: u32 = run.event("started")["pid"].as_u64().unwrap().try_into().unwrap();
     eventually("it is stopped", || is_stopped(child));
-    thread::sleep(Duration::from_secs(2));
+    thread::sleep(Duration::from_secs(7));
     assert_eq!(store.inspect("a")["state"], "held");
     crate::support::signal(child, Signal::CONT);
     assert_eq!(run.finish(), 4);
