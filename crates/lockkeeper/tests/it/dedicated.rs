@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 use crate::engine::spy::{Do, World, millis, secs};
 
-const TTL: Duration = Duration::from_millis(600);
+/// So long that a machine that stands still for a second is nothing to it.
+const TTL: Duration = Duration::from_secs(4);
 
 /// A program on one thread.
 fn program<T>(main: impl Future<Output = T>) -> T {
@@ -22,7 +23,7 @@ fn program<T>(main: impl Future<Output = T>) -> T {
 
 /// Longer than any lease lives.
 fn block() {
-    std::thread::sleep(TTL * 3);
+    std::thread::sleep(TTL + secs(1));
 }
 
 async fn keeper(store: &Arc<dyn Store>) -> Keeper {

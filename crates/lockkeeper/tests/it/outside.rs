@@ -35,9 +35,9 @@ fn a_keeper_needs_no_runtime_around_it() {
     let folder = tempfile::tempdir().unwrap();
     let store = block_on(FileStore::new(folder.path().join("locks.db")).open()).unwrap();
     for keeper in [Keeper::memory(), block_on(Keeper::builder(store).connect()).unwrap()] {
-        let mutex = keeper.mutex("n").unwrap().ttl(Duration::from_millis(500));
+        let mutex = keeper.mutex("n").unwrap().ttl(Duration::from_secs(4));
         let guard = block_on(mutex.lock().into_future()).unwrap();
-        let waiting = block_on(mutex.lock().wait(Duration::from_millis(700)).into_future());
+        let waiting = block_on(mutex.lock().wait(Duration::from_secs(5)).into_future());
         assert_eq!(waiting.unwrap_err().kind(), ErrorKind::Timeout);
         guard.check().expect("it was renewed meanwhile");
         let next = std::thread::spawn({

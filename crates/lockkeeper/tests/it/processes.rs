@@ -64,7 +64,9 @@ async fn a_stopped_waiter_is_passed_by() {
     worker.go_on();
     next.release().await.unwrap();
     assert!(worker.answer().starts_with("locked"));
-    assert_eq!(worker.ask("release"), "Done");
+    // On a slow machine its ttl may be over by now.
+    let released = worker.ask("release");
+    assert!(["Done", "AlreadyLost"].contains(&&*released), "{released}");
     assert!(worker.end().success());
 }
 

@@ -105,5 +105,7 @@ async fn k5_a_waiter_that_is_stopped_when_it_is_granted_does_not_take_it_for_a_l
     assert_eq!(next.release().await.unwrap(), Release::Done);
     let granted = waiter.answer();
     assert!(granted.strip_prefix("locked ").unwrap().parse::<u64>().unwrap() > token.get(), "{granted}");
-    assert_eq!(waiter.ask("release"), "Done");
+    // On a slow machine its ttl may be over by now.
+    let released = waiter.ask("release");
+    assert!(["Done", "AlreadyLost"].contains(&&*released), "{released}");
 }

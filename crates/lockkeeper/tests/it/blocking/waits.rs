@@ -58,7 +58,7 @@ fn a_limit_ends_a_wait_and_leaves_the_line() {
 fn an_attempt_has_settings_of_its_own() {
     let keeper = Keeper::memory();
     let (mutex, me) = (keeper.mutex("n").unwrap(), Owner::new());
-    let guard = mutex.attempt().reason("build 4711").owner(&me).max_hold(millis(50)).unfair().lock().unwrap();
+    let guard = mutex.attempt().reason("build 4711").owner(&me).max_hold(secs(3)).unfair().lock().unwrap();
     assert_eq!(keeper.inspect("n").unwrap().holders[0].reason.as_deref(), Some("build 4711"));
     let again = mutex.attempt().owner(&me).lock().unwrap_err();
     assert_eq!(again.kind(), ErrorKind::WouldDeadlock);
@@ -83,7 +83,7 @@ fn a_store_that_is_silent_is_not_waited_for_longer_than_it_has() {
 fn a_callback_on_the_engines_thread_may_not_wait() {
     let (own, said) = (Arc::new(OnceLock::<Keeper>::new()), Arc::new(Mutex::new(Vec::new())));
     let (keeper, errors) = (Arc::clone(&own), Arc::clone(&said));
-    let builder = Keeper::builder(MemoryStore::new()).ttl(millis(300));
+    let builder = Keeper::builder(MemoryStore::new()).ttl(secs(5));
     let builder = builder.on_event(move |event| {
         let (Event::Renewed { .. }, Some(keeper)) = (event, keeper.get()) else { return };
         let mut kinds = errors.lock().unwrap();
