@@ -10,7 +10,7 @@ use crate::support::{Store, eventually, is_alive, sh, text};
 fn r8_after_a_kill_the_old_command_is_dead_at_once_and_the_next_one_starts_when_the_ttl_is_over() {
     let store = Store::new();
     let beat = "trap '' TERM HUP; echo $$; while :; do date +%s%N >> beats; sleep 0.02; done";
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "4s"], beat));
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "9s"], beat));
     let command = run.line();
     run.event("started");
     let mut next = store.queue(&sh(&["run", "a"], "date +%s%N > granted"), "a", 0);
@@ -18,10 +18,10 @@ fn r8_after_a_kill_the_old_command_is_dead_at_once_and_the_next_one_starts_when_
     let killed = Instant::now();
     eventually("the end of the command", || !is_alive(&command));
     let dead = killed.elapsed();
-    assert!(dead < Duration::from_secs(2), "{dead:?}");
+    assert!(dead < Duration::from_secs(5), "{dead:?}");
     assert_eq!(next.finish(), 0, "{}", next.rest());
     // The last renewal was a third of the ttl ago at most.
-    assert!(killed.elapsed() > Duration::from_secs(2), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() > Duration::from_secs(4), "{:?}", killed.elapsed());
     let time = |text: &str| text.trim().parse::<u128>().unwrap();
     let beats = text(store.path("beats"));
     let last = beats.lines().filter(|line| !line.is_empty()).map(time).max().unwrap();
@@ -58,7 +58,7 @@ fn a_server_that_is_gone_for_longer_than_the_ttl_ends_the_command_in_time() {
     let lost = run.event("lost");
     assert_eq!((&lost["reason"], &lost["signal"]), (&"expired".into(), &"TERM".into()));
     eventually("the end of the command", || !is_alive(&command));
-    assert!(killed.elapsed() < Duration::from_secs(4), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
     store.with_server(|server| server.restart()).unwrap();
     assert_eq!(run.finish(), 79);
 }

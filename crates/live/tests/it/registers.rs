@@ -115,11 +115,11 @@ async fn a_write_whose_answer_is_lost_on_its_way_is_done_once() {
 #[tokio::test]
 async fn a_write_that_a_standing_server_did_not_answer_is_settled_later() {
     let mut server = Redis::start().unwrap();
-    let register = hasty_store(server.address(), Duration::from_millis(300)).await.register();
+    let register = hasty_store(server.address(), Duration::from_millis(1500)).await.register();
     update(&register, "n", async |_| b"1".to_vec()).await.unwrap();
     let write = Write::new(Version::new(1), "2");
     server.pause().unwrap();
-    let policy = Policy::default().within(Duration::from_secs(1));
+    let policy = Policy::default().within(Duration::from_secs(5));
     let Ok(Outcome::Unknown(error)) = swap(&policy, &register, "n", &write).await else { panic!("it was answered") };
     assert_eq!(error.effect(), Effect::Unknown);
     server.resume().unwrap();

@@ -13,7 +13,8 @@ use lockkeeper_live::{Act, Proxy, Way, redis};
 use super::{LONG, PATIENCE, is_free, keeper, name, renewed, within};
 use crate::worker;
 
-const TTL: Duration = Duration::from_millis(1500);
+/// Less than the time that a request has for its answer.
+const TTL: Duration = Duration::from_millis(2500);
 
 /// K1. A holder stops; its lease ends; a second holder gets the lock, and writes; the first goes on and writes. Its write
 /// is refused by the resource, and its own first look would have told it.

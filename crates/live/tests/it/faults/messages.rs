@@ -86,7 +86,7 @@ async fn clients_whose_subscriptions_are_killed_still_hear_of_their_grants() {
 /// life is over at the latest, and finds itself granted then.
 #[tokio::test]
 async fn a_waiter_whose_grant_was_not_told_finds_it_when_it_looks_again() {
-    let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_millis(900));
+    let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_secs(5));
     let proxy = without_messages();
     let a = Claimant::new(&store(server).await, &name, ttl).await;
     let b = Claimant::new(&store(proxy.address()).await, &name, LONG).await;
@@ -113,7 +113,7 @@ async fn a_keeper_that_is_told_nothing_gets_the_lock_all_the_same() {
     let released = Instant::now();
     let next = within(PATIENCE, waiting).await.unwrap().unwrap();
     assert!(next.token() > token && proxy.seen().lost > 0);
-    assert!(released.elapsed() < Duration::from_secs(8), "{:?}", released.elapsed());
+    assert!(released.elapsed() < Duration::from_secs(12), "{:?}", released.elapsed());
     next.release().await.unwrap();
 }
 
@@ -134,7 +134,7 @@ async fn a_holder_is_told_that_its_lock_was_broken() {
 /// The same when the push is lost: the next renewal finds the mark, before the lock is anybody else's.
 #[tokio::test]
 async fn a_break_that_was_not_told_is_found_at_the_next_renewal() {
-    let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_secs(3));
+    let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_secs(9));
     let proxy = without_messages();
     let (holder, admin) = (keeper(proxy.address(), ttl).await, keeper(server, ttl).await);
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lockkeeper::{Event, Keeper, LostReason, Release};
 use lockkeeper_live::Redis;
 
-use super::{PATIENCE, is_free, keeper, name, renewed, store, until_waiting, within};
+use super::{LONG, PATIENCE, is_free, keeper, name, renewed, store, until_waiting, within};
 
 /// Paused for less than the ttl: the holder keeps the lock and never hears of a loss, renewals go on, and who waits
 /// keeps his place and gets the lock at the release.
@@ -20,7 +20,7 @@ async fn a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock() {
     let counting = move |event: &Event<'_>| {
         count.fetch_add(u64::from(matches!(event, Event::Lost { .. })), Ordering::SeqCst);
     };
-    let ttl = Duration::from_secs(5);
+    let ttl = Duration::from_secs(8);
     let builder = Keeper::builder(store(server.address()).await).ttl(ttl).on_event(counting);
     let holder = builder.connect().await.unwrap();
     let guard = holder.mutex(&*counted).unwrap().lock().await.unwrap();
@@ -28,7 +28,7 @@ async fn a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock() {
     let waiting = tokio::spawn(other.mutex(&*counted).unwrap().lock().into_future());
     until_waiting(&holder, &counted, 1).await;
     server.pause().unwrap();
-    tokio::time::sleep(Duration::from_millis(2200)).await;
+    tokio::time::sleep(Duration::from_millis(2800)).await;
     server.resume().unwrap();
     renewed(&guard).await;
     let first = guard.token();
@@ -47,7 +47,7 @@ async fn a_server_that_stands_for_longer_than_the_ttl_ends_the_belief_and_what_c
     let (name, ttl) = (name(), Duration::from_millis(1500));
     let holder = keeper(server.address(), ttl).await;
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
-    let other = keeper(server.address(), ttl).await;
+    let other = keeper(server.address(), LONG).await;
     server.pause().unwrap();
     let paused = Instant::now();
     assert_eq!(within(PATIENCE, guard.lost()).await, LostReason::Expired);
@@ -73,8 +73,8 @@ async fn clients_that_are_paused_go_on_where_they_were() {
     let (name, ttl) = (name(), Duration::from_secs(6));
     let keeper = keeper(server.address(), ttl).await;
     let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
-    server.run(&["CLIENT", "PAUSE", "1500", "ALL"]).unwrap();
     let began = Instant::now();
+    server.run(&["CLIENT", "PAUSE", "1500", "ALL"]).unwrap();
     let other = within(PATIENCE, keeper.mutex(format!("{name}2")).unwrap().lock()).await.unwrap();
     assert!(began.elapsed() > Duration::from_secs(1), "the server was not paused");
     guard.check().unwrap();

@@ -16,11 +16,11 @@ fn says(error: &Error, code: &str, remedy: &str) {
 }
 
 /// The server is full: an acquire fails with the server's reason and the remedy, and leaves nothing behind. Who holds a
-/// lock keeps it for many ttls, alone or with others, and gives it back; who waits for one is granted it.
+/// lock keeps it for two ttls, alone or with others, and gives it back; who waits for one is granted it.
 #[tokio::test]
 async fn a_full_server_grants_nothing_new_and_keeps_and_releases_what_is_held() {
     let server = Redis::start().unwrap();
-    let (name, ttl) = (name(), Duration::from_secs(1));
+    let (name, ttl) = (name(), Duration::from_secs(4));
     let [shared, new] = ["shared", "new"].map(|what| format!("{name}{what}"));
     let keeper = keeper(server.address(), ttl).await;
     let alone = keeper.mutex(&*name).unwrap().lock().await.unwrap();
@@ -35,7 +35,7 @@ async fn a_full_server_grants_nothing_new_and_keeps_and_releases_what_is_held() 
     server.set("maxmemory", "1kb").unwrap();
     let error = keeper.mutex(&*new).unwrap().try_lock().await.unwrap_err();
     says(&error, "OOM", "maxmemory");
-    tokio::time::sleep(ttl * 3).await;
+    tokio::time::sleep(ttl * 2).await;
     alone.check().unwrap();
     assert_eq!(alone.release().await.unwrap(), Release::Done);
     for reader in together {

@@ -9,7 +9,7 @@ use lockkeeper_live::{Act, Proxy, redis};
 use super::{Claimant, LONG, PATIENCE, hasty_store, keeper, name, store, token, within};
 
 /// After so long a request without a reply is given up.
-const HASTE: Duration = Duration::from_millis(400);
+const HASTE: Duration = Duration::from_millis(1500);
 /// Two ways in which a reply does not come: the connection ends, or nothing happens.
 const NO_REPLY: [Act; 2] = [Act::LoseReply, Act::HoldReply];
 
