@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use lockkeeper_live::{Cluster, Redis, cluster};
 
+use crate::faults::LONG;
+
 #[test]
 fn all_tests_of_a_process_share_one() {
     let start = Instant::now();
@@ -20,7 +22,7 @@ fn all_tests_of_a_process_share_one() {
 
 #[test]
 fn a_slot_moves_with_its_keys() {
-    let cluster = Cluster::builder().replicas(0).start().unwrap();
+    let cluster = Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap();
     let slot = cluster.slot_of("n").unwrap();
     let (from, to) = (cluster.owner(slot).unwrap(), (cluster.owner(slot).unwrap() + 1) % 3);
     let nodes = cluster.nodes();

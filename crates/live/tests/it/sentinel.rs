@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use lockkeeper_live::{Redis, Sentinel, sentinel};
 
+use crate::faults::LONG;
+
 #[test]
 fn all_tests_of_a_process_share_some() {
     let start = Instant::now();
@@ -18,7 +20,7 @@ fn all_tests_of_a_process_share_some() {
 
 #[test]
 fn they_choose_another_when_they_are_asked_to_and_again() {
-    let sentinel = Sentinel::start().unwrap();
+    let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();
     assert_eq!(sentinel.fail_over().unwrap(), 1);
     sentinel.servers()[1].run(&["SET", "a", "1"]).unwrap();
     sentinel.wait_until_settled().unwrap();

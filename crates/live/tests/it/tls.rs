@@ -20,7 +20,7 @@ fn trusting(url: &str, server: &Redis) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sentinels_behind_tls_are_asked_and_followed() {
-    let sentinel = Sentinel::builder().server(encrypted()).start().unwrap();
+    let sentinel = Sentinel::builder().down_after(LONG).server(encrypted()).start().unwrap();
     assert!(sentinel.url().starts_with("rediss+sentinel://"));
     let url = trusting(&sentinel.url(), &sentinel.servers()[0]);
     let keeper = keeper(&url, LONG).await;
@@ -34,7 +34,7 @@ async fn sentinels_behind_tls_are_asked_and_followed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_cluster_behind_tls_is_found_and_its_moves_are_followed() {
-    let cluster = Cluster::builder().replicas(0).node(encrypted()).start().unwrap();
+    let cluster = Cluster::builder().replicas(0).node_timeout(LONG).node(encrypted()).start().unwrap();
     assert!(cluster.url().starts_with("rediss+cluster://"));
     let keeper = keeper(&trusting(&cluster.url(), &cluster.nodes()[0]), LONG).await;
     // Some in each of its nodes.

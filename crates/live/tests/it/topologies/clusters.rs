@@ -26,7 +26,7 @@ fn names_on(cluster: &Cluster, node: usize) -> impl Iterator<Item = String> + '_
 /// tells those who wait. And all of it once more, back to the first node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_slot_that_moves_takes_its_locks_along() {
-    let (cluster, name) = (Cluster::builder().replicas(0).start().unwrap(), "moving");
+    let (cluster, name) = (Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap(), "moving");
     let slot = slot_of(&cluster, name);
     let (holder, other, third) =
         (keeper(&cluster.url(), LONG).await, keeper(&cluster.url(), LONG).await, keeper(&cluster.url(), LONG).await);
@@ -75,7 +75,7 @@ async fn a_slot_that_moves_takes_its_locks_along() {
 /// and the lock goes to the one who waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_release_and_a_claim_amid_a_move_come_through_at_its_end() {
-    let (cluster, name) = (Cluster::builder().replicas(0).start().unwrap(), "moving");
+    let (cluster, name) = (Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap(), "moving");
     let slot = slot_of(&cluster, name);
     let (from, to) = (cluster.owner(slot).unwrap(), (cluster.owner(slot).unwrap() + 1) % 3);
     let (holder, other, third) =
@@ -102,7 +102,7 @@ async fn a_release_and_a_claim_amid_a_move_come_through_at_its_end() {
 /// waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_death_of_a_master_concerns_its_own_slots_only() {
-    const TTL: Duration = Duration::from_secs(2);
+    const TTL: Duration = Duration::from_secs(3);
     // Longer than what is to be lost lives.
     let mut cluster = Cluster::builder().node_timeout(3 * TTL).start().unwrap();
     let url = cluster.url();

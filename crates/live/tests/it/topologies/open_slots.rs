@@ -6,11 +6,11 @@ use lockkeeper::{ErrorKind, FencingToken, Guard, Keeper, RedisStore, Release};
 use lockkeeper_live::Cluster;
 
 use super::{handed_over, keeper, nobody_else_gets_it, pushes_come, waiter};
-use crate::faults::{Claimant, LONG, PATIENCE, within};
+use crate::faults::{Claimant, LONG, PATIENCE, renewed, within};
 
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(6);
 /// For so long the slot is left as it is.
-const STAY: Duration = Duration::from_secs(3);
+const STAY: Duration = Duration::from_secs(7);
 
 /// Names of one slot.
 const NAMES: [&str; 6] = ["one", "n1435", "n4347", "n18345", "n79798", "n141562"];
@@ -24,7 +24,7 @@ struct Open {
 
 impl Open {
     fn start() -> Self {
-        let cluster = Cluster::builder().replicas(0).start().unwrap();
+        let cluster = Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap();
         let slots = NAMES.map(|name| cluster.slot_of(name).unwrap());
         assert_eq!(slots, [slots[0]; NAMES.len()]);
         let from = cluster.owner(slots[0]).unwrap();
@@ -60,7 +60,7 @@ async fn stays_held(guards: &[&Guard], other: &Keeper) {
     tokio::time::sleep(STAY).await;
     for (guard, token) in guards.iter().zip(tokens) {
         guard.check().unwrap_or_else(|error| panic!("{}: {error}", guard.name()));
-        within(PATIENCE, guard.renew_once()).await.unwrap();
+        renewed(guard).await;
         assert_eq!(guard.token(), token);
         is_refused(other, guard.name().as_str()).await;
     }

@@ -47,7 +47,7 @@ impl After {
 /// while there are two masters; what the old one is told then is lost, and nothing depends on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_failover_by_command_keeps_the_lock_and_the_line() {
-    let (sentinel, name) = (Sentinel::start().unwrap(), "a-lock");
+    let (sentinel, name) = (Sentinel::builder().down_after(LONG).start().unwrap(), "a-lock");
     let url = sentinel.url();
     let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
     let mut last: Option<FencingToken> = None;
@@ -102,7 +102,7 @@ async fn a_failover_after_a_kill_that_loses_the_line_lets_the_waiter_in() {
 /// until that is set right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_master_that_forgets_keys_is_not_used_before_that_is_set_right() {
-    let sentinel = Sentinel::start().unwrap();
+    let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();
     sentinel.servers()[1].set("maxmemory-policy", "allkeys-lru").unwrap();
     let keeper = keeper(&format!("{}?timeout=1s", sentinel.url()), LONG).await;
     keeper.mutex("before").unwrap().lock().await.unwrap().release().await.unwrap();

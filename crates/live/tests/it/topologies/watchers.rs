@@ -68,7 +68,7 @@ fn scripts_run(cluster: &Cluster) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_watches_or_waits_in_a_cluster_asks_for_nothing_while_nothing_happens() {
     const EACH: usize = 12;
-    let cluster = Cluster::builder().replicas(0).start().unwrap();
+    let cluster = Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap();
     let (store, keeper) = (store(&cluster.url()).await, keeper(&cluster.url(), LONG).await);
     let before = scripts_run(&cluster);
     let (mut watchers, mut guards) = (Vec::new(), Vec::new());

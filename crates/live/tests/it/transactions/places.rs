@@ -7,7 +7,7 @@ use lockkeeper::{Error, ErrorKind};
 use lockkeeper_live::{Cluster, Sentinel, cluster};
 
 use super::{Calls, less, patient, put, store, take_one, value};
-use crate::faults::{PATIENCE, name, within};
+use crate::faults::{LONG, PATIENCE, name, within};
 
 /// Keys of one slot can be watched and changed together, on whichever node they are; keys of several slots are refused
 /// with what to do, wherever in a transaction they turn up, and nothing is changed.
@@ -65,7 +65,7 @@ async fn in_a_cluster_a_transaction_has_one_slot_and_others_are_refused() {
 /// node, and it begins anew on the new one. While the slot is on its way it waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_slot_that_moves_takes_its_transactions_along() {
-    let cluster = Cluster::builder().replicas(0).start().unwrap();
+    let cluster = Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap();
     let transactions = store(&cluster.url()).await.transactions();
     for (key, start) in [("there", Some(7)), ("not-there", None)] {
         let slot = cluster.slot_of(key).unwrap();
@@ -100,7 +100,7 @@ async fn a_slot_that_moves_takes_its_transactions_along() {
 /// Another server becomes master between the look and EXEC, and again: each time it is done once, by the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_failover_between_the_look_and_exec_begins_it_anew_on_the_new_master() {
-    let sentinel = Sentinel::start().unwrap();
+    let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();
     let transactions = store(&sentinel.url()).await.transactions();
     put(&sentinel.servers()[0], "stock", 7);
     for round in 0..2 {
