@@ -86,7 +86,7 @@ async fn clients_whose_subscriptions_are_killed_still_hear_of_their_grants() {
 /// life is over at the latest, and finds itself granted then.
 #[tokio::test]
 async fn a_waiter_whose_grant_was_not_told_finds_it_when_it_looks_again() {
-    let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_secs(5));
+    let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_millis(2500));
     let proxy = without_messages();
     let a = Claimant::new(&store(server).await, &name, ttl).await;
     let b = Claimant::new(&store(proxy.address()).await, &name, LONG).await;
