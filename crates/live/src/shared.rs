@@ -51,13 +51,13 @@ pub fn cluster() -> Result<&'static Cluster> {
     shared(&SHARED, || Cluster::builder().node_timeout(A_LONG_TIME).start())
 }
 
-/// An etcd of one member, of the current version. Like all shared ones it does not wait for the disk.
+/// An etcd of one member, of the current version.
 ///
 /// # Errors
 /// When etcd is not built, with the line that builds it; when it does not start, with what it said.
 pub fn etcd() -> Result<&'static Etcd> {
     static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
-    shared(&SHARED, || Etcd::builder().forgetful().start())
+    shared(&SHARED, Etcd::start)
 }
 
 /// Three members. They are patient, so that a busy machine causes no election.
@@ -66,7 +66,7 @@ pub fn etcd() -> Result<&'static Etcd> {
 /// As for [`etcd()`].
 pub fn etcd_three() -> Result<&'static Etcd> {
     static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
-    shared(&SHARED, || Etcd::builder().members(3).election_timeout(A_SHORT_TIME).forgetful().start())
+    shared(&SHARED, || Etcd::builder().members(3).election_timeout(A_SHORT_TIME).start())
 }
 
 /// One member whose port for clients is encrypted.
@@ -75,7 +75,7 @@ pub fn etcd_three() -> Result<&'static Etcd> {
 /// As for [`etcd()`].
 pub fn etcd_tls() -> Result<&'static Etcd> {
     static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
-    shared(&SHARED, || Etcd::builder().tls(Certificates::new()?).forgetful().start())
+    shared(&SHARED, || Etcd::builder().tls(Certificates::new()?).start())
 }
 
 /// One member of the version that Debian has.
@@ -84,7 +84,7 @@ pub fn etcd_tls() -> Result<&'static Etcd> {
 /// When it is not installed, with the line that installs it; when it does not start, with what it said.
 pub fn etcd_debian() -> Result<&'static Etcd> {
     static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
-    shared(&SHARED, || Etcd::builder().debian().forgetful().start())
+    shared(&SHARED, || Etcd::builder().debian().start())
 }
 
 /// Starts it for the first who asks; who asks meanwhile waits.

@@ -24,6 +24,7 @@ pub struct EtcdBuilder {
     pub(super) tls: Option<Certificates>,
     pub(super) users: Vec<User>,
     asks_clients: bool,
+    waits_for_disk: bool,
     election_timeout: Duration,
     options: Vec<String>,
 }
@@ -36,6 +37,7 @@ impl Default for EtcdBuilder {
             tls: None,
             users: Vec::new(),
             asks_clients: false,
+            waits_for_disk: false,
             election_timeout: Duration::from_millis(500),
             options: Vec::new(),
         }
@@ -65,10 +67,12 @@ impl EtcdBuilder {
         self
     }
 
-    /// It does not wait for the disk: quick, and nothing for who kills it and starts it again.
+    /// It waits for the disk, as one does that is to survive a power cut. Without this it does not, which is quick, and
+    /// a `kill -9` takes nothing from that: what it has written is with the system.
     #[must_use]
-    pub fn forgetful(self) -> Self {
-        self.option("unsafe-no-fsync", "true")
+    pub fn durable(mut self) -> Self {
+        self.waits_for_disk = true;
+        self
     }
 
     /// Its port for clients is encrypted.
@@ -134,6 +138,9 @@ impl EtcdBuilder {
             format!("--heartbeat-interval={}", timeout / 10),
             format!("--election-timeout={timeout}"),
         ];
+        if !self.waits_for_disk {
+            arguments.push("--unsafe-no-fsync=true".to_owned());
+        }
         if let Some(tls) = &self.tls {
             arguments.push(format!("--cert-file={}", tls.server().display()));
             arguments.push(format!("--key-file={}", tls.server_key().display()));

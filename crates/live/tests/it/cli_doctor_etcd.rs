@@ -65,7 +65,7 @@ fn with_users() -> Etcd {
 
 #[test]
 fn a_good_etcd_has_nothing_against_it_and_nothing_is_left_there() {
-    let etcd = Etcd::start().unwrap();
+    let etcd = Etcd::builder().durable().start().unwrap();
     let report = report(&etcd.url());
     assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
     let version = format!("etcd {}", etcd.control().version().unwrap());
@@ -163,7 +163,7 @@ fn one_that_is_not_there_or_silent_is_one_line() {
 #[test]
 fn a_full_one_and_one_that_waits_for_no_disk_are_told_with_what_to_do() {
     let quota = 64 << 20;
-    let etcd = Etcd::builder().quota(quota).forgetful().start().unwrap();
+    let etcd = Etcd::builder().quota(quota).start().unwrap();
     let much = vec![b'x'; 1 << 20];
     let put = |number: i32| etcd.control().put(format!("big/{number}"), &much);
     let filled = (0..64).take_while(|_| size(&etcd) < quota * 5 / 6).map(put).all(|put| put.is_ok());

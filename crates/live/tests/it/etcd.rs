@@ -88,7 +88,7 @@ fn a_port_that_is_encrypted_has_no_other_clients() {
 
 #[test]
 fn a_full_one_takes_nothing_until_there_is_room_again() {
-    let etcd = Etcd::builder().quota(8 << 20).forgetful().start().unwrap();
+    let etcd = Etcd::builder().quota(8 << 20).start().unwrap();
     let much = vec![b'x'; 1 << 20];
     let error = (0..20).find_map(|number| etcd.control().put(format!("big/{number}"), &much).err()).unwrap();
     assert!(format!("{error:#}").contains("database space exceeded"), "{error:#}");

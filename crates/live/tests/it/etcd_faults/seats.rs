@@ -182,7 +182,7 @@ async fn a_replaced_claim_frees_its_seat_though_the_answer_was_lost() {
 /// A full etcd takes nothing more, and lets go of what is there all the same.
 #[tokio::test]
 async fn a_lock_is_kept_and_released_though_etcd_is_full() {
-    let (etcd, name) = (Etcd::builder().quota(32 << 20).forgetful().start().unwrap(), name());
+    let (etcd, name) = (Etcd::builder().quota(32 << 20).start().unwrap(), name());
     // To fill it takes longer than `LONG` where the machine is busy, and nobody renews meanwhile.
     let holder = Bare::new(&etcd.url(), &name, LONG * 20).await;
     holder.granted().await;
