@@ -81,7 +81,7 @@ impl<H: Harness> Case<H> {
         let step = alive.iter().map(|c| c.lives().wait_ttl / 4).min().unwrap_or(time);
         while self.now() < end {
             for contender in alive {
-                contender.renew().await.expect("the store answers");
+                contender.renewed().await.expect("the store answers");
             }
             self.pass(step.min(end.saturating_since(self.now()))).await;
         }

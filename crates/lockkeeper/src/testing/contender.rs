@@ -15,6 +15,9 @@ use crate::{ErrorKind, Result};
 /// nothing.
 const SOON: Duration = Duration::from_secs(4);
 
+/// How soon a renewal is sent again that the store did not answer.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// One claim of one client. Clones are the same claim.
 #[derive(Clone, Debug)]
 pub struct Contender {
@@ -224,9 +227,25 @@ impl Contender {
         Ok(answer)
     }
 
+    /// Renews this claim alone, again while the store does not answer: a busy machine may hold up a renewal for longer
+    /// than it may take.
+    pub async fn renewed(&self) -> Result<Renewal> {
+        self.renewed_as(LiveState::Granted).await
+    }
+
+    /// The same, in this state.
+    pub async fn renewed_as(&self, state: LiveState) -> Result<Renewal> {
+        loop {
+            match self.renew_as(state).await {
+                Err(error) if error.kind() == ErrorKind::Unavailable => self.client.clock.sleep(PAUSE).await,
+                answer => return answer,
+            }
+        }
+    }
+
     /// Renews this claim, which holds the lock, and returns its token.
     pub async fn held(&self) -> u64 {
-        match self.renew().await.expect("an answer") {
+        match self.renewed().await.expect("an answer") {
             Renewal::Held { token } => token,
             other => panic!("expected to hold, not {other:?}"),
         }
@@ -234,7 +253,7 @@ impl Contender {
 
     /// Renews this claim, and tells whether the store knows it no more: by itself, or with its session.
     pub async fn is_lost(&self) -> bool {
-        match self.renew().await {
+        match self.renewed().await {
             Ok(renewal) => matches!(renewal, Renewal::Lost(_)),
             Err(error) if error.kind() == ErrorKind::SessionLost => true,
             Err(error) => panic!("{error:?}"),

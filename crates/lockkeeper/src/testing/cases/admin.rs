@@ -62,7 +62,7 @@ pub async fn a_mark_refuses_renewals_and_shortens_nothing<H: Harness>(case: &Cas
     next.queued().await;
     assert_eq!(evict(&holder, Target::Token(token), Evict::Mark).await, Evicted::Done);
     assert_eq!(holder.line().await.entries[0].broken, Some(broken()));
-    assert_eq!(holder.renew().await.unwrap(), Renewal::Lost(Some(broken())));
+    assert_eq!(holder.renewed().await.unwrap(), Renewal::Lost(Some(broken())));
     let refused = async {
         for _ in 0..8 {
             case.pass(holder.lives().ttl / 8).await;
@@ -105,7 +105,7 @@ pub async fn a_removal_frees_the_lock_at_once<H: Harness>(case: &Case<H>) {
     let removal = evict(&b, Target::Token(token), Evict::Now);
     let (_, removed) = tokio::join!(b.hears_of_its_grant(seen), removal);
     assert_eq!(removed, Evicted::Done);
-    assert!(matches!(a.renew().await.unwrap(), Renewal::Lost(_)));
+    assert!(matches!(a.renewed().await.unwrap(), Renewal::Lost(_)));
     b.sees(&[&b], 1).await;
 }
 
@@ -118,7 +118,7 @@ pub async fn a_waiter_can_be_removed_by_its_hash<H: Harness>(case: &Case<H>) {
     let shown = a.line().await.entries[1].id;
     assert_eq!(evict(&a, Target::Id(shown), Evict::Now).await, Evicted::Done);
     a.sees(&[&a, &c], 1).await;
-    assert!(matches!(b.renew_as(LiveState::Queued).await.unwrap(), Renewal::Lost(_)));
+    assert!(matches!(b.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Lost(_)));
 }
 
 /// What is not there is not broken: a wrong token, a waiter's id that left, another name.

@@ -4,12 +4,17 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::testing::{Case, Harness, Lives};
-use crate::{Break, Effect, ErrorKind, Handle, Keeper, LockName, LostReason, Release, Target};
+use crate::{Break, Effect, ErrorKind, Guard, Handle, Keeper, LockName, LostReason, Release, Target};
 
 const LONG: Duration = Duration::from_secs(600);
 
 async fn detach(keeper: &Keeper, name: &LockName, life: Duration) -> Handle {
     keeper.mutex(name).unwrap().lock().detached(life).await.unwrap()
+}
+
+/// Renews it by hand, again if a busy machine has held up the answer.
+async fn renew<H: Harness>(case: &Case<H>, guard: &Guard) {
+    case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
 }
 
 /// A release that the network doubles finds nothing the second time.
@@ -29,7 +34,7 @@ pub async fn it_outlives_its_process<H: Harness>(case: &Case<H>) {
 
     let second = case.party(Lives::long()).await;
     let guard = second.keeper.adopt(text.parse().unwrap()).unwrap();
-    case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
+    renew(case, &guard).await;
     guard.check().unwrap();
     assert_eq!((guard.token(), guard.name()), (token, &name));
     assert!(guard.remaining() > LONG / 2);
@@ -70,12 +75,12 @@ pub async fn it_ends_with_its_life_when_nobody_renews_it<H: Harness>(case: &Case
 
 /// A renewal begins its life anew, whoever makes it.
 pub async fn a_renewal_begins_its_life_anew<H: Harness>(case: &Case<H>) {
-    let (name, life) = (case.name("m"), case.short().ttl);
+    let (name, life) = (case.name("m"), case.short().ttl * 3);
     let handle = detach(&case.keeper().await, &name, life).await;
-    for _ in 0..6 {
+    for _ in 0..4 {
         case.pass(life / 2).await;
         let guard = case.keeper().await.adopt(handle.clone()).unwrap();
-        guard.renew_once().await.unwrap();
+        renew(case, &guard).await;
     }
     let other = case.keeper().await;
     assert!(other.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
@@ -100,7 +105,7 @@ pub async fn nobody_believes_before_the_store_was_asked<H: Harness>(case: &Case<
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::Unavailable);
     party.cut_off(false);
-    guard.renew_once().await.unwrap();
+    renew(case, &guard).await;
     assert_eq!(guard.scope(async { 7 }).await.unwrap(), 7);
     assert_eq!(guard.release().await.unwrap(), Release::Done);
     case.is_free(&name).await;
@@ -108,21 +113,28 @@ pub async fn nobody_believes_before_the_store_was_asked<H: Harness>(case: &Case<
 
 /// Its guard believes for the life that its own renewal has proven; what others renew is no proof.
 pub async fn what_was_adopted_is_believed_for_its_life_and_no_longer<H: Harness>(case: &Case<H>) {
-    let (name, life) = (case.name("m"), case.short().ttl);
+    let (name, life) = (case.name("m"), case.short().ttl * 3);
     let (a, b) = (case.keeper().await, case.keeper().await);
     let handle = detach(&a, &name, life).await;
     let guard = a.adopt(handle.clone()).unwrap();
-    guard.renew_once().await.unwrap();
+    renew(case, &guard).await;
     let renewed = case.now();
     assert!(guard.remaining() <= life);
     let other = b.adopt(handle.clone()).unwrap();
-    case.pass(life / 2).await;
-    other.renew_once().await.unwrap();
-    assert_eq!(guard.lost().await, LostReason::Expired);
-    assert!(case.since(renewed) < life + life / 3, "{:?}", case.since(renewed));
+    // It is alive all the time, and would be for this guard too, if that were proof.
+    let others = async {
+        while case.since(renewed) < life * 3 {
+            case.pass(life / 6).await;
+            renew(case, &other).await;
+        }
+    };
+    tokio::select! {
+        reason = guard.lost() => assert_eq!(reason, LostReason::Expired),
+        () = others => panic!("it believes what others have renewed"),
+    }
     // Its loss is one of belief: it takes nothing from who still holds.
     drop(guard);
-    other.renew_once().await.unwrap();
+    renew(case, &other).await;
     assert_eq!(other.release().await.unwrap(), Release::Done);
     case.is_free(&name).await;
 }
@@ -132,7 +144,7 @@ pub async fn dropping_what_was_adopted_leaves_it<H: Harness>(case: &Case<H>) {
     let (name, party) = (case.name("m"), case.party(Lives::long()).await);
     let handle = detach(&party.keeper, &name, LONG).await;
     let guard = party.keeper.adopt(handle.clone()).unwrap();
-    case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
+    renew(case, &guard).await;
     drop(guard);
     drop(party.keeper.adopt(handle.clone()).unwrap());
     assert_eq!(party.keeper.leftovers(), 0);
@@ -147,7 +159,7 @@ pub async fn a_shutdown_leaves_it<H: Harness>(case: &Case<H>) {
     let (name, first, second) = (case.name("m"), case.keeper().await, case.keeper().await);
     let handle = detach(&first, &name, LONG).await;
     let guard = second.adopt(handle.clone()).unwrap();
-    case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
+    renew(case, &guard).await;
     first.clone().shutdown(Duration::from_secs(20)).await.unwrap();
     second.shutdown(Duration::from_secs(20)).await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Shutdown));
@@ -222,7 +234,7 @@ pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
     let start = case.now();
     let handle = mutex.lock().detached(lives.ttl).await.unwrap();
     let guard = keeper.adopt(handle.clone()).unwrap();
-    guard.renew_once().await.unwrap();
+    renew(case, &guard).await;
     let next = tokio::spawn(other.mutex(&name).unwrap().lock().into_future());
     let _ = guard.lost().await;
     assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
@@ -236,11 +248,11 @@ pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
 
 /// Neither who gave it away renews it, nor who adopted it.
 pub async fn nobody_renews_it_but_by_hand<H: Harness>(case: &Case<H>) {
-    let (name, life) = (case.name("m"), case.short().ttl);
+    let (name, life) = (case.name("m"), case.short().ttl * 3);
     let (first, second, other) = (case.keeper().await, case.keeper().await, case.keeper().await);
     let handle = detach(&first, &name, life).await;
     let guard = second.adopt(handle).unwrap();
-    guard.renew_once().await.unwrap();
+    renew(case, &guard).await;
     // Its claim ends although all three are there.
     let next = other.mutex(&name).unwrap().lock().wait(life * 20).await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));

@@ -103,7 +103,7 @@ pub async fn a_silent_waiter_leaves_the_line<H: Harness>(case: &Case<H>) {
     a.granted().await;
     b.queued().await;
     a.sees(&[&a, &b], 1).await;
-    case.pass(b.lives().wait_ttl * 2).await;
+    case.pass(b.lives().wait_ttl * 3).await;
     a.sees(&[&a], 1).await;
 }
 
@@ -114,7 +114,7 @@ pub async fn a_dead_waiter_at_the_head_is_passed_by<H: Harness>(case: &Case<H>) 
     a.granted().await;
     dead.queued().await;
     let seen = c.queued().await;
-    case.keep_alive(dead.lives().wait_ttl * 2, &[&c]).await;
+    case.keep_alive(dead.lives().wait_ttl * 3, &[&c]).await;
     a.release().await;
     c.hears_of_its_grant(seen).await;
     c.sees(&[&c], 1).await;
@@ -128,7 +128,7 @@ pub async fn a_dead_waiter_in_the_middle_is_passed_by<H: Harness>(case: &Case<H>
     b.queued().await;
     dead.queued().await;
     d.queued().await;
-    case.keep_alive(dead.lives().wait_ttl * 2, &[&b, &d]).await;
+    case.keep_alive(dead.lives().wait_ttl * 3, &[&b, &d]).await;
     a.sees(&[&a, &b, &d], 1).await;
     a.release().await;
     b.granted().await;
@@ -145,7 +145,7 @@ pub async fn a_dead_waiter_is_not_revived<H: Harness>(case: &Case<H>) {
     b.queued().await;
     renewed.queued().await;
     resent.queued().await;
-    case.keep_alive(renewed.lives().wait_ttl * 2, &[&b]).await;
+    case.keep_alive(renewed.lives().wait_ttl * 3, &[&b]).await;
     assert!(renewed.is_lost().await);
     match resent.send_again().await {
         Ok(verdict) => assert_eq!(verdict, Verdict::Gone),

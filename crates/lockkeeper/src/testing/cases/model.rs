@@ -165,7 +165,7 @@ impl<'a, H: Harness> Model<'a, H> {
     }
 
     async fn renew(&mut self, place: usize) {
-        let renewal = self.line[place].contender.renew().await.expect("an answer");
+        let renewal = self.line[place].contender.renewed().await.expect("an answer");
         match renewal {
             Renewal::Held { .. } => assert!(self.line[place].granted),
             Renewal::Queued => assert!(!self.line[place].granted),

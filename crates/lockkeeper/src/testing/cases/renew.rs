@@ -7,8 +7,8 @@ use crate::testing::{Case, Harness, Lives};
 pub async fn a_holder_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
-    assert_eq!(a.renew().await.unwrap(), Renewal::Held { token });
-    assert_eq!(a.renew().await.unwrap(), Renewal::Held { token });
+    assert_eq!(a.renewed().await.unwrap(), Renewal::Held { token });
+    assert_eq!(a.renewed().await.unwrap(), Renewal::Held { token });
 }
 
 /// A waiter is told that it waits, whatever its owner took it for: the answer is what the store found.
@@ -17,7 +17,7 @@ pub async fn a_waiter_is_told_that_it_waits<H: Harness>(case: &Case<H>) {
     a.granted().await;
     b.queued().await;
     for state in [LiveState::Queued, LiveState::InFlight, LiveState::Granted] {
-        assert_eq!(b.renew_as(state).await.unwrap(), Renewal::Queued, "{state:?}");
+        assert_eq!(b.renewed_as(state).await.unwrap(), Renewal::Queued, "{state:?}");
     }
     a.sees(&[&a, &b], 1).await;
 }
@@ -29,7 +29,7 @@ pub async fn a_grantee_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
     let seen = b.queued().await;
     a.release().await;
     let token = b.hears_of_its_grant(seen).await;
-    assert_eq!(b.renew_as(LiveState::Queued).await.unwrap(), Renewal::Held { token });
+    assert_eq!(b.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Held { token });
 }
 
 /// A holder that renews keeps the lock, however long it takes.
@@ -57,8 +57,8 @@ pub async fn a_waiter_lives_on_renewals<H: Harness>(case: &Case<H>) {
 /// A renewal of a claim that was never made is lost, and makes none.
 pub async fn a_renewal_never_creates_a_claim<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
-    assert_eq!(a.renew().await.unwrap(), Renewal::Lost(None));
-    assert_eq!(a.renew_as(LiveState::Queued).await.unwrap(), Renewal::Lost(None));
+    assert_eq!(a.renewed().await.unwrap(), Renewal::Lost(None));
+    assert_eq!(a.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Lost(None));
     a.sees(&[], 0).await;
     b.granted().await;
 }
@@ -68,10 +68,10 @@ pub async fn a_renewal_never_revives_what_was_withdrawn<H: Harness>(case: &Case<
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     a.release().await;
-    assert_eq!(a.renew().await.unwrap(), Renewal::Lost(None));
+    assert_eq!(a.renewed().await.unwrap(), Renewal::Lost(None));
     a.sees(&[], 0).await;
     b.granted().await;
-    assert_eq!(a.renew().await.unwrap(), Renewal::Lost(None));
+    assert_eq!(a.renewed().await.unwrap(), Renewal::Lost(None));
     b.sees(&[&b], 1).await;
     assert_eq!(a.withdraw().await, Withdrawal::Absent);
     b.held().await;
@@ -91,7 +91,7 @@ pub async fn a_renewal_never_revives_what_expired<H: Harness>(case: &Case<H>) {
 /// A claim that is still under way and not there is neither renewed nor killed.
 pub async fn what_is_in_flight_is_unknown<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
-    assert_eq!(a.renew_as(LiveState::InFlight).await.unwrap(), Renewal::Unknown);
+    assert_eq!(a.renewed_as(LiveState::InFlight).await.unwrap(), Renewal::Unknown);
     a.granted().await;
 }
 
@@ -126,7 +126,7 @@ pub async fn only_what_is_listed_is_renewed<H: Harness>(case: &Case<H>) {
     forgotten.granted().await;
     case.keep_alive(listed.lives().ttl * 2, &[&listed]).await;
     listed.held().await;
-    assert_eq!(forgotten.renew().await.unwrap(), Renewal::Lost(None));
+    assert_eq!(forgotten.renewed().await.unwrap(), Renewal::Lost(None));
 }
 
 /// A session may be renewed without any claim.

