@@ -1,15 +1,28 @@
 //! `doctor` on etcd: what can go wrong with a cluster, and what a user has to be given.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use lockkeeper_live::{Etcd, etcd_debian, etcd_tls, interop_binary};
 
-use crate::cli_doctor::Report;
+use crate::cli_doctor::{PATIENTLY, Report};
 use crate::cli_everything::everything;
 use crate::support::program;
 
 fn report(url: &str) -> Report {
-    report_with(url, &[])
+    report_with(url, &PATIENTLY)
+}
+
+/// What was stopped or killed is noticed later: the same again until it is.
+fn report_once(url: &str, noticed: impl Fn(&Report) -> bool) -> Report {
+    let began = Instant::now();
+    loop {
+        let report = report(url);
+        if noticed(&report) {
+            return report;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{:#?}", report.lines);
+    }
 }
 
 fn report_with(url: &str, more: &[&str]) -> Report {
@@ -33,6 +46,7 @@ fn etcdctl(etcd: &Etcd, line: &str, user: Option<&str>) {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-euc", line]).env("PATH", binary.parent().unwrap());
     shell.env("ETCDCTL_ENDPOINTS", etcd.addresses()[0].to_string());
+    shell.env("ETCDCTL_DIAL_TIMEOUT", "60s").env("ETCDCTL_COMMAND_TIMEOUT", "60s");
     user.into_iter().for_each(|user| {
         shell.env("ETCDCTL_USER", user);
     });
@@ -83,7 +97,9 @@ fn a_good_etcd_has_nothing_against_it_and_nothing_is_left_there() {
         ("capabilities", "locks live as long as their session"),
     ] {
         let [status, found, _] = report.line(check);
-        assert!(status == "ok" && found.contains(finding), "{check}: {status} {found}");
+        // A machine of a test may be slow.
+        let well = status == "ok" || ["latency", "round trip"].contains(&check) && status == "warn";
+        assert!(well && found.contains(finding), "{check}: {status} {found}");
     }
     // A disk of a test's machine may be slow.
     assert!(report.line("disk")[1].starts_with("fsync "), "{:#?}", report.lines);
@@ -103,7 +119,8 @@ fn an_old_one_is_told_with_its_mistakes() {
 
 #[test]
 fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
-    let mut etcd = Etcd::builder().members(3).start().unwrap();
+    // The leader is to be the same all the while.
+    let mut etcd = Etcd::builder().members(3).election_timeout(Duration::from_secs(3)).start().unwrap();
     let (all, leader) = (etcd.addresses(), etcd.leader().unwrap());
     let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
     let well = report(&etcd.url());
@@ -120,19 +137,20 @@ fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
     etcd.isolate(one).unwrap();
     let alone = format!("{} knows of no leader: the others do not reach it", all[one]);
     // Until it has noticed it goes on following.
-    let apart = (0..20).map(|_| report(&etcd.url())).find(|report| report.each("members").contains(&("warn", &alone)));
-    assert_eq!(apart.unwrap().code, Some(0));
+    let apart = report_once(&etcd.url(), |report| report.each("members").contains(&("warn", &alone)));
+    assert_eq!(apart.code, Some(0), "{:#?}", apart.lines);
     etcd.heal(one);
 
     etcd.kill(other).unwrap();
-    let down = report(&etcd.url());
-    assert!(down.code == Some(0) && down.line("members")[1].ends_with("if another fails, no lock can be had"));
+    let down = report_once(&etcd.url(), |down| {
+        down.code == Some(0) && down.line("members")[1].ends_with("if another fails, no lock can be had")
+    });
     let [status, finding, _] = down.line("member");
     assert!(status == "warn" && finding.starts_with(&all[other].to_string()), "{finding}");
 
     etcd.kill(one).unwrap();
     // Until the leader has noticed it goes on leading.
-    let lost = (0..20).map(|_| report(&etcd.url())).find(|report| report.failed() == ["members"]).unwrap();
+    let lost = report_once(&etcd.url(), |report| report.failed() == ["members"]);
     assert_eq!(lost.code, Some(1));
     assert!(lost.line("members")[1].starts_with("3 members, 1 of them here, and no leader"), "{:#?}", lost.lines);
 }
@@ -185,7 +203,7 @@ fn a_full_one_and_one_that_waits_for_no_disk_are_told_with_what_to_do() {
 
 #[test]
 fn a_shortest_lease_that_costs_more_than_the_ttl_is_told() {
-    let etcd = Etcd::builder().election_timeout(std::time::Duration::from_secs(3)).start().unwrap();
+    let etcd = Etcd::builder().election_timeout(Duration::from_secs(3)).start().unwrap();
     let [status, finding, remedy] = report(&etcd.url()).line("lease").map(str::to_owned);
     assert!(status == "warn" && finding.starts_with("the shortest lasts 5 s: "), "{finding}");
     assert!(remedy.starts_with("--election-timeout="), "{remedy}");

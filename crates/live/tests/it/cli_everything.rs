@@ -5,6 +5,7 @@ use std::process::Command;
 use lockkeeper_live::{cluster, etcd, etcd_three, etcd_tls, redis, redis_tls, sentinel};
 use rustix::process::Signal;
 
+use crate::cli_doctor::PATIENTLY;
 use crate::support::{Process, program, sh, stderr, stdout};
 
 #[test]
@@ -52,7 +53,7 @@ pub(crate) fn everything(url: &str) {
     let asked = |args: &[&str]| -> Command {
         let mut command = program();
         // Others use the same server meanwhile.
-        command.args(["--prefix", &format!("{}/", dir.path().display())]).args(args);
+        command.args(["--prefix", &format!("{}/", dir.path().display())]).args(PATIENTLY).args(args);
         command.env("LOCKKEEPER_STORE", url).current_dir(dir.path());
         command
     };
