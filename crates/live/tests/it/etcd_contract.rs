@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::EtcdStore;
 use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
 use lockkeeper::testing::{Crash, Harness, InAStorm, Lives, Time, unique_prefix};
@@ -182,7 +181,7 @@ impl<S: Servers> Harness for On<S> {
     }
 
     async fn client(&self) -> Arc<dyn Store> {
-        Arc::new(EtcdStore::from_url(&S::url().parse().unwrap()).unwrap().connect().await.unwrap())
+        Arc::new(crate::etcd_faults::store(&S::url()).await)
     }
 
     async fn crash(&self, client: Arc<dyn Store>) {
