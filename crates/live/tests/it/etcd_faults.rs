@@ -10,8 +10,9 @@ mod seats;
 mod short_lines;
 mod tokens;
 
-use std::future::IntoFuture;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ use lockkeeper_live::Etcd;
 use tokio::task::JoinHandle;
 
 pub(crate) use crate::faults::{LONG, PATIENCE, name, within};
+
+/// For claims that nobody renews while a test does much that a busy machine makes slow.
+pub(crate) const UNRENEWED: Duration = Duration::from_secs(600);
 
 /// A client of all members.
 pub(crate) async fn store(url: &str) -> EtcdStore {
@@ -73,13 +77,23 @@ pub(crate) async fn is_free(keeper: &Keeper, name: &str) {
 }
 
 pub(crate) async fn keeper(url: &str, ttl: Duration) -> Keeper {
-    Keeper::builder(store(url).await).ttl(ttl).connect().await.unwrap()
+    patiently(async || Keeper::builder(store(url).await).ttl(ttl).connect().await).await
 }
 
-/// One who waits for the lock, and stands in line.
+/// One who waits for the lock, and stands in line. Before it does, it asks again while nobody leads.
 pub(crate) async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
-    let waiting = tokio::spawn(keeper.mutex(name).unwrap().lock().into_future());
+    let (mutex, is_in_line) = (keeper.mutex(name).unwrap(), Arc::new(AtomicBool::new(false)));
+    let seen = Arc::clone(&is_in_line);
+    let waiting = tokio::spawn(async move {
+        loop {
+            match mutex.lock().await {
+                Err(error) if error.kind() == ErrorKind::Unavailable && !seen.load(Ordering::SeqCst) => {}
+                ended => return ended,
+            }
+        }
+    });
     until_waiting(keeper, name, 1).await;
+    is_in_line.store(true, Ordering::SeqCst);
     waiting
 }
 
@@ -126,8 +140,10 @@ pub(crate) struct Bare {
 impl Bare {
     pub(crate) async fn new(url: &str, name: &str, ttl: Duration) -> Self {
         let store = store(url).await;
-        let spec = SessionSpec::new(ttl, Duration::ZERO);
-        let session = store.open(&spec).await.unwrap().id;
+        let mut spec = SessionSpec::new(ttl, Duration::ZERO);
+        // Those who wait are renewed by nobody either.
+        spec.wait_ttl = ttl / 2;
+        let session = patiently(async || store.open(&spec).await).await.id;
         let key = ClaimKey { name: name.parse().unwrap(), session, id: ClaimId::random() };
         let claim = Claim {
             key,

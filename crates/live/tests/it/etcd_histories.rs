@@ -10,6 +10,8 @@ use lockkeeper::testing::history::lives::{Life, Lived, all_is_to_be_had, checked
 use lockkeeper::testing::history::{Kind, Seed};
 use lockkeeper_live::Etcd;
 
+use crate::etcd_faults::patiently;
+
 const PROCESSES: u64 = 4;
 const TASKS: u64 = 3;
 const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Semaphore(5))];
@@ -58,7 +60,7 @@ fn histories_pass_while_one_leader_after_the_other_fails() {
         for (lock, _) in LOCKS {
             // What nobody could release while nobody led.
             let began = Instant::now();
-            while keeper.inspect(lock).await.unwrap().is_held() {
+            while patiently(async || keeper.inspect(lock).await).await.is_held() {
                 assert!(began.elapsed() < LINGERS, "{lock} is held by nobody");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -88,7 +90,8 @@ fn fail(etcd: &mut Etcd, how: usize, lasting: Duration) {
     }
 }
 
+/// The leader may be killed just now.
 async fn keeper(folder: &Path) -> Keeper {
     let url = fs::read_to_string(folder.join(URL)).unwrap();
-    Keeper::from_url(url.as_str()).unwrap().ttl(TTL).connect().await.unwrap()
+    patiently(async || Keeper::from_url(url.as_str()).unwrap().ttl(TTL).connect().await).await
 }

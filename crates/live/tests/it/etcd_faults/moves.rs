@@ -6,15 +6,15 @@ use std::time::Duration;
 use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, drive, line, name, within};
+use super::{Bare, PATIENCE, UNRENEWED, drive, line, name, within};
 
 /// A reader has joined behind a writer, and is to be moved to the lease of those who wait; before it is, the writer goes, and
 /// a renewal finds that the reader holds. The move comes too late then: what holds stays on the lease of those who hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_that_comes_late_does_not_take_a_grant_back() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let writer = Bare::new(&etcd.url(), &name, LONG).await;
-    let mut reader = Bare::new(&etcd.url(), &name, LONG).await;
+    let writer = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    let mut reader = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     reader.claim.weight = 1;
     writer.granted().await;
     let leases = etcd.control().leases().unwrap().len();
@@ -38,8 +38,8 @@ async fn a_renewal_that_is_faster_does_not_spend_the_claim() {
     let etcd = Etcd::start().unwrap();
     for polls in 0..8 {
         let name = name();
-        let first = Bare::new(&etcd.url(), &name, LONG).await;
-        let mut next = Bare::new(&etcd.url(), &name, LONG).await;
+        let first = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+        let mut next = Bare::new(&etcd.url(), &name, UNRENEWED).await;
         first.granted().await;
         next.queued().await;
         first.store.withdraw(&first.claim.key, None).await.unwrap();

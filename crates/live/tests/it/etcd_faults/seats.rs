@@ -6,7 +6,7 @@ use lockkeeper::store::{Admin as _, Claim, Evict, LiveState, MAX, Renewal, Store
 use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, drive, line, name, patiently, send, within};
+use super::{Bare, PATIENCE, UNRENEWED, drive, line, name, patiently, send, within};
 
 /// The answer to a release is late, while another claim of the session has got the key of the released one: a try that
 /// knows of the release does not take that one for gone.
@@ -15,10 +15,10 @@ async fn a_try_sees_who_sits_where_somebody_is_leaving() {
     let (etcd, permits) = (Etcd::start().unwrap(), [(MAX, MAX, 0), (1, 2, 1)]);
     for (weight, capacity, foreign) in permits {
         let name = name();
-        let mut leaving = Bare::new(&etcd.url(), &name, LONG).await;
+        let mut leaving = Bare::new(&etcd.url(), &name, UNRENEWED).await;
         (leaving.claim.weight, leaving.claim.capacity) = (weight, capacity);
         for _ in 0..foreign {
-            let mut other = Bare::new(&etcd.url(), &name, LONG).await;
+            let mut other = Bare::new(&etcd.url(), &name, UNRENEWED).await;
             (other.claim.weight, other.claim.capacity) = (weight, capacity);
             other.granted().await;
         }
@@ -47,11 +47,11 @@ async fn a_try_sees_who_sits_where_somebody_is_leaving() {
 #[tokio::test]
 async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let mut reader = Bare::new(&etcd.url(), &name, LONG).await;
+    let mut reader = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     reader.claim.weight = 1;
     reader.granted().await;
     let entry = line(&etcd, &name).remove(0);
-    let writer = Bare::new(&etcd.url(), &name, LONG).await;
+    let writer = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     let place = format!("/lockkeeper/{}/{}-0", writer.claim.key.name.encoded(), writer.claim.key.session.as_str());
     etcd.control().put_with_lease(&place, &entry.value, entry.lease).unwrap();
     let error = writer.store.claim(&writer.claim).await.unwrap_err();
@@ -65,8 +65,8 @@ async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_joined_before_the_connection_ended_may_be_there() {
     let (mut etcd, name) = (Etcd::start().unwrap(), name());
-    let writer = Bare::new(&etcd.url(), &name, LONG).await;
-    let mut first = Bare::new(&etcd.url(), &name, LONG).await;
+    let writer = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    let mut first = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     first.claim.weight = 1;
     let second = first.another();
     writer.granted().await;
@@ -97,9 +97,9 @@ async fn a_claim_that_joined_before_the_connection_ended_may_be_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_claim_is_refused_when_it_is_asked_after() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let mutex = Bare::new(&etcd.url(), &name, LONG).await;
+    let mutex = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     mutex.granted().await;
-    let mut permit = Bare::new(&etcd.url(), &name, LONG).await;
+    let mut permit = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     (permit.claim.weight, permit.claim.capacity) = (1, 2);
     let mut claiming = permit.store.claim(&permit.claim);
     send(&mut claiming, || line(&etcd, &name).len() == 2).await;
@@ -113,7 +113,7 @@ async fn a_refused_claim_is_refused_when_it_is_asked_after() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let holder = Bare::new(&etcd.url(), &name, LONG).await;
+    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;
     let first = holder.another();
     first.queued().await;
@@ -136,8 +136,8 @@ async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
 #[tokio::test]
 async fn a_broken_waiter_leaves_no_key() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let holder = Bare::new(&etcd.url(), &name, LONG).await;
-    let waiter = Bare::new(&etcd.url(), &name, LONG).await;
+    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    let waiter = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;
     waiter.queued().await;
     let target = Target::Id(waiter.claim.key.id.hash());
@@ -157,7 +157,7 @@ async fn a_broken_waiter_leaves_no_key() {
 #[tokio::test]
 async fn a_replaced_claim_frees_its_seat_though_the_answer_was_lost() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let mut old = Bare::new(&etcd.url(), &name, LONG).await;
+    let mut old = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     old.claim.weight = 1;
     old.granted().await;
     let mut new = old.another();
@@ -183,8 +183,7 @@ async fn a_replaced_claim_frees_its_seat_though_the_answer_was_lost() {
 #[tokio::test]
 async fn a_lock_is_kept_and_released_though_etcd_is_full() {
     let (etcd, name) = (Etcd::builder().quota(32 << 20).start().unwrap(), name());
-    // To fill it takes longer than `LONG` where the machine is busy, and nobody renews meanwhile.
-    let holder = Bare::new(&etcd.url(), &name, LONG * 20).await;
+    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;
     let much = vec![b'x'; 1 << 20];
     assert!((0..128).any(|number| etcd.control().put(format!("big/{number}"), &much).is_err()));

@@ -5,15 +5,15 @@ use std::pin::Pin;
 use lockkeeper::store::{Admin as _, Evict, Interest, Revision, Store as _, Target, Wake};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, drive, line, name, within};
+use super::{Bare, LONG, PATIENCE, UNRENEWED, drive, line, name, within};
 
 /// Whoever leaves, in whatever order: the last of them lets the waiter in, and nobody before.
 #[tokio::test]
 async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let holder = Bare::new(&etcd.url(), &name, LONG).await;
-    let others = [Bare::new(&etcd.url(), &name, LONG).await, Bare::new(&etcd.url(), &name, LONG).await];
-    let waiter = Bare::new(&etcd.url(), &name, LONG).await;
+    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    let others = [Bare::new(&etcd.url(), &name, UNRENEWED).await, Bare::new(&etcd.url(), &name, LONG).await];
+    let waiter = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;
     for waiting in others.iter().chain([&waiter]) {
         waiting.queued().await;
@@ -32,8 +32,8 @@ async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
 #[tokio::test]
 async fn who_waits_in_a_short_line_hears_of_its_own_end() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let holder = Bare::new(&etcd.url(), &name, LONG).await;
-    let waiter = Bare::new(&etcd.url(), &name, LONG).await;
+    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    let waiter = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;
     waiter.queued().await;
     let mut wait = waiter.store.wait(Interest::Claim(&waiter.claim.key), Revision::default(), LONG);
@@ -48,8 +48,8 @@ async fn who_waits_in_a_short_line_hears_of_its_own_end() {
 #[tokio::test]
 async fn who_waits_in_a_short_line_hears_that_it_was_broken() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let holder = Bare::new(&etcd.url(), &name, LONG).await;
-    let waiter = Bare::new(&etcd.url(), &name, LONG).await;
+    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    let waiter = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;
     waiter.queued().await;
     let mut wait = waiter.store.wait(Interest::Claim(&waiter.claim.key), Revision::default(), LONG);
