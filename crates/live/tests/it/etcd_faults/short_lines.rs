@@ -12,7 +12,7 @@ use super::{Bare, LONG, PATIENCE, UNRENEWED, drive, line, name, within};
 async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    let others = [Bare::new(&etcd.url(), &name, UNRENEWED).await, Bare::new(&etcd.url(), &name, LONG).await];
+    let others = [Bare::new(&etcd.url(), &name, UNRENEWED).await, Bare::new(&etcd.url(), &name, UNRENEWED).await];
     let waiter = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;
     for waiting in others.iter().chain([&waiter]) {
@@ -32,10 +32,7 @@ async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
 #[tokio::test]
 async fn who_waits_in_a_short_line_hears_of_its_own_end() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    let waiter = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    holder.granted().await;
-    waiter.queued().await;
+    let (_holder, waiter) = two(&etcd, &name).await;
     let mut wait = waiter.store.wait(Interest::Claim(&waiter.claim.key), Revision::default(), LONG);
     goes_on(&mut wait).await;
     for entry in line(&etcd, &name).iter().rev() {
@@ -48,15 +45,21 @@ async fn who_waits_in_a_short_line_hears_of_its_own_end() {
 #[tokio::test]
 async fn who_waits_in_a_short_line_hears_that_it_was_broken() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    let waiter = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    holder.granted().await;
-    waiter.queued().await;
+    let (holder, waiter) = two(&etcd, &name).await;
     let mut wait = waiter.store.wait(Interest::Claim(&waiter.claim.key), Revision::default(), LONG);
     goes_on(&mut wait).await;
     let target = Target::Id(waiter.claim.key.id.hash());
     holder.store.evict(&holder.claim.key.name, &target, Evict::Mark, "me", "a test").await.unwrap();
     assert_eq!(within(PATIENCE, wait).await.unwrap(), Wake::Changed);
+}
+
+/// One who holds the lock, and one behind it.
+async fn two(etcd: &Etcd, name: &str) -> (Bare, Bare) {
+    let holder = Bare::new(&etcd.url(), name, UNRENEWED).await;
+    let waiter = Bare::new(&etcd.url(), name, UNRENEWED).await;
+    holder.granted().await;
+    waiter.queued().await;
+    (holder, waiter)
 }
 
 /// It goes on for a while: what it may have heard by then has not ended it.
