@@ -230,10 +230,12 @@ fn a_leader_that_loses_its_store_leads_again_when_that_is_back() {
 #[test]
 fn nothing_that_was_killed_stays_a_zombie() {
     let store = Store::new();
-    let script = "sh -c 'trap \"\" TERM; while :; do sleep 0.02; done' & setsid sleep 1000 & cat; wait";
+    // The second time there is nobody who would stay.
+    let script = "test -e again && exec cat; touch again; \
+                  sh -c 'trap \"\" TERM; while :; do sleep 0.02; done' & setsid sleep 1000 & echo ready; cat; wait";
     let mut elect = store.start(&sh(&["elect", "a", "--json", "-t", "3s", "-k", "100ms"], script));
     let token = elect.event("acquired")["token"].as_str().unwrap().parse().unwrap();
-    elect.event("started");
+    assert_eq!(elect.line(), "ready");
     store.break_lock("a", token, Evict::Mark);
     elect.event("restarting");
     let pid = elect.pid();
