@@ -54,7 +54,8 @@ fn r3_a_signal_while_the_store_is_away_leaves_the_line() {
         let sent = Instant::now();
         waiter.signal(signal);
         assert_eq!(waiter.wait().code(), Some(128 + signal.as_raw()), "{signal:?}");
-        assert!(sent.elapsed() < Duration::from_secs(5), "{signal:?} took {:?}", sent.elapsed());
+        // A release that is not of somebody who leaves is tried for 3 s.
+        assert!(sent.elapsed() < Duration::from_millis(2800), "{signal:?} took {:?}", sent.elapsed());
         drop(outage);
         store.inspect_until("a", |lock| lock["waiters"].as_array().unwrap().is_empty());
     }

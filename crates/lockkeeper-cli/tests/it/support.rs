@@ -18,7 +18,7 @@ pub(crate) use self::client::*;
 
 /// How long a killed holder's lock may stay its own: far less than the ttl of 30 s, for which a store that does not see
 /// the end of a process waits.
-pub(crate) const FREE_AFTER_DEATH: Duration = Duration::from_secs(15);
+pub(crate) const FREE_AFTER_DEATH: Duration = Duration::from_secs(3);
 
 /// Whether a holder hears at once that its lock was broken, and not only with its next renewal.
 pub(crate) const TELLS_LOSSES: bool = false;
