@@ -38,7 +38,8 @@ impl Claiming<'_> {
                     return Err(error);
                 }
                 let own = self.own(lease, created);
-                let few = usize::try_from(count).is_ok_and(|count| count <= FEW);
+                // It is among them itself.
+                let few = usize::try_from(count).is_ok_and(|count| count <= FEW + 1);
                 match stand(&own, ahead, few) {
                     Standing::First { .. } if self.session.purpose(lease) == Some(Purpose::Hold) => {
                         Ok(self.granted(lease, created))
