@@ -91,8 +91,9 @@ impl Servers for Etcd {
         let all: Vec<_> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
         match kind {
             RAW => all[0].clone(),
-            LOCKKEEPER | SESSIONS => format!("etcd://{}", all.join(",")),
-            SHARED | SHARED_SESSIONS => format!("etcd://{}?layout=concurrency", all.join(",")),
+            // Debian's is among them, which is too old for more than a measurement.
+            LOCKKEEPER | SESSIONS => format!("etcd://{}?unsafe=version", all.join(",")),
+            SHARED | SHARED_SESSIONS => format!("etcd://{}?layout=concurrency&unsafe=version", all.join(",")),
             _ => all.join(","),
         }
     }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use data_encoding::HEXLOWER;
 use percent_encoding::percent_decode_str;
 
-use super::layout::transaction::{all, changed, delete, put, touch, transaction};
-use super::layout::{Bell, Contender, Layout, Span, standings};
+use super::layout::transaction::{all, changed, delete, move_to, put, touch, transaction};
+use super::layout::{Bell, Contender, Layout, Record, Span, standings};
 use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
 use super::{EtcdStore, fault, sessions};
 use crate::store::{Admin, Evict, Evicted, Target};
@@ -17,8 +17,9 @@ use crate::{Effect, Error, ErrorKind, LockName, Result};
 const PAGE: i64 = 2000;
 /// How often it is tried because the claim changes meanwhile.
 const TRIES: u32 = 16;
-/// How much longer the lease of a mark lasts than the claim's life: the mark has to be there by then.
-const SLACK: Duration = Duration::from_secs(2);
+/// How long a mark may be on its way to the disks of a majority: its lease lasts so much longer than the claim's life, until
+/// it is known that the mark is there.
+const ON_ITS_WAY: Duration = Duration::from_secs(60);
 /// How long what was told to a client stays there, in seconds.
 const BELL: i64 = 60;
 
@@ -49,13 +50,14 @@ impl Admin for EtcdStore {
                 return Ok(if may_be_done { Evicted::Done } else { Evicted::Absent });
             };
             match how {
-                Evict::Mark if victim.is_broken() && may_be_done => return self.refresh_mark(victim.lease).await,
+                Evict::Mark if victim.is_broken() && may_be_done => {
+                    self.shorten(&victim, victim.changed, victim.lease).await;
+                    return Ok(Evicted::Done);
+                }
                 Evict::Mark if victim.is_broken() => return Ok(Evicted::Done),
                 _ => {}
             }
-            // Before the lease of the mark, whose time runs from its grant on.
             let ring = self.ring(&victim, by, reason).await?;
-            let granted = self.0.clock.now();
             let (change, lease) = match how {
                 Evict::Now => (delete(&victim.key), None),
                 Evict::Mark => self.mark(&victim, by, reason).await?,
@@ -67,10 +69,12 @@ impl Admin for EtcdStore {
                 // Whatever was done is looked at: a copy that comes late meets a claim that has changed.
                 (Err(error), _) if error.effect() == Effect::Unknown => may_be_done = true,
                 (Err(error), _) => return Err(error),
-                (Ok(answer), Some(lease)) if answer.succeeded && self.0.clock.now() > granted + SLACK => {
-                    return self.refresh_mark(lease).await;
+                (Ok(answer), lease) if answer.succeeded => {
+                    if let Some(lease) = lease {
+                        self.shorten(&victim, answer.header.map_or(0, |header| header.revision), lease).await;
+                    }
+                    return Ok(Evicted::Done);
                 }
-                (Ok(answer), _) if answer.succeeded => return Ok(Evicted::Done),
                 (Ok(_), lease) => {
                     if let Some(lease) = lease {
                         self.revoke(lease).await?;
@@ -84,9 +88,10 @@ impl Admin for EtcdStore {
     async fn request_release(&self, name: &LockName) -> Result<()> {
         self.check_process()?;
         let line = self.0.lines.of(name);
-        let first = RangeRequest { limit: 1, ..all(&line) };
-        let Some(first) = self.range(first).await?.kvs.pop() else { return Ok(()) };
-        let request = transaction(vec![changed(&first.key, first.mod_revision)], vec![touch(&first.key)], Vec::new());
+        // In the layout of others the first key may be one of another name.
+        let found = self.range(RangeRequest { keys_only: true, ..all(&line) }).await?;
+        let Some(first) = Contender::all(&self.0.lines, &line, found.kvs).into_iter().next() else { return Ok(()) };
+        let request = transaction(vec![changed(&first.key, first.changed)], vec![touch(&first.key)], Vec::new());
         let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
         // When it has changed meanwhile, whoever watches hears of that.
         answer.map(|_: TxnResponse| ()).map_err(fault::of)
@@ -105,8 +110,7 @@ impl EtcdStore {
         Ok(victim)
     }
 
-    /// Puts the claim on a lease of its own, which nobody renews: its life goes on from now, and its session's renewals
-    /// do not reach it.
+    /// Puts the claim on a lease of its own, which nobody renews: its session's renewals do not reach it.
     async fn mark(&self, victim: &Contender, by: &str, reason: &str) -> Result<(RequestOp, Option<i64>)> {
         let Some(mut record) = victim.record.clone() else {
             return Err(Error::new(
@@ -116,14 +120,26 @@ impl EtcdStore {
             .with_remedy("break --now, once it is known that nobody works under it"));
         };
         record.mark(by, reason);
-        let (lease, _) = self.grant(sessions::seconds(record.life() + SLACK)).await?;
+        let (lease, _) = self.grant(sessions::seconds(record.life() + ON_ITS_WAY)).await?;
         Ok((put(&victim.key, record.written(), lease), Some(lease)))
     }
 
-    /// The holder may have renewed its claim until a moment before it was marked: from now on it has its whole life.
-    async fn refresh_mark(&self, lease: i64) -> Result<Evicted> {
-        self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
-        Ok(Evicted::Done)
+    /// Puts a claim that was marked by this revision on a lease of its own life. The holder may have renewed its claim until
+    /// a moment before it was marked, and that life begins after it. If this fails the claim stands for longer.
+    async fn shorten(&self, victim: &Contender, marked: i64, on: i64) {
+        let Some(life) = victim.record.as_ref().map(Record::life) else { return };
+        let shortening = async {
+            let (lease, _) = self.grant(sessions::seconds(life)).await?;
+            let request =
+                transaction(vec![changed(&victim.key, marked)], vec![move_to(&victim.key, lease)], Vec::new());
+            let answer: std::result::Result<TxnResponse, _> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+            // Its holder may have left meanwhile.
+            let unused = if answer.map_err(fault::of)?.succeeded { on } else { lease };
+            self.revoke(unused).await
+        };
+        if let Err(error) = shortening.await {
+            tracing::debug!(target: "lockkeeper", store = %self, %error, "a broken claim stands for a minute longer");
+        }
     }
 
     /// Tells its client.
@@ -135,7 +151,7 @@ impl EtcdStore {
     }
 
     /// Every key in there.
-    async fn keys(&self, span: &Span) -> Result<Vec<KeyValue>> {
+    pub(super) async fn keys(&self, span: &Span) -> Result<Vec<KeyValue>> {
         let (mut found, mut from) = (Vec::new(), span.from.clone());
         loop {
             let page = RangeRequest {

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::layout::{Layout, Lines};
 use super::wire::{Login, Settings};
-use super::{EtcdStore, waivable};
+use super::{Check, EtcdStore, waivable};
 use crate::net::{Endpoint, TlsSettings};
 use crate::store::Store;
 use crate::url::{Host, StoreUrl};
@@ -30,6 +30,7 @@ pub struct EtcdStoreBuilder {
     prefix: Option<String>,
     layout: Layout,
     pub(super) timeout: Duration,
+    pub(super) waived: Vec<Check>,
     problem: Option<Error>,
 }
 
@@ -49,6 +50,7 @@ impl EtcdStoreBuilder {
             prefix: None,
             layout: Layout::Native,
             timeout: TIMEOUT,
+            waived: Vec::new(),
             problem,
         }
     }
@@ -59,13 +61,14 @@ impl EtcdStoreBuilder {
             "etcds" => true,
             _ => return Err(Error::invalid(format!("{url} is not the URL of an etcd")).with_remedy("etcd://HOST")),
         };
-        waivable(url, &[])?;
+        waivable(url, &Check::NAMES)?;
         let mut builder = Self::new(std::iter::empty::<&str>());
         builder.problem = None;
         builder.hosts.clone_from(&url.hosts);
         builder.user.clone_from(&url.user);
         builder.password.clone_from(&url.password);
         builder.prefix = Some(url.path.clone()).filter(|path| !path.trim_end_matches('/').is_empty());
+        builder.waived = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
         builder.tls = if tls { Some(Tls::from_params(url)?) } else { None };
         builder.params(url)
     }
@@ -127,9 +130,16 @@ impl EtcdStoreBuilder {
         self
     }
 
+    /// Goes on where this check fails.
+    pub fn allow(mut self, check: Check) -> Self {
+        self.waived.push(check);
+        self
+    }
+
     /// Connects, and looks whether a majority answers.
     ///
     /// # Errors
+    /// - `Unsupported`: a [`Check`] fails.
     /// - `Unavailable`: nobody answers, or there is no leader.
     /// - `Denied`: the wrong password, or no rights on the prefix.
     /// - `Invalid`: an address or a file that cannot be used.
@@ -219,7 +229,7 @@ mod tests {
             ("etcd://a?timeout=1ms", "timeout=3s, and at least 50ms"),
             ("etcd://a?layout=plain", "layout=native or layout=concurrency"),
             ("etcd://a?ca=/x", "etcds: to use TLS"),
-            ("etcd://a?unsafe=eviction", "the URL without unsafe="),
+            ("etcd://a?unsafe=layuot", "unsafe=layout"),
             ("etcd://a?layuot=native", "layout="),
         ] {
             assert_eq!(read(url).unwrap_err().remedy(), Some(remedy), "{url}");

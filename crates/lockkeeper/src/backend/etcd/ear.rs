@@ -8,15 +8,15 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 
 use super::layout::Bell;
-use super::wire::messages::Event;
-use super::wire::{Told, What};
+use super::wire::messages::{Event, RangeRequest, RangeResponse};
+use super::wire::{Told, What, WireError};
 use super::{EtcdStore, Shared};
 use crate::random::jittered;
-use crate::store::ClaimId;
+use crate::store::{ClaimId, Losses};
 use crate::time::Clock;
 
 /// How long to wait before listening again.
-const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(200);
 
 impl EtcdStore {
     /// Begins to listen, once.
@@ -27,21 +27,36 @@ impl EtcdStore {
     }
 }
 
-/// It must not keep the store. Whatever is missed the next renewal says.
+/// It must not keep the store. Whatever is missed the next renewal says, which is asked for at once when the watch begins
+/// again: its stream was another connection's, perhaps to another member.
 async fn listen(shared: Weak<Shared>) {
+    let mut has_begun = false;
     loop {
         let mut watch = {
             let Some(shared) = shared.upgrade() else { return };
             let what = What { key: shared.lines.bell(&shared.client), end: Bytes::new(), only_deletions: false };
             shared.calls.watch(what)
         };
+        let mut stood = false;
         while let Some(told) = watch.next().await {
             let Some(shared) = shared.upgrade() else { return };
-            if let Told::Events(events) = told {
-                events.iter().for_each(|event| shared.rung(event));
+            stood = true;
+            match told {
+                Told::Begun if std::mem::replace(&mut has_begun, true) => shared.reconnected(),
+                Told::Begun => {}
+                Told::Events(events) => events.iter().for_each(|event| shared.rung(event)),
             }
         }
         drop(watch);
+        if !stood {
+            // A request that fails leaves a member for the next one.
+            let Some((calls, key)) = shared.upgrade().map(|it| (Arc::clone(&it.calls), it.lines.bell(&it.client)))
+            else {
+                return;
+            };
+            let nothing = RangeRequest { key, ..RangeRequest::default() };
+            let _: Result<RangeResponse, WireError> = calls.ask("/etcdserverpb.KV/Range", nothing).await;
+        }
         Clock::boot().sleep(jittered(PAUSE)).await;
     }
 }
@@ -52,8 +67,17 @@ impl Shared {
         let Some((bell, broken)) = event.kv.as_ref().and_then(|kv| Bell::read(&kv.value)) else { return };
         let Some(id) = HEXLOWER.decode(bell.id.as_bytes()).ok().and_then(|id| id.try_into().ok()) else { return };
         let id = ClaimId::from_bytes(id);
+        self.tell(|losses| losses.tell(id, broken.clone()));
+    }
+
+    fn reconnected(&self) {
+        self.tell(Losses::reconnected);
+    }
+
+    /// Tells all who listen, and forgets those who do not any more.
+    fn tell(&self, word: impl Fn(&Losses) -> bool) {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let deaf: Vec<_> = losses.into_iter().filter(|losses| !losses.tell(id, broken.clone())).collect();
+        let deaf: Vec<_> = losses.into_iter().filter(|losses| !word(losses)).collect();
         self.losses.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !deaf.contains(losses));
     }
 }

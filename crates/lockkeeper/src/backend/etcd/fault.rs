@@ -2,7 +2,7 @@
 
 use tonic::Code;
 
-use super::wire::WireError;
+use super::wire::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
 use crate::net::{OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
 
@@ -63,6 +63,8 @@ fn refused(code: Code, message: &str) -> Error {
         _ if says("authentication failed") => {
             denied("the right user in the URL, and the right password: LOCKKEEPER_PASSWORD, or in the configuration")
         }
+        // It is looked at before anything is done.
+        _ if says(OLD_TOKEN) || says(OLD_TOKEN_ITSELF) => not_now("again in a moment: rights are being changed"),
         _ if says("authentication is not enabled") => denied("the URL without a user: etcd asks for none"),
         Code::PermissionDenied => denied("a role with the rights that lockkeeper doctor shows"),
         Code::Unauthenticated => denied("a user in the URL, and LOCKKEEPER_PASSWORD"),
@@ -73,7 +75,7 @@ fn refused(code: Code, message: &str) -> Error {
         }
         // This comes before anything was done.
         Code::ResourceExhausted => not_now("again in a moment"),
-        Code::Unimplemented => Error::invalid(format!("{said}: this is no etcd, or one before 3.4"))
+        Code::Unimplemented => Error::invalid(format!("{said}: this is no etcd, or one before 3.5"))
             .with_remedy("the client port of etcd, 2379 as a rule"),
         Code::Unavailable => {
             not_now("lockkeeper doctor, or a look whether a majority of the members runs").with_unknown_effect()
@@ -102,6 +104,8 @@ mod tests {
         );
         assert_eq!(told(Code::ResourceExhausted, "etcdserver: too many requests").effect(), Effect::None);
         assert_eq!(told(Code::Internal, "x").effect(), Effect::Unknown);
+        let old = "etcdserver: revision of auth store is old";
+        assert_eq!(told(Code::InvalidArgument, old).effect(), Effect::None);
     }
 
     #[test]
@@ -119,6 +123,12 @@ mod tests {
                 "etcdserver: authentication is not enabled",
                 ErrorKind::Denied,
                 "the URL without",
+            ),
+            (
+                Code::InvalidArgument,
+                "etcdserver: revision of auth store is old",
+                ErrorKind::Unavailable,
+                "again in a moment",
             ),
             (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Denied, "a role"),
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unavailable, "etcdctl"),

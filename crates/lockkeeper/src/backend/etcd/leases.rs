@@ -32,7 +32,7 @@ impl EtcdStore {
     pub(super) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
         let sent = self.0.clock.now();
         let lives = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
-        let is_there = lives.values().any(|seconds| *seconds > 0);
+        let is_there = session.is_renewed(lease, lives.get(&lease).copied().unwrap_or_default())?;
         match is_there {
             true => session.renewed(lease, sent),
             false => session.ended(lease),

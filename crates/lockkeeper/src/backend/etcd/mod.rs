@@ -1,5 +1,5 @@
-//! The etcd store: consensus, leases, revisions, watches. etcd from 3.4 on; see [`doctor`](crate::doctor) for what
-//! versions before 3.5.14 do to leases.
+//! The etcd store: consensus, leases, revisions, watches. etcd from 3.5.14 on; see [`doctor`](crate::doctor) for what
+//! older versions do to leases.
 //!
 //! A claim is a key on a lease of its session; the revision that made it is its place in line and its token. Locks live
 //! as long as a majority of the members keeps their data: neither a restart nor a change of the leader loses one.
@@ -12,6 +12,7 @@ mod admin;
 mod ahead;
 mod amend;
 mod builder;
+mod checks;
 mod claiming;
 mod compare;
 pub(super) mod doctor;
@@ -19,6 +20,7 @@ mod ear;
 mod fault;
 mod layout;
 mod leases;
+mod marker;
 mod order;
 mod register;
 mod renewals;
@@ -39,6 +41,7 @@ use data_encoding::HEXLOWER;
 use tokio::sync::Notify;
 
 pub use self::builder::EtcdStoreBuilder;
+pub use self::checks::Check;
 pub use self::compare::{EtcdCompare, compare};
 pub use self::layout::Layout;
 use self::layout::transaction::all;
@@ -46,11 +49,11 @@ use self::layout::{Contender, Lines, mark, standings};
 use self::order::Order;
 pub use self::register::EtcdRegister;
 use self::sessions::Sessions;
-use self::wire::Calls;
 use self::wire::messages::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest,
-    LeaseTimeToLiveResponse, RangeRequest, RangeResponse,
+    LeaseTimeToLiveResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse,
 };
+use self::wire::{Calls, WireError};
 use super::waivable;
 use crate::runtime::Runtime;
 use crate::store::{
@@ -75,6 +78,8 @@ pub(super) const SHARED_CAPABILITIES: Capabilities = Capabilities { admission: A
 
 /// How long to wait for members that have no leader.
 const ELECTION: Duration = Duration::from_millis(100);
+/// How long a member that does not answer keeps a store from being opened.
+const A_LOOK: Duration = Duration::from_secs(1);
 /// Of how many leases of a line is asked how long they last.
 const LEASES: usize = 4;
 
@@ -103,6 +108,9 @@ struct Shared {
     client: Arc<str>,
     address: String,
     timeout: Duration,
+    waived: Vec<Check>,
+    /// The prefix says which layout its claims have.
+    is_marked: AtomicBool,
     clock: Clock,
     process: u32,
     runtime: Runtime,
@@ -131,6 +139,8 @@ impl EtcdStore {
         let connecting = async {
             let store = Self::unasked(&builder)?;
             store.try_each_member().await?;
+            store.check_members().await?;
+            store.check_layout().await?;
             Ok(store)
         };
         connecting.await.map_err(|error: Error| error.at(&builder.to_string()))
@@ -138,14 +148,18 @@ impl EtcdStore {
 
     /// Before anybody was asked.
     fn unasked(builder: &EtcdStoreBuilder) -> Result<Self> {
+        let lines = builder.lines();
+        lines.check()?;
         Ok(Self(Arc::new(Shared {
             calls: Calls::new(builder.addresses(), builder.settings()?)?,
-            lines: builder.lines(),
+            lines,
             sessions: Sessions::default(),
             order: Order::default(),
             client: HEXLOWER.encode(&random::bits128()).into(),
             address: builder.to_string(),
             timeout: builder.timeout,
+            waived: builder.waived.clone(),
+            is_marked: AtomicBool::new(false),
             clock: Clock::boot(),
             process: std::process::id(),
             runtime: Runtime::here_or_own()?,
@@ -175,6 +189,14 @@ impl EtcdStore {
             }
             self.0.clock.sleep(ELECTION).await;
         }
+    }
+
+    /// Looks at each member that answers.
+    async fn check_members(&self) -> Result<()> {
+        let asked = self.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, A_LOOK).await;
+        let asked: Vec<(String, Result<StatusResponse, WireError>)> = asked;
+        let told: Vec<_> = asked.iter().filter_map(|(at, status)| Some((at.as_str(), status.as_ref().ok()?))).collect();
+        checks::refuse(&told, &self.0.waived)
     }
 
     async fn try_one(&self) -> Result<()> {
@@ -263,6 +285,7 @@ impl Store for EtcdStore {
     async fn open(&self, spec: &SessionSpec) -> Result<Opened> {
         self.check_process()?;
         self.capabilities().check(spec)?;
+        self.mark_layout().await?;
         let (asked, sent) = (sessions::seconds(spec.ttl + spec.lock_delay), self.0.clock.now());
         let (lease, granted) = self.grant(asked).await?;
         if granted < asked {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::layout::transaction::{delete, delete_made, transaction};
 use super::sessions::{self, Place, Purpose, Session};
 use super::standing::Standing;
+use super::wire::all;
 use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, RangeRequest, TxnResponse};
 use super::{EtcdStore, fault, wait};
 use crate::store::{Live, LiveState, Renewal, Renewed, SessionId};
@@ -24,14 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
     let session = store.0.sessions.get(id)?;
-    let (found, renewed) = store.prove(&session).await?;
     let trusted = store.0.clock.now() - TRUSTED;
+    let proof = store.prove(&session, live, trusted).await?;
     let mut claims = Vec::with_capacity(live.len());
     let mut doubtful = Vec::new();
     for (at, live) in live.iter().enumerate() {
         let place = session.place(live.key.id);
         let seat = session.seat_of(&store.0.lines, &live.key).at;
-        let renewal = at_once(&session, live, place.as_ref(), found.get(&seat).copied(), &renewed, trusted);
+        let renewal = at_once(&session, live, place.as_ref(), proof.keys.get(&seat).copied(), &proof, trusted);
         if renewal.is_none() {
             doubtful.push((at, live, place));
         }
@@ -40,14 +41,14 @@ pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> R
     let asked: Vec<_> =
         doubtful.iter().map(|(_, live, place)| wait::asked(store, &session, &live.key, place.as_ref())).collect();
     for ((at, live, place), standing) in doubtful.into_iter().zip(store.look(&asked).await?) {
-        claims[at] = match store.stands(&session, live, place, standing, &renewed).await {
+        claims[at] = match store.stands(&session, live, place, standing, &proof.renewed).await {
             Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
             // The others are what they are.
             Err(_) => Renewal::Unknown,
             Ok(renewal) => renewal,
         };
     }
-    store.sweep(&session, live, found).await;
+    store.sweep(&session, live, proof).await;
     Ok(Renewed { claims, server_time: None })
 }
 
@@ -57,7 +58,7 @@ fn at_once(
     live: &Live,
     place: Option<&Place>,
     lease: Option<i64>,
-    renewed: &[i64],
+    proof: &Proof,
     trusted: Instant,
 ) -> Option<Renewal> {
     match (live.state, place, lease) {
@@ -67,12 +68,11 @@ fn at_once(
         {
             Some(Renewal::Held { token: place.created.unsigned_abs() })
         }
-        // Its watch tells when it is let in; one that was broken is on another lease.
-        (LiveState::Queued, Some(place), Some(lease))
-            if place.watched.is_some_and(|since| since > trusted)
-                && !place.held
-                && lease == place.lease
-                && renewed.contains(&lease) =>
+        // Its watch tells when it is let in, and of its end; one that was broken is on another lease.
+        (LiveState::Queued, Some(place), lease)
+            if place.waits_watched(trusted)
+                && lease.map_or(!proof.listed.contains(&place.lease), |lease| lease == place.lease)
+                && proof.renewed.contains(&place.lease) =>
         {
             Some(Renewal::Queued)
         }
@@ -80,16 +80,28 @@ fn at_once(
     }
 }
 
+/// What a renewal of a session has shown.
+struct Proof {
+    /// Which keys are on which of those leases that were asked for them.
+    keys: HashMap<Bytes, i64>,
+    listed: Vec<i64>,
+    /// Whether all were asked.
+    is_whole: bool,
+    /// The leases that live on.
+    renewed: Vec<i64>,
+}
+
 impl EtcdStore {
-    /// Renews all leases of a session: which keys are on which.
-    async fn prove(&self, session: &Session) -> Result<(HashMap<Bytes, i64>, Vec<i64>)> {
+    /// Renews all leases of a session: which keys are on which, as far as that matters.
+    async fn prove(&self, session: &Session, live: &[Live], trusted: Instant) -> Result<Proof> {
         let sent = self.0.clock.now();
-        let leases = session.living(sent);
+        let mut leases = session.living(sent);
+        let listed = session.to_list(&leases, live, trusted, sent);
         let within = session.life.map_or(PATIENCE, |ttl| ttl / 4);
-        let (lives, keys) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&leases, within));
+        let (lives, keys) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
         let mut over: Vec<i64> = Vec::new();
         for (lease, seconds) in lives.map_err(fault::of)? {
-            match seconds > 0 {
+            match session.is_renewed(lease, seconds)? {
                 true => session.renewed(lease, sent),
                 false => over.push(lease),
             }
@@ -103,17 +115,24 @@ impl EtcdStore {
         if over.iter().any(|lease| session.purpose(*lease) == Some(Purpose::Hold)) {
             return Err(sessions::lost());
         }
+        let is_whole = listed.len() == leases.len();
+        leases.retain(|lease| !over.contains(lease));
         // Who waited there finds that it is not there any more.
         over.into_iter().for_each(|lease| session.ended(lease));
-        Ok((keys, leases))
+        if is_whole {
+            session.was_listed(sent);
+        }
+        Ok(Proof { keys, listed, is_whole, renewed: leases })
     }
 
     /// Which keys are on which of these leases, and which of them are not there.
     async fn keys_on(&self, leases: &[i64], within: Duration) -> Result<(HashMap<Bytes, i64>, Vec<i64>)> {
         let (mut found, mut gone) = (HashMap::new(), Vec::new());
-        for lease in leases {
+        let ask = |lease: &i64| {
             let request = LeaseTimeToLiveRequest { id: *lease, keys: true };
-            let asked = self.0.calls.ask_within("/etcdserverpb.Lease/LeaseTimeToLive", request, within).await;
+            self.0.calls.ask_within("/etcdserverpb.Lease/LeaseTimeToLive", request, within)
+        };
+        for (lease, asked) in leases.iter().zip(all(leases.iter().map(ask)).await) {
             let answer: LeaseTimeToLiveResponse = asked.map_err(fault::of)?;
             // What is left is cut to whole seconds; -1 is for what is not there.
             if answer.ttl < 0 {
@@ -156,16 +175,11 @@ impl EtcdStore {
     }
 
     /// Deletes what lost replies have left on the leases. What fails is tried again with the next renewal.
-    async fn sweep(&self, session: &Arc<Session>, live: &[Live], mut found: HashMap<Bytes, i64>) {
-        for live in live {
-            found.remove(&session.seat_of(&self.0.lines, &live.key).at);
-        }
+    async fn sweep(&self, session: &Arc<Session>, live: &[Live], proof: Proof) {
         let now = self.0.clock.now();
-        let unlisted = found.into_keys().filter(|key| self.0.lines.is_claim(key)).collect();
-        for over in session.left_over(unlisted, now) {
-            if let Err(error) = self.remove(session, &over).await {
-                self.tell_unswept(&error);
-            }
+        if proof.is_whole {
+            self.sweep_leases(session, &proof.keys, now).await;
+            self.sweep_keys(session, live, proof.keys, now).await;
         }
         let said = session.gone_for_long(now);
         for keys in said.chunks(100) {
@@ -174,6 +188,27 @@ impl EtcdStore {
             if let Err(error) = swept.map(|_: TxnResponse| ()).map_err(fault::of) {
                 self.tell_unswept(&error);
                 return said.into_iter().for_each(|key| session.said_gone(key, now));
+            }
+        }
+    }
+
+    /// Gives back the leases on which nothing has stood for a while.
+    async fn sweep_leases(&self, session: &Session, found: &HashMap<Bytes, i64>, now: Instant) {
+        for lease in session.given_back(&found.values().copied().collect(), now) {
+            if let Err(error) = self.revoke(lease).await {
+                self.tell_unswept(&error);
+            }
+        }
+    }
+
+    async fn sweep_keys(&self, session: &Arc<Session>, live: &[Live], mut found: HashMap<Bytes, i64>, now: Instant) {
+        for live in live {
+            found.remove(&session.seat_of(&self.0.lines, &live.key).at);
+        }
+        let unlisted = found.into_keys().filter(|key| self.0.lines.is_claim(key)).collect();
+        for over in session.left_over(unlisted, now) {
+            if let Err(error) = self.remove(session, &over).await {
+                self.tell_unswept(&error);
             }
         }
     }

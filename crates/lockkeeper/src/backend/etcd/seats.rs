@@ -10,14 +10,18 @@ use crate::LockName;
 use crate::store::{ClaimId, ClaimKey};
 use crate::time::Instant;
 
-/// So many names are remembered for their free seats.
+/// So many names are remembered for their free seats, whoever uses them.
 const NAMES: usize = 1024;
+/// For so long something of a claim may come late that sat on a spoiled seat: many times what a tombstone stands.
+const LATE: Duration = Duration::from_secs(600);
 
 /// Who sits where, by name. A seat is a key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Seats {
     taken: HashMap<ClaimId, Seat>,
     names: HashMap<LockName, Free>,
+    /// With so many names it is looked who of them can be forgotten.
+    most: usize,
 }
 
 #[derive(Debug, Default)]
@@ -25,8 +29,10 @@ struct Free {
     numbers: Vec<u32>,
     /// The lowest that nobody has had.
     next: u32,
-    /// How many seats are taken, or spoiled.
+    /// How many seats are taken.
     users: usize,
+    /// When somebody left a spoiled seat last.
+    spoiled: Option<Instant>,
 }
 
 /// Where a claim is.
@@ -45,6 +51,19 @@ impl Seat {
     /// That of a claim which others may have to find.
     pub(super) fn of_its_own(lines: &Lines, key: &ClaimKey, since: Instant) -> Self {
         Self { at: lines.claim(key), number: None, created: 0, since }
+    }
+}
+
+impl Default for Seats {
+    fn default() -> Self {
+        Self { taken: HashMap::new(), names: HashMap::new(), most: NAMES }
+    }
+}
+
+impl Free {
+    /// Of a name that nobody uses, and from which nothing comes late, every seat is free.
+    fn is_needed(&self, now: Instant) -> bool {
+        self.users > 0 || self.spoiled.is_some_and(|spoiled| now.saturating_since(spoiled) < LATE)
     }
 }
 
@@ -72,9 +91,10 @@ impl Seats {
     }
 
     pub(super) fn take(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> Seat {
-        if self.names.len() >= self.taken.len() + NAMES {
-            // Of those that nobody uses every seat is free.
-            self.names.retain(|_, free| free.users > 0);
+        if self.names.len() >= self.most {
+            self.names.retain(|_, free| free.is_needed(now));
+            // So that a name costs the same, however many are needed.
+            self.most = (2 * self.names.len()).max(NAMES);
         }
         let free = self.names.entry(key.name.clone()).or_default();
         free.users += 1;
@@ -87,11 +107,12 @@ impl Seats {
         seat
     }
 
-    pub(super) fn free(&mut self, key: &ClaimKey) {
-        let number = self.taken.remove(&key.id).and_then(|seat| seat.number);
-        if let (Some(number), Some(free)) = (number, self.names.get_mut(&key.name)) {
-            free.numbers.push(number);
-            free.users -= 1;
+    pub(super) fn free(&mut self, key: &ClaimKey, now: Instant) {
+        let (Some(seat), Some(free)) = (self.taken.remove(&key.id), self.names.get_mut(&key.name)) else { return };
+        free.users -= 1;
+        match seat.number {
+            Some(number) => free.numbers.push(number),
+            None => free.spoiled = Some(now),
         }
     }
 }
@@ -116,13 +137,13 @@ mod tests {
         let second = seats.take(&lines, &b, now).at;
         assert_ne!(first, second);
         assert_ne!(seats.take(&lines, &key("m"), now).at, first, "another line has seats of its own");
-        seats.free(&a);
+        seats.free(&a, now);
         assert_eq!(seats.take(&lines, &c, now).at, first);
         seats.spoil(b.id);
         assert_eq!(seats.of(b.id).map(|seat| &seat.at), Some(&second), "until it has left");
-        seats.free(&b);
+        seats.free(&b, now);
         assert!(seats.of(b.id).is_none());
-        seats.free(&c);
+        seats.free(&c, now);
         let after: Vec<_> = (0..3).map(|_| seats.take(&lines, &key("n"), now).at).collect();
         assert!(after.contains(&first) && !after.contains(&second), "{after:?}");
     }
@@ -133,12 +154,36 @@ mod tests {
         let (mut seats, spoiled) = (Seats::default(), key("spoiled"));
         let at = seats.take(&lines, &spoiled, now).at;
         seats.spoil(spoiled.id);
+        seats.free(&spoiled, now);
         for number in 0..3 * NAMES {
             let key = key(&format!("n{number}"));
             seats.take(&lines, &key, now);
-            seats.free(&key);
+            seats.free(&key, now);
         }
         assert!(seats.names.len() <= NAMES + 2, "{}", seats.names.len());
         assert_ne!(seats.take(&lines, &key("spoiled"), now).at, at);
+    }
+
+    #[test]
+    fn a_name_whose_seat_was_spoiled_is_forgotten_once_nothing_can_come_late() {
+        let (lines, now) = (Lines::new(Layout::Native, None), Clock::boot().now());
+        let mut seats = Seats::default();
+        let mut spoil = |number: usize, now: Instant| {
+            let key = key(&format!("n{number}"));
+            seats.take(&lines, &key, now);
+            seats.spoil(key.id);
+            seats.free(&key, now);
+            (seats.names.len(), seats.most)
+        };
+        for number in 0..4 * NAMES {
+            let (names, most) = spoil(number, now);
+            assert!(names == number + 1 && most <= 2 * names.max(NAMES), "{names} {most}");
+        }
+        let later = now + LATE;
+        for number in 0..8 * NAMES {
+            spoil(4 * NAMES + number, later + Duration::from_millis(1) * u32::try_from(number).unwrap());
+        }
+        assert!(seats.names.len() <= 9 * NAMES, "{}", seats.names.len());
+        assert!(!seats.names.contains_key("n0"));
     }
 }

@@ -48,6 +48,8 @@ pub(super) struct Whom {
     /// All who are before it, where that tells of their ends and all of them are on other leases than ours: when they are
     /// gone, we are the first.
     pub(super) ahead: Option<Ahead>,
+    /// The last one before a claim that takes everything, and the revision that made it: while it is there, so is somebody.
+    pub(super) last: Option<(Bytes, i64)>,
 }
 
 impl Whom {
@@ -85,8 +87,23 @@ impl EtcdStore {
         Ok(found)
     }
 
-    /// Of a claim that takes everything only the last before it matter, where nothing else can be among them; and not
-    /// what they show.
+    /// A claim that is where it was, behind the one that was the last before it; `None` where that has to be found out.
+    /// etcd looks at two keys for that, and not at a whole line.
+    pub(super) async fn still_behind(&self, asked: &Asked, whom: &Whom) -> Result<Option<Contender>> {
+        let Some((last, made)) = whom.last.as_ref().filter(|_| asked.exclusive && asked.created != 0) else {
+            return Ok(None);
+        };
+        let request = transaction(Vec::new(), vec![get(&asked.key), get(last)], Vec::new());
+        let asking = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let answer: TxnResponse = asking.map_err(|error| fault::of(error).without_effect())?;
+        let mut answers = ranges(answer.responses);
+        let own = only(answers.next()).filter(|own| own.create_revision == asked.created).map(Contender::read);
+        let is_there = only(answers.next()).is_some_and(|last| last.create_revision == *made);
+        Ok(own.filter(|own| is_there && !own.is_broken()))
+    }
+
+    /// Of a claim that takes everything only the last before it matter, since every key of a native line is a contender;
+    /// and not what they show.
     fn before(&self, asked: &Asked) -> RangeRequest {
         let keys_only = asked.exclusive;
         let most = if asked.few { FEW + 1 } else { 2 };
@@ -125,7 +142,8 @@ fn whom(own: &Contender, ahead: &[Contender], few: bool) -> Option<Whom> {
         let are_others = ahead.iter().all(|contender| contender.lease != own.lease);
         let ahead = (are_others && (few || ahead.len() == 1)).then(|| Ahead::of(ahead));
         let what = if few { line_of(&own.key) } else { one(&last.key) };
-        return Some(Whom { what, only_its_end: true, ahead });
+        let last = Some((last.key.clone(), last.created));
+        return Some(Whom { what, only_its_end: true, ahead, last });
     }
     let mut line = ahead.to_vec();
     line.push(own.clone());
@@ -140,7 +158,7 @@ fn whom(own: &Contender, ahead: &[Contender], few: bool) -> Option<Whom> {
         // Who waits before it is let in first, and says so by changing its key.
         _ => one(&last.key),
     };
-    Some(Whom { what, only_its_end: false, ahead: None })
+    Some(Whom { what, only_its_end: false, ahead: None, last: None })
 }
 
 /// This key alone.

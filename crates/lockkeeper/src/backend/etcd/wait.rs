@@ -12,8 +12,12 @@ use super::sessions::{Place, Session};
 use super::standing::{Asked, Standing, Whom, one};
 use super::wire::messages::{Event, RangeRequest};
 use super::wire::{Told, Watch, What};
+use crate::random::jittered;
 use crate::store::{ClaimKey, MAX, Revision, Wake};
 use crate::{Error, ErrorKind, LockName, Result};
+
+/// When to look again if nothing is heard.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Waits for a claim in line.
 pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
@@ -106,7 +110,7 @@ impl Waiting<'_> {
         loop {
             let mut rung = pin!(self.store.0.rung.notified());
             rung.as_mut().enable();
-            let now = match self.look().await? {
+            let now = match self.look_at(whom).await? {
                 Ok(now) => now,
                 Err(wake) => return Ok(Next::Woken(wake)),
             };
@@ -124,6 +128,7 @@ impl Waiting<'_> {
                     None => Heard::Nothing,
                 },
                 heard = self.hear(whom, watch) => heard,
+                () = self.store.0.clock.sleep(jittered(LOOK)) => Heard::Look,
                 // It may have been broken.
                 () = rung => Heard::Look,
             };
@@ -134,6 +139,12 @@ impl Waiting<'_> {
                 Heard::Nothing => return Ok(Next::Unwatched),
             }
         }
+    }
+
+    /// The same as [`look`](Self::look), without a look at the whole line where nothing has changed.
+    async fn look_at(&self, whom: &Whom) -> Result<std::result::Result<Whom, Wake>> {
+        let is_known = !self.asked.few && self.store.still_behind(&self.asked, whom).await?.is_some();
+        if is_known { Ok(Ok(whom.clone())) } else { self.look().await }
     }
 
     /// Whom it waits for, or how the waiting ends.

@@ -45,7 +45,7 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         // A copy of its claim may come and finds that it is gone, or one of this request and deletes whatever is there.
         session.spoils_its_seat(key.id);
     }
-    session.leaves_its_seat(key);
+    session.leaves_its_seat(key, store.0.clock.now());
     if session.life.is_none() {
         // Nothing else of a session that somebody else has opened is known here.
         store.0.sessions.forget(&key.session);

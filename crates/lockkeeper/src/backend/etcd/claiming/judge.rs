@@ -8,7 +8,7 @@ use super::super::ahead::FEW;
 use super::super::layout::transaction::{
     all, changed, created, delete_made, get, leased, move_to, only, ranges, transaction,
 };
-use super::super::layout::{Contender, ahead_of, standings};
+use super::super::layout::{Contender, Layout, ahead_of, standings};
 use super::super::sessions::{self, Purpose, Session};
 use super::super::standing::{Standing, stand};
 use super::super::wire::WireError;
@@ -19,8 +19,8 @@ use crate::random::jittered;
 use crate::store::{ClaimKey, Revision, Verdict, refusal};
 use crate::{Error, ErrorKind, Result};
 
-/// When to look again if nothing is heard.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// When to claim again if nothing is heard, for which etcd reads the whole line. Who waits looks for itself more often.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// How often a claim is looked for that was moved meanwhile.
 const TRIES: u32 = 8;
 
@@ -44,10 +44,16 @@ impl Claiming<'_> {
                     Standing::First { .. } if self.session.purpose(lease) == Some(Purpose::Hold) => {
                         Ok(self.granted(lease, created))
                     }
-                    // Where only the last were read there is nothing in the line but contenders.
                     standing => {
-                        let ahead = length(ahead).max(count.saturating_sub(1));
-                        self.judge(standing, created, ahead).await.map_err(Error::with_unknown_effect)
+                        // Where only the last were read there is nothing in the line but contenders.
+                        let all = self.store.0.lines.layout == Layout::Concurrency;
+                        let ahead = if all { length(ahead) } else { length(ahead).max(count.saturating_sub(1)) };
+                        let verdict = self.judge(standing, created, ahead).await;
+                        if verdict.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
+                            // It is on the lease for those who wait, and the one for those who hold has ended.
+                            self.leave(created).await?;
+                        }
+                        verdict.map_err(Error::with_unknown_effect)
                     }
                 }
             }

@@ -52,6 +52,7 @@ enum Answer {
 }
 
 pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
+    store.0.lines.check_name(&claim.key.name)?;
     let session = store.0.sessions.get(&claim.key.session)?;
     let seat = session.seat(&store.0.lines, &claim.key, store.0.clock.now());
     let turn = store.0.order.turn(&claim.key.name);
@@ -84,7 +85,7 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
         match verdict {
             Ok(Verdict::Gone) => claiming.session.spoils_its_seat(claim.key.id),
             // Nothing of it was put anywhere.
-            _ => claiming.session.leaves_its_seat(&claim.key),
+            _ => claiming.session.leaves_its_seat(&claim.key, store.0.clock.now()),
         }
     }
     verdict
@@ -229,7 +230,7 @@ impl Claiming<'_> {
         put(&self.key, self.record.written(), lease)
     }
 
-    /// Of those before one that takes everything the last is enough, where every key in there is a contender.
+    /// Of those before one that takes everything the last is enough, since every key of a native line is a contender.
     fn others(&self) -> RangeRequest {
         match self.is_exclusive() && self.store.0.lines.layout == Layout::Native {
             true => last(3, &self.line, None),

@@ -139,6 +139,6 @@ impl EtcdStore {
     pub(super) fn has_replaced(&self, key: &ClaimKey, old: ClaimId) {
         let Some(session) = self.0.sessions.of(old) else { return };
         session.left(old);
-        session.leaves_its_seat(&ClaimKey { id: old, ..key.clone() });
+        session.leaves_its_seat(&ClaimKey { id: old, ..key.clone() }, self.0.clock.now());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::checks::{Check, ONE_CLUSTER, or_waive};
 use super::super::fault;
 use super::super::wire::WireError;
 use super::super::wire::messages::{Member, StatusResponse};
@@ -42,7 +43,7 @@ pub(super) fn look(told: &[Told], list: &[Member]) -> Vec<Finding> {
         }
         if !list.is_empty() && !list.iter().any(|member| member.id == id(status)) {
             let finding = format!("{at} is of another cluster than {}: each has locks of its own", answers[0].0);
-            findings.push(Finding::fail(CHECK, finding, "the members of one cluster in the URL"));
+            findings.push(Finding::fail(CHECK, finding, or_waive(ONE_CLUSTER, Check::Members)));
         }
         if status.is_learner {
             let finding = format!("{at} is a learner: it does not vote, and serves no locks");
@@ -128,7 +129,7 @@ mod tests {
     }
 
     fn here(id: u64, leader: u64) -> Told {
-        let header = Some(ResponseHeader { member_id: id, revision: 1 });
+        let header = Some(ResponseHeader { cluster_id: 1, member_id: id, revision: 1 });
         (format!("m{id}:2379"), Ok(StatusResponse { header, leader, ..StatusResponse::default() }))
     }
 

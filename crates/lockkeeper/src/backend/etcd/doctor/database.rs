@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::checks::{Check, NOT_CORRUPT, or_waive};
 use super::super::wire::messages::StatusResponse;
 use crate::doctor::Finding;
 
@@ -40,7 +41,7 @@ pub(super) fn alarms<'a>(told: impl Iterator<Item = &'a StatusResponse>) -> Vec<
         "CORRUPT" => Finding::fail(
             "alarm",
             "CORRUPT: a member's data differ from those of the others, and no lock can be had",
-            "to remove that member, and to add it anew without its data; then etcdctl alarm disarm",
+            or_waive(NOT_CORRUPT, Check::Members),
         ),
         other => Finding::fail("alarm", format!("{other}: etcd warns of itself"), "etcdctl alarm list"),
     };

@@ -1,12 +1,13 @@
 //! What can go wrong with a cluster: who is missing, what its versions do to leases, what is full, what this user may do.
 //!
 //! `cluster` is about who belongs to it, `version` about what is known of versions, `database` and `disk` about where a
-//! member keeps its data, `rights` about this user.
+//! member keeps its data, `rights` about this user, `strays` about what lies among the locks and is none.
 
 mod cluster;
 mod database;
 mod disk;
 mod rights;
+mod strays;
 mod version;
 
 use std::time::Duration;
@@ -15,7 +16,7 @@ use self::cluster::Told;
 use self::rights::Auth;
 use super::wire::Settings;
 use super::wire::messages::{Member, MemberListRequest, MemberListResponse, StatusRequest, StatusResponse};
-use super::{EtcdStore, EtcdStoreBuilder};
+use super::{Check, EtcdStore, EtcdStoreBuilder};
 use crate::Result;
 use crate::doctor::{Finding, Level, said_once};
 use crate::net::Endpoint;
@@ -34,13 +35,13 @@ pub(in crate::backend) async fn examine(
         findings.push(refused);
         return None;
     }
-    let told: Vec<Told> = store.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}).await;
+    let told: Vec<Told> = store.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, within).await;
     findings.extend(cluster::silent(&told));
     if told.iter().all(|(_, status)| status.is_err()) {
         return None;
     }
     let list = store.members().await;
-    let mut found = members(&told, &list, auth);
+    let mut found = members(&told, &list, auth, &store.0.waived);
     let works = !found.iter().any(|found| ["members", "alarm"].contains(&found.check) && found.level == Level::Fail);
     findings.append(&mut found);
     let all = told.iter().zip(builder.addresses());
@@ -60,6 +61,9 @@ pub(in crate::backend) async fn examine(
     let mut found = rights::examine(&store, prefix, within).await;
     let may = found.iter().all(|found| found.level != Level::Fail);
     findings.append(&mut found);
+    if may {
+        findings.extend(strays::look(&store).await);
+    }
     may.then_some(store)
 }
 
@@ -72,10 +76,13 @@ fn unasked(builder: EtcdStoreBuilder, within: Duration) -> Result<(EtcdStoreBuil
 }
 
 /// What they say of themselves.
-fn members(told: &[Told], list: &[Member], auth: Auth) -> Vec<Finding> {
+fn members(told: &[Told], list: &[Member], auth: Auth, waived: &[Check]) -> Vec<Finding> {
     let (mut each, mut versions) = (Vec::new(), Vec::new());
     for (at, status) in answering(told) {
-        each.push((at.clone(), version::look(&status.version, list.len().max(told.len()))));
+        each.push((
+            at.clone(),
+            version::look(&status.version, list.len().max(told.len()), waived.contains(&Check::Version)),
+        ));
         if auth == Auth::On {
             each.extend(version::security(&status.version).map(|found| (at.clone(), found)));
         }
@@ -119,7 +126,8 @@ async fn disks(here: &[Endpoint], settings: &Settings, waits: &[Option<f64>]) ->
 impl EtcdStore {
     /// Those that the cluster knows, as one of them tells it; none where this user may not ask.
     async fn members(&self) -> Vec<Member> {
-        let asked = self.0.calls.ask_each("/etcdserverpb.Cluster/MemberList", MemberListRequest {}).await;
+        let asked =
+            self.0.calls.ask_each("/etcdserverpb.Cluster/MemberList", MemberListRequest {}, self.0.timeout).await;
         let told = asked.into_iter().find_map(|(_, list): (_, Result<MemberListResponse, _>)| list.ok());
         told.map(|list| list.members).unwrap_or_default()
     }
@@ -136,18 +144,19 @@ mod tests {
 
     #[test]
     fn members_of_several_versions_are_told_apart() {
-        let found = members(&[told("a:1", "3.6.16"), told("b:2", "3.6.4"), told("c:3", "3.6.16")], &[], Auth::Off);
+        let found = members(&[told("a:1", "3.6.16"), told("b:2", "3.6.4"), told("c:3", "3.6.16")], &[], Auth::Off, &[]);
         let servers: Vec<_> = found.iter().filter(|found| found.check == "server").collect();
         assert_eq!(servers[0].finding, "a:1: etcd 3.6.16");
         assert!(servers[1].level == Level::Warn && servers[1].finding.starts_with("b:2: etcd 3.6.4: it renews"));
         assert!(servers[3].level == Level::Warn && servers[3].finding.starts_with("the members have several versions"));
-        let same = members(&[told("a:1", "3.6.16"), told("b:2", "3.6.16")], &[], Auth::Off);
+        let same = members(&[told("a:1", "3.6.16"), told("b:2", "3.6.16")], &[], Auth::Off, &[]);
         assert_eq!(same.iter().filter(|found| found.check == "server").count(), 1);
     }
 
     #[test]
     fn ways_around_the_rights_matter_where_there_are_rights() {
-        let has = |auth| members(&[told("a:1", "3.6.13")], &[], auth).iter().any(|found| found.check == "security");
+        let has =
+            |auth| members(&[told("a:1", "3.6.13")], &[], auth, &[]).iter().any(|found| found.check == "security");
         assert!(has(Auth::On) && !has(Auth::Off));
     }
 }

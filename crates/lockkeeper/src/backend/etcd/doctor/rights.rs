@@ -7,6 +7,7 @@ use data_encoding::HEXLOWER;
 
 use super::super::layout::Lines;
 use super::super::layout::transaction::{delete, get, put, transaction};
+use super::super::marker::folder;
 use super::super::wire::WireError;
 use super::super::wire::messages::{AuthenticateRequest, AuthenticateResponse, RangeRequest, RequestOp, TxnResponse};
 use super::super::{EtcdStore, EtcdStoreBuilder, fault, sessions};
@@ -155,12 +156,6 @@ fn keys(lines: &Lines, prefix: &str, lease: i64) -> Result<Vec<Bytes>> {
     let own = HEXLOWER.encode(id.as_bytes());
     let claim = ClaimKey { name, session: sessions::name_of(lease), id };
     Ok(vec![lines.claim(&claim), lines.gone(id), lines.bell(&own), lines.register(&own)])
-}
-
-/// What is told of a key: its last part may name a lease, which is a secret.
-fn folder(key: &Bytes) -> String {
-    let end = key.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-    String::from_utf8_lossy(&key[..end]).into_owned()
 }
 
 async fn speed(store: &EtcdStore, lease: i64) -> Result<Finding> {

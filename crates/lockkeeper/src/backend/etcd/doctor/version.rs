@@ -1,9 +1,7 @@
 //! What is known of a version: its mistakes with leases and locks, and ways around its rights.
 
+use super::super::checks::{Check, NEWER, OLDEST, Version, name_of, or_waive, parse};
 use crate::doctor::Finding;
-
-/// Major, minor, patch.
-type Version = (u32, u32, u32);
 
 /// A mistake, and where it is mended: one patch for each line of versions that had it.
 struct Bug {
@@ -30,30 +28,33 @@ const RIGHTS: Bug = Bug {
     mended: &[(3, 5, 33), (3, 6, 14), (3, 7, 1)],
 };
 
-const OLDEST: Version = (3, 4, 0);
 /// Lines of versions up to this one get no mistakes mended any more.
 const ENDED: Version = (3, 4, u32::MAX);
-const NEWER: &str = "the newest patch of etcd 3.6 or later";
 
-/// What is known of it in a cluster of so many members.
-pub(super) fn look(text: &str, members: usize) -> Finding {
+/// What is known of it in a cluster of so many members. What is too old is used all the same where that is `waived`.
+pub(super) fn look(text: &str, members: usize, waived: bool) -> Finding {
     let name = format!("etcd {text}");
     let Some(version) = parse(text) else { return Finding::ok("server", name) };
-    if version < OLDEST {
-        return Finding::fail("server", format!("{name} is older than 3.4"), NEWER);
-    }
     let stalls = STALLED.is_in(version) && members > 1;
     let mut known: Vec<_> = BUGS.iter().filter(|bug| bug.is_in(version)).map(|bug| bug.what).collect();
     if stalls {
         known.insert(0, STALLED.what);
     }
-    let ended = if version <= ENDED { ", which is at the end of its life" } else { "" };
-    let finding = format!("{name}{ended}: {}", known.join("; "));
+    let ended = if version <= ENDED { " and at the end of its life" } else { "" };
+    if version < OLDEST {
+        if waived {
+            known.push("unsafe=version goes on all the same");
+        }
+        let finding = format!("{name} is older than {}{ended}", name_of(OLDEST));
+        let finding = if known.is_empty() { finding } else { format!("{finding}: {}", known.join("; ")) };
+        return match waived {
+            true => Finding::warn("server", finding, NEWER),
+            false => Finding::fail("server", finding, or_waive(NEWER, Check::Version)),
+        };
+    }
     match known.is_empty() {
-        _ if stalls => Finding::fail("server", finding, NEWER),
-        false => Finding::warn("server", finding, NEWER),
-        true if !ended.is_empty() => Finding::warn("server", name + ended, NEWER),
         true => Finding::ok("server", name),
+        false => Finding::warn("server", format!("{name}: {}", known.join("; ")), NEWER),
     }
 }
 
@@ -75,45 +76,40 @@ impl Bug {
     }
 }
 
-/// `3.5.0-rc.1` is taken for 3.5.0.
-fn parse(text: &str) -> Option<Version> {
-    let mut numbers = text.split(['.', '-', '+']).map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??, numbers.next()??))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::doctor::Level;
 
     fn level(version: &str, members: usize) -> Level {
-        look(version, members).level
+        look(version, members, false).level
     }
 
     #[test]
-    fn a_version_that_ends_leases_that_are_alive_does_not_do_for_several_members() {
-        for version in ["3.4.23", "3.4.30", "3.5.0-rc.1", "3.5.12"] {
-            assert_eq!((level(version, 1), level(version, 3)), (Level::Warn, Level::Fail), "{version}");
-            assert!(look(version, 3).finding.contains(": a leader that stood still"), "{version}");
-            assert!(!look(version, 1).finding.contains("stood still"), "{version}");
+    fn what_ends_leases_that_are_alive_is_too_old_and_says_so_where_that_is_waived() {
+        for version in ["3.3.25", "3.4.23", "3.4.99", "3.5.0-rc.1", "3.5.13"] {
+            assert_eq!((level(version, 1), level(version, 3)), (Level::Fail, Level::Fail), "{version}");
+            assert_eq!(look(version, 1, true).level, Level::Warn);
         }
-        for version in ["3.4.31", "3.4.42", "3.5.13", "3.5.22", "3.6.4"] {
+        assert!(look("3.5.12", 3, true).finding.contains(": a leader that stood still"));
+        assert!(!look("3.5.12", 1, true).finding.contains("stood still"));
+        for version in ["3.5.14", "3.5.22", "3.6.4"] {
             assert_eq!(level(version, 3), Level::Warn, "{version}");
         }
         for version in ["3.5.23", "3.6.5", "3.6.16", "3.7.0", "4.0.0", "tomorrow's"] {
             assert_eq!(level(version, 3), Level::Ok, "{version}");
         }
-        assert_eq!(level("3.3.25", 1), Level::Fail);
     }
 
     #[test]
     fn what_is_wrong_is_named_with_the_remedy() {
-        let found = look("3.4.23", 1);
-        assert!(found.finding.starts_with("etcd 3.4.23, which is at the end of its life: after a change"), "{found:?}");
+        let found = look("3.4.23", 1, false);
+        let beginning = "etcd 3.4.23 is older than 3.5.14 and at the end of its life: after a change";
+        assert!(found.finding.starts_with(beginning), "{found:?}");
         assert!(found.finding.contains("revoked") && !found.finding.contains("just granted"), "{found:?}");
-        assert_eq!(look("3.4.99", 3).finding, "etcd 3.4.99, which is at the end of its life");
-        assert_eq!(look("3.6.16", 3), Finding::ok("server", "etcd 3.6.16"));
-        assert!(found.remedy.is_some());
+        assert!(found.remedy.unwrap().ends_with("or unsafe=version to go without this check"));
+        assert!(look("3.4.23", 1, true).finding.contains("unsafe=version goes on all the same"));
+        assert_eq!(look("3.6.16", 3, false), Finding::ok("server", "etcd 3.6.16"));
     }
 
     #[test]

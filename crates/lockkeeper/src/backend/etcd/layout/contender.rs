@@ -67,10 +67,18 @@ impl Contender {
         match &self.record {
             Some(record) => record.meta(),
             None => Meta {
-                owner: "another client of etcd".into(),
+                owner: self.stranger(),
                 value: (!self.value.is_empty()).then(|| Arc::from(&*self.value)),
                 ..Meta::default()
             },
+        }
+    }
+
+    /// A key without a lease was put there by hand, and stays; the key of a claim may name a lease, which is a secret.
+    fn stranger(&self) -> Arc<str> {
+        match self.lease {
+            0 => format!("no claim, but the key {}", String::from_utf8_lossy(&self.key)).into(),
+            _ => "another client of etcd".into(),
         }
     }
 

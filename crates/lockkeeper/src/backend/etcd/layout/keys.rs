@@ -1,8 +1,11 @@
 //! Where things are.
 //!
-//! Native: `<prefix>/<encoded name>/<lease>-<seat>`. Concurrency: `<name>/<lease>-<seat>`, as Go has it but for the seat,
-//! without which two claims of one lease would be the same contender. Order is that of the revisions in which keys were
-//! created.
+//! Native: `<prefix>/.lock/<encoded name>/<lease>-<seat>`. Concurrency: `<name>/<lease>-<seat>`, as Go has it but for the
+//! seat, without which two claims of one lease would be the same contender. Order is that of the revisions in which keys
+//! were created.
+//!
+//! Native: etcd is asked for the last few keys of a line, and decides by them. So nothing else may lie there: no encoded
+//! name begins with a dot, and no prefix has a part that is one of `OWN`. Every key of a native line is a contender.
 //!
 //! A seat is used by one claim after the other: etcd remembers every key that there ever was until it is compacted, and
 //! walks over them whenever it looks at the line. A claim that another process may have to find has its id for a seat.
@@ -12,10 +15,14 @@ use data_encoding::HEXLOWER;
 
 use super::Layout;
 use crate::store::{ClaimId, ClaimKey};
-use crate::{LockName, name};
+use crate::{Error, LockName, Result, name};
 
 /// Where the native layout is when nobody says otherwise.
 const PREFIX: &str = "/lockkeeper";
+/// The parts of keys that nobody else may have in theirs.
+const OWN: [&str; 5] = [LOCK, ".layout", ".gone", ".bell", ".register"];
+/// Below it are the lines of the native layout.
+const LOCK: &str = ".lock";
 
 /// Some keys, from one on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +61,28 @@ impl Lines {
         Self { layout, prefix: prefix.unwrap_or(usual).to_owned() }
     }
 
+    /// Refuses a prefix below which keys of another store could be in a line.
+    ///
+    /// # Errors
+    /// `Invalid` for one with a part that is one of our own.
+    pub(in super::super) fn check(&self) -> Result<()> {
+        let Some(part) = part_of_ours(&self.prefix) else { return Ok(()) };
+        Err(Error::invalid(format!("{:?} cannot be what keys begin with: {part} is lockkeeper's own", self.prefix))
+            .with_remedy(format!("a path without {part}")))
+    }
+
+    /// Refuses a name whose keys would be among those of another layout.
+    ///
+    /// # Errors
+    /// `Invalid` for one with a part that is one of our own, where names are not encoded.
+    pub(in super::super) fn check_name(&self, name: &LockName) -> Result<()> {
+        let part = (self.layout == Layout::Concurrency).then(|| part_of_ours(name.as_str())).flatten();
+        let Some(part) = part else { return Ok(()) };
+        Err(Error::invalid(format!("{part} in the name of a lock is lockkeeper's own in layout=concurrency"))
+            .about(name.clone())
+            .with_remedy(format!("a name without {part}")))
+    }
+
     /// The prefix, if it is not the usual one.
     pub(in super::super) fn prefix(&self) -> Option<&str> {
         (self.prefix != PREFIX && !self.prefix.is_empty()).then_some(&self.prefix)
@@ -82,8 +111,40 @@ impl Lines {
     }
 
     /// Whether a key under the folder of a name is a contender for that name, and not for one that begins like it.
+    /// Whatever somebody has put into a native line by hand is one: a key that was passed over would hide another one
+    /// where only the last few are asked for.
     pub(in super::super) fn contends(&self, line: &Span, key: &[u8]) -> bool {
-        key.strip_prefix(&*line.from).is_some_and(|rest| !rest.contains(&b'/'))
+        let rest = key.strip_prefix(&*line.from);
+        rest.is_some_and(|rest| self.layout == Layout::Native || !rest.contains(&b'/'))
+    }
+
+    /// Says which layout the claims of this prefix have.
+    pub(in super::super) fn marker(&self) -> Bytes {
+        format!("{}/.layout", self.prefix).into()
+    }
+
+    /// All keys of the prefix, among which are the claims of the first layout: `<prefix>/<encoded name>/<lease>-<seat>`.
+    pub(in super::super) fn everything(&self) -> Span {
+        Span::under(format!("{}/", self.prefix))
+    }
+
+    /// Whether a key is where the first layout had a claim.
+    pub(in super::super) fn is_old_claim(&self, key: &[u8]) -> bool {
+        let Some(rest) = key.strip_prefix(self.prefix.as_bytes()).and_then(|rest| rest.strip_prefix(b"/")) else {
+            return false;
+        };
+        let mut parts = rest.split(|byte| *byte == b'/');
+        let (name, claim, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+        !name.is_empty() && !name.starts_with(b".") && more.is_none() && claim.is_some_and(is_seat)
+    }
+
+    /// Whether a key of a native line is none of a claim.
+    pub(in super::super) fn is_stray(&self, key: &[u8], lease: i64) -> bool {
+        let line = self.beginning_with("");
+        let Some(rest) = key.strip_prefix(&*line.from) else { return false };
+        let mut parts = rest.split(|byte| *byte == b'/').skip(1);
+        let is_claim = parts.next().is_some_and(is_seat) && parts.next().is_none();
+        self.layout == Layout::Native && (lease == 0 || !is_claim)
     }
 
     /// Says that an id is gone, while it is there.
@@ -105,7 +166,7 @@ impl Lines {
     pub(in super::super) fn beginning_with(&self, text: &str) -> Span {
         match self.layout {
             // What a name is encoded as depends on its end.
-            Layout::Native => Span::under(format!("{}/", self.prefix)),
+            Layout::Native => Span::under(format!("{}/{LOCK}/", self.prefix)),
             Layout::Concurrency if self.prefix.is_empty() && text.is_empty() => {
                 Span { from: Bytes::from_static(b"\0"), to: Bytes::from_static(b"\0") }
             }
@@ -136,13 +197,19 @@ impl Lines {
             "" => key,
             prefix => key.strip_prefix(prefix.as_bytes())?.strip_prefix(b"/")?,
         };
-        let end = rest.iter().rposition(|byte| *byte == b'/')?;
-        std::str::from_utf8(&rest[..end]).ok().filter(|name| !name.is_empty() && !name.starts_with('.'))
+        let name = match self.layout {
+            Layout::Native => {
+                let rest = rest.strip_prefix(LOCK.as_bytes())?.strip_prefix(b"/")?;
+                &rest[..rest.iter().position(|byte| *byte == b'/')?]
+            }
+            Layout::Concurrency => &rest[..rest.iter().rposition(|byte| *byte == b'/')?],
+        };
+        std::str::from_utf8(name).ok().filter(|name| !name.is_empty() && part_of_ours(name).is_none())
     }
 
     fn folder(&self, name: &LockName) -> String {
         match self.layout {
-            Layout::Native => format!("{}/{}/", self.prefix, name.encoded()),
+            Layout::Native => format!("{}/{LOCK}/{}/", self.prefix, name.encoded()),
             Layout::Concurrency if self.prefix.is_empty() => format!("{name}/"),
             Layout::Concurrency => format!("{}/{name}/", self.prefix),
         }
@@ -157,55 +224,14 @@ impl Lines {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::SessionId;
+/// The part of this, between slashes, that nobody else may have.
+fn part_of_ours(text: &str) -> Option<&'static str> {
+    text.split('/').find_map(|part| OWN.into_iter().find(|own| *own == part))
+}
 
-    fn key(name: &str) -> ClaimKey {
-        ClaimKey {
-            name: name.parse().unwrap(),
-            session: SessionId::new("6c0ffee"),
-            id: ClaimId::from_bytes([0xab; 16]),
-        }
-    }
-
-    #[test]
-    fn a_claim_is_where_the_layout_has_it() {
-        let id = "ab".repeat(16);
-        for (layout, prefix, at) in [
-            (Layout::Native, None, format!("/lockkeeper/stock%2F42/6c0ffee-{id}")),
-            (Layout::Native, Some("/shop/"), format!("/shop/stock%2F42/6c0ffee-{id}")),
-            (Layout::Concurrency, None, format!("stock/42/6c0ffee-{id}")),
-            (Layout::Concurrency, Some("/locks"), format!("/locks/stock/42/6c0ffee-{id}")),
-        ] {
-            let (lines, key) = (Lines::new(layout, prefix), key("stock/42"));
-            let found = lines.claim(&key);
-            assert_eq!(found, at.as_bytes());
-            assert!(lines.is_claim(&found) && lines.is_claim(&lines.seat(&key, 0)));
-            assert_eq!(lines.seat(&key, 7), at.replace(&id, "7").as_bytes());
-            let line = lines.of(&key.name);
-            assert!(line.from <= found && found < line.to && lines.contends(&line, &found));
-            let named = if layout == Layout::Native { "stock%2F42" } else { "stock/42" };
-            assert_eq!(lines.name_in(&found), Some(named));
-        }
-    }
-
-    #[test]
-    fn a_name_that_begins_like_another_is_another_line() {
-        let lines = Lines::new(Layout::Concurrency, None);
-        let line = lines.of(&"stock".parse().unwrap());
-        assert!(!lines.contends(&line, &lines.claim(&key("stock/42"))));
-        assert!(lines.contends(&line, b"stock/694d8"));
-        assert!(!lines.contends(&line, b"stocks/694d8"));
-        assert!(!lines.is_claim(b"stock/694d8"));
-    }
-
-    #[test]
-    fn what_is_our_own_is_in_nobodys_line() {
-        let lines = Lines::new(Layout::Native, None);
-        for own in [lines.gone(key("a").id), lines.bell("c"), lines.register("a/b")] {
-            assert_eq!(lines.name_in(&own), None, "{own:?}");
-        }
-    }
+/// `<lease>-<seat>`
+fn is_seat(part: &[u8]) -> bool {
+    let mut halves = part.splitn(2, |byte| *byte == b'-');
+    let mut is_hex = || halves.next().is_some_and(|half| !half.is_empty() && half.iter().all(u8::is_ascii_hexdigit));
+    is_hex() && is_hex()
 }

@@ -6,6 +6,8 @@
 mod contender;
 mod keys;
 mod record;
+#[cfg(test)]
+mod tests;
 pub(super) mod transaction;
 
 pub(super) use self::contender::{Contender, ahead_of, is_as_it_was, mark, standings};

@@ -2,8 +2,10 @@
 //! to the next member.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use prost::Message;
@@ -145,20 +147,25 @@ impl Calls {
         }
     }
 
-    /// Asks each member by itself, whatever the others are like, and whether it has a leader or not.
-    pub(crate) async fn ask_each<Q, A>(&self, method: &'static str, request: Q) -> Vec<(String, Result<A, WireError>)>
+    /// Asks each member by itself, all at the same time, and whether it has a leader or not.
+    pub(crate) async fn ask_each<Q, A>(
+        &self,
+        method: &'static str,
+        request: Q,
+        within: Duration,
+    ) -> Vec<(String, Result<A, WireError>)>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let mut answers = Vec::new();
-        for (at, member) in self.members.iter().enumerate() {
+        let within = within.min(self.timeout);
+        let ask = |(at, member): (usize, &Member)| {
             let mut request = self.signed(request.clone(), self.token());
             request.metadata_mut().remove("hasleader");
-            let answer = self.send(at, method, request, self.timeout).await;
-            answers.push((member.address.to_string(), answer));
-        }
-        answers
+            let address = member.address.to_string();
+            async move { (address, self.send(at, method, request, within).await) }
+        };
+        all(self.members.iter().enumerate().map(ask)).await
     }
 
     /// Renews leases in one go: how many seconds each has then, 0 for one that is not there.
@@ -284,6 +291,21 @@ impl Calls {
             self.watches.end(left);
         }
     }
+}
+
+/// The outputs of all of these, which go on side by side.
+pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|cx| {
+        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(cx) {
+                *output = Some(ready);
+            }
+        }
+        if running.iter().all(|(_, output)| output.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 async fn in_time<T>(within: Duration, asking: impl Future<Output = Result<T, Status>>) -> Result<T, WireError> {

@@ -7,6 +7,11 @@ use tonic::{Code, Status};
 
 use crate::net::{self, WANTS_CERTIFICATE};
 
+/// What etcd says of a token from before the last change of users or roles; with `--auth-token=jwt` of every one.
+pub(crate) const OLD_TOKEN: &str = "revision of auth store is old";
+/// The same where etcd does not translate its own words.
+pub(crate) const OLD_TOKEN_ITSELF: &str = "revision in header is old";
+
 /// Why there is no answer.
 #[derive(Clone, Debug)]
 pub(crate) enum WireError {
@@ -35,7 +40,7 @@ impl WireError {
     /// Whether the token that it was sent with is not valid any more: nothing was done.
     pub(super) fn is_of_an_old_token(&self) -> bool {
         let Self::Refused { code, message } = self else { return false };
-        *code == Code::Unauthenticated || message.contains("revision in header is old")
+        *code == Code::Unauthenticated || message.contains(OLD_TOKEN) || message.contains(OLD_TOKEN_ITSELF)
     }
 
     /// Whether the database is full.

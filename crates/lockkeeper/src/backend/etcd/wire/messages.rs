@@ -51,6 +51,8 @@ pub mod event {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResponseHeader {
+    #[prost(uint64, tag = "1")]
+    pub cluster_id: u64,
     #[prost(uint64, tag = "2")]
     pub member_id: u64,
     #[prost(int64, tag = "3")]

@@ -18,6 +18,6 @@ mod member;
 pub(super) mod messages;
 mod watches;
 
-pub(super) use self::calls::{Calls, Login, Settings};
-pub(super) use self::error::WireError;
+pub(super) use self::calls::{Calls, Login, Settings, all};
+pub(super) use self::error::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
 pub(super) use self::watches::{Told, Watch, What};

@@ -21,6 +21,9 @@ use super::messages::{Event, WatchCancelRequest, WatchCreateRequest, WatchReques
 use crate::Result;
 use crate::runtime::Runtime;
 
+#[cfg(test)]
+mod tests;
+
 /// What etcd answers instead of the number of a watch that it refuses.
 const REFUSED: i64 = -1;
 
@@ -33,6 +36,12 @@ pub(crate) struct What {
     pub(crate) end: Bytes,
     /// Nothing is told of what is put there.
     pub(crate) only_deletions: bool,
+}
+
+impl What {
+    fn has(&self, key: &Bytes) -> bool {
+        *key == self.key || (*key > self.key && *key < self.end)
+    }
 }
 
 /// What is told of it.
@@ -78,10 +87,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let Some(shared) = self.shared.upgrade() else { return };
-        let mut state = lock(&shared);
-        if state.watching.remove(&self.id).is_some() {
-            state.send(RequestUnion::CancelRequest(WatchCancelRequest { watch_id: self.id }));
-        }
+        lock(&shared).forget(self.id);
     }
 }
 
@@ -96,13 +102,25 @@ pub(super) struct Watches {
 struct State {
     /// Of the stream that is open.
     stream: Option<Open>,
-    watching: HashMap<i64, UnboundedSender<Told>>,
+    watching: HashMap<i64, Watching>,
     /// The last number that a watch was given. None is given twice.
     last: i64,
     streams: u64,
     /// How many answers were told in all streams.
     heard: u64,
 }
+
+/// A watch that somebody listens to.
+#[derive(Debug)]
+struct Watching {
+    what: What,
+    tell: UnboundedSender<Told>,
+    /// It was told that it stands.
+    has_begun: bool,
+}
+
+/// A stream to be opened: its number, and what is to be sent.
+type New = (u64, Requests);
 
 #[derive(Debug)]
 struct Open {
@@ -125,42 +143,80 @@ impl Watches {
         connect: impl FnOnce(Requests) -> (Grpc<Channel>, Request<Requests>),
     ) -> Watch {
         let mut state = lock(&self.shared);
-        if state.stream.as_ref().is_some_and(|stream| stream.left != left) {
-            // It was opened while its member was being left.
-            state.end();
-        }
-        if state.stream.is_none() {
-            let (requests, sent) = mpsc::unbounded_channel();
-            state.streams += 1;
-            let number = state.streams;
-            state.stream = Some(Open { number, left, requests });
-            let (grpc, request) = connect(Requests(sent));
+        if let Some((number, sent)) = state.open(left) {
+            let (grpc, request) = connect(sent);
             self.runtime.serve(run(Arc::downgrade(&self.shared), number, grpc, request));
         }
-        state.last += 1;
-        let id = state.last;
-        let (tell, told) = mpsc::unbounded_channel();
-        state.watching.insert(id, tell);
-        state.send(RequestUnion::CreateRequest(WatchCreateRequest {
-            key: what.key,
-            range_end: what.end,
-            start_revision: 0,
-            filters: if what.only_deletions { vec![FilterType::Noput.into()] } else { Vec::new() },
-            watch_id: id,
-        }));
+        let (id, told) = state.watch(what);
         Watch { id, told, heard_before: state.heard, shared: Arc::downgrade(&self.shared) }
     }
 
     /// Ends all watches at this member.
     pub(super) fn end(&self, left: usize) {
-        let mut state = lock(&self.shared);
-        if state.stream.as_ref().is_some_and(|stream| stream.left <= left) {
-            state.end();
-        }
+        lock(&self.shared).leave(left);
     }
 }
 
 impl State {
+    /// A stream with this member, if none is open.
+    fn open(&mut self, left: usize) -> Option<New> {
+        if self.stream.as_ref().is_some_and(|stream| stream.left != left) {
+            // It was opened while its member was being left.
+            self.end();
+        }
+        if self.stream.is_some() {
+            return None;
+        }
+        let (requests, sent) = mpsc::unbounded_channel();
+        self.streams += 1;
+        self.stream = Some(Open { number: self.streams, left, requests });
+        Some((self.streams, Requests(sent)))
+    }
+
+    fn watch(&mut self, what: What) -> (i64, UnboundedReceiver<Told>) {
+        self.last += 1;
+        let (id, (tell, told)) = (self.last, mpsc::unbounded_channel());
+        self.send(RequestUnion::CreateRequest(WatchCreateRequest {
+            key: what.key.clone(),
+            range_end: what.end.clone(),
+            start_revision: 0,
+            filters: if what.only_deletions { vec![FilterType::Noput.into()] } else { Vec::new() },
+            watch_id: id,
+        }));
+        self.watching.insert(id, Watching { what, tell, has_begun: false });
+        (id, told)
+    }
+
+    /// Nobody listens to it any more.
+    fn forget(&mut self, id: i64) {
+        if self.watching.remove(&id).is_some() {
+            self.send(RequestUnion::CancelRequest(WatchCancelRequest { watch_id: id }));
+        }
+    }
+
+    /// This member is asked no more.
+    fn leave(&mut self, left: usize) {
+        if self.stream.as_ref().is_some_and(|stream| stream.left <= left) {
+            self.end();
+        }
+    }
+
+    /// The stream of this number is over.
+    fn is_over(&mut self, number: u64) {
+        if self.stream.as_ref().is_some_and(|stream| stream.number == number) {
+            self.end();
+        }
+    }
+
+    /// What the stream of this number says; `false` when it is not the one that is open.
+    fn heard_of(&mut self, number: u64, response: WatchResponse) -> bool {
+        let is_open = self.stream.as_ref().is_some_and(|stream| stream.number == number);
+        if is_open {
+            self.heard(response);
+        }
+        is_open
+    }
+
     fn send(&self, request: RequestUnion) {
         if let Some(stream) = &self.stream {
             // One whose other end is gone is about to be ended.
@@ -179,7 +235,16 @@ impl State {
             // It does not say whose: our token may be old. The next stream has the new one.
             return self.end();
         }
-        let Some(watch) = self.watching.get(&response.watch_id) else { return };
+        let Some(watch) = self.watching.get_mut(&response.watch_id) else { return };
+        let is_its_own = |event: &Event| event.kv.as_ref().is_some_and(|kv| watch.what.has(&kv.key));
+        let begins = response.created && !response.canceled;
+        if begins == watch.has_begun && (begins || !response.events.is_empty())
+            || !response.events.iter().all(is_its_own)
+        {
+            // Not an answer to this one: the peer numbers watches otherwise, as etcd's gRPC proxy does.
+            return self.end();
+        }
+        watch.has_begun |= begins;
         let told = match response {
             // Compacted, refused, or without a leader: whoever watches looks, and watches anew.
             WatchResponse { canceled: true, .. } => None,
@@ -189,7 +254,7 @@ impl State {
         };
         match told {
             // Who does not listen any more is about to say so.
-            Some(told) => drop(watch.send(told)),
+            Some(told) => drop(watch.tell.send(told)),
             None => drop(self.watching.remove(&response.watch_id)),
         }
     }
@@ -215,10 +280,7 @@ async fn run(shared: Weak<Mutex<State>>, number: u64, grpc: Grpc<Channel>, reque
         tracing::debug!(target: "lockkeeper", %status, "the watches of etcd ended");
     }
     if let Some(shared) = shared.upgrade() {
-        let mut state = lock(&shared);
-        if state.stream.as_ref().is_some_and(|stream| stream.number == number) {
-            state.end();
-        }
+        lock(&shared).is_over(number);
     }
 }
 
@@ -234,11 +296,9 @@ async fn hear(
     let mut responses = grpc.streaming(request, path, codec).await?.into_inner();
     while let Some(response) = responses.message().await? {
         let Some(shared) = shared.upgrade() else { break };
-        let mut state = lock(&shared);
-        if state.stream.as_ref().is_none_or(|stream| stream.number != number) {
+        if !lock(&shared).heard_of(number, response) {
             break;
         }
-        state.heard(response);
     }
     Ok(())
 }

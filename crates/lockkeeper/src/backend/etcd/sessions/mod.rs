@@ -4,6 +4,8 @@
 //! for those that hold. Where both lives are the same, it is one lease. A lease bears so many claims; then the next one
 //! is made.
 
+mod lists;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,6 +63,8 @@ struct Inner {
     unlisted: HashMap<Bytes, Instant>,
     /// What says that ids are gone, and for how long it is to stand.
     gone: Vec<(Bytes, Instant)>,
+    /// When the keys of all leases were listed last.
+    listed: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -73,6 +77,10 @@ struct Lease {
     /// Whether it was renewed since it was listed here. A renewal of the session that does not know it proves nothing
     /// of it, and whoever is put on it believes in that renewal.
     ready: bool,
+    /// Since when nothing stands on it, as far as was seen.
+    empty: Option<Instant>,
+    /// Nothing more is put on it: it is about to be given back.
+    retired: bool,
 }
 
 /// Where a claim of this client stands, as far as is known.
@@ -88,6 +96,13 @@ pub(super) struct Place {
     /// Whom it waited for when it was put in line.
     pub(super) whom: Option<Whom>,
     pub(super) record: Arc<Record>,
+}
+
+impl Place {
+    /// Whether it waits, and has heard of its end and of its grant since then.
+    pub(super) fn waits_watched(&self, since: Instant) -> bool {
+        !self.held && self.watched.is_some_and(|watched| watched > since)
+    }
 }
 
 impl Sessions {
@@ -157,12 +172,13 @@ impl Session {
         let purpose = if self.has_one_life() { Purpose::Hold } else { purpose };
         let inner = self.lock();
         let has_room = |lease: &Lease| lease.claims < PER_LEASE || self.life.is_none();
-        let bears = |lease: &&Lease| lease.ready && lease.purpose == purpose && has_room(lease);
-        inner.leases.iter().rfind(bears).map(|lease| lease.id)
+        let bears = |lease: &&Lease| lease.ready && !lease.retired && lease.purpose == purpose && has_room(lease);
+        // The first of those that have room, so that the last ones become empty after a rush.
+        inner.leases.iter().find(bears).map(|lease| lease.id)
     }
 
     pub(super) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
-        self.lock().leases.push(Lease { id, purpose, claims: 0, renewed, ready: false });
+        self.lock().leases.push(Lease { id, purpose, claims: 0, renewed, ready: false, empty: None, retired: false });
     }
 
     /// A renewal of it was acknowledged.
@@ -228,8 +244,8 @@ impl Session {
     }
 
     /// Nothing of this claim is there, nor can come: another one may have its seat.
-    pub(super) fn leaves_its_seat(&self, key: &ClaimKey) {
-        self.lock().seats.free(key);
+    pub(super) fn leaves_its_seat(&self, key: &ClaimKey, now: Instant) {
+        self.lock().seats.free(key, now);
     }
 
     /// Something of this claim may be there, or come late: nobody else gets its seat.

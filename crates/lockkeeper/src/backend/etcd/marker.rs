@@ -1,0 +1,85 @@
+//! The marker of a prefix: which layout the claims below it have. Two layouts are two locks, so that a client of the one
+//! does not work where a claim of the other is alive.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::checks::{Check, refused};
+use super::layout::transaction::{absent, get, only, put, ranges, transaction};
+use super::layout::{Layout, Record};
+use super::wire::messages::{KeyValue, RangeRequest, TxnResponse};
+use super::{EtcdStore, fault};
+use crate::Result;
+
+/// The claims are in lines of their own, where no key of anything else can be.
+const LAYOUT: &[u8] = b"2";
+
+impl EtcdStore {
+    /// Refuses a prefix with claims of another layout.
+    pub(super) async fn check_layout(&self) -> Result<()> {
+        if self.0.lines.layout != Layout::Native || self.0.waived.contains(&Check::Layout) {
+            return Ok(());
+        }
+        let marker = RangeRequest { key: self.0.lines.marker(), ..RangeRequest::default() };
+        match only(Some(self.range(marker).await?)) {
+            Some(marker) => self.is_ours(&marker),
+            None => match self.old_claim().await? {
+                Some(key) => Err(refused(
+                    format!("older lockkeepers hold locks there or wait for some, as in {}", folder(&key)),
+                    Check::Layout,
+                    "to end them all; their locks end with their leases",
+                )),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Says which layout the claims have from now on, before the first of them.
+    pub(super) async fn mark_layout(&self) -> Result<()> {
+        if self.0.lines.layout != Layout::Native || self.0.is_marked.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.check_layout().await?;
+        let marker = self.0.lines.marker();
+        let marking = vec![put(&marker, Bytes::from_static(LAYOUT), 0)];
+        let request = transaction(vec![absent(&marker)], marking, vec![get(&marker)]);
+        let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let answer: TxnResponse = asked.map_err(|error| fault::of(error).without_effect())?;
+        if let Some(marker) = only(ranges(answer.responses).next()) {
+            self.is_ours(&marker)?;
+        }
+        self.0.is_marked.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn is_ours(&self, marker: &KeyValue) -> Result<()> {
+        if marker.value == LAYOUT || self.0.waived.contains(&Check::Layout) {
+            return Ok(());
+        }
+        let (at, layout) = (String::from_utf8_lossy(&marker.key), String::from_utf8_lossy(&marker.value));
+        let problem =
+            format!("{at} says that locks have the layout {layout:?} there, which is none of this lockkeeper");
+        Err(refused(problem, Check::Layout, "the lockkeeper of the others, or another path"))
+    }
+
+    /// A claim of the first layout that is alive.
+    pub(super) async fn old_claim(&self) -> Result<Option<Bytes>> {
+        let mut keys = self.keys(&self.0.lines.everything()).await?;
+        keys.retain(|kv| kv.lease != 0 && self.0.lines.is_old_claim(&kv.key));
+        for KeyValue { key, .. } in keys {
+            let whole = RangeRequest { key: key.clone(), ..RangeRequest::default() };
+            // Others may keep what looks like one there.
+            if only(Some(self.range(whole).await?)).is_some_and(|kv| Record::read(&kv.value).is_some()) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What is told of a key: its last part may name a lease, which is a secret.
+pub(super) fn folder(key: &Bytes) -> String {
+    let end = key.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    String::from_utf8_lossy(&key[..end]).into_owned()
+}

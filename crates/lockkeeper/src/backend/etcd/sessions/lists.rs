@@ -1,0 +1,178 @@
+//! What a renewal asks of the leases of a session, and which of them are given back.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::{Purpose, Session};
+use crate::store::{Live, LiveState};
+use crate::time::Instant;
+use crate::{Error, ErrorKind, Result};
+
+/// How often at least it is asked which keys are on a lease, though nobody has to know.
+const LISTED: Duration = Duration::from_secs(10);
+
+/// For how long nothing has stood on a lease before nothing more is put on it, and then until it is given back: longer than
+/// whoever has chosen it before takes to put a claim there.
+const IDLE: Duration = Duration::from_secs(60);
+
+impl Session {
+    /// Whether a lease that has so many seconds left was renewed; it is not there any more if not.
+    ///
+    /// # Errors
+    /// `Unavailable` for less than its life, which no member says of one that it has renewed: something between us and etcd
+    /// has answered from what it knew.
+    pub(in super::super) fn is_renewed(&self, id: i64, seconds: i64) -> Result<bool> {
+        let life = match (self.life, self.purpose(id)) {
+            (Some(_), Some(Purpose::Hold)) => self.hold,
+            (Some(_), Some(Purpose::Wait)) => self.wait,
+            _ => 1,
+        };
+        if seconds > 0 && seconds < life {
+            let problem =
+                format!("a lease of {life} s was renewed for {seconds} s: something else than etcd has answered");
+            return Err(Error::new(ErrorKind::Unavailable, problem)
+                .with_remedy("the members of etcd themselves in the URL, and not a proxy"));
+        }
+        Ok(seconds > 0)
+    }
+
+    /// Of which of these leases the keys have to be listed: of those on which somebody stands who does not hear of its end by
+    /// a watch; now and then of all, for what nobody knows of.
+    pub(in super::super) fn to_list(&self, leases: &[i64], live: &[Live], trusted: Instant, now: Instant) -> Vec<i64> {
+        let inner = self.lock();
+        let is_due = inner.listed.is_none_or(|listed| now.saturating_since(listed) >= LISTED);
+        let mut needed = Vec::new();
+        for live in live {
+            match inner.claims.get(&live.key.id) {
+                Some(place) if live.state == LiveState::Queued && place.waits_watched(trusted) => {}
+                Some(place) => needed.push(place.lease),
+                None => return leases.to_vec(),
+            }
+        }
+        leases.iter().copied().filter(|lease| is_due || self.life.is_none() || needed.contains(lease)).collect()
+    }
+
+    /// The keys of all leases were listed by a renewal that was sent then.
+    pub(in super::super) fn was_listed(&self, sent: Instant) {
+        self.lock().listed = Some(sent);
+    }
+
+    /// The leases for holders that are not needed any more; the session has the name of the first.
+    pub(in super::super) fn given_back(&self, used: &HashSet<i64>, now: Instant) -> Vec<i64> {
+        if self.life.is_none() {
+            return Vec::new();
+        }
+        let mut inner = self.lock();
+        let mut back = Vec::new();
+        for lease in inner.leases.iter_mut().skip(1).filter(|lease| lease.purpose == Purpose::Hold) {
+            if lease.claims > 0 || used.contains(&lease.id) {
+                (lease.empty, lease.retired) = (None, false);
+                continue;
+            }
+            let idle = now.saturating_since(*lease.empty.get_or_insert(now));
+            lease.retired = idle >= IDLE;
+            if idle >= IDLE * 2 {
+                back.push(lease.id);
+            }
+        }
+        inner.leases.retain(|lease| !back.contains(&lease.id));
+        back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+    use std::sync::Arc;
+
+    use super::super::{PER_LEASE, Place, Record, Sessions, name_of};
+    use super::*;
+    use crate::store::{Claim, ClaimId, ClaimKey, MAX, Meta, SessionSpec};
+    use crate::time::Clock;
+
+    const FIRST: i64 = 7;
+
+    fn session(now: Instant) -> Arc<Session> {
+        let (sessions, ttl) = (Sessions::default(), Duration::from_secs(30));
+        let mut spec = SessionSpec::new(ttl, Duration::ZERO);
+        spec.wait_ttl = Duration::from_secs(5);
+        sessions.opened(name_of(FIRST), &spec, FIRST, now);
+        sessions.get(&name_of(FIRST)).unwrap()
+    }
+
+    fn stands(session: &Session, lease: i64, watched: Option<Instant>) -> Live {
+        let key = ClaimKey { name: "a".parse().unwrap(), session: name_of(FIRST), id: ClaimId::random() };
+        let claim = Claim {
+            key: key.clone(),
+            ttl: Duration::from_secs(30),
+            wait_ttl: Duration::from_secs(5),
+            lock_delay: Duration::ZERO,
+            weight: MAX,
+            capacity: MAX,
+            queue: true,
+            resend: false,
+            replaces: None,
+            max_waiters: 1,
+            meta: Meta::default(),
+        };
+        let record = Arc::new(Record::of(&claim, &"c".into()));
+        session.stands(key.id, Place { lease, created: 1, held: false, watched, whom: None, record });
+        Live { key, state: LiveState::Queued }
+    }
+
+    #[test]
+    fn a_renewal_for_less_than_the_life_of_a_lease_is_none() {
+        let session = session(Clock::boot().now());
+        assert!(session.is_renewed(FIRST, 30).unwrap() && session.is_renewed(FIRST, 60).unwrap());
+        assert!(!session.is_renewed(FIRST, 0).unwrap());
+        let error = session.is_renewed(FIRST, 29).unwrap_err();
+        assert!(error.kind() == ErrorKind::Unavailable && error.remedy().unwrap().contains("not a proxy"), "{error}");
+    }
+
+    #[test]
+    fn the_keys_of_a_lease_are_listed_where_somebody_does_not_hear_of_his_end_and_now_and_then() {
+        let now = Clock::boot().now();
+        let (session, wait, before) = (session(now), 8, now - Duration::from_secs(30));
+        session.add(wait, Purpose::Wait, now);
+        let all = [FIRST, wait];
+        let watched = stands(&session, wait, Some(now));
+        assert_eq!(session.to_list(&all, from_ref(&watched), before, now), all, "nobody has listed them yet");
+        session.was_listed(now);
+        assert!(session.to_list(&all, from_ref(&watched), before, now).is_empty());
+        assert_eq!(session.to_list(&all, from_ref(&watched), now, now), [wait], "its watch is too old");
+        let alone = stands(&session, wait, None);
+        assert_eq!(session.to_list(&all, &[watched.clone(), alone], before, now), [wait]);
+        let mut granted = stands(&session, FIRST, Some(now));
+        granted.state = LiveState::Granted;
+        assert_eq!(session.to_list(&all, &[watched.clone(), granted], before, now), [FIRST]);
+        let mut unknown = watched.clone();
+        unknown.key.id = ClaimId::random();
+        assert_eq!(session.to_list(&all, &[unknown], before, now), all);
+        assert_eq!(session.to_list(&all, &[watched], before, now + LISTED), all);
+    }
+
+    #[test]
+    fn leases_that_a_rush_has_left_empty_are_given_back_but_for_the_first() {
+        let now = Clock::boot().now();
+        let session = session(now);
+        let mut others = Vec::new();
+        for lease in FIRST..FIRST + 3 {
+            if lease != FIRST {
+                session.add(lease, Purpose::Hold, now);
+                session.renewed(lease, now);
+            }
+            for _ in 0..PER_LEASE {
+                others.push((lease, stands(&session, lease, None)));
+            }
+        }
+        assert_eq!(session.lease(Purpose::Hold), None, "all are full");
+        others.iter().for_each(|(_, live)| drop(session.left(live.key.id)));
+        let none = HashSet::new();
+        assert!(session.given_back(&none, now).is_empty());
+        assert!(session.given_back(&none, now + IDLE).is_empty());
+        // A key stands there that nobody knows of.
+        assert!(session.given_back(&[FIRST + 1].into(), now + IDLE * 2).contains(&(FIRST + 2)));
+        assert_eq!(session.leases(), [FIRST, FIRST + 1]);
+        assert_eq!(session.lease(Purpose::Hold), Some(FIRST));
+    }
+}
