@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::layout::{self, Keys, Victim};
 use super::wire::{Link, Request, Value};
-use super::{RedisStore, fault};
+use super::{RedisStore, fault, long};
 use crate::store::{Admin, Evict, Evicted, Target};
 use crate::{Error, ErrorKind, LockName, Result};
 
@@ -35,7 +35,7 @@ impl Admin for RedisStore {
         let keys = Keys::of(name);
         let victim = match target {
             Target::Token(token) => Victim::Token(*token),
-            Target::Id(hash) => match layout::find(&self.ask(&keys, layout::line(name))?.await?, *hash)? {
+            Target::Id(hash) => match layout::find(&long::line(self, name).await?, *hash)? {
                 Some(id) => Victim::Id(id),
                 None => return Ok(Evicted::Absent),
             },

@@ -16,6 +16,7 @@ const SENTINEL_PORT: u16 = 26379;
 /// How long a request may stay without an answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
 const TIMEOUT_MIN: Duration = Duration::from_millis(50);
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// How to open a [`RedisStore`]. A keeper takes it unopened too: see [`Open`].
 #[derive(Clone, Debug)]
@@ -115,8 +116,8 @@ impl RedisStoreBuilder {
                     Err(_) => return wrong(key, "min-replicas=1"),
                 },
                 "timeout" => match crate::duration::parse_duration(value) {
-                    Ok(timeout) if timeout >= TIMEOUT_MIN => self.timeout = timeout,
-                    _ => return wrong(key, "timeout=3s, and at least 50ms"),
+                    Ok(timeout) if (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) => self.timeout = timeout,
+                    _ => return wrong(key, "timeout=3s; at least 50ms, and at most 24h"),
                 },
                 "resp" => match value.as_str() {
                     "2" => self.resp2 = true,
@@ -133,7 +134,8 @@ impl RedisStoreBuilder {
         Ok(self)
     }
 
-    /// Logs in as this user of the server's access list; its default user.
+    /// Logs in as this user of the server's access list; its default user. A user without a password logs in with the
+    /// empty one.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
@@ -165,16 +167,18 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Hands out a lock only when so many replicas have acknowledged it; none. It narrows the time in which a failover
-    /// loses a lock that is held, and does not close it: the replica that takes over need not be one of these.
+    /// Hands out a lock only when so many replicas have acknowledged the lock, and counts a renewal only when so many have
+    /// acknowledged the renewal; 0. It narrows the time in which a failover loses a lock that is held, and does not close
+    /// that time: the replica that takes over need not be one of these.
     pub fn min_replicas(mut self, replicas: u32) -> Self {
         self.min_replicas = replicas;
         self
     }
 
-    /// How long a request may stay without an answer before the connection counts as broken; 3 s, at least 50 ms.
+    /// How long a request may stay without an answer before the connection counts as broken; 3 s. At least 50 ms,
+    /// and at most 24 h.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout.max(TIMEOUT_MIN);
+        self.timeout = timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
         self
     }
 
@@ -314,7 +318,8 @@ mod tests {
             ("redis+sentinel://a", "redis+sentinel://HOST/MASTER"),
             ("redis+cluster://a/1", "the URL without its path"),
             ("redis://a?min-replicas=x", "min-replicas=1"),
-            ("redis://a?timeout=1ms", "timeout=3s, and at least 50ms"),
+            ("redis://a?timeout=1ms", "timeout=3s; at least 50ms, and at most 24h"),
+            ("redis://a?timeout=25h", "timeout=3s; at least 50ms, and at most 24h"),
             ("redis://a?resp=4", "resp=3, or resp=2 for what stands before the server and knows no other"),
             ("redis://a?layout=plain", "layout=native"),
             ("redis://a?ca=/x", "rediss: to use TLS"),
@@ -329,5 +334,12 @@ mod tests {
         let error = RedisStore::standalone("a:b:c").connect().await.unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Invalid);
         assert!(RedisStore::cluster(Vec::<String>::new()).connect().await.is_err());
+    }
+
+    #[test]
+    fn no_timeout_is_too_long_to_be_counted() {
+        let store = RedisStore::standalone("h").timeout(Duration::MAX);
+        assert_eq!(store.timeout, TIMEOUT_MAX);
+        assert_eq!(RedisStore::standalone("h").timeout(Duration::ZERO).timeout, TIMEOUT_MIN);
     }
 }

@@ -23,14 +23,17 @@ pub enum Check {
     Replica,
     /// `version`: Redis 6.2 or newer, or Valkey.
     Version,
+    /// `rights`: the user may run what the scripts run, and may publish. It is tried with each new connection. Without the
+    /// right to publish whoever waits hears of nothing, and finds its grant with its next renewal.
+    Rights,
 }
 
 impl Check {
     /// All of them.
-    pub(super) const ALL: [Self; 3] = [Self::Eviction, Self::Replica, Self::Version];
+    pub(super) const ALL: [Self; 4] = [Self::Eviction, Self::Replica, Self::Version, Self::Rights];
 
     /// The names of all checks.
-    pub(super) const NAMES: [&'static str; 3] = ["eviction", "replica", "version"];
+    pub(super) const NAMES: [&'static str; 4] = ["eviction", "replica", "version", "rights"];
 
     /// The name in a URL and in messages.
     pub fn name(self) -> &'static str {
@@ -38,6 +41,7 @@ impl Check {
             Self::Eviction => "eviction",
             Self::Replica => "replica",
             Self::Version => "version",
+            Self::Rights => "rights",
         }
     }
 
@@ -115,6 +119,13 @@ pub(super) fn refuse(info: &Info, waived: &[Check]) -> Result<()> {
 pub(super) fn forgetful(policy: &str) -> Error {
     let problem = format!("the server makes room by forgetting keys (maxmemory-policy {policy}), locks too");
     refused(problem, Check::Eviction, NEVER_FORGET)
+}
+
+/// The user may not do this, which locks need: the commands, and what the server says.
+pub(super) fn lacking(what: &str) -> Error {
+    let problem = format!("the user may not do what locks need: {what}");
+    let remedy = format!("the rights that lockkeeper doctor shows; or unsafe={} to go without", Check::Rights.name());
+    Error::new(ErrorKind::Denied, problem).with_remedy(remedy)
 }
 
 fn refused(problem: impl Into<String>, check: Check, remedy: &str) -> Error {

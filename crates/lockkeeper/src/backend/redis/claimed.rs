@@ -14,7 +14,15 @@ const FEW: usize = 1024;
 
 /// Every claim of this client that may be live, by session.
 #[derive(Debug, Default)]
-pub(super) struct Claimed(Mutex<HashMap<SessionId, Session>>);
+pub(super) struct Claimed(Mutex<Sessions>);
+
+#[derive(Debug, Default)]
+struct Sessions {
+    all: HashMap<SessionId, Session>,
+    /// When there are so many it is looked which of them have nothing that can be left at the server: nobody closes the
+    /// session of a detached lock here.
+    look_at: usize,
+}
 
 #[derive(Debug)]
 struct Session {
@@ -36,19 +44,20 @@ struct Entry {
 impl Claimed {
     /// A session begins.
     pub(super) fn open(&self, id: &SessionId, spec: &SessionSpec) {
-        // What was sent last may be processed late: twice the life is on the safe side, and costs nothing but memory.
-        let life = (spec.ttl + spec.lock_delay).max(spec.wait_ttl) * 2;
-        self.lock().insert(id.clone(), Session::new(life));
+        let life = spec.ttl.saturating_add(spec.lock_delay).max(spec.wait_ttl);
+        self.lock().all.insert(id.clone(), Session::new(life));
     }
 
-    /// It is about to be claimed. A session that was opened elsewhere is not known, and needs no closing here.
+    /// It is about to be claimed.
     pub(super) fn claim(&self, claim: &Claim, now: Instant) {
         let key = &claim.key;
-        if let Some(session) = self.lock().get_mut(&key.session) {
-            session.forget_the_dead(now);
-            let until = now + session.life;
-            session.claims.insert(key.id, Entry { name: key.name.clone(), ttl: claim.ttl, until });
-        }
+        let mut sessions = self.lock();
+        sessions.forget_the_dead(now);
+        let life = claim.ttl.saturating_add(claim.lock_delay).max(claim.wait_ttl);
+        let session = sessions.all.entry(key.session.clone()).or_insert_with(|| Session::new(life));
+        session.forget_the_dead(now);
+        let until = now + session.life;
+        session.claims.insert(key.id, Entry { name: key.name.clone(), ttl: claim.ttl, until });
     }
 
     /// These are about to be renewed. Returns the shortest of their ttls, as far as they are known.
@@ -59,7 +68,7 @@ impl Claimed {
         now: Instant,
     ) -> Option<Duration> {
         let mut sessions = self.lock();
-        let Session { life, claims: entries, .. } = sessions.get_mut(id)?;
+        let Session { life, claims: entries, .. } = sessions.all.get_mut(id)?;
         let mut shortest = None;
         for claim in claims {
             if let Some(entry) = entries.get_mut(claim) {
@@ -72,7 +81,7 @@ impl Claimed {
 
     /// It is known to be gone.
     pub(super) fn left(&self, key: &ClaimKey) {
-        if let Some(session) = self.lock().get_mut(&key.session) {
+        if let Some(session) = self.lock().all.get_mut(&key.session) {
             session.claims.remove(&key.id);
         }
     }
@@ -80,7 +89,7 @@ impl Claimed {
     /// Everything of a session that may be live.
     pub(super) fn of(&self, id: &SessionId) -> Vec<ClaimKey> {
         let lock = self.lock();
-        let Some(session) = lock.get(id) else { return Vec::new() };
+        let Some(session) = lock.all.get(id) else { return Vec::new() };
         let key =
             |(claim, entry): (&ClaimId, &Entry)| ClaimKey { name: entry.name.clone(), session: id.clone(), id: *claim };
         session.claims.iter().map(key).collect()
@@ -88,17 +97,28 @@ impl Claimed {
 
     /// The session is over, and nothing of it is left.
     pub(super) fn close(&self, id: &SessionId) {
-        self.lock().remove(id);
+        self.lock().all.remove(id);
     }
 
     /// No operation on it can panic half-way.
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
+    fn lock(&self) -> MutexGuard<'_, Sessions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sessions {
+    fn forget_the_dead(&mut self, now: Instant) {
+        if self.all.len() >= self.look_at.max(FEW) {
+            self.all.retain(|_, session| session.claims.values().any(|entry| entry.until > now));
+            self.look_at = self.all.len() * 2;
+        }
     }
 }
 
 impl Session {
     fn new(life: Duration) -> Self {
+        // What was sent last may be processed late: twice the life is on the safe side, and costs nothing but memory.
+        let life = life.saturating_mul(2);
         Self { life, claims: HashMap::new(), look_at: FEW }
     }
 
@@ -170,5 +190,21 @@ mod tests {
         }
         let known = claimed.of(&id);
         assert!(known.contains(&kept.key) && known.len() <= 2 * FEW + 1, "{}", known.len());
+    }
+
+    /// A lock that is detached has a session of its own, which nobody closes here.
+    #[test]
+    fn sessions_whose_claims_have_outlived_themselves_are_forgotten_and_one_that_claims_again_is_known() {
+        let (claimed, id, mut now) = opened();
+        for _ in 0..4 * FEW {
+            let other = SessionId::random();
+            claimed.open(&other, &SessionSpec::new(TTL, Duration::ZERO));
+            claimed.claim(&claim(&other), now);
+            now = now + TTL * 3;
+        }
+        assert!(claimed.lock().all.len() <= FEW + 1, "{}", claimed.lock().all.len());
+        let kept = claim(&id);
+        claimed.claim(&kept, now);
+        assert_eq!(claimed.of(&id), [kept.key]);
     }
 }

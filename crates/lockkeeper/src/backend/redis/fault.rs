@@ -1,7 +1,7 @@
 //! What a connection and a server say, in our words.
 
 use super::checks;
-use super::wire::{FORGETFUL, WireError, is_unknown_command};
+use super::wire::{FORGETFUL, HALF_WAY, LACKING, WireError, is_unknown_command};
 use crate::net::{OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
 
@@ -26,6 +26,9 @@ fn remedy_of(why: &str) -> &'static str {
         () if says(OTHER_NAME) => "server-name=NAME in the URL: a name that is in the certificate",
         () if says("TLS failed") => "redis:// instead of rediss://, if the server has no TLS",
         () if says(FORGETFUL) => checks::NEVER_FORGET,
+        () if says("too few to believe them") => {
+            "in the URL the Sentinels that there are, or a look why those do not answer"
+        }
         () if says("its name was not found") => "another host name",
         () if says("reset by peer") || says("closed the connection") => {
             "rediss:// instead of redis://, if the server has TLS"
@@ -35,7 +38,11 @@ fn remedy_of(why: &str) -> &'static str {
     }
 }
 
-/// The server has answered with an error. Those that are known here come before anything was done.
+/// How a script says that what it has found is of a layout that it does not know; the number follows.
+const LAYOUT: &str = "lockkeeper layout ";
+
+/// The server has answered with an error. Those that are known here come before anything was done: a script tries all
+/// that may be refused before it changes anything (`lua/write.lua`).
 fn refused(code: &str, message: &str) -> Error {
     // Where in a script it was means nothing to whoever is to mend it.
     let (short, _) = message.split_once(" script: ").unwrap_or((message, ""));
@@ -62,6 +69,12 @@ fn refused(code: &str, message: &str) -> Error {
             Error::invalid(said).with_remedy("redis:// in the URL: the server is no node of a Cluster")
         }
         FORGETFUL => checks::forgetful(message),
+        LACKING => checks::lacking(message),
+        "ERR" if message.contains(LAYOUT) => unknown_layout(message),
+        "ERR" if message.starts_with("Unknown Redis command") => denied("the commands that lockkeeper doctor shows"),
+        "WRONGTYPE" => Error::new(ErrorKind::Unsupported, said).with_remedy(
+            "redis-cli TYPE of the keys lk:{NAME}, and of the same with :q, :w and :g, which are lockkeeper's",
+        ),
         _ if is_unknown_command(code, message) && message.contains("SENTINEL") => {
             Error::invalid(said).with_remedy("the addresses of the Sentinels in the URL, or redis://: this is a server")
         }
@@ -72,6 +85,7 @@ fn refused(code: &str, message: &str) -> Error {
         "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => {
             not_now("redis+cluster:// in the URL, or redis-cli --cluster check")
         }
+        HALF_WAY => not_now("again in a moment").with_unknown_effect(),
         "MISCONF" => not_now("some room on the server's disk"),
         "OOM" => not_now("a higher maxmemory of the server"),
         "NOREPLICAS" => not_now("more replicas, or a lower min-replicas-to-write of the server"),
@@ -80,6 +94,21 @@ fn refused(code: &str, message: &str) -> Error {
             .with_unknown_effect()
             .with_remedy("a report of this bug"),
     }
+}
+
+/// What is kept of the lock is not of the layout that this version writes.
+fn unknown_layout(message: &str) -> Error {
+    let number = message.split(LAYOUT).nth(1).unwrap_or_default();
+    let number = number.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    if number == "0" {
+        return Error::new(
+            ErrorKind::Unsupported,
+            "the key of the lock holds something that lockkeeper has not written",
+        )
+        .with_remedy("redis-cli GET lk:{NAME}, and another name or database");
+    }
+    Error::new(ErrorKind::Unsupported, format!("the lock is kept in layout {number}, and this version knows layout 1"))
+        .with_remedy("the version of lockkeeper that the other clients have")
 }
 
 #[cfg(test)]
@@ -100,6 +129,7 @@ mod tests {
             assert_eq!(server(code).effect(), Effect::None, "{code}");
             assert_ne!(server(code).kind(), ErrorKind::Internal, "{code}");
         }
+        assert_eq!((server(HALF_WAY).kind(), server(HALF_WAY).effect()), (ErrorKind::Unavailable, Effect::Unknown));
         assert_eq!((server("ERR").kind(), server("ERR").effect()), (ErrorKind::Internal, Effect::Unknown));
     }
 

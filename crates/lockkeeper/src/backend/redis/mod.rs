@@ -15,11 +15,14 @@ mod claimed;
 pub(in crate::backend) mod doctor;
 mod fault;
 mod layout;
+mod long;
 mod names;
+mod opening;
 mod places;
 mod register;
 mod renewals;
 mod replicas;
+mod rights;
 mod route;
 mod servers;
 pub(crate) mod transactions;
@@ -29,7 +32,7 @@ mod wire;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,18 +40,17 @@ use async_trait::async_trait;
 pub use self::builder::RedisStoreBuilder;
 use self::builder::Topology;
 pub use self::checks::Check;
-use self::checks::Info;
 use self::claimed::Claimed;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
-pub use self::layout::check::{Agreement, against_memory};
+pub use self::layout::check::{Agreement, against_memory, against_memory_with_faults};
 use self::layout::{ClientId, Keys};
 use self::names::Names;
 use self::places::Places;
 pub use self::register::RedisRegister;
 use self::servers::Servers;
 use self::wait::Ear;
-use self::wire::{Link, Request, Value};
+use self::wire::{Request, Value};
 use super::waivable;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Live, LiveState, Losses,
@@ -141,7 +143,7 @@ impl RedisStore {
         let client = ClientId::random();
         let heard = Arc::<Heard>::default();
         let servers = Servers::open(&builder, client, Arc::new(Ear::new(&heard))).await?;
-        Self::check(&servers, &builder).await?;
+        opening::check(&servers, &builder).await?;
         Ok(Self(Arc::new(Shared {
             servers,
             heard,
@@ -154,29 +156,6 @@ impl RedisStore {
             process: std::process::id(),
             one_clock: builder.topology != Topology::Cluster,
         })))
-    }
-
-    /// Refuses servers that locks cannot be relied on. Of a Cluster one at least has to be there: the slots of the others
-    /// wait for them, and they are looked at when they come.
-    async fn check(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
-        let (mut found, mut missing) = (false, None);
-        for link in servers.masters() {
-            match Self::info(&link).await {
-                Ok(info) => checks::refuse(&info, &builder.waived)?,
-                Err(error) if builder.topology == Topology::Cluster && error.kind() == ErrorKind::Unavailable => {
-                    missing = Some(error);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            }
-            found = true;
-        }
-        missing.filter(|_| !found).map_or(Ok(()), Err)
-    }
-
-    async fn info(link: &Link) -> Result<Info> {
-        link.ready().await.map_err(fault::of)?;
-        Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)
     }
 
     /// Sends a request to the server of these keys; it has its place in the order when this returns.
@@ -200,6 +179,14 @@ impl RedisStore {
         let only = move |nth: usize| if nth == 0 { other() } else { None };
         let answer = self.0.servers.send_or(keys, request, only);
         Ok(async move { answer.await.map_err(fault::of) })
+    }
+
+    /// What an answer says. Behind one that makes no sense no other is believed: the connection is made again.
+    fn understood<T>(&self, keys: &Keys, answer: Result<T>) -> Result<T> {
+        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Internal) {
+            self.0.servers.link(keys.slot()).reset("it gave an answer that is not one of the script");
+        }
+        answer
     }
 
     /// Connections are shared with the process that was forked from.
@@ -262,6 +249,8 @@ impl Store for RedisStore {
                 Err(error) => failed = Some(error),
             }
         }
+        let held = live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
+        self.0.heard.places.settled(held.map(|(live, _)| &live.key));
         match failed {
             // What was not answered is unknown; the rest is what it is.
             Some(error) if !answered => Err(error),
@@ -299,20 +288,24 @@ impl Store for RedisStore {
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         let (keys, places, servers) = (Keys::of(&claim.key.name), &self.0.heard.places, &self.0.servers);
         let channel = servers.channel(&keys);
-        let subscriptions = places.subscriptions();
+        let before = places.before();
         self.0.claimed.claim(claim, self.0.clock.now());
         let request = layout::claim(claim, &self.0.client, &channel);
         // Nobody would know of which node's replicas to ask.
-        let open = || (!servers.needs_replicas()).then(|| layout::claim_open(claim, &self.0.client, &channel));
-        let asked = self.ask_or(&keys, request, open)?;
-        let answer = layout::claim_answer(claim, &asked.await?)?;
+        let may_be_open = !servers.needs_replicas();
+        let open =
+            move |nth: usize| (may_be_open && nth == 0).then(|| layout::claim_open(claim, &self.0.client, &channel));
+        self.check_process()?;
+        let asked = servers.send_proven(&keys, request, open);
+        let (answer, proof) = asked.await.map_err(fault::of)?;
+        let answer = self.understood(&keys, layout::claim_answer(claim, &answer))?;
         match answer.value {
             Verdict::Queued { .. } => {
-                places.queued(&claim.key, subscriptions, servers.listen(&keys));
+                places.queued(&claim.key, before, servers.listen(&keys));
             }
             Verdict::Granted { .. } => {
                 places.left(claim.key.id);
-                servers.replicated(&keys).await?;
+                servers.replicated(&proof, &keys).await?;
             }
             _ => {
                 places.left(claim.key.id);
@@ -345,11 +338,10 @@ impl Store for RedisStore {
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {
-        let keys = Keys::of(name);
-        Ok(layout::line_answer(&self.ask(&keys, layout::line(name))?.await?)?.value)
+        Ok(layout::line_answer(&long::line(self, name).await?)?.value)
     }
 
     fn tell_losses(&self, to: Losses) {
-        self.0.heard.losses.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+        wait::listens(&self.0.heard, to);
     }
 }

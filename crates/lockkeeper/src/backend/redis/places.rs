@@ -20,20 +20,30 @@ pub(super) struct Places(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     places: HashMap<ClaimId, Place>,
-    /// Grants that were pushed before the answer to their claim was looked at.
-    early: HashMap<ClaimId, u64>,
+    /// Grants that were pushed before the answer to their claim was looked at: the token, and the number of the push.
+    early: HashMap<ClaimId, (u64, u64)>,
     /// How often a subscription has begun. What was pushed before may have been missed.
     subscriptions: u64,
+    /// How many pushes there were.
+    pushes: u64,
+}
+
+/// What had been heard when a claim was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before {
+    subscriptions: u64,
+    pushes: u64,
 }
 
 #[derive(Debug)]
 struct Place {
     name: LockName,
-    granted: Option<u64>,
+    /// The token, and the number of the push.
+    granted: Option<(u64, u64)>,
     /// With the how-manieth subscription it may have been granted without this client's being told.
     look: Option<u64>,
-    /// It is worth while to claim again.
-    again: bool,
+    /// It is worth while to claim again, since this push.
+    again: Option<u64>,
     bell: Arc<Notify>,
     _listens: Option<Listens>,
 }
@@ -52,22 +62,25 @@ pub(super) enum Known {
 }
 
 impl Places {
-    /// How many subscriptions have begun so far: to be asked before a claim is sent.
-    pub(super) fn subscriptions(&self) -> u64 {
-        self.lock().subscriptions
+    /// What has been heard so far: to be asked before a claim is sent.
+    pub(super) fn before(&self) -> Before {
+        let inner = self.lock();
+        Before { subscriptions: inner.subscriptions, pushes: inner.pushes }
     }
 
-    /// The claim stands in line. Whether a subscription has begun since `subscriptions` were counted decides whether a
-    /// push can have been missed.
-    pub(super) fn queued(&self, key: &ClaimKey, subscriptions: u64, listens: Option<Listens>) {
+    /// The claim stands in line, as the server says that was asked when `before` was all that had been heard. Whether a
+    /// subscription has begun since decides whether a push can have been missed; a push that came before is of another
+    /// time, when the server knew more, or another server had the line.
+    pub(super) fn queued(&self, key: &ClaimKey, before: Before, listens: Option<Listens>) {
         let mut inner = self.lock();
         let now = inner.subscriptions;
-        let missed = now != subscriptions;
-        let granted = inner.early.remove(&key.id);
+        let missed = now != before.subscriptions;
+        let granted = inner.early.remove(&key.id).filter(|(_, push)| *push > before.pushes);
         match inner.places.entry(key.id) {
             Entry::Occupied(mut known) => {
                 let place = known.get_mut();
-                place.granted = place.granted.or(granted);
+                place.granted = place.granted.filter(|(_, push)| *push > before.pushes).or(granted);
+                place.again = place.again.filter(|push| *push > before.pushes);
                 if missed {
                     place.look = Some(now);
                 }
@@ -77,7 +90,7 @@ impl Places {
                     name: key.name.clone(),
                     granted,
                     look: missed.then_some(now),
-                    again: false,
+                    again: None,
                     bell: Arc::default(),
                     _listens: listens,
                 });
@@ -94,13 +107,23 @@ impl Places {
         }
     }
 
+    /// These hold the lock, and the engine knows.
+    pub(super) fn settled<'a>(&self, held: impl Iterator<Item = &'a ClaimKey>) {
+        let mut inner = self.lock();
+        for key in held {
+            if let Some(place) = inner.places.remove(&key.id) {
+                place.bell.notify_waiters();
+            }
+        }
+    }
+
     /// What is known of this claim; `None` if it never stood in line here.
     pub(super) fn known(&self, id: ClaimId) -> Option<Known> {
         let inner = self.lock();
         let place = inner.places.get(&id)?;
         Some(match place.granted {
-            Some(token) => Known::Granted(token),
-            None if place.again => Known::Again,
+            Some((token, _)) => Known::Granted(token),
+            None if place.again.is_some() => Known::Again,
             None => match place.look {
                 Some(subscription) => Known::Look(subscription),
                 None => Known::Waiting(Arc::clone(&place.bell)),
@@ -118,21 +141,28 @@ impl Places {
     /// The server has granted it.
     pub(super) fn granted(&self, id: ClaimId, token: u64) {
         let mut inner = self.lock();
+        inner.pushes += 1;
+        let push = inner.pushes;
         if let Some(place) = inner.places.get_mut(&id) {
-            place.granted = Some(token);
+            place.granted = Some((token, push));
             return place.bell.notify_waiters();
         }
         if inner.early.len() >= EARLY {
-            // Those were withdrawn while they were granted: nobody asks for them any more.
-            inner.early.clear();
+            // Those were withdrawn while they were granted: nobody asks for them any more. The answers that the latest
+            // wait for may still be on their way.
+            let old = push.saturating_sub(EARLY as u64 / 2);
+            inner.early.retain(|_, (_, push)| *push > old);
         }
-        inner.early.insert(id, token);
+        inner.early.insert(id, (token, push));
     }
 
     /// It was broken.
     pub(super) fn broken(&self, id: ClaimId) {
-        if let Some(place) = self.lock().places.get_mut(&id) {
-            place.again = true;
+        let mut inner = self.lock();
+        inner.pushes += 1;
+        let push = inner.pushes;
+        if let Some(place) = inner.places.get_mut(&id) {
+            place.again = Some(push);
             place.bell.notify_waiters();
         }
     }
@@ -166,16 +196,25 @@ mod tests {
     #[test]
     fn a_grant_that_comes_before_the_answer_to_its_claim_is_not_missed() {
         let (places, key) = (Places::default(), key());
-        let before = places.subscriptions();
+        let before = places.before();
         places.granted(key.id, 7);
         places.queued(&key, before, None);
         assert!(matches!(places.known(key.id), Some(Known::Granted(7))));
     }
 
+    /// It is of an attempt before, whose place another server has not.
+    #[test]
+    fn a_grant_that_came_before_its_claim_was_sent_is_not_believed() {
+        let (places, key) = (Places::default(), key());
+        places.granted(key.id, 7);
+        places.queued(&key, places.before(), None);
+        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+    }
+
     #[test]
     fn a_subscription_that_began_meanwhile_makes_its_owner_look_once() {
         let (places, key) = (Places::default(), key());
-        let before = places.subscriptions();
+        let before = places.before();
         places.subscribed(|_| true);
         places.queued(&key, before, None);
         let Some(Known::Look(subscription)) = places.known(key.id) else { panic!("it need not look") };
@@ -190,7 +229,7 @@ mod tests {
         let places = Places::default();
         let (a, b) = (key(), ClaimKey { name: "other".parse().unwrap(), ..key() });
         for key in [&a, &b] {
-            places.queued(key, places.subscriptions(), None);
+            places.queued(key, places.before(), None);
         }
         places.subscribed(|name| name.as_str() == "stock");
         assert!(matches!(places.known(a.id), Some(Known::Look(_))));
@@ -200,7 +239,7 @@ mod tests {
     #[test]
     fn who_asked_before_another_subscription_began_asks_again() {
         let (places, key) = (Places::default(), key());
-        places.queued(&key, places.subscriptions(), None);
+        places.queued(&key, places.before(), None);
         places.subscribed(|_| true);
         let Some(Known::Look(first)) = places.known(key.id) else { panic!("it need not look") };
         places.subscribed(|_| true);
@@ -211,11 +250,72 @@ mod tests {
     }
 
     #[test]
-    fn grants_of_nobody_are_not_kept_for_ever() {
+    fn grants_of_nobody_are_not_kept_for_ever_and_cost_nobody_the_latest_one() {
         let places = Places::default();
+        for _ in 0..3 * EARLY {
+            let (before, key) = (places.before(), key());
+            places.granted(key.id, 7);
+            places.granted(ClaimId::random(), 1);
+            places.queued(&key, before, None);
+            assert!(matches!(places.known(key.id), Some(Known::Granted(7))));
+            places.left(key.id);
+        }
+        assert!(places.lock().early.len() <= EARLY);
         for _ in 0..3 * EARLY {
             places.granted(ClaimId::random(), 1);
         }
         assert!(places.lock().early.len() <= EARLY);
+    }
+
+    #[test]
+    fn what_is_pushed_after_the_claim_was_sent_again_is_kept_and_the_last_push_before_is_not() {
+        let (places, key) = (Places::default(), key());
+        places.queued(&key, places.before(), None);
+        places.granted(key.id, 7);
+        let before = places.before();
+        places.queued(&key, before, None);
+        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+        places.granted(key.id, 8);
+        places.queued(&key, before, None);
+        assert!(matches!(places.known(key.id), Some(Known::Granted(8))));
+    }
+
+    #[test]
+    fn who_has_left_the_line_is_not_known_any_more() {
+        let (places, key) = (Places::default(), key());
+        places.queued(&key, places.before(), None);
+        places.left(key.id);
+        assert!(places.known(key.id).is_none() && places.lock().places.is_empty());
+        places.granted(key.id, 7);
+        places.left(key.id);
+        assert!(places.lock().early.is_empty());
+    }
+
+    /// A failover has lost the grant, or the break, of which it was told.
+    #[test]
+    fn what_was_pushed_before_the_claim_was_sent_again_does_not_outlive_the_answer() {
+        let (places, key) = (Places::default(), key());
+        places.queued(&key, places.before(), None);
+        for _ in 0..2 {
+            places.granted(key.id, 7);
+            places.broken(key.id);
+            let before = places.before();
+            assert!(matches!(places.known(key.id), Some(Known::Granted(7))));
+            places.queued(&key, before, None);
+            assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+        }
+        let before = places.before();
+        places.broken(key.id);
+        places.queued(&key, before, None);
+        assert!(matches!(places.known(key.id), Some(Known::Again)));
+    }
+
+    #[test]
+    fn who_holds_the_lock_has_no_place_any_more() {
+        let (places, key) = (Places::default(), key());
+        places.queued(&key, places.before(), None);
+        places.granted(key.id, 7);
+        places.settled(std::iter::once(&key));
+        assert!(places.known(key.id).is_none() && places.lock().places.is_empty());
     }
 }

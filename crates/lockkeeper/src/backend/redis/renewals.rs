@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use super::layout::{self, Answered, Keys};
 use super::route::{OPEN, Tells};
+use super::servers::Proof;
+use super::wire::Value;
 use super::{RedisStore, fault};
 use crate::Result;
 use crate::store::{Live, Renewal};
@@ -27,39 +29,67 @@ pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) 
     let mut asked = Vec::new();
     for (_, at) in places {
         let of: Vec<_> = at.iter().map(|at| live[*at].clone()).collect();
-        let answer = servers.send_or(&keys[at[0]], layout::renew(&of), Tells);
+        let keys = &keys[at[0]];
+        let answer = servers.send_proven(keys, layout::renew(&of), Tells);
         asked.push(Box::pin(async move {
             match answer.await {
                 Err(error) if error.is(OPEN) => Err(at),
-                answer => {
-                    Ok(answer.map_err(fault::of).and_then(|answer| Ok((at, layout::renew_answer(&of, &answer)?))))
-                }
+                Err(error) => Ok(Err(fault::of(error))),
+                Ok(answer) => Ok(counted(store, keys, &of, answer).await.map(|answered| (at, answered))),
             }
         }));
     }
-    let (mut answers, mut silent, mut open) = (Vec::new(), Vec::new(), Vec::new());
-    let until = clock.now() + patience;
-    for mut place in asked {
-        match clock.timeout(until.saturating_since(clock.now()), &mut place).await {
-            Some(Ok(answer)) => answers.push(answer),
-            Some(Err(at)) => open.extend(at),
-            None => silent.push(place),
+    let (mut said, mut answers) = (Vec::new(), Vec::new());
+    // All together: what a place needs after its first answer (its replicas) is asked while others are silent.
+    clock.timeout(patience, all(&mut asked, &mut said)).await;
+    settle(store, live, patience, said.drain(..), &mut answers).await;
+    if !answers.iter().any(Result::is_ok) {
+        // Each comes to an end by itself, and says why nothing came of it.
+        all(&mut asked, &mut said).await;
+        settle(store, live, patience, said.drain(..), &mut answers).await;
+    }
+    answers
+}
+
+/// Takes the answers of places; the claims of those that are on their way to another node are asked for one by one.
+async fn settle(
+    store: &RedisStore,
+    live: &[Live],
+    patience: Duration,
+    said: impl Iterator<Item = Result<Told, Vec<usize>>>,
+    answers: &mut Vec<Told>,
+) {
+    let mut open = Vec::new();
+    for place in said {
+        match place {
+            Ok(answer) => answers.push(answer),
+            Err(at) => open.extend(at),
         }
     }
     let answered = answers.iter().any(Result::is_ok);
     answers.extend(one_by_one(store, live, open, patience, answered).await);
-    if !answers.iter().any(Result::is_ok) {
-        for place in silent {
-            match place.await {
-                Ok(answer) => answers.push(answer),
-                Err(open) => {
-                    let answered = answers.iter().any(Result::is_ok);
-                    answers.extend(one_by_one(store, live, open, patience, answered).await);
-                }
-            }
-        }
+}
+
+/// What was answered. Where locks count only with replicas, so does each renewal: a master that no replica follows any more
+/// goes on renewing, while another one has taken over and given the locks away.
+async fn counted(
+    store: &RedisStore,
+    keys: &Keys,
+    of: &[Live],
+    (answer, proof): (Value, Proof),
+) -> Result<Answered<Vec<Renewal>>> {
+    let mut answered = store.understood(keys, layout::renew_answer(of, &answer))?;
+    let is_held = |renewal: &Renewal| matches!(renewal, Renewal::Held { .. });
+    if !answered.value.iter().any(is_held) {
+        return Ok(answered);
     }
-    answers
+    if let Err(error) = store.0.servers.replicated(&proof, keys).await {
+        if answered.value.iter().all(is_held) {
+            return Err(error);
+        }
+        answered.value.iter_mut().filter(|renewal| is_held(renewal)).for_each(|held| *held = Renewal::Unknown);
+    }
+    Ok(answered)
 }
 
 /// Renews claims whose keys may be in two places, each by itself: one that has to wait for its keys holds up no other, nor
@@ -74,10 +104,10 @@ async fn one_by_one(
     let asked = which.into_iter().map(|at| {
         let one = &live[at];
         let (keys, request) = (Keys::of(&one.key.name), layout::renew(std::slice::from_ref(one)));
-        let answer = store.0.servers.send_or(&keys, request, |nth: usize| layout::renew_open(one, nth));
+        let answer = store.0.servers.send_proven(&keys, request, |nth: usize| layout::renew_open(one, nth));
         async move {
             let answer = answer.await.map_err(fault::of)?;
-            Ok((vec![at], layout::renew_answer(std::slice::from_ref(one), &answer)?))
+            Ok((vec![at], counted(store, &keys, std::slice::from_ref(one), answer).await?))
         }
     });
     let mut asked: Vec<Pin<Box<_>>> = asked.map(Box::pin).collect();

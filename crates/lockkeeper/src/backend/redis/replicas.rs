@@ -23,7 +23,8 @@ const MARK_MS: &[u8] = b"60000";
 #[derive(Debug)]
 pub(super) struct Replicas {
     needed: u32,
-    masters: std::sync::Mutex<HashMap<Endpoint, Arc<Rounds>>>,
+    /// By server, and by its run: what was granted by one is not confirmed by another.
+    masters: std::sync::Mutex<HashMap<Endpoint, (String, Arc<Rounds>)>>,
 }
 
 #[derive(Debug, Default)]
@@ -48,17 +49,18 @@ impl Replicas {
         (needed > 0).then(|| Self { needed, masters: std::sync::Mutex::default() })
     }
 
-    /// Waits until enough replicas of this master have what it has answered so far. The keys are ones that it has.
+    /// Waits until enough replicas of this master have what it has answered so far in this run. The keys are ones that it
+    /// has, or has while their slot is on its way to it (`asking`).
     ///
     /// # Errors
     /// `Unavailable`, of unknown effect: what was granted stands.
-    pub(super) async fn have_it(&self, master: &Link, keys: &Keys) -> Result<()> {
-        let rounds = self.rounds(master.endpoint());
+    pub(super) async fn have_it(&self, master: &Link, run: &str, keys: &Keys, asking: bool) -> Result<()> {
+        let rounds = self.rounds(master.endpoint(), run);
         let mine = rounds.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut turn = rounds.turn.lock().await;
         if turn.covers < mine {
             let covers = rounds.asked.load(Ordering::SeqCst);
-            turn.found = turn.round(master, keys, self.needed).await?;
+            turn.found = turn.round(master, run, (keys, asking), self.needed).await?;
             turn.covers = covers;
         }
         if turn.found >= self.needed {
@@ -70,26 +72,49 @@ impl Replicas {
             .with_unknown_effect())
     }
 
-    fn rounds(&self, master: &Endpoint) -> Arc<Rounds> {
+    fn rounds(&self, master: &Endpoint, run: &str) -> Arc<Rounds> {
         let mut masters = self.masters.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(masters.entry(master.clone()).or_default())
+        let known = masters.get(master).filter(|(of, _)| of == run).map(|(_, rounds)| Arc::clone(rounds));
+        known.unwrap_or_else(|| {
+            let rounds = Arc::<Rounds>::default();
+            masters.insert(master.clone(), (run.to_owned(), Arc::clone(&rounds)));
+            rounds
+        })
     }
+}
+
+/// Of a lock of which nobody can tell any more whether this server's replicas have it.
+pub(super) fn unproven(master: &Endpoint) -> Error {
+    let problem = format!("{master} was restarted, or another server answers there, before replicas had the lock");
+    Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment").with_unknown_effect()
 }
 
 impl Turn {
     /// How many replicas have what was written before this. It waits for half of the time that an answer may take.
-    async fn round(&mut self, master: &Link, keys: &Keys, needed: u32) -> Result<u32> {
+    async fn round(&mut self, master: &Link, run: &str, (keys, asking): (&Keys, bool), needed: u32) -> Result<u32> {
         let unknown = |error| fault::of(error).with_unknown_effect();
         let link = match self.link.take().filter(Link::is_connected) {
             Some(link) => link,
             None => master.alone().await.map_err(unknown)?,
         };
+        // At the same address another server may be there by now, or the same one after a restart.
+        if link.run().and_then(|there| there.id).as_deref() != Some(run) {
+            return Err(unproven(master.endpoint()));
+        }
         let mark = [b"lk:{", keys.encoded(), b"}:r"].concat();
         let (needed, within) = (needed.to_string(), (link.timeout() / 2).as_millis().to_string());
-        let [written, found] = self.link.insert(link).send_all([
+        let round = [
             Request::command(&[b"SET", &mark, b"", b"PX", MARK_MS]),
             Request::command(&[b"WAIT", needed.as_bytes(), within.as_bytes()]),
-        ]);
+        ];
+        let link = self.link.insert(link);
+        let [written, found] = if asking {
+            let [set, wait] = round;
+            let [_, written, found] = link.send_all([Request::command(&[b"ASKING"]), set, wait]);
+            [written, found]
+        } else {
+            link.send_all(round)
+        };
         // A server that is no master any more says so here.
         written.await.map_err(unknown)?;
         match found.await.map_err(unknown)? {
@@ -105,7 +130,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
-    use super::super::wire::tests::peer::{Peer, echo, patient, within};
+    use super::super::wire::tests::peer::{Peer, RUN, echo, patient, within};
     use super::*;
     use crate::Effect;
 
@@ -117,21 +142,23 @@ mod tests {
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = || {
             let (replicas, master, keys) = (Arc::clone(&replicas), master.clone(), keys.clone());
-            tokio::spawn(async move { replicas.have_it(&master, &keys).await })
+            tokio::spawn(async move { replicas.have_it(&master, RUN, &keys, false).await })
         };
         let first = asked();
         let mut seat = peer.seat().await;
-        assert_eq!([seat.request().await.remove(0), seat.request().await.remove(0)], ["SET", "WAIT"]);
+        assert_eq!(seat.request().await[0], "SET");
+        // For half of the time that an answer may take.
+        assert_eq!(seat.request().await, ["WAIT", "1", "15000"]);
         seat.say("+OK\r\n:1\r\n").await;
         within(first).await.unwrap().unwrap();
 
-        let link = replicas.rounds(master.endpoint()).turn.lock().await.link.clone().unwrap();
+        let link = replicas.rounds(master.endpoint(), RUN).turn.lock().await.link.clone().unwrap();
         let mut writes = 0;
         while link.writes() != std::mem::replace(&mut writes, link.writes()) {
             drop(link.send(echo(&"x".repeat(4 << 20))));
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let mut second = pin!(replicas.have_it(&master, &keys));
+        let mut second = pin!(replicas.have_it(&master, RUN, &keys, false));
         assert!(matches!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
         drop(seat);
         let error = within(second).await.unwrap_err();
@@ -142,5 +169,54 @@ mod tests {
         assert_eq!([seat.request().await.remove(0), seat.request().await.remove(0)], ["SET", "WAIT"]);
         seat.say("+OK\r\n:1\r\n").await;
         within(third).await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn who_needs_no_replicas_asks_for_none() {
+        assert!(Replicas::needed(0).is_none() && Replicas::needed(1).is_some());
+    }
+
+    /// The first is asked for alone; those who come meanwhile are asked for together.
+    #[tokio::test]
+    async fn one_round_is_for_all_who_come_during_the_one_before() {
+        let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
+        let (master, _seat, _heard) = peer.link(patient()).await;
+        let replicas = Replicas::needed(1).unwrap();
+        let asked = || Box::pin(replicas.have_it(&master, RUN, &keys, false));
+        let (mut first, mut second, mut third) = (asked(), asked(), asked());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        let mut seat = tokio::select! {
+            _ = &mut first => panic!("nobody has answered"),
+            seat = async {
+                let mut seat = peer.seat().await;
+                assert_eq!([seat.request().await.remove(0), seat.request().await.remove(0)], ["SET", "WAIT"]);
+                seat
+            } => seat,
+        };
+        assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
+        seat.say("+OK\r\n:1\r\n").await;
+        within(first).await.unwrap();
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        assert_eq!([seat.request().await.remove(0), seat.request().await.remove(0)], ["SET", "WAIT"]);
+        seat.say("+OK\r\n:1\r\n").await;
+        within(second).await.unwrap();
+        within(third).await.unwrap();
+    }
+
+    /// The master was restarted between its answer and the look at its replicas: they have followed the new one.
+    #[tokio::test]
+    async fn replicas_of_a_restarted_master_confirm_nothing_that_the_one_before_has_granted() {
+        let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
+        let (master, _seat, _heard) = peer.link(patient()).await;
+        let replicas = Arc::new(Replicas::needed(1).unwrap());
+        let asked = {
+            let (replicas, master) = (Arc::clone(&replicas), master.clone());
+            tokio::spawn(async move { replicas.have_it(&master, "the run before", &keys, false).await })
+        };
+        let mut seat = peer.seat().await;
+        let error = within(asked).await.unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+        assert_eq!(seat.next().await, [""; 0], "nothing was asked of it");
     }
 }

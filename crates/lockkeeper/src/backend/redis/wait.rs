@@ -8,9 +8,10 @@ use tokio::sync::Notify;
 
 use super::layout::{self, Keys, Push, Standing};
 use super::places::Known;
+use super::servers::Proof;
 use super::wire::Listener;
-use super::{Heard, RedisStore};
-use crate::store::{ClaimKey, Revision, Wake};
+use super::{Heard, RedisStore, fault};
+use crate::store::{ClaimKey, Losses, Revision, Wake};
 use crate::{LockName, Result};
 
 /// For how long a watcher is told of changes without asking again.
@@ -26,6 +27,20 @@ impl Ear {
     }
 }
 
+/// Tells all keepers of this store, and forgets those that do not listen any more.
+fn tell(heard: &Heard, say: impl Fn(&Losses) -> bool) {
+    let all = || heard.losses.lock().unwrap_or_else(PoisonError::into_inner);
+    let losses = all().clone();
+    let deaf: Vec<_> = losses.into_iter().filter(|losses| !say(losses)).collect();
+    all().retain(|losses| !deaf.contains(losses));
+}
+
+/// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them, and be told nothing.
+pub(super) fn listens(heard: &Heard, to: Losses) {
+    tell(heard, Losses::is_heard);
+    heard.losses.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+}
+
 impl Listener for Ear {
     fn pushed(&self, _channel: &[u8], payload: &[u8]) {
         let (Some(heard), Some(push)) = (self.0.upgrade(), layout::pushed(payload)) else { return };
@@ -34,9 +49,7 @@ impl Listener for Ear {
             Push::Changed { name } => heard.names.changed(&String::from_utf8_lossy(&name)),
             Push::Lost { id, broken } => {
                 heard.places.broken(id);
-                let losses = heard.losses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let deaf: Vec<_> = losses.into_iter().filter(|losses| !losses.tell(id, Some(broken.clone()))).collect();
-                heard.losses.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !deaf.contains(losses));
+                tell(&heard, |losses| losses.tell(id, Some(broken.clone())));
             }
         }
     }
@@ -52,6 +65,12 @@ impl Listener for Ear {
     fn unsubscribed(&self, channel: &[u8]) {
         // Whoever waits there looks, and listens where the name is now.
         self.subscribed(channel);
+    }
+
+    fn reconnected(&self) {
+        if let Some(heard) = self.0.upgrade() {
+            tell(&heard, Losses::reconnected);
+        }
     }
 
     fn disconnected(&self) {}
@@ -73,27 +92,32 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
             known => known,
         };
         match known {
-            Some(Known::Granted(token)) => return granted(store, key, token).await,
+            Some(Known::Granted(token)) if !store.0.servers.needs_replicas() => {
+                return granted(store, key, (Standing::Granted { token }, Proof::Needless)).await;
+            }
+            // Nobody knows by which server it was told, so the one that is there is asked.
+            Some(Known::Granted(_)) => return granted(store, key, look(store, key).await?).await,
             Some(Known::Again) => return Ok(Wake::Changed),
             Some(Known::Waiting(_)) => {}
             Some(Known::Look(subscriptions)) => match look(store, key).await? {
-                Standing::Granted { token } => return granted(store, key, token).await,
-                Standing::Queued => places.looked(key.id, subscriptions),
-                Standing::Absent => return Ok(Wake::Changed),
+                (Standing::Queued, _) => places.looked(key.id, subscriptions),
+                found => return granted(store, key, found).await,
             },
             // Of one that was put in line elsewhere nothing would be heard here.
-            None => match look(store, key).await? {
-                Standing::Granted { token } => return granted(store, key, token).await,
-                _ => return Ok(Wake::Changed),
-            },
+            None => return granted(store, key, look(store, key).await?).await,
         }
     }
 }
 
 /// A grant that counts only when replicas have it is claimed again while they have not.
-async fn granted(store: &RedisStore, key: &ClaimKey, token: u64) -> Result<Wake> {
-    Ok(match store.0.servers.replicated(&Keys::of(&key.name)).await {
-        Ok(()) => Wake::Granted { token },
+async fn granted(store: &RedisStore, key: &ClaimKey, (standing, proof): (Standing, Proof)) -> Result<Wake> {
+    let Standing::Granted { token } = standing else { return Ok(Wake::Changed) };
+    Ok(match store.0.servers.replicated(&proof, &Keys::of(&key.name)).await {
+        Ok(()) => {
+            // Nobody waits for it any more, and one that is detached is never withdrawn here.
+            store.0.heard.places.left(key.id);
+            Wake::Granted { token }
+        }
         Err(_) => Wake::Changed,
     })
 }
@@ -115,23 +139,27 @@ async fn rings(
     store.0.clock.timeout(within, rung).await.map(|()| known())
 }
 
-/// What the server says of a claim.
-async fn look(store: &RedisStore, key: &ClaimKey) -> Result<Standing> {
-    layout::look_answer(&store.ask(&Keys::of(&key.name), layout::look(key))?.await?)
+/// What the server says of a claim, and which server.
+async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(Standing, Proof)> {
+    store.check_process()?;
+    let keys = Keys::of(&key.name);
+    let asked = store.0.servers.send_proven(&keys, layout::look(key), |_: usize| None);
+    let (answer, proof) = asked.await.map_err(fault::of)?;
+    Ok((store.understood(&keys, layout::look_answer(key, &answer))?, proof))
 }
 
 /// Waits for a change of a line. Each time that it may have changed the server is asked whether it has.
 pub(super) async fn name(store: &RedisStore, name: &LockName, seen: Revision, within: Duration) -> Result<Wake> {
     let (keys, shared) = (Keys::of(name), &store.0);
     let watching = shared.heard.names.watch(name);
-    let _listens = shared.servers.listen(&keys);
-    let channel = shared.servers.channel(&keys);
+    let _listens = shared.servers.listen_to_changes(&keys);
+    let sharded = shared.servers.shards();
     let until = shared.clock.now() + within.min(WATCH);
     loop {
         let mut rung = pin!(watching.bell().notified());
         rung.as_mut().enable();
         let left = until.saturating_since(shared.clock.now());
-        let asked = store.ask(&keys, layout::observe(name, &channel, left))?;
+        let asked = store.ask(&keys, layout::observe(name, sharded, left))?;
         if layout::observe_answer(&asked.await?)?.value != seen {
             return Ok(Wake::Changed);
         }
@@ -142,5 +170,22 @@ pub(super) async fn name(store: &RedisStore, name: &LockName, seen: Revision, wi
         if watching.has_changed() {
             return Ok(Wake::Changed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keepers_that_have_gone_are_forgotten_when_another_comes() {
+        let heard = Heard::default();
+        let stays = Losses::new(|_, _| true, || true);
+        listens(&heard, stays.clone());
+        for _ in 0..100 {
+            listens(&heard, Losses::new(|_, _| false, || false));
+        }
+        let left = heard.losses.lock().unwrap();
+        assert!(left.len() == 2 && left.contains(&stays), "{} are kept", left.len());
     }
 }

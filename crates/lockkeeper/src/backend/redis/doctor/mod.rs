@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use super::builder::Topology;
 use super::checks::Info;
-use super::wire::{Link, Request};
+use super::wire::{Endpoint, Link, Request};
 use super::{Check, RedisStore, RedisStoreBuilder, fault};
 use crate::doctor::{Finding, said_once};
 use crate::duration::format_duration;
 use crate::time::Clock;
 use crate::url::StoreUrl;
 use crate::{ErrorKind, Result};
+
+/// Of a keeper that is not told another one.
+const TTL: Duration = Duration::from_secs(30);
 
 /// Examines every master. The store, if it could be opened and locks can be relied on there.
 pub(in crate::backend) async fn examine(
@@ -46,7 +49,7 @@ pub(in crate::backend) async fn examine(
             return None;
         }
     };
-    let usable = servers(&store, &builder, findings).await;
+    let usable = servers(&store, &builder, url.common.ttl.unwrap_or(TTL), findings).await;
     let prefix = url.common.prefix.as_deref().unwrap_or_default();
     findings.push(rights::examine(&store, &builder, prefix, within).await);
     if matches!(builder.topology, Topology::Sentinel(_)) {
@@ -57,15 +60,22 @@ pub(in crate::backend) async fn examine(
 }
 
 /// Whether all of them can be used.
-async fn servers(store: &RedisStore, builder: &RedisStoreBuilder, findings: &mut Vec<Finding>) -> bool {
+async fn servers(store: &RedisStore, builder: &RedisStoreBuilder, ttl: Duration, findings: &mut Vec<Finding>) -> bool {
     let waived = &builder.waived;
     let (mut all, mut clocks, mut usable) = (Vec::new(), Vec::new(), true);
-    for link in store.0.servers.masters() {
+    let masters = store.0.servers.masters();
+    for link in &masters {
         let at = link.endpoint().to_string();
-        match info(&link).await {
+        match info(link).await {
             Ok(info) => {
                 usable &= super::checks::refuse(&info, waived).is_ok();
-                let configured = configured(&link).await;
+                for replica in replicas(&info) {
+                    clocks.push(match link.beside_at(replica).await {
+                        Ok(replica) => offset(&replica).await,
+                        Err(_) => None,
+                    });
+                }
+                let configured = configured(link).await;
                 let missing = server::missing_replicas(&info, builder.min_replicas);
                 usable &= missing.is_none();
                 let found = server::look(&info, &configured, waived).into_iter().chain(missing);
@@ -73,11 +83,21 @@ async fn servers(store: &RedisStore, builder: &RedisStoreBuilder, findings: &mut
             }
             Err(error) => all.push((at, Finding::failed("server", &error))),
         }
-        clocks.push(offset(&link).await);
+        clocks.push(offset(link).await);
     }
-    findings.extend(said_once(all, clocks.len()));
-    findings.push(server::clocks(&clocks));
+    findings.extend(said_once(all, masters.len()));
+    findings.push(server::clocks(&clocks, ttl));
     usable
+}
+
+/// Where the replicas of a master are.
+fn replicas(info: &Info) -> Vec<Endpoint> {
+    let told = (0..).map_while(|number| info.get(&format!("slave{number}")));
+    let endpoint = |told: &str| {
+        let part = |name: &str| told.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+        Some(Endpoint { host: part("ip")?.to_owned(), port: part("port")?.parse().ok()? })
+    };
+    told.filter_map(endpoint).collect()
 }
 
 async fn info(link: &Link) -> Result<Info> {

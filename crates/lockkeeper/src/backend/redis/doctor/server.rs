@@ -1,14 +1,17 @@
 //! What one server says of itself.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::super::Check;
 use super::super::checks::{self, Info};
 use super::super::wire::Value;
 use crate::doctor::{Finding, Level};
 
-/// Clocks that differ by more than this make tokens jump, and holds longer or shorter, when another server takes over.
-const CLOCKS_APART: f64 = 1.0;
+/// Clocks may differ by this part of the ttl in use, and by no more than the seconds: a lock that another server takes
+/// over ends earlier by the difference, while its holder believes in it.
+const PART_APART: f64 = 0.1;
+const SECONDS_APART: f64 = 1.0;
 /// A server that is fuller than this may refuse the next lock.
 const FULL: f64 = 0.9;
 
@@ -136,22 +139,24 @@ fn memory(info: &Info) -> Option<Finding> {
     })
 }
 
-/// The clocks of all servers, against ours and each other.
-pub(super) fn clocks(offsets: &[Option<f64>]) -> Finding {
+/// The clocks of all servers, their replicas too, against ours and each other.
+pub(super) fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
     let known: Vec<f64> = offsets.iter().copied().flatten().collect();
     let [low, high] = [f64::min, f64::max].map(|pick| known.iter().copied().reduce(pick).unwrap_or_default());
     if known.len() < offsets.len() {
-        return Finding::warn("clock", "a server did not tell its time", "the right to use TIME");
+        let remedy = "the right to use TIME, and a way from here to each replica";
+        return Finding::warn("clock", "a server or a replica did not tell its time", remedy);
     }
-    if high - low > CLOCKS_APART {
-        let finding = format!("the servers' clocks are {:.1} s apart", high - low);
-        return Finding::warn(
-            "clock",
-            finding,
-            "a time service on each of them: a lock that moves between them ends at another time",
+    let (apart, ttl) = (high - low, ttl.as_secs_f64());
+    if apart > SECONDS_APART.min(PART_APART * ttl) {
+        let finding = format!("the servers' clocks are {apart:.3} s apart, at a ttl of {ttl} s");
+        let remedy = format!(
+            "a time service on each of them, and a lock-delay of more than {apart:.3} s until then: a lock that moves to \
+             a server whose clock is ahead ends so much earlier than its holder believes"
         );
+        return Finding::warn("clock", finding, remedy);
     }
-    match low.abs().max(high.abs()) > CLOCKS_APART {
+    match low.abs().max(high.abs()) > SECONDS_APART {
         // Nothing hangs on ours: it is good to know for whoever reads logs.
         true => Finding::ok("clock", format!("{high:+.1} s from this machine's, which no lock depends on")),
         false => Finding::ok("clock", "the same as this machine's, to the second"),
@@ -220,9 +225,13 @@ mod tests {
 
     #[test]
     fn clocks_count_against_each_other_only() {
-        assert_eq!(clocks(&[Some(100.0)]).level, Level::Ok);
-        assert_eq!(clocks(&[Some(0.0), Some(0.1)]).level, Level::Ok);
-        assert_eq!(clocks(&[Some(0.0), Some(60.0)]).level, Level::Warn);
-        assert_eq!(clocks(&[Some(0.0), None]).level, Level::Warn);
+        let level = |offsets: &[Option<f64>], ttl| clocks(offsets, Duration::from_millis(ttl)).level;
+        assert_eq!(level(&[Some(100.0)], 30_000), Level::Ok);
+        assert_eq!(level(&[Some(0.0), Some(0.1)], 30_000), Level::Ok);
+        assert_eq!(level(&[Some(0.0), Some(0.1)], 500), Level::Warn, "a fifth of the ttl");
+        assert_eq!(level(&[Some(0.0), Some(2.0)], 3_600_000), Level::Warn);
+        assert_eq!(level(&[Some(0.0), None], 30_000), Level::Warn);
+        let remedy = clocks(&[Some(0.0), Some(0.1)], Duration::from_millis(500)).remedy.unwrap();
+        assert!(remedy.contains("a lock-delay of more than 0.100 s"), "{remedy}");
     }
 }

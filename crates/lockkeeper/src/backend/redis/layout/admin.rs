@@ -5,9 +5,10 @@ use redis::Value;
 use super::bytes::{self, garbled};
 use super::channel::write_broken;
 use super::{ClientId, Keys, line, meta, scripts};
-use crate::backend::redis::wire::Request;
+use crate::backend::redis::fault;
+use crate::backend::redis::wire::{Request, WireError};
 use crate::store::{Amend, Amended, ClaimId, ClaimKey, Evict, Evicted, IdHash};
-use crate::{LockName, Result};
+use crate::{ErrorKind, LockName, Result};
 
 /// Changes a claim. `number` rises with each change that this client asks for: a late copy of an older one does nothing.
 pub(in crate::backend::redis) fn amend(key: &ClaimKey, change: &Amend, client: &ClientId, number: u64) -> Request {
@@ -96,6 +97,14 @@ pub(in crate::backend::redis) fn names_answer(lines: &[Keys], value: &Value) -> 
         match value {
             Value::Int(0) => {}
             Value::Int(_) => names.extend(keys.name()?),
+            Value::ServerError(error) => {
+                let error = fault::of(WireError::from(error.clone()));
+                // It holds what cannot be read. A look at that name says what.
+                if error.kind() != ErrorKind::Unsupported {
+                    return Err(error);
+                }
+                names.extend(keys.name()?);
+            }
             hashed => {
                 let name = std::str::from_utf8(bytes::bulk(hashed, "NAMES")?).map_err(|_| garbled("NAMES"))?;
                 names.push(LockName::new(name).map_err(|_| garbled("NAMES"))?);

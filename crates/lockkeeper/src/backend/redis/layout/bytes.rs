@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use redis::Value;
 
+use crate::store::ClaimId;
 use crate::{Error, ErrorKind, Result};
+
+/// How many bytes of a claim's id an answer repeats.
+const MARK: usize = 8;
 
 /// What is left to be read of an answer.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +88,12 @@ pub(super) fn bulk<'a>(value: &'a Value, what: &'static str) -> Result<&'a [u8]>
     }
 }
 
+/// The bytes of an answer about this claim. Each answer begins with a part of the id that it is about, so that no answer
+/// of another request gives what it did not ask for.
+pub(super) fn about<'a>(id: &ClaimId, value: &'a Value, what: &'static str) -> Result<&'a [u8]> {
+    bulk(value, what)?.strip_prefix(&id.as_bytes()[..MARK]).ok_or_else(|| garbled(what))
+}
+
 /// An answer that is one of a few numbers.
 pub(super) fn int(value: &Value, what: &'static str) -> Result<i64> {
     match value {
@@ -103,7 +113,9 @@ pub(super) fn time(micros: f64) -> Duration {
     Duration::from_micros(micros.max(0.0) as u64)
 }
 
+/// What was done nobody knows then: the answer may be another request's.
 pub(super) fn garbled(what: &'static str) -> Error {
     Error::new(ErrorKind::Internal, format!("the answer of {what} is not one that the script gives"))
+        .with_unknown_effect()
         .with_remedy("to look whether a proxy or another program answers there")
 }

@@ -40,6 +40,11 @@ pub(in crate::backend::redis) struct Channel<'a> {
     pub(in crate::backend::redis) sharded: bool,
 }
 
+/// The channel that tells of each change of a name: `lk:w:{n}`, one for all who watch it.
+pub(in crate::backend::redis) fn changes_channel(encoded: &[u8]) -> Vec<u8> {
+    [b"lk:w:{", encoded, b"}"].concat()
+}
+
 /// The encoded name whose changes and grants come by this channel; `None` for that of a client, which serves all.
 pub(in crate::backend::redis) fn name_of_channel(channel: &[u8]) -> Option<&[u8]> {
     let rest = channel.strip_prefix(b"lk:w:{")?;

@@ -35,7 +35,7 @@ pub(in crate::backend::redis) fn claim_open(claim: &Claim, client: &ClientId, ch
 /// The claim as the line keeps it while it is alone there, but for its token and its end.
 fn record(claim: &Claim, client: &ClientId) -> Vec<u8> {
     let mut record = Vec::with_capacity(128);
-    record.push(1);
+    record.push(super::ALONE);
     record.extend_from_slice(claim.key.id.as_bytes());
     record.extend_from_slice(&claim.capacity.to_le_bytes());
     record.extend_from_slice(&claim.weight.to_le_bytes());
@@ -63,11 +63,7 @@ pub(super) fn options(claim: &Claim, channel: &Channel<'_>) -> Vec<u8> {
 }
 
 pub(in crate::backend::redis) fn claim_answer(claim: &Claim, value: &Value) -> Result<Answered<Verdict>> {
-    if let Value::Int(now) = value {
-        let now = *now as f64;
-        return granted(now, now);
-    }
-    let mut read = Reader::new(bytes::bulk(value, WHAT)?, WHAT);
+    let mut read = Reader::new(bytes::about(&claim.key.id, value, WHAT)?, WHAT);
     let (kind, now) = (read.u8()?, read.f64()?);
     match kind {
         b'g' => granted(now, read.f64()?),

@@ -2,6 +2,8 @@
 
 use std::str;
 
+use data_encoding::BASE32_NOPAD;
+
 use super::bytes;
 use crate::{LockName, Result};
 
@@ -31,11 +33,13 @@ impl Keys {
         Self { all, len }
     }
 
-    /// The keys of the line that this key belongs to, if it is the main one of a line: for what `SCAN` finds.
+    /// The keys of the line that this key belongs to, if it is the main one of a line: for what `SCAN` finds. Others may
+    /// have keys that look alike, in which no lock is ever looked for: they hold no name, or not in the form for stores.
     pub(in crate::backend::redis) fn scanned(key: &[u8]) -> Option<Self> {
-        let name = key.strip_prefix(OPEN)?.strip_suffix(b"}")?;
-        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.%".contains(byte);
-        (!name.is_empty() && name.iter().all(plain)).then(|| Self::of_encoded(name))
+        let encoded = key.strip_prefix(OPEN)?.strip_suffix(b"}")?;
+        let is_form_of = |name: &LockName| name.encoded().as_bytes() == encoded;
+        let is_line = is_hash(encoded) || decoded(encoded).as_ref().is_some_and(is_form_of);
+        is_line.then(|| Self::of_encoded(encoded))
     }
 
     /// In the order in which every script declares them.
@@ -53,19 +57,26 @@ impl Keys {
 
     /// The name, unless the key holds only a hash of it.
     pub(super) fn name(&self) -> Result<Option<LockName>> {
-        let encoded = self.encoded();
-        if encoded.starts_with(b"h.") {
+        if is_hash(self.encoded()) {
             return Ok(None);
         }
-        let decoded: Vec<u8> = percent_encoding::percent_decode(encoded).collect();
-        let name = str::from_utf8(&decoded).ok().and_then(|name| LockName::new(name).ok());
-        name.map(Some).ok_or_else(|| bytes::garbled("SCAN"))
+        decoded(self.encoded()).map(Some).ok_or_else(|| bytes::garbled("SCAN"))
     }
 
     /// Where a cluster keeps them: CRC16 of what stands in the braces.
     pub(in crate::backend::redis) fn slot(&self) -> u16 {
         slot(self.encoded())
     }
+}
+
+/// Whether this stands for a name that is too long for a key.
+fn is_hash(encoded: &[u8]) -> bool {
+    encoded.strip_prefix(b"h.").is_some_and(|hash| BASE32_NOPAD.decode(hash).is_ok_and(|hash| hash.len() == 32))
+}
+
+fn decoded(encoded: &[u8]) -> Option<LockName> {
+    let name: Vec<u8> = percent_encoding::percent_decode(encoded).collect();
+    LockName::new(str::from_utf8(&name).ok()?).ok()
 }
 
 /// The slot of a hash tag.
@@ -116,6 +127,14 @@ mod tests {
     #[test]
     fn side_keys_and_foreign_ones_are_no_lines() {
         for key in ["lk:{}", "lk:{a}:q", "lk:a", "lk:{a b}", "lk:{a}}", "lk:{a{}", "xlk:{a}", ""] {
+            assert_eq!(Keys::scanned(key.as_bytes()), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_holds_no_name_or_another_form_of_one_is_no_line() {
+        for key in ["lk:{a%ff}", "lk:{a%}", "lk:{a%00}", "lk:{a%7a}", "lk:{a.}", "lk:{a%2f}", "lk:{h.a}", "lk:{h.AAAA}"]
+        {
             assert_eq!(Keys::scanned(key.as_bytes()), None, "{key}");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::bytes::{self, Reader, garbled};
-use super::{Answered, Channel, Keys, Seen, meta, scripts};
+use super::{Answered, Keys, Seen, meta, scripts};
 use crate::backend::redis::wire::Request;
 use crate::store::{ClaimId, Entry, Line, Revision};
 use crate::{LockName, Result};
@@ -13,8 +13,14 @@ use crate::{LockName, Result};
 const LINE: &str = "LINE";
 const OBSERVE: &str = "OBSERVE";
 
-pub(in crate::backend::redis) fn line(name: &LockName) -> Request {
-    Request::eval(&scripts::LINE, &Keys::of(name).all(), &[])
+/// The whole line; with `most`, only one of so many bytes.
+pub(in crate::backend::redis) fn line(name: &LockName, most: Option<u32>) -> Request {
+    Request::eval(&scripts::LINE, &Keys::of(name).all(), &[most.unwrap_or(0).to_string().as_bytes()])
+}
+
+/// Whether the answer says only that the line is longer than was wanted.
+pub(in crate::backend::redis) fn is_longer(answer: &Value) -> bool {
+    matches!(answer, Value::Int(_))
 }
 
 pub(in crate::backend::redis) fn line_answer(value: &Value) -> Result<Answered<Line>> {
@@ -84,12 +90,12 @@ fn entry(id: &ClaimId, now: f64, read: &mut Reader<'_>) -> Result<Entry> {
     })
 }
 
-/// Makes a channel an observer of the name for so long: it hears of each change from the answer's revision on.
-pub(in crate::backend::redis) fn observe(name: &LockName, channel: &Channel<'_>, within: Duration) -> Request {
-    let mut to = Vec::new();
-    channel.write(&mut to);
+/// Has each change of the line told for so long, from the answer's revision on, by the
+/// [channel of its changes](super::changes_channel); `sharded`: by that of its shard.
+pub(in crate::backend::redis) fn observe(name: &LockName, sharded: bool, within: Duration) -> Request {
+    let to = if sharded { b"s" } else { b"p" };
     let within = super::millis(within).to_string();
-    Request::eval(&scripts::OBSERVE, &Keys::of(name).all(), &[&to, within.as_bytes()])
+    Request::eval(&scripts::OBSERVE, &Keys::of(name).all(), &[to, within.as_bytes()])
 }
 
 pub(in crate::backend::redis) fn observe_answer(value: &Value) -> Result<Answered<Revision>> {

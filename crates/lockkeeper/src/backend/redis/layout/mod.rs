@@ -27,18 +27,22 @@ pub(in crate::backend::redis) use self::admin::{
     Victim, amend, amend_answer, evict, evict_answer, find, names, names_answer, patterns, touch, touch_answer,
 };
 use self::bytes::Reader;
-pub(in crate::backend::redis) use self::channel::{Channel, ClientId, Push, name_of_channel, pushed};
+pub(in crate::backend::redis) use self::channel::{Channel, ClientId, Push, changes_channel, name_of_channel, pushed};
 pub(in crate::backend::redis) use self::claim::{claim, claim_answer, claim_open};
 pub(in crate::backend::redis) use self::keys::{Keys, slot};
-pub(in crate::backend::redis) use self::line::{line, line_answer, observe, observe_answer};
+pub(in crate::backend::redis) use self::line::{is_longer, line, line_answer, observe, observe_answer};
 pub(in crate::backend::redis) use self::register::{Place, load, load_answer, swap, swap_answer};
 pub(in crate::backend::redis) use self::renew::{
     renew, renew_answer, renew_open, withdraw, withdraw_answer, withdraw_open,
 };
+#[cfg(test)]
 pub(in crate::backend::redis) use self::scripts::SCRIPTS;
 pub(in crate::backend::redis) use self::standing::{Standing, look, look_answer};
 use crate::Result;
 use crate::store::Revision;
+
+/// The byte that says that what follows is one claim, alone in its line: the first layout, times 16, and its form.
+const ALONE: u8 = 17;
 
 /// An answer, and the server's clock when it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use super::bytes::{self, Reader, garbled};
 use super::channel::broken;
 use super::{Answered, Keys, millis, scripts};
 use crate::Result;
-use crate::backend::redis::wire::Request;
+use crate::backend::redis::fault;
+use crate::backend::redis::wire::{Request, WireError};
 use crate::store::{ClaimId, ClaimKey, Live, LiveState, Renewal, Withdrawal};
 
 const WHAT: &str = "RENEW";
@@ -37,7 +38,7 @@ pub(in crate::backend::redis) fn renew_open(live: &Live, nth: usize) -> Option<R
 
 /// How a claim begins that is alone in its line.
 fn alone(id: &ClaimId) -> [u8; 17] {
-    let mut bytes = [1; 17];
+    let mut bytes = [super::ALONE; 17];
     bytes[1..].copy_from_slice(id.as_bytes());
     bytes
 }
@@ -45,8 +46,11 @@ fn alone(id: &ClaimId) -> [u8; 17] {
 pub(in crate::backend::redis) fn renew_answer(live: &[Live], value: &Value) -> Result<Answered<Vec<Renewal>>> {
     let Value::Array(values) = value else { return Err(garbled(WHAT)) };
     match values.split_last() {
-        Some((now, values)) if values.len() == live.len() => {
-            let now = bytes::int(now, WHAT)? as f64;
+        Some((now, values)) if values.len() == live.len() && !live.is_empty() => {
+            let now = Reader::new(bytes::about(&live[0].key.id, now, WHAT)?, WHAT).f64()?;
+            if let Some(error) = all_refused(values) {
+                return Err(fault::of(error));
+            }
             let claims =
                 live.iter().zip(values).map(|(live, value)| renewal(live.state, value)).collect::<Result<_>>()?;
             Ok(Answered { value: claims, server_time: bytes::time(now) })
@@ -55,8 +59,20 @@ pub(in crate::backend::redis) fn renew_answer(live: &[Live], value: &Value) -> R
     }
 }
 
+/// What the first was refused for, if each of them was refused something.
+fn all_refused(values: &[Value]) -> Option<WireError> {
+    let refused = |value: &Value| match value {
+        Value::ServerError(error) => Some(WireError::from(error.clone())),
+        _ => None,
+    };
+    let mut errors = values.iter().map(refused).collect::<Option<Vec<_>>>()?.into_iter();
+    errors.next()
+}
+
 fn renewal(state: LiveState, value: &Value) -> Result<Renewal> {
     match value {
+        // The rest of its line cannot be read, or not be written: it was not renewed.
+        Value::ServerError(_) => Ok(Renewal::Unknown),
         Value::Int(0) => Ok(Renewal::Queued),
         Value::Int(-1) if state == LiveState::InFlight => Ok(Renewal::Unknown),
         Value::Int(-1) => Ok(Renewal::Lost(None)),

@@ -2,10 +2,11 @@
 
 use crate::backend::redis::wire::Script;
 
-/// A script that begins with some files, has the line of a name in the middle, and ends with others; or without it.
+/// A script that begins with some files, has the line of a name in the middle and what writes it, and ends with others;
+/// or without these.
 macro_rules! script {
     ($($before:literal),+; $($after:literal),+) => {
-        script!($($before),+, "line", $($after),+)
+        script!($($before),+, "line", "write", $($after),+)
     };
     ($($file:literal),+) => {
         Script::new(concat!(
@@ -32,7 +33,8 @@ pub(super) static RENEW_OPEN: Script = script!("renew_each", "renew_open", "rene
 /// Of registers, which have nothing to do with lines.
 pub(super) static SWAP: Script = Script::new(include_str!("../lua/swap.lua"));
 
-/// All of them, for each connection to load.
+/// All of them.
+#[cfg(any(test, feature = "testing"))]
 pub(in crate::backend::redis) static SCRIPTS: [&Script; 14] = [
     &CLAIM,
     &WITHDRAW,

@@ -2,11 +2,13 @@
 
 use redis::Value;
 
-use super::bytes::{self, garbled};
+use super::bytes::{self, Reader, garbled};
 use super::{Keys, scripts};
 use crate::Result;
 use crate::backend::redis::wire::Request;
 use crate::store::ClaimKey;
+
+const WHAT: &str = "LOOK";
 
 /// How a claim stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +25,12 @@ pub(in crate::backend::redis) fn look(key: &ClaimKey) -> Request {
     Request::eval(&scripts::LOOK, &Keys::of(&key.name).all(), &[key.id.as_bytes()])
 }
 
-pub(in crate::backend::redis) fn look_answer(value: &Value) -> Result<Standing> {
-    match bytes::int(value, "LOOK")? {
-        -1 => Ok(Standing::Absent),
-        0 => Ok(Standing::Queued),
+pub(in crate::backend::redis) fn look_answer(key: &ClaimKey, value: &Value) -> Result<Standing> {
+    match Reader::new(bytes::about(&key.id, value, WHAT)?, WHAT).f64()? {
+        -1.0 => Ok(Standing::Absent),
+        0.0 => Ok(Standing::Queued),
         token => {
-            let token = bytes::token(token as f64).ok_or_else(|| garbled("LOOK"))?;
+            let token = bytes::token(token).ok_or_else(|| garbled(WHAT))?;
             Ok(Standing::Granted { token })
         }
     }

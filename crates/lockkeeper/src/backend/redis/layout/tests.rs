@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::*;
 use crate::store::{Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, MAX, Meta, SessionId, Verdict};
-use crate::{ErrorKind, LockName};
+use crate::{Effect, ErrorKind, LockName};
 
 fn a_claim() -> Claim {
     Claim {
@@ -34,7 +34,7 @@ fn values() -> impl Strategy<Value = Value> {
     let letter = prop::sample::select(b"gqbxcefl\x01".to_vec());
     let packed = (letter, prop::collection::vec(any::<u8>(), 0..120)).prop_map(|(letter, mut rest)| {
         rest.insert(0, letter);
-        Value::BulkString(rest)
+        rest
     });
     let leaf = prop_oneof![
         Just(Value::Nil),
@@ -44,7 +44,8 @@ fn values() -> impl Strategy<Value = Value> {
         any::<f64>().prop_map(Value::Double),
         prop::collection::vec(any::<u8>(), 0..200).prop_map(Value::BulkString),
         prop::collection::vec(any::<u8>(), 16).prop_map(Value::BulkString),
-        packed,
+        packed.clone().prop_map(Value::BulkString),
+        packed.prop_map(|rest| Value::BulkString([vec![7; 8], rest].concat())),
         ".{0,20}".prop_map(Value::SimpleString),
     ];
     leaf.prop_recursive(3, 24, 6, |inner| {
@@ -67,7 +68,7 @@ proptest! {
         drop(claim_answer(&claim, &value));
         drop(renew_answer(&live, &value));
         drop(withdraw_answer(&value));
-        drop(look_answer(&value));
+        drop(look_answer(&claim.key, &value));
         drop(line_answer(&value));
         drop(find(&value, hash));
         drop(observe_answer(&value));
@@ -80,11 +81,28 @@ proptest! {
     }
 
     #[test]
-    fn a_grant_at_once_is_the_servers_time(micros in 1_u64..1 << 53) {
-        let answered = claim_answer(&a_claim(), &Value::Int(micros.cast_signed())).unwrap();
-        prop_assert_eq!(answered.value, Verdict::Granted { token: micros });
-        prop_assert_eq!(answered.server_time, Duration::from_micros(micros));
+    fn no_integer_and_no_answer_about_another_claim_is_a_grant_or_says_how_a_claim_stands(
+        micros in 1_u64..1 << 53,
+        other: [u8; 8],
+    ) {
+        let (claim, number) = (a_claim(), Value::Int(micros.cast_signed()));
+        prop_assume!(other != [7; 8]);
+        let told = [other.to_vec(), numbers(b'g', &[1e15, micros as f64])].concat();
+        for value in [&number, &Value::BulkString(told)] {
+            let error = claim_answer(&claim, value).unwrap_err();
+            prop_assert_eq!((error.kind(), error.effect()), (ErrorKind::Internal, Effect::Unknown));
+            prop_assert!(look_answer(&claim.key, value).is_err());
+        }
+        let live = [Live { key: claim.key, state: LiveState::Granted }];
+        for now in [number.clone(), Value::BulkString([&other[..], &1e15_f64.to_le_bytes()].concat())] {
+            prop_assert!(renew_answer(&live, &Value::Array(vec![number.clone(), now])).is_err());
+        }
     }
+}
+
+/// What the script says of `a_claim`.
+fn told(kind: u8, of: &[f64]) -> Vec<u8> {
+    [vec![7; 8], numbers(kind, of)].concat()
 }
 
 fn numbers(kind: u8, numbers: &[f64]) -> Vec<u8> {
@@ -94,7 +112,7 @@ fn numbers(kind: u8, numbers: &[f64]) -> Vec<u8> {
 #[test]
 fn refusals_say_what_others_use() {
     let claim = a_claim();
-    let answer = |kind, number| claim_answer(&claim, &Value::BulkString(numbers(kind, &[1e15, number]))).unwrap_err();
+    let answer = |kind, number| claim_answer(&claim, &Value::BulkString(told(kind, &[1e15, number]))).unwrap_err();
     assert!(answer(b'c', 3.0).to_string().contains("a semaphore of 3"));
     assert!(answer(b'e', 7.0).to_string().contains("epoch 7"));
     assert_eq!(answer(b'f', 1000.0).kind(), ErrorKind::QueueFull);
@@ -104,7 +122,7 @@ fn refusals_say_what_others_use() {
 fn the_first_in_line_looks_when_the_next_holder_would_die() {
     let claim = a_claim();
     let look_again = |first: f64| {
-        let mut answer = numbers(b'q', &[1e15, 1e15, 3.0, 0.0, first]);
+        let mut answer = told(b'q', &[1e15, 1e15, 3.0, 0.0, first]);
         answer.extend_from_slice(&1_u32.to_le_bytes());
         match claim_answer(&claim, &Value::BulkString(answer)).unwrap().value {
             Verdict::Queued { ahead: 1, look_again, .. } => look_again,

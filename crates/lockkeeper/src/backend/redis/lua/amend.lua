@@ -3,8 +3,9 @@
 settle()
 local kind,what,v=sub(ARGV[3],1,1),sub(ARGV[3],2),get(own)
 local granted=v and byte(v,25)==1
+spares=false
 if not v or up('<d',v,9)<=now or (kind=='s' and not granted) then
-  if dirty then save() end
+  finish()
   return 0
 end
 -- What it shows from now on; the same when a later change of the same client was here before this one.
@@ -34,5 +35,5 @@ else
 end
 touch,dirty=touch+1,true
 settle()
-save()
+finish()
 return 1

@@ -2,13 +2,14 @@ local w,life,wait=up('<I4dI4',A,22)
 local mine,tail,epoch=sub(A,18,21),sub(A,22),up('<I2',A,51)
 local opt,max=up('<BI4',ARGV[2])
 opt=opt-48
+spares=false
 local function answer(kind,what)
-  if dirty then save() end
-  return kind..pk('<dd',now,what)
+  finish()
+  return mark..kind..pk('<dd',now,what)
 end
 local function seen(kind)
-  if dirty then save() end
-  return kind..pk('<dddd',now,last,2*nq+n,touch)
+  finish()
+  return mark..kind..pk('<dddd',now,last,2*nq+n,touch)
 end
 local function queued(ahead)
   return seen('q')..pk('<dI4',ahead==n and low-now or -1,ahead)
@@ -40,9 +41,8 @@ local function grant()
   join(1,exp,'')
   n,S=n+1,S+w
   if exp<low then low=exp end
-  save()
-  if last==now then return last end
-  return 'g'..pk('<dd',now,last)
+  dirty=true
+  return answer('g',last)
 end
 settle()
 if tomb>now then
@@ -52,8 +52,8 @@ end
 local v=get(id)
 if v then
   local tok,exp,_,granted,_,own,rest=up(CLAIM,v)
-  local rank=granted==0 and call('ZRANK',Q,id)
-  if exp>now and (rank or granted==1) then
+  local place=granted==0 and rank(id)
+  if exp>now and (place or granted==1) then
     if byte(v,57)>=8 then return answer('x',0) end
     exp=now+(granted==1 and own or rest*1000)
     put(id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
@@ -63,11 +63,11 @@ if v then
       return answer('g',tok)
     end
     if now-at>1000000 then dirty=true end
-    if rank>0 then
+    if place>0 then
       settle(true)
-      rank=call('ZRANK',Q,id)
+      place=rank(id)
     end
-    return queued(n+rank)
+    return queued(n+place)
   end
   take(id,v)
 end
@@ -97,6 +97,6 @@ end
 if nq>=max then return answer('f',nq) end
 if nq==0 then fresh=true end
 join(0,now+wait*1000,sub(ARGV[2],6))
-call('ZADD',Q,string.format('%.0f',last),id)
+joined=last
 nq=nq+1
 return queued(n+nq-1)

@@ -3,16 +3,16 @@
 settle()
 local v
 if sub(own,1,1)=='t' then
-  local claims,tok=all(),sub(own,2)
-  for i=1,#claims,2 do
-    if #claims[i]==16 and sub(claims[i+1],1,8)==tok and byte(claims[i+1],25)==1 then own,v=claims[i],claims[i+1] end
+  local tok=sub(own,2)
+  for h,claim in pairs(all()) do
+    if sub(claim,1,8)==tok and byte(claim,25)==1 then own,v=h,claim end
   end
 else
   own=sub(own,2)
   v=get(own)
 end
 if not v or up('<d',v,9)<=now then
-  if dirty then save() end
+  finish()
   return 0
 end
 if ARGV[2]=='m' then
@@ -22,10 +22,10 @@ if ARGV[2]=='m' then
     ..sub(v,58,65+name+owner+reason+value+(flags%8>=4 and 16 or 0))..ARGV[3]
   put(own,sub(v,1,41)..pk('<I4',#m)..m..sub(v,46+len))
 else take(own,v) end
--- After what may be refused, and before anybody is told to be granted what it holds.
+-- Before anybody is told to be granted what it holds.
 local client=string.gsub(sub(v,46,53),'.',function(c) return string.format('%02x',byte(c)) end)
-call('PUBLISH','lk:w:'..client,'l'..own..ARGV[3])
+push('plk:w:'..client,'l'..own..ARGV[3])
 touch,dirty=touch+1,true
 settle()
-save()
+finish()
 return 1

@@ -1,4 +1,4 @@
--- NAMES. KEYS: the four of each name. Answers for each 0: nobody lives there, 1, or the name where its key does not say it.
+-- NAMES. KEYS: the four of each name. Answers for each 0: nobody lives there, 1, the name where its key does not say it, or an error.
 local t=call('TIME')
 local now=t[1]*1000000+t[2]
 local out={}

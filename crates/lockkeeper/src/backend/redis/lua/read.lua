@@ -1,4 +1,11 @@
--- LINE. KEYS: the four of the name. Answers the header, and the claims with their ids.
+-- LINE. KEYS: the four of the name. ARGV: the most bytes that are wanted, or 0 for all. Answers the header, and the claims
+-- with their ids; or how many bytes there are, if that is more.
 settle(true)
-if dirty then save() end
-return {pk('<ddddc4',now,last,2*nq+n,touch,cap),all()}
+finish()
+local list,most,bytes={},tonumber(own),0
+for h,v in pairs(all()) do
+  list[#list+1],list[#list+2]=h,v
+  bytes=bytes+#v
+end
+if most>0 and bytes>most then return bytes end
+return {pk('<ddddc4',now,last,2*nq+n,touch,cap),list}

@@ -1,11 +1,10 @@
-  -- The rest of `renew`, which begins in renew_each.lua. It may take no memory: see `spare`.
-  call('ZREM',Q,'')
+  -- The rest of `renew`, which begins in renew_each.lua. It may take no memory: see `spares`.
   settle()
-  local res,v=-1,get(id)
+  local res,mark,v=-1,false,get(id)
   if v then
     local tok,exp,_,granted,_,life,wait,ml=up(CLAIM,v)
-    local rank=granted==0 and call('ZRANK',Q,id)
-    if exp<=now or not (rank or granted==1) then take(id,v)
+    local place=granted==0 and rank(id)
+    if exp<=now or not (place or granted==1) then take(id,v)
     elseif byte(v,57)>=8 then
       -- Who broke it stands behind the other texts.
       local name,_,flags,owner,reason,value=up('<BI2BI2I2I4',v,54)
@@ -18,14 +17,12 @@
         if n==1 or exp<low then low=exp end
       else
         res=0
-        if rank>0 then settle(true) end
+        if place>0 then settle(true) end
       end
-      if at<now-now%3600000000 or at>now then dirty=true
-      elseif not dirty and (low==exp or now-at>1000000) then
-        call('SETRANGE',K,'8',pk('<dc1d',low,'\0',now))
-      end
+      if at<now-now%3600000000 or at>now then dirty=true end
+      mark=low==exp or now-at>1000000
     end
   end
-  if dirty then save() end
+  finish(mark)
   return res
 end

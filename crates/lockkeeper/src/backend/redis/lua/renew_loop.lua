@@ -1,20 +1,19 @@
-for i=1,#ARGV do
+local function one(i)
   local k,id=4*i,ARGV[i]
-  local K,res=KEYS[k-3],-1
+  local K=KEYS[k-3]
   local r=call('GET',K)
-  if r and #r>8 then
-    local last,exp=up('<dd',r)
-    if exp>now and sub(r,17,33)==id then
-      local life=up('<d',r,42)
-      spare(KEYS[k-2] or K,'SETRANGE',K,'8',pk('<d',now+life))
-      if exp-life<now-now%3600000000 then
-        call('PEXPIRE',K,string.format('%.0f',math.max(172800000,life/1000+86400000,(last-now)/1000+172800000)))
-      end
-      res=last
-    else res=renew(K,KEYS[k-2],KEYS[k-1],KEYS[k],sub(id,2),r) end
+  if not r or #r==8 then return -1 end
+  local last,exp=up('<d',r),form(r)==17 and up('<d',r,9)
+  if not exp or exp<=now or sub(r,17,33)~=id then return renew(K,KEYS[k-2],KEYS[k-1],KEYS[k],sub(id,2),r) end
+  local life=up('<d',r,42)
+  -- First, since it changes nothing that anybody could see.
+  if exp-life<now-now%3600000000 then
+    call('PEXPIRE',K,string.format('%.0f',math.max(172800000,life/1000+86400000,(last-now)/1000+172800000)))
   end
-  out[i]=res
+  spare(KEYS[k-2] or K,'SETRANGE',K,'8',pk('<d',now+life))
+  return last
 end
+for i=1,#ARGV do out[i]=apart(one,i) end
 if elsewhere then return false end
-out[#ARGV+1]=now
+out[#ARGV+1]=sub(ARGV[1],2,9)..pk('<d',now)
 return out

@@ -9,3 +9,25 @@ local function spare(Q,...)
     return call(...)
   end
 end
+-- The same for what may be refused on a full server.
+local function skipped(_,...) return call(...) end
+-- Every command was tried before it comes here, so none is refused. If one is, half of it is done, and that is said.
+local function must(...)
+  local said=redis.pcall(...)
+  if type(said)=='table' and said.err then error('lockkeeper half-way ('..said.err..')',0) end
+end
+local function each(command,key,list,from)
+  for i=from,#list,1000 do must(command,key,unpack(list,i,math.min(i+999,#list))) end
+end
+-- Does something with one line of several: what is wrong with it is told of that one, and concerns no other.
+local function apart(f,...)
+  local done,said=pcall(f,...)
+  if done then return said end
+  return {err=type(said)=='table' and said.err or 'ERR Error running script: '..said}
+end
+-- Byte 17 of what K holds is the layout, times 16, and the form. Whatever this layout is not is refused, never misread.
+local function form(r)
+  local f=byte(r,17)
+  if f==17 and #r>=77 or f==16 and #r==100 then return f end
+  error('lockkeeper layout '..(f and math.floor(f/16) or 0),0)
+end

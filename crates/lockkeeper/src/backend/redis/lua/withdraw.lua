@@ -1,7 +1,7 @@
 clear()
 local was=0
 if n==1 and id==head then
-  if shared then call('HDEL',W,id) end
+  put(id,false)
   n,S,head,dirty,was=0,0,NONE,true,1
 else
   local v=get(id)
@@ -12,5 +12,5 @@ else
 end
 settle()
 if ARGV[2]~='0' then bury(ARGV[2]) end
-if dirty then save() end
+finish()
 return was

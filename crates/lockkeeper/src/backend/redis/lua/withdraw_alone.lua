@@ -1,9 +1,9 @@
--- WITHDRAW. KEYS: the four of the name. ARGV: \1 + id | life of the tombstone in ms, or 0. Answers 1, or 0: not there.
+-- WITHDRAW. KEYS: the four of the name. ARGV: \17 + id | life of the tombstone in ms, or 0. Answers 1, or 0: not there.
 local K=KEYS[1]
-local r=call('GET',K)
+local r,t=call('GET',K),call('TIME')
+local now=t[1]*1000000+t[2]
 if r and ARGV[2]=='0' and sub(r,17,33)==ARGV[1] then
   spare(KEYS[2] or K,'SET',K,sub(r,1,8),'KEEPTTL')
-  return 1
+  return up('<d',r,9)>now and 1 or 0
 end
-local id,Q,W,G,t=sub(ARGV[1],2),KEYS[2],KEYS[3],KEYS[4],call('TIME')
-local now=t[1]*1000000+t[2]
+local id,Q,W,G=sub(ARGV[1],2),KEYS[2],KEYS[3],KEYS[4]

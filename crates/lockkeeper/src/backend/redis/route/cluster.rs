@@ -15,7 +15,7 @@ use super::super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Wi
 use super::slots::{self, Range, Redirect, SLOTS};
 use crate::random;
 use crate::runtime::Runtime;
-use crate::time::Clock;
+use crate::time::{Clock, Instant};
 
 /// How often the map is asked for without a reason, and with one.
 const SELDOM: Duration = Duration::from_secs(30);
@@ -68,6 +68,8 @@ struct State {
     /// The master of each slot; none while it is not known.
     map: Vec<Option<Endpoint>>,
     channels: HashMap<Vec<u8>, Channel>,
+    /// The nodes that slots are on their way to, and since when. They may have none yet.
+    importing: HashMap<Endpoint, Instant>,
 }
 
 impl State {
@@ -125,8 +127,11 @@ impl Cluster {
         self.0.inner.node(&mut state, endpoint)
     }
 
-    pub(super) fn node(&self, endpoint: Endpoint) -> Link {
-        self.0.inner.node(&mut self.0.inner.lock(), endpoint)
+    /// The connection to a node that a slot is on its way to.
+    pub(super) fn importing(&self, endpoint: Endpoint) -> Link {
+        let mut state = self.0.inner.lock();
+        state.importing.insert(endpoint.clone(), Clock::boot().now());
+        self.0.inner.node(&mut state, endpoint)
     }
 
     pub(super) fn masters(&self) -> Vec<Link> {
@@ -140,9 +145,14 @@ impl Cluster {
     /// One slot is known to be elsewhere; others may be, too.
     pub(super) fn moved(&self, redirect: Redirect) {
         let mut state = self.0.inner.lock();
-        state.map[usize::from(redirect.slot)] = Some(redirect.to);
+        let place = &mut state.map[usize::from(redirect.slot)];
+        let is_news = place.as_ref().is_some_and(|before| *before != redirect.to);
+        *place = Some(redirect.to);
         self.0.inner.settle(&mut state);
         drop(state);
+        if is_news {
+            self.0.inner.listener.reconnected();
+        }
         self.refresh();
     }
 
@@ -152,8 +162,9 @@ impl Cluster {
 
     pub(super) fn subscribe(&self, slot: u16, channel: Vec<u8>) {
         let mut state = self.0.inner.lock();
-        state.channels.entry(channel).or_insert(Channel { slot, home: None });
-        self.0.inner.settle(&mut state);
+        let State { nodes, map, channels, .. } = &mut *state;
+        let place = channels.entry(channel.clone()).or_insert(Channel { slot, home: None });
+        self.0.inner.settle_one(nodes, map, &channel, place);
     }
 
     pub(super) fn unsubscribe(&self, channel: &[u8]) {
@@ -216,7 +227,7 @@ impl Inner {
     /// Takes over a map. Nodes that have no slots any more are let go of.
     fn draw(&self, ranges: &[Range]) {
         let mut state = self.lock();
-        state.map.fill(None);
+        let before = std::mem::replace(&mut state.map, vec![None; SLOTS]);
         for range in ranges {
             if let Some(slots) = state.map.get_mut(usize::from(range.first)..=usize::from(range.last)) {
                 slots.fill(Some(range.master.clone()));
@@ -226,12 +237,22 @@ impl Inner {
             self.node(&mut state, range.master.clone());
         }
         self.settle(&mut state);
-        let gone: Vec<Endpoint> =
-            state.nodes.keys().filter(|node| !ranges.iter().any(|range| range.master == **node)).cloned().collect();
+        let now = Clock::boot().now();
+        state.importing.retain(|_, heard| now.saturating_since(*heard) < SELDOM);
+        let is_used =
+            |node: &Endpoint| state.importing.contains_key(node) || ranges.iter().any(|range| range.master == *node);
+        let gone: Vec<Endpoint> = state.nodes.keys().filter(|node| !is_used(node)).cloned().collect();
         let deaf: Vec<Vec<u8>> = gone.iter().flat_map(|node| state.leave(node)).collect();
         let gone: Vec<Link> = gone.iter().filter_map(|node| state.nodes.remove(node)).collect();
+        let changes =
+            |(before, now): (&Option<Endpoint>, &Option<Endpoint>)| now.is_some() && before.is_some() && before != now;
+        let is_news = before.iter().zip(&state.map).any(changes);
         drop(state);
         deaf.iter().for_each(|channel| self.listener.unsubscribed(channel));
+        if is_news {
+            // A slot's new master may not have all that the old one had.
+            self.listener.reconnected();
+        }
         for link in gone.into_iter().filter(|link| !link.is_connected()) {
             // What it did not get goes to the one that has the slots now.
             link.abandon("it has no slots any more");
@@ -240,30 +261,37 @@ impl Inner {
 
     /// Subscribes where the slots of the channels are now.
     fn settle(&self, state: &mut State) {
-        let shards = self.shards.load(Ordering::Acquire);
-        let State { nodes, map, channels } = state;
+        let State { nodes, map, channels, .. } = state;
         for (name, channel) in channels.iter_mut() {
-            let place = match shards {
-                true => map.get(usize::from(channel.slot)).cloned().flatten(),
-                // Every node hears of everything.
-                false => channel.home.clone().filter(|home| map.iter().flatten().any(|node| node == home)),
-            };
-            let Some(place) = place.or_else(|| (!shards).then(|| map.iter().flatten().next().cloned())?) else {
-                continue;
-            };
-            if channel.home.as_ref() == Some(&place) {
-                continue;
-            }
-            if let Some(old) = channel.home.take().and_then(|home| nodes.get(&home)) {
-                old.unsubscribe(name, shards);
-            }
-            let ear = || Arc::new(Ear { inner: Weak::clone(&self.this), node: place.clone() });
-            let link = nodes
-                .entry(place.clone())
-                .or_insert_with(|| Link::open(place.clone(), Arc::clone(&self.settings), ear()));
-            link.subscribe(name.clone(), shards);
-            channel.home = Some(place);
+            self.settle_one(nodes, map, name, channel);
         }
+    }
+
+    fn settle_one(
+        &self,
+        nodes: &mut HashMap<Endpoint, Link>,
+        map: &[Option<Endpoint>],
+        name: &[u8],
+        channel: &mut Channel,
+    ) {
+        let shards = self.shards.load(Ordering::Acquire);
+        let place = match shards {
+            true => map.get(usize::from(channel.slot)).cloned().flatten(),
+            // Every node hears of everything.
+            false => channel.home.clone().filter(|home| map.iter().flatten().any(|node| node == home)),
+        };
+        let Some(place) = place.or_else(|| (!shards).then(|| map.iter().flatten().next().cloned())?) else { return };
+        if channel.home.as_ref() == Some(&place) {
+            return;
+        }
+        if let Some(old) = channel.home.take().and_then(|home| nodes.get(&home)) {
+            old.unsubscribe(name, shards);
+        }
+        let ear = || Arc::new(Ear { inner: Weak::clone(&self.this), node: place.clone() });
+        let link =
+            nodes.entry(place.clone()).or_insert_with(|| Link::open(place.clone(), Arc::clone(&self.settings), ear()));
+        link.subscribe(name.to_vec(), shards);
+        channel.home = Some(place);
     }
 
     /// Whether every slot has a master, and all of them are there.
@@ -336,12 +364,25 @@ impl Listener for Ear {
 
     /// The slot is elsewhere: where, the map will tell.
     fn unsubscribed(&self, channel: &[u8]) {
-        let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node)) else { return };
-        if let Some(channel) = inner.lock().channels.get_mut(channel) {
-            channel.home = None;
-        }
+        let Some(inner) = self.inner.upgrade() else { return };
+        // At once: it may be asked for elsewhere in the next moment.
+        let leave = |here: &mut Channel| here.home.take_if(|home| *home == self.node);
+        let Some(_) = inner.lock().channels.get_mut(channel).and_then(leave) else { return };
         inner.listener.unsubscribed(channel);
         inner.news.notify_one();
+    }
+
+    fn reconnected(&self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.listener.reconnected();
+        }
+    }
+
+    /// Its link asks again.
+    fn refused(&self, channel: &[u8]) {
+        if let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node)) {
+            inner.listener.refused(channel);
+        }
     }
 
     /// The subscriptions at the other nodes stand.

@@ -3,6 +3,8 @@
 
 mod cluster;
 mod form;
+mod master;
+mod opinions;
 mod sentinel;
 mod slots;
 
@@ -22,6 +24,9 @@ use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, Wi
 use crate::Secret;
 use crate::random::jittered;
 use crate::time::Clock;
+
+/// Why a connection is given up that sent a request to where another slot is.
+const OUT_OF_STEP: &str = "answered about a slot that was not asked about";
 
 /// The pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -60,6 +65,28 @@ enum Detour {
     Later,
     /// This once the request is to go to this one, which is told that we know.
     Ask(Link),
+    /// Nothing: the answer is another request's, and so may be all others on that connection.
+    Distrust,
+}
+
+/// Who has answered: the link that was asked, and its connection then.
+#[derive(Clone, Debug)]
+pub(crate) struct By {
+    pub(crate) link: Link,
+    before: Option<u64>,
+    /// The node has the keys before it has the slot.
+    pub(crate) asking: bool,
+}
+
+impl By {
+    fn now(link: &Link, asking: bool) -> Self {
+        Self { link: link.clone(), before: link.connection(), asking }
+    }
+
+    /// The run of the server that has answered, if the connection is still the same.
+    pub(crate) fn run(&self) -> Option<String> {
+        self.link.run().filter(|run| Some(run.connection) == self.before)?.id
+    }
 }
 
 impl Route {
@@ -79,7 +106,8 @@ impl Route {
                 Ok((Self::Standalone(link), server))
             }
             Topology::Sentinel { sentinels, master, user, password } => {
-                let asking = Settings { user, password, db: 0, scripts: &[], never_forgets: false, ..settings.clone() };
+                let asking =
+                    Settings { user, password, db: 0, never_forgets: false, trials: Vec::new(), ..settings.clone() };
                 let (sentinel, server) = Sentinel::open(&sentinels, master, asking, settings, listener).await?;
                 Ok((Self::Sentinel(sentinel), server))
             }
@@ -108,12 +136,24 @@ impl Route {
         request: Request,
         fewer: F,
     ) -> impl Future<Output = Result<Value, WireError>> + Send + use<F> {
+        let answer = self.send_or_by(slot, request, fewer);
+        async move { Ok(answer.await?.0) }
+    }
+
+    /// The same, with who brought the answer.
+    pub(crate) fn send_or_by<F: Fewer>(
+        &self,
+        slot: u16,
+        request: Request,
+        fewer: F,
+    ) -> impl Future<Output = Result<(Value, By), WireError>> + Send + use<F> {
         let link = self.link(slot);
+        let by = By::now(&link, false);
         let answer = link.send(request.clone());
         let route = self.clone();
         async move {
-            match answer.await {
-                Ok(value) => Ok(value),
+            match answer.await.and_then(whole) {
+                Ok(value) => Ok((value, by)),
                 Err(error) => route.follow(slot, Form::new(request, fewer), link, error).await,
             }
         }
@@ -125,7 +165,7 @@ impl Route {
         mut form: Form<F>,
         mut link: Link,
         error: WireError,
-    ) -> Result<Value, WireError> {
+    ) -> Result<(Value, By), WireError> {
         let clock = Clock::boot();
         let until = clock.now() + link.timeout();
         let mut pause = FIRST_PAUSE;
@@ -137,6 +177,10 @@ impl Route {
             };
             let waits = match &detour {
                 Detour::None => return Err(error),
+                Detour::Distrust => {
+                    link.reset(OUT_OF_STEP);
+                    return Err(WireError::Broken(format!("{} {OUT_OF_STEP}", link.endpoint())));
+                }
                 Detour::Later => true,
                 // Two servers may send us to each other, until they agree.
                 Detour::Again | Detour::Ask(_) => attempt > 1,
@@ -148,20 +192,25 @@ impl Route {
                 clock.sleep(jittered(pause)).await;
                 pause = (pause * 2).min(LAST_PAUSE);
             }
+            let by;
             let answer = match detour {
                 Detour::Ask(other) => {
+                    // Why it cannot be reached, the request says.
+                    drop(other.ready().await);
+                    by = By::now(&other, true);
                     let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), form.request()]);
                     link = other;
                     answer
                 }
                 _ => {
                     link = self.link(slot);
+                    by = By::now(&link, false);
                     link.send(form.request())
                 }
             };
-            match answer.await {
+            match answer.await.and_then(whole) {
                 Ok(Value::Nil) if form.is_less() => error = form::open(),
-                Ok(value) => return Ok(value),
+                Ok(value) => return Ok((value, by)),
                 Err(next) => error = next,
             }
         }
@@ -178,15 +227,21 @@ impl Route {
             WireError::Server { code, .. } => code.as_str(),
         };
         match (self, code) {
-            // The link loads the scripts before anything else that is sent.
+            // The link loads the script before anything else that is sent.
             (_, "NOSCRIPT") => Detour::Again,
+            // Its address may lead to another server by now; whether that is a master, the connection finds out.
+            (Self::Standalone(_), "READONLY" | "MASTERDOWN") if link.stays_master() => {
+                link.reset("it is a replica now");
+                Detour::Later
+            }
             (Self::Standalone(_), _) => Detour::None,
             (Self::Sentinel(sentinel), "READONLY" | "MASTERDOWN") => {
                 sentinel.doubt(link);
                 Detour::Later
             }
             (Self::Cluster(cluster), "MOVED" | "ASK") => match Redirect::parse(error, link.endpoint()) {
-                Some(redirect) if code == "ASK" => Detour::Ask(cluster.node(redirect.to)),
+                Some(redirect) if redirect.slot != slot => Detour::Distrust,
+                Some(redirect) if code == "ASK" => Detour::Ask(cluster.importing(redirect.to)),
                 Some(redirect) => {
                     cluster.moved(redirect);
                     Detour::Again
@@ -212,6 +267,15 @@ impl Route {
         // What is to be done about it is left to the caller.
         let _ = self.detour(slot, link, error);
         true
+    }
+
+    /// The server of this connection was named as a master, and is none any more.
+    pub(crate) fn doubt(&self, link: &Link) {
+        match self {
+            Self::Standalone(_) => {}
+            Self::Sentinel(sentinel) => sentinel.doubt(link),
+            Self::Cluster(cluster) => cluster.refresh(),
+        }
     }
 
     /// The connection that requests about this slot take now.
@@ -255,4 +319,15 @@ impl Route {
             Self::Cluster(cluster) => cluster.unsubscribe(channel),
         }
     }
+}
+
+/// An answer in parts in which one part says that the server is no master: so it is for all of them.
+fn whole(answer: Value) -> Result<Value, WireError> {
+    let Value::Array(parts) = &answer else { return Ok(answer) };
+    let mut errors = parts.iter().filter_map(|part| match part {
+        Value::ServerError(error) => Some(WireError::from(error.clone())),
+        _ => None,
+    });
+    let refusal = errors.find(|error| error.is("READONLY") || error.is("MASTERDOWN"));
+    refusal.map_or(Ok(answer), Err)
 }

@@ -4,18 +4,16 @@
 //! proves to be a replica, and from time to time. The link itself refuses a replica at each new connection.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
-use redis::Value;
 use tokio::sync::Notify;
 
-use super::super::wire::{Endpoint, Link, Listener, Request, Server, Settings, WireError};
-use super::slots::text;
+use super::super::wire::{Endpoint, Link, Listener, Server, Settings, WireError};
+use super::master::{self, Opinion};
+use super::opinions::{self, Opinions};
+use crate::random::jittered;
 use crate::runtime::Runtime;
 use crate::time::Clock;
 
@@ -60,6 +58,8 @@ impl fmt::Debug for Inner {
 
 struct State {
     link: Link,
+    /// The latest switch that this client knows of; none where no sentinel tells.
+    epoch: Option<i64>,
     ear: Arc<Ear>,
     channels: Vec<Vec<u8>>,
 }
@@ -83,11 +83,20 @@ impl Sentinel {
             sentinel.subscribe(b"+switch-master".to_vec(), false);
         }
         let settings = Arc::new(Settings { only_master: true, ..settings });
-        let endpoint = ask(&sentinels, &master).await?;
-        let ear = Ear::new(&listener, &news);
-        let link = Link::open(endpoint, Arc::clone(&settings), ear.listener());
-        let server = link.ready().await?;
-        let state = Mutex::new(State { link, ear, channels: Vec::new() });
+        let clock = Clock::boot();
+        let until = clock.now() + settings.timeout;
+        let (state, server) = loop {
+            let (epoch, endpoint) = first(&sentinels, &master).await?;
+            let ear = Ear::new(&listener, &news);
+            let link = Link::open(endpoint, Arc::clone(&settings), ear.listener());
+            match link.ready().await {
+                Ok(server) => break (State { link, epoch, ear, channels: Vec::new() }, server),
+                // It may be a replica by now, or dead, and the sentinels are about to name another one.
+                Err(error) if error.passes() && clock.now() < until => clock.sleep(jittered(OFTEN)).await,
+                Err(error) => return Err(error),
+            }
+        };
+        let state = Mutex::new(state);
         let closed = AtomicBool::new(false);
         let inner = Inner { master, sentinels, settings, listener, clock: Clock::boot(), news, closed, state };
         let inner = Arc::new(inner);
@@ -127,11 +136,27 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes over to another master, if it is another one.
-    fn switch(&self, to: Endpoint) {
+    /// What the sentinels say. Who is cut off from the others answers first, perhaps: it is not enough, unless it tells of
+    /// a later switch.
+    async fn ask(&self) -> Vec<Opinion> {
+        let (mut opinions, named) = (Opinions::default(), self.sentinels.len());
+        let known = self.lock().epoch;
+        let is_later = |opinions: &Opinions| opinions.said.iter().any(|(epoch, _)| known.is_some() && *epoch > known);
+        let is_enough = |opinions: &Opinions| opinions.are_enough(named) || is_later(opinions);
+        let asked = opinions::ask(&self.sentinels, &self.master, &mut opinions, is_enough);
+        self.clock.timeout(self.settings.timeout, asked).await;
+        opinions.said
+    }
+
+    /// Goes over to the master that the sentinels name, if it is another one, and not one of an earlier switch. Whether
+    /// they name one that can be believed.
+    fn follow(&self, opinions: &[Opinion]) -> bool {
         let mut state = self.lock();
-        if *state.link.endpoint() == to {
-            return;
+        let current = (state.epoch, state.link.endpoint().clone());
+        let Some((epoch, to)) = master::choose(opinions, self.sentinels.len(), Some(&current)) else { return false };
+        state.epoch = epoch;
+        if current.1 == to {
+            return true;
         }
         let ear = Ear::new(&self.listener, &self.news);
         let link = Link::open(to, Arc::clone(&self.settings), ear.listener());
@@ -144,6 +169,20 @@ impl Inner {
         // What it did not get goes to the new one.
         old.abandon("the sentinels name another master");
         deaf.retired.store(true, Ordering::Release);
+        // It has what it had heard of before the switch, which need not be everything.
+        self.listener.reconnected();
+        true
+    }
+}
+
+/// The master to begin with. One sentinel may be cut off from the others, and name a master that they have deposed: so
+/// most of them have to answer.
+async fn first(sentinels: &[Link], master: &str) -> Result<Opinion, WireError> {
+    let (mut opinions, named) = (Opinions::default(), sentinels.len());
+    opinions::ask(sentinels, master, &mut opinions, |opinions| opinions.are_enough(named)).await;
+    match master::choose(&opinions.said, named, None).filter(|_| opinions.are_enough(named)) {
+        Some(chosen) => Ok(chosen),
+        None => Err(opinions.lack(named)),
     }
 }
 
@@ -157,80 +196,12 @@ async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
             () = clock.sleep(next) => {}
         }
         let Some(inner) = inner.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire)) else { return };
-        let named = inner.clock.timeout(inner.settings.timeout, ask(&inner.sentinels, &inner.master)).await;
-        if let Some(Ok(endpoint)) = named {
-            inner.switch(endpoint);
-        }
-        next = if inner.lock().link.is_connected() { SELDOM } else { OFTEN };
+        let opinions = inner.ask().await;
+        let is_sure = opinions.is_empty() || inner.follow(&opinions);
+        next = if is_sure && inner.lock().link.is_connected() { SELDOM } else { OFTEN };
         // What wakes us too often is not followed more often than this.
         drop(inner);
         clock.sleep(OFTEN / 5).await;
-    }
-}
-
-/// A sentinel's opinion: the master, and the number of the switch that made it one.
-type Opinion = Result<(i64, Endpoint), WireError>;
-
-/// The master by what the sentinels say: of the latest switch that one of them knows, and of several opinions on that
-/// the one that most have.
-async fn ask(sentinels: &[Link], master: &str) -> Result<Endpoint, WireError> {
-    let mut asked: Vec<_> = sentinels.iter().map(|sentinel| Box::pin(opinion(sentinel, master))).collect();
-    let mut opinions: Vec<Opinion> = Vec::new();
-    // When one has answered, those that do not are waited for only a little longer.
-    let clock = Clock::boot();
-    let mut grace = pin!(clock.sleep(OFTEN));
-    let mut is_late = false;
-    std::future::poll_fn(|cx| {
-        asked.retain_mut(|asked| match asked.as_mut().poll(cx) {
-            Poll::Ready(opinion) => {
-                opinions.push(opinion);
-                false
-            }
-            Poll::Pending => true,
-        });
-        is_late = is_late || grace.as_mut().poll(cx).is_ready();
-        let is_enough = asked.is_empty() || (is_late && opinions.iter().any(Result::is_ok));
-        if is_enough { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    let count = |wanted: &(i64, Endpoint)| opinions.iter().flatten().filter(|opinion| *opinion == wanted).count();
-    let best = opinions.iter().flatten().max_by_key(|opinion| (opinion.0, count(opinion)));
-    if let Some((_, endpoint)) = best {
-        return Ok(endpoint.clone());
-    }
-    let problem = opinions.into_iter().find_map(Result::err);
-    Err(problem.unwrap_or_else(|| WireError::NotSent("there are no sentinels".to_owned())))
-}
-
-async fn opinion(sentinel: &Link, master: &str) -> Opinion {
-    sentinel.ready().await?;
-    let name = master.as_bytes();
-    let [address, details] = sentinel.send_all([
-        Request::command(&[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name]),
-        Request::command(&[b"SENTINEL", b"MASTER", name]),
-    ]);
-    let endpoint = read_address(&address.await?).ok_or_else(|| unknown(sentinel, master))?;
-    // A user may be forbidden to see the details.
-    let epoch = details.await.ok().and_then(|details| config_epoch(&details));
-    Ok((epoch.unwrap_or(0), endpoint))
-}
-
-fn unknown(sentinel: &Link, master: &str) -> WireError {
-    WireError::NotSent(format!("the sentinel {} knows no master {master:?}", sentinel.endpoint()))
-}
-
-fn read_address(answer: &Value) -> Option<Endpoint> {
-    let Value::Array(parts) = answer else { return None };
-    let [host, port] = parts.as_slice() else { return None };
-    Some(Endpoint { host: text(host)?.to_owned(), port: text(port)?.parse().ok()? })
-}
-
-fn config_epoch(details: &Value) -> Option<i64> {
-    let find = |key: &Value, value: &Value| (text(key)? == "config-epoch").then(|| text(value)?.parse().ok())?;
-    match details {
-        Value::Map(fields) => fields.iter().find_map(|(key, value)| find(key, value)),
-        Value::Array(parts) => parts.chunks_exact(2).find_map(|pair| find(&pair[0], &pair[1])),
-        _ => None,
     }
 }
 
@@ -272,6 +243,18 @@ impl Listener for Ear {
     fn unsubscribed(&self, channel: &[u8]) {
         if let Some(listener) = self.hears() {
             listener.unsubscribed(channel);
+        }
+    }
+
+    fn reconnected(&self) {
+        if let Some(listener) = self.hears() {
+            listener.reconnected();
+        }
+    }
+
+    fn refused(&self, channel: &[u8]) {
+        if let Some(listener) = self.hears() {
+            listener.refused(channel);
         }
     }
 

@@ -30,7 +30,7 @@ fn told(error: WireError) -> Error {
         return Error::new(ErrorKind::Denied, said)
             .with_remedy("a user with +watch +unwatch +multi +exec, and the commands and keys of the transaction");
     }
-    let is_about_a_command = error.is("ERR") || error.is("NOSCRIPT");
+    let is_about_a_command = error.is("ERR") || error.is("NOSCRIPT") || error.is("WRONGTYPE");
     match fault::of(error) {
         known if is_about_a_command || known.kind() == ErrorKind::Internal => {
             Error::invalid(said).with_remedy("a command that the server knows, with arguments that fit it and its key")

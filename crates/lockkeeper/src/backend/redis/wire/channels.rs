@@ -1,46 +1,138 @@
 //! The channels that a link listens to.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
+use super::nonce::{Nonce, Nonces};
 use super::queue::Whose;
 use super::request::Request;
+use crate::random::jittered;
+use crate::time::Instant;
 
-/// What has been asked of the server.
+/// The pauses before the server is asked again for channels that it refused. Each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LAST_PAUSE: Duration = Duration::from_secs(30);
+
+type Name = (Vec<u8>, bool);
+
+/// What is asked of the server.
 #[derive(Debug, Default)]
-pub(super) struct Channels(HashSet<(Vec<u8>, bool)>);
+pub(super) struct Channels {
+    wanted: HashSet<Name>,
+    /// Those that the server has refused, to be asked for again.
+    refused: HashSet<Name>,
+    pause: Duration,
+    again_at: Option<Instant>,
+}
+
+/// The beginning or the end of a subscription on its way. A push confirms it, or an error refuses it, and a node of a
+/// Cluster that gives a slot away says `sunsubscribe` unasked: the word behind the command tells where its answer ends.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) name: Vec<u8>,
+    pub(super) sharded: bool,
+    pub(super) on: bool,
+    pub(super) said: Said,
+    pub(super) nonce: Nonce,
+}
+
+/// What the server has said about the command so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Nothing,
+    /// A push of its kind came.
+    Confirmed,
+    /// An error came.
+    Refused,
+}
 
 impl Channels {
     /// Whether it is new.
     pub(super) fn add(&mut self, name: Vec<u8>, sharded: bool) -> bool {
-        self.0.insert((name, sharded))
+        self.wanted.insert((name, sharded))
     }
 
     /// Whether it was there.
     pub(super) fn remove(&mut self, name: &[u8], sharded: bool) -> bool {
-        self.0.remove(&(name.to_vec(), sharded))
+        let name = (name.to_vec(), sharded);
+        self.refused.remove(&name);
+        self.wanted.remove(&name)
     }
 
     pub(super) fn contains(&self, name: &[u8], sharded: bool) -> bool {
-        self.0.contains(&(name.to_vec(), sharded))
+        self.wanted.contains(&(name.to_vec(), sharded))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], bool)> {
-        self.0.iter().map(|(name, sharded)| (name.as_slice(), *sharded))
+        self.wanted.iter().map(|(name, sharded)| (name.as_slice(), *sharded))
     }
 
-    /// What subscribes to all of them.
-    pub(super) fn requests(&self) -> Vec<(Vec<u8>, Whose)> {
-        self.iter().map(|(name, sharded)| request(name, sharded, true)).collect()
+    /// The server has refused it. Whether that is news.
+    pub(super) fn refuse(&mut self, name: &[u8], sharded: bool, now: Instant) -> bool {
+        if !self.contains(name, sharded) {
+            return false;
+        }
+        if self.again_at.is_none() {
+            self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LAST_PAUSE);
+            self.again_at = Some(now + jittered(self.pause));
+        }
+        self.refused.insert((name.to_vec(), sharded))
+    }
+
+    /// The server has confirmed it. Whether it is still wanted.
+    pub(super) fn confirm(&mut self, name: &[u8], sharded: bool) -> bool {
+        if self.refused.remove(&(name.to_vec(), sharded)) {
+            self.pause = Duration::ZERO;
+        }
+        self.contains(name, sharded)
+    }
+
+    /// When the server is to be asked again for what it refused.
+    pub(super) fn again_at(&self) -> Option<Instant> {
+        self.again_at.filter(|_| !self.refused.is_empty())
+    }
+
+    /// What asks again for all that was refused.
+    pub(super) fn again(&mut self, nonces: &mut Nonces) -> Vec<(Vec<u8>, Whose)> {
+        self.again_at = None;
+        self.refused.iter().map(|(name, sharded)| request(name, *sharded, true, nonces.next())).collect()
+    }
+
+    /// What subscribes to all of them on a new connection.
+    pub(super) fn requests(&mut self, nonces: &mut Nonces) -> Vec<(Vec<u8>, Whose)> {
+        self.refused.clear();
+        self.again_at = None;
+        self.pause = Duration::ZERO;
+        self.iter().map(|(name, sharded)| request(name, sharded, true, nonces.next())).collect()
     }
 }
 
 /// What begins or ends a subscription.
-pub(super) fn request(name: &[u8], sharded: bool, on: bool) -> (Vec<u8>, Whose) {
+pub(super) fn request(name: &[u8], sharded: bool, on: bool, nonce: Nonce) -> (Vec<u8>, Whose) {
     let command: &[u8] = match (sharded, on) {
         (false, true) => b"SUBSCRIBE",
         (false, false) => b"UNSUBSCRIBE",
         (true, true) => b"SSUBSCRIBE",
         (true, false) => b"SUNSUBSCRIBE",
     };
-    (Request::command(&[command, name]).bytes, Whose::Channel { name: name.to_vec(), sharded, on })
+    let mut bytes = Request::command(&[command, name]).bytes;
+    bytes.extend(nonce.question());
+    (bytes, Whose::Change(Change { name: name.to_vec(), sharded, on, said: Said::Nothing, nonce }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Clock;
+
+    #[test]
+    fn a_refused_channel_is_asked_for_again_after_longer_and_longer_pauses() {
+        let (mut channels, mut nonces, now) = (Channels::default(), Nonces::new(), Clock::boot().now());
+        channels.add(b"x".to_vec(), false);
+        for doubled in 0..9 {
+            channels.refuse(b"x", false, now);
+            assert_eq!(channels.pause, (FIRST_PAUSE * (1 << doubled)).min(LAST_PAUSE));
+            assert_eq!(channels.again(&mut nonces).len(), 1);
+        }
+    }
 }

@@ -16,8 +16,7 @@ use super::decoder::Decoder;
 use super::error::WireError;
 use super::handshake::{self, Purpose, Role, Server};
 use super::queue::Whose;
-use super::request::Request;
-use super::state::Shared;
+use super::state::{Shared, State};
 use crate::net::{self, Stream as Transport};
 use crate::random::jittered;
 use crate::time::Instant;
@@ -97,7 +96,8 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Connection, Server), WireError
         let mut transport = net::connect(endpoint, settings.tls.as_ref(), within).await.map_err(WireError::NotSent)?;
         let mut decoder = Decoder::new(shared.purpose == Purpose::Messages);
         let server = handshake::greet(&mut transport, &mut decoder, settings, shared.purpose).await?;
-        if settings.only_master && server.role == Role::Replica {
+        let wants_master = settings.only_master || (settings.stays_master && shared.lock().connections > 0);
+        if wants_master && server.role == Role::Replica {
             return Err(WireError::NotSent("it is a replica".to_owned()));
         }
         if let Some(policy) = &server.forgets {
@@ -250,7 +250,13 @@ impl Connection {
                 Poll::Ready(Ok(0)) => return Err("it takes nothing any more".to_owned()),
                 Poll::Ready(Ok(count)) => state.queue.wrote(count),
                 Poll::Ready(Err(e)) if e.kind() == io::ErrorKind::Interrupted => {}
-                Poll::Ready(Err(e)) => return Err(e.to_string()),
+                Poll::Ready(Err(e)) => {
+                    if matches!(self.stream, Stream::Tls(_)) {
+                        // A part of the bytes may have left before the error came.
+                        state.queue.may_be_written();
+                    }
+                    return Err(e.to_string());
+                }
                 Poll::Pending => break,
             }
         }
@@ -279,11 +285,18 @@ impl Connection {
                 None if self.shared.settings.once => now + timeout * SILENCE,
                 None => self.heard + timeout * SILENCE,
             };
+            if state.channels.again_at().is_some_and(|again_at| again_at <= now) {
+                let State { channels, nonces, queue, .. } = &mut *state;
+                queue.push_first(channels.again(nonces).into_iter(), now);
+                return Poll::Ready(Ok(()));
+            }
             if next <= now {
-                state.queue.push(Request::command(&[b"PING"]).bytes, Whose::Ours, now);
+                let nonce = state.nonces.next();
+                state.queue.push(nonce.question(), Whose::Ours(nonce), now);
                 self.heard = now;
                 return Poll::Ready(Ok(()));
             }
+            let next = state.channels.again_at().map_or(next, |again_at| again_at.min(next));
             if next < self.rings || self.rings <= now {
                 let (clock, wait) = (self.shared.clock.clone(), next.saturating_since(now));
                 self.alarm = Box::pin(async move { clock.sleep(wait).await });

@@ -23,6 +23,18 @@ pub(crate) enum WireError {
 /// What stands for a code where we refuse a server that makes room by forgetting keys; its policy comes behind it.
 pub(crate) const FORGETFUL: &str = "maxmemory-policy";
 
+/// What stands for a code where a script of an open slot met a key that is elsewhere by now: it has done its first half.
+pub(crate) const HALF_WAY: &str = "non-local-key";
+const NON_LOCAL: &str = "cript attempted to access a non local key";
+/// What stands for a code where we refuse a server on which the user may not do what locks need; what comes behind it.
+pub(crate) const LACKING: &str = "rights";
+
+/// What a script says that did not get to its end.
+const UNFINISHED: &str = "lockkeeper half-way";
+
+/// What a script puts before the error of one line of several (`apart` in `lua/start.lua`).
+const APART: &str = "Error running script: ";
+
 /// How servers begin to say that a user may not do what a script does.
 const DENIED: &str = "The user executing the script";
 
@@ -35,6 +47,11 @@ impl WireError {
     /// It was not asked, since it removes keys by this policy when it is full.
     pub(super) fn forgetful(policy: &str) -> Self {
         Self::Server { code: FORGETFUL.to_owned(), message: policy.to_owned() }
+    }
+
+    /// Whether it may pass by itself in a moment: there was no connection, or the server is not ready.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::NotSent(_)) || ["LOADING", "MASTERDOWN", "BUSY"].iter().any(|code| self.is(code))
     }
 
     /// Whether the server, or what stands before it, has no such command.
@@ -51,11 +68,16 @@ pub(crate) fn is_unknown_command(code: &str, message: &str) -> bool {
 impl From<ServerError> for WireError {
     fn from(error: ServerError) -> Self {
         let (code, message) = (error.code(), error.details().unwrap_or_default());
-        let is_inside = code == "ERR" && message.starts_with("Error running script");
+        // Whatever it was refused there, it has done something before.
+        let is_inside = code == "ERR" && message.starts_with("Error running script") && !message.contains(UNFINISHED);
         let (code, message) = is_inside.then(|| inside(message)).flatten().unwrap_or((code, message));
         // Redis 7 leaves out the code of this one.
         let is_denied = code == "ERR" && message.starts_with(DENIED);
-        let code = if is_denied { "NOPERM" } else { code };
+        let code = match code {
+            "ERR" if is_denied => "NOPERM",
+            "ERR" if message.contains(NON_LOCAL) => HALF_WAY,
+            code => code,
+        };
         Self::Server { code: code.to_owned(), message: message.trim_end().to_owned() }
     }
 }
@@ -66,9 +88,15 @@ fn inside(message: &str) -> Option<(&str, &str)> {
     if let Some((_, said)) = message.split_once(": -") {
         return Some(said.split_once(' ').unwrap_or((said, "")));
     }
+    let one_of_several = message.strip_prefix(APART).and_then(|said| said.split_once(' '));
+    if let Some((code, said)) = one_of_several.filter(|(code, _)| code.bytes().all(|byte| byte.is_ascii_uppercase())) {
+        return Some((code, said));
+    }
     let from = |words: &str| message.find(words).map(|at| &message[at..]);
     let denied = from(DENIED).map(|said| ("NOPERM", said));
-    denied.or_else(|| from("Lua script attempted to").map(|said| ("CLUSTERDOWN", said)))
+    let down = || from("Lua script attempted to execute").map(|said| ("CLUSTERDOWN", said));
+    let half_way = || from(NON_LOCAL).map(|said| (HALF_WAY, said));
+    denied.or_else(down).or_else(half_way)
 }
 
 impl fmt::Display for WireError {
@@ -109,7 +137,22 @@ mod tests {
             let WireError::Server { code: found, message: rest } = &error else { panic!("{error:?}") };
             assert!(found == code && rest.starts_with(message) && !rest.ends_with(' '), "{error:?}");
         }
+        for said in [
+            "Lua script attempted to access a non local key in a cluster node ",
+            "Script attempted to access a non local key in a cluster node",
+        ] {
+            assert!(told(&format!("{inside}{said}")).is(HALF_WAY));
+            assert!(told(&format!("ERR {said} script: 49d06, on @user_script:21.")).is(HALF_WAY));
+        }
         assert!(told(&format!("{inside}attempt to index a nil value")).is("ERR"));
+    }
+
+    #[test]
+    fn an_error_of_one_line_of_several_has_its_own_code() {
+        let error = told("ERR Error running script: WRONGTYPE Operation against a key");
+        assert_eq!(error.to_string(), "WRONGTYPE Operation against a key");
+        assert!(told("ERR Error running script: lockkeeper layout 2").is("ERR"));
+        assert!(told("ERR Error running script: attempt to index a nil value").is("ERR"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! The first words on a connection: who we are, which database, which scripts; and who the server is.
+//! The first words on a connection: who we are, which database; and who the server is.
 
 use redis::Value;
 
 use super::decoder::Decoder;
-use super::error::{WireError, is_unknown_command};
+use super::error::{LACKING, WireError, is_unknown_command};
 use super::request::Request;
-use super::settings::Settings;
+use super::settings::{Settings, Trial};
 use crate::net::Stream as Transport;
 
 /// What a server is to others.
@@ -88,11 +88,16 @@ pub(super) async fn greet(
 
 fn hello(settings: &Settings) -> Request {
     let mut parts: Vec<&[u8]> = vec![b"HELLO", b"3"];
-    if let Some(password) = &settings.password {
-        let user = settings.user.as_deref().unwrap_or("default");
-        parts.extend([b"AUTH", user.as_bytes(), password.expose().as_bytes()]);
+    if let Some((user, password)) = login(settings) {
+        parts.extend([b"AUTH", user.unwrap_or("default").as_bytes(), password.as_bytes()]);
     }
     Request::command(&parts)
+}
+
+/// Who we are, if we say it. A user without a password has the empty one: never are we somebody else.
+fn login(settings: &Settings) -> Option<(Option<&str>, &str)> {
+    let (user, password) = (settings.user.as_deref(), settings.password.as_ref());
+    (user.is_some() || password.is_some()).then(|| (user, password.map_or("", |password| password.expose())))
 }
 
 /// An old server, a proxy, or a user who may not say it: RESP2 is for all of them.
@@ -101,11 +106,10 @@ fn knows_no_hello(code: &str, details: Option<&str>) -> bool {
 }
 
 async fn authenticate(transport: &mut Transport, decoder: &mut Decoder, settings: &Settings) -> Result<(), WireError> {
-    let Some(password) = &settings.password else { return Ok(()) };
-    let password = password.expose().as_bytes();
-    let request = match &settings.user {
-        Some(user) => Request::command(&[b"AUTH", user.as_bytes(), password]),
-        None => Request::command(&[b"AUTH", password]),
+    let request = match login(settings) {
+        Some((Some(user), password)) => Request::command(&[b"AUTH", user.as_bytes(), password.as_bytes()]),
+        Some((None, password)) => Request::command(&[b"AUTH", password.as_bytes()]),
+        None => return Ok(()),
     };
     match ask(transport, decoder, &request).await? {
         Value::ServerError(refusal) => Err(without_secret(refusal.into(), settings)),
@@ -148,35 +152,66 @@ async fn prepare(
         if !server.resp3 {
             requests.push(Request::command(&[b"INFO", b"replication"]));
         }
-        if settings.never_forgets {
-            requests.push(Request::command(&[b"INFO", b"memory"]));
-        }
-        requests.extend(settings.scripts.iter().map(|script| load(script.text())));
     }
+    let looks = settings.never_forgets && purpose == Purpose::Requests;
+    if looks {
+        requests.push(Request::command(&[b"INFO", b"memory"]));
+    }
+    let trials = if purpose == Purpose::Requests && !settings.once { &settings.trials[..] } else { &[] };
+    let first_trial = requests.len();
+    requests.extend(trials.iter().map(|trial| trial.request.clone()));
     let needed = requests.len();
     // What it calls us is only for people; an old server, or a user with few rights, refuses.
     requests.push(Request::command(&[b"CLIENT", b"SETNAME", settings.client_name.as_bytes()]));
     requests.push(Request::command(&[b"CLIENT", b"SETINFO", b"LIB-NAME", b"lockkeeper"]));
     let bytes: Vec<u8> = requests.iter().flat_map(|request| request.bytes.iter().copied()).collect();
     let answers = transport.converse(decoder, &bytes, requests.len()).await.map_err(WireError::NotSent)?;
-    for (at, answer) in answers.into_iter().take(needed).enumerate() {
+    let mut answers = answers.into_iter();
+    for (at, answer) in answers.by_ref().take(first_trial).enumerate() {
         match answer {
             Value::ServerError(refusal) if is_fatal(at, refusal.code(), settings) => return Err(refusal.into()),
+            // Nobody knows then whether it forgets keys.
+            Value::ServerError(refusal) if looks && at + 1 == first_trial => return Err(refusal.into()),
             Value::ServerError(_) => {}
             answer => read_info(server, &answer),
         }
     }
-    Ok(())
+    judge(trials, answers.take(needed - first_trial))
 }
 
-pub(super) fn load(text: &str) -> Request {
-    Request::command(&[b"SCRIPT", b"LOAD", text.as_bytes()])
+/// As many of the commands that were refused are named.
+const SHOWN: usize = 5;
+
+/// Refuses a server on which the user may not do what locks need.
+fn judge(trials: &[Trial], answers: impl Iterator<Item = Value>) -> Result<(), WireError> {
+    let mut refused = trials.iter().zip(answers).filter_map(|(trial, answer)| match answer {
+        Value::ServerError(refusal) => {
+            let (code, said) = (refusal.code(), refusal.details().unwrap_or_default());
+            let is_needless = trial.may_be_unknown && is_unknown_command(code, said);
+            (!is_needless && lacks_right(code, said)).then(|| (trial.word, format!("{code} {said}")))
+        }
+        _ => None,
+    });
+    let Some((first, said)) = refused.next() else { return Ok(()) };
+    let mut words: Vec<_> =
+        std::iter::once(first).chain(refused.map(|(word, _)| word)).map(str::to_uppercase).collect();
+    let more = words.split_off(words.len().min(SHOWN)).len();
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    Err(WireError::Server { code: LACKING.to_owned(), message: format!("{}{more} ({said})", words.join(", ")) })
+}
+
+/// Whether the user may not run it, or not publish. Which keys a user may touch, only the names that are used can tell.
+fn lacks_right(code: &str, said: &str) -> bool {
+    let is_about_keys = said.contains("access") && said.contains("key");
+    is_unknown_command(code, said) || code == "NOPERM" && !is_about_keys
 }
 
 /// Whether the connection is of no use without what was refused. What a user may not do without need is not.
 fn is_fatal(at: usize, code: &str, settings: &Settings) -> bool {
     let is_select = at == 1 && settings.db != 0;
-    is_select || matches!(code, "NOAUTH" | "LOADING" | "MASTERDOWN" | "DENIED")
+    // The answers are counted by questions whose answer is known.
+    let is_ping = at == 0 && code == "NOPERM";
+    is_select || is_ping || matches!(code, "NOAUTH" | "LOADING" | "BUSY" | "MASTERDOWN" | "DENIED")
 }
 
 async fn ask(transport: &mut Transport, decoder: &mut Decoder, request: &Request) -> Result<Value, WireError> {

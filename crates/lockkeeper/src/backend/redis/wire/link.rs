@@ -16,10 +16,19 @@ use crate::runtime::Runtime;
 /// A supervised connection to one server. Cheap to clone.
 ///
 /// It connects at once, and again for ever (50 ms … 1 s, jittered) for as long as a clone lives; each time it
-/// authenticates, selects the database, loads the scripts, and subscribes again. When the last clone is dropped, what
+/// authenticates, selects the database, and subscribes again. When the last clone is dropped, what
 /// was sent is still written, and answered where the server does so in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Link(Arc<Handle>);
+
+/// One connection of a link. What was answered by it was answered by one run of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The number of this connection of its link.
+    pub(crate) connection: u64,
+    /// The server has another one after each start. `None` where it does not say.
+    pub(crate) id: Option<String>,
+}
 
 #[derive(Debug)]
 struct Handle {
@@ -46,14 +55,25 @@ impl Link {
     }
 
     /// One more connection to the same server, for requests that belong together: what one of them has done to the
-    /// connection holds for those behind it, or they are not sent. It is [never made again](Settings::once), and loads no
-    /// scripts.
+    /// connection holds for those behind it, or they are not sent. It is [never made again](Settings::once).
     ///
     /// # Errors
     /// Why there is none.
     pub(crate) async fn alone(&self) -> Result<Self, WireError> {
-        let settings = Settings { once: true, scripts: &[], ..Settings::clone(&self.0.shared.settings) };
-        let link = Self::open(self.endpoint().clone(), Arc::new(settings), Arc::new(Deaf));
+        self.once(self.endpoint().clone(), Settings::clone(&self.0.shared.settings)).await
+    }
+
+    /// One connection to another server of the same kind, which may be a replica, to look at it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) async fn beside_at(&self, endpoint: Endpoint) -> Result<Self, WireError> {
+        let settings = Settings::clone(&self.0.shared.settings);
+        self.once(endpoint, Settings { only_master: false, never_forgets: false, ..settings }).await
+    }
+
+    async fn once(&self, endpoint: Endpoint, settings: Settings) -> Result<Self, WireError> {
+        let link = Self::open(endpoint, Arc::new(Settings { once: true, ..settings }), Arc::new(Deaf));
         link.ready().await?;
         Ok(link)
     }
@@ -121,6 +141,23 @@ impl Link {
         }
     }
 
+    /// The connection there is now, and whose it is.
+    pub(crate) fn run(&self) -> Option<Run> {
+        let state = self.0.shared.lock();
+        // What the status says is never newer than the state.
+        let id = match &*self.0.shared.status.borrow() {
+            Status::Up(server) => server.run_id.clone(),
+            _ => None,
+        };
+        state.up.then_some(Run { connection: state.connections, id })
+    }
+
+    /// The number of the connection that is there now.
+    pub(crate) fn connection(&self) -> Option<u64> {
+        let state = self.0.shared.lock();
+        state.up.then_some(state.connections)
+    }
+
     pub(crate) fn is_connected(&self) -> bool {
         self.0.shared.lock().up
     }
@@ -145,6 +182,11 @@ impl Link {
     /// How long an answer may take.
     pub(crate) fn timeout(&self) -> Duration {
         self.0.shared.settings.timeout
+    }
+
+    /// See [`Settings::stays_master`].
+    pub(crate) fn stays_master(&self) -> bool {
+        self.0.shared.settings.stays_master
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {

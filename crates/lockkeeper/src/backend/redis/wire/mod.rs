@@ -2,7 +2,8 @@
 //! sent, and its subscriptions. Whatever fails is tried again for ever; what was lost is told to those who asked.
 //!
 //! `link` is what the rest of the store uses; `driver` is the task behind it. `state` is what the two share: the order
-//! of the bytes (`queue`) and the channels (`channels`).
+//! of the bytes (`queue`) and the channels (`channels`). `receive` gives each request its answer: a reply that another
+//! request may be meant with ends the connection (`nonce`).
 
 mod answer;
 mod channels;
@@ -11,6 +12,7 @@ mod driver;
 mod error;
 mod handshake;
 mod link;
+mod nonce;
 mod queue;
 mod receive;
 mod request;
@@ -21,11 +23,11 @@ mod transport;
 pub(crate) use redis::Value;
 
 pub(crate) use self::answer::Answer;
-pub(crate) use self::error::{FORGETFUL, WireError, is_unknown_command};
+pub(crate) use self::error::{FORGETFUL, HALF_WAY, LACKING, WireError, is_unknown_command};
 pub(crate) use self::handshake::Server;
 pub(crate) use self::link::Link;
 pub(crate) use self::request::{Request, Script};
-pub(crate) use self::settings::{Listener, Settings};
+pub(crate) use self::settings::{Listener, Settings, Trial};
 pub(crate) use crate::net::Endpoint;
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::answer::Reply;
+use super::channels::Change;
+use super::nonce::Nonce;
+use super::request::Script;
 use crate::time::Instant;
 
 /// How much is given to the system in one write. A request is never split between two of these.
@@ -12,14 +15,14 @@ const WRITE: usize = 64 << 10;
 /// Who gets the next reply.
 #[derive(Debug)]
 pub(super) enum Whose {
-    /// Somebody who asked.
-    Request(Reply),
+    /// Somebody who asked, by this script or without one.
+    Request(Reply, Option<&'static Script>),
     /// Nobody: the driver's own question.
-    Ours,
-    /// Nobody: the last script is loaded.
-    Scripts,
-    /// The subscription that a push confirms, or an error refuses.
-    Channel { name: Vec<u8>, sharded: bool, on: bool },
+    Ours(Nonce),
+    /// Nobody: this script is loaded.
+    Script(&'static Script),
+    /// A subscription that begins or ends.
+    Change(Change),
 }
 
 /// A request on its way.
@@ -106,8 +109,14 @@ impl Queue {
         }
     }
 
-    pub(super) fn oldest(&self) -> Option<&Slot> {
-        self.sent.front()
+    /// The one that the next reply is for, unless the reply says that it is not.
+    pub(super) fn oldest(&mut self) -> Option<&mut Whose> {
+        self.sent.front_mut().map(|slot| &mut slot.whose)
+    }
+
+    /// Notes that all that was gathered may have been written.
+    pub(super) fn may_be_written(&mut self) {
+        self.written = self.out.len();
     }
 
     /// The one that the next reply is for.
@@ -127,7 +136,7 @@ impl Queue {
         }
         self.out.clear();
         self.written = 0;
-        self.waiting.retain(|next| matches!(next.slot.whose, Whose::Request(_)));
+        self.waiting.retain(|next| matches!(next.slot.whose, Whose::Request(..)));
         self.sent.drain(..).collect()
     }
 

@@ -3,11 +3,16 @@
 use redis::{PushKind, Value};
 
 use super::answer::Reply;
+use super::channels::{Change, Channels, Said};
 use super::decoder::Incoming;
 use super::error::WireError;
-use super::handshake;
 use super::queue::Whose;
+use super::request::{Request, Script};
 use super::state::{Shared, State};
+use crate::time::Instant;
+
+/// Why a connection is given up on which an answer may be another request's.
+const OUT_OF_STEP: &str = "its answers are out of step with what was asked";
 
 /// What is to be done when the mutex is free again.
 #[derive(Debug)]
@@ -16,6 +21,7 @@ enum Event {
     Pushed(Vec<u8>, Vec<u8>),
     Subscribed(Vec<u8>),
     Unsubscribed(Vec<u8>),
+    Refused(Vec<u8>),
 }
 
 impl Shared {
@@ -43,6 +49,7 @@ impl Shared {
                 Event::Pushed(channel, payload) => self.listener.pushed(&channel, &payload),
                 Event::Subscribed(channel) => self.listener.subscribed(&channel),
                 Event::Unsubscribed(channel) => self.listener.unsubscribed(&channel),
+                Event::Refused(channel) => self.listener.refused(&channel),
             }
         }
         outcome
@@ -51,42 +58,53 @@ impl Shared {
 
 impl State {
     fn reply(&mut self, value: Value, events: &mut Vec<Event>, shared: &Shared) -> Result<(), String> {
-        let slot = self.queue.answer().ok_or("it answered what was not asked")?;
-        let answer = match value {
-            Value::ServerError(error) => Err(WireError::from(error)),
-            value => Ok(value),
+        let now = shared.clock.now();
+        let error = match &value {
+            Value::ServerError(error) => Some(WireError::from(error.clone())),
+            _ => None,
         };
-        match slot.whose {
-            Whose::Request(reply) => {
-                if answer.as_ref().is_err_and(|error| error.is("NOSCRIPT")) {
-                    self.reload(shared);
+        match (self.queue.oldest().ok_or("it answered what was not asked")?, &error) {
+            (Whose::Change(change), Some(error)) => match refuses_command(change, error) {
+                None => return Err(OUT_OF_STEP.to_owned()),
+                Some(false) => {}
+                Some(true) => {
+                    change.said = Said::Refused;
+                    if change.on {
+                        events.extend(refused(&mut self.channels, change, error, now));
+                    }
+                    return Ok(());
                 }
-                events.push(Event::Answer(reply, answer));
-            }
-            Whose::Channel { name, sharded, on } => {
-                if on && self.channels.remove(&name, sharded) {
-                    events.push(Event::Unsubscribed(name));
+            },
+            (Whose::Change(Change { nonce, .. }), None) if !nonce.is_in(&value) => return Err(OUT_OF_STEP.to_owned()),
+            (Whose::Ours(nonce), None) if !nonce.is_in(&value) => return Err(OUT_OF_STEP.to_owned()),
+            (Whose::Ours(_), Some(error)) if is_elsewhere(error) => return Err(OUT_OF_STEP.to_owned()),
+            (Whose::Script(script), None) if !is_digest(script, &value) => return Err(OUT_OF_STEP.to_owned()),
+            _ => {}
+        }
+        match self.queue.answer().map(|slot| slot.whose) {
+            Some(Whose::Request(reply, script)) => {
+                if let (Some(script), true) = (script, error.as_ref().is_some_and(|error| error.is("NOSCRIPT"))) {
+                    self.load(script, now);
                 }
+                events.push(Event::Answer(reply, error.map_or(Ok(value), Err)));
             }
-            Whose::Scripts => self.reloading = false,
-            Whose::Ours => {}
+            Some(Whose::Script(script)) => self.loading.retain(|loading| !std::ptr::eq(*loading, script)),
+            _ => {}
         }
         Ok(())
     }
 
-    /// Somebody has emptied the server's cache of scripts: a request that is sent again finds them there.
-    fn reload(&mut self, shared: &Shared) {
-        let scripts = shared.settings.scripts;
-        if std::mem::replace(&mut self.reloading, true) || scripts.is_empty() {
+    /// The server does not have it, or has it no more: a request that is sent again finds it there.
+    fn load(&mut self, script: &'static Script, now: Instant) {
+        if self.loading.iter().any(|loading| std::ptr::eq(*loading, script)) {
             return;
         }
-        let last = scripts.len() - 1;
-        let loads = scripts.iter().enumerate().map(|(at, script)| {
-            (handshake::load(script.text()).bytes, if at == last { Whose::Scripts } else { Whose::Ours })
-        });
-        self.queue.push_first(loads, shared.clock.now());
+        self.loading.push(script);
+        let load = Request::command(&[b"SCRIPT", b"LOAD", script.text().as_bytes()]);
+        self.queue.push_first(std::iter::once((load.bytes, Whose::Script(script))), now);
     }
 
+    /// A push is nobody's answer, whatever it says: it moves no request on.
     fn push(&mut self, kind: &PushKind, data: Vec<Value>, events: &mut Vec<Event>) -> Result<(), String> {
         let mut data = data.into_iter();
         let Some(Value::BulkString(name)) = data.next() else { return Ok(()) };
@@ -98,16 +116,17 @@ impl State {
             }
             PushKind::Subscribe | PushKind::SSubscribe => {
                 let is_sharded = *kind == PushKind::SSubscribe;
-                if !self.confirm(&name, is_sharded, true) {
+                if !self.is_next(&name, is_sharded, true) {
                     return Err("it confirmed a subscription that was not asked for".to_owned());
                 }
-                if self.channels.contains(&name, is_sharded) {
+                if self.channels.confirm(&name, is_sharded) {
                     events.push(Event::Subscribed(name));
                 }
             }
             PushKind::Unsubscribe | PushKind::SUnsubscribe => {
                 let is_sharded = *kind == PushKind::SUnsubscribe;
-                if !self.confirm(&name, is_sharded, false) && self.channels.remove(&name, is_sharded) {
+                // Next to our own end it has ended, asked or unasked.
+                if !self.is_next(&name, is_sharded, false) && self.channels.remove(&name, is_sharded) {
                     events.push(Event::Unsubscribed(name));
                 }
             }
@@ -116,12 +135,42 @@ impl State {
         Ok(())
     }
 
-    /// Counts the request off that this confirms, if it is its turn.
-    fn confirm(&mut self, channel: &[u8], is_sharded: bool, is_on: bool) -> bool {
-        let is_meant = self.queue.oldest().is_some_and(|slot| {
-            matches!(&slot.whose, Whose::Channel { name, sharded, on }
-                if name == channel && *sharded == is_sharded && *on == is_on)
-        });
-        is_meant && self.queue.answer().is_some()
+    /// Whether the beginning or the end of this subscription is what the server was asked for next.
+    fn is_next(&mut self, channel: &[u8], is_sharded: bool, is_on: bool) -> bool {
+        let Some(Whose::Change(Change { name, sharded, on, said, .. })) = self.queue.oldest() else { return false };
+        let is_next = name == channel && *sharded == is_sharded && *on == is_on;
+        if is_next && *said == Said::Nothing {
+            *said = Said::Confirmed;
+        }
+        is_next
     }
+}
+
+/// Whether this error refuses the command, or the question behind it, which a server that is in trouble refuses by itself
+/// (`MISCONF`, `BUSY`). `None` where nobody can tell.
+fn refuses_command(change: &Change, error: &WireError) -> Option<bool> {
+    match change.said {
+        Said::Nothing => Some(true),
+        // A node that gives the slot away ends it unasked, and then refuses to end it.
+        Said::Confirmed if change.sharded && !change.on => is_elsewhere(error).then_some(true),
+        Said::Confirmed | Said::Refused => (!is_elsewhere(error) && !error.is("ERR")).then_some(false),
+    }
+}
+
+/// The server has refused to begin a subscription.
+fn refused(channels: &mut Channels, change: &Change, error: &WireError, now: Instant) -> Option<Event> {
+    let Change { name, sharded, .. } = change;
+    if is_elsewhere(error) {
+        return channels.remove(name, *sharded).then(|| Event::Unsubscribed(name.clone()));
+    }
+    channels.refuse(name, *sharded, now).then(|| Event::Refused(name.clone()))
+}
+
+/// Another node of the Cluster has it.
+fn is_elsewhere(error: &WireError) -> bool {
+    error.is("MOVED") || error.is("ASK")
+}
+
+fn is_digest(script: &Script, value: &Value) -> bool {
+    matches!(value, Value::BulkString(digest) if digest == script.digest().as_bytes())
 }

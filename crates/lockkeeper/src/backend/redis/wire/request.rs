@@ -5,12 +5,20 @@ use std::sync::OnceLock;
 
 use redis::Cmd;
 
-/// A Lua script, called by its digest. Each connection loads those that its [`Settings`](super::Settings) list.
+/// A Lua script, called by its digest. A connection loads it when the server says that it does not have it.
 #[derive(Debug)]
 pub(crate) struct Script {
     text: &'static str,
     digest: OnceLock<String>,
 }
+
+impl PartialEq for Script {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Script {}
 
 impl Script {
     pub(crate) const fn new(text: &'static str) -> Self {
@@ -32,6 +40,7 @@ impl Script {
 pub(crate) struct Request {
     pub(super) bytes: Vec<u8>,
     pub(super) posted: bool,
+    pub(super) script: Option<&'static Script>,
 }
 
 impl Request {
@@ -44,7 +53,7 @@ impl Request {
     }
 
     /// A call of `script`: `EVALSHA`.
-    pub(crate) fn eval(script: &Script, keys: &[&[u8]], args: &[&[u8]]) -> Self {
+    pub(crate) fn eval(script: &'static Script, keys: &[&[u8]], args: &[&[u8]]) -> Self {
         let digest = script.digest();
         let sizes: usize = keys.iter().chain(args).map(|part| part.len()).sum();
         let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), 64 + sizes);
@@ -52,7 +61,7 @@ impl Request {
         for part in keys.iter().chain(args) {
             command.arg(*part);
         }
-        Self::packed_from(&command)
+        Self { script: Some(script), ..Self::packed_from(&command) }
     }
 
     /// Lets it wait for company: it is never written in place, so that a request that follows at once rides in the
@@ -63,7 +72,7 @@ impl Request {
     }
 
     fn packed_from(command: &Cmd) -> Self {
-        Self { bytes: command.get_packed_command(), posted: false }
+        Self { bytes: command.get_packed_command(), posted: false, script: None }
     }
 
     /// The bytes that are written.

@@ -13,8 +13,9 @@ use super::channels::{self, Channels};
 use super::error::WireError;
 use super::handshake::{Purpose, Server};
 use super::link::Link;
+use super::nonce::Nonces;
 use super::queue::{Queue, Slot, Whose};
-use super::request::Request;
+use super::request::{Request, Script};
 use super::settings::{Listener, Settings};
 use crate::net::Endpoint;
 use crate::time::{Clock, Instant};
@@ -45,8 +46,11 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) queue: Queue,
     pub(super) channels: Channels,
+    pub(super) nonces: Nonces,
     /// There is a connection.
     pub(super) up: bool,
+    /// How many there have been.
+    pub(super) connections: u64,
     /// The connection, where a sender may write to it.
     pub(super) writer: Option<OwnedWriteHalf>,
     /// Whether messages come on this connection.
@@ -65,8 +69,8 @@ pub(super) struct State {
     pub(super) ended: Option<String>,
     /// Why there is no connection.
     failure: String,
-    /// The scripts are on their way again.
-    pub(super) reloading: bool,
+    /// Scripts on their way to the server.
+    pub(super) loading: Vec<&'static Script>,
 }
 
 impl Shared {
@@ -80,7 +84,9 @@ impl Shared {
         let state = State {
             queue: Queue::default(),
             channels: Channels::default(),
+            nonces: Nonces::new(),
             up: false,
+            connections: 0,
             writer: None,
             resp3: false,
             side: None,
@@ -91,7 +97,7 @@ impl Shared {
             closing: false,
             ended: None,
             failure: "it has not answered yet".to_owned(),
-            reloading: false,
+            loading: Vec::new(),
         };
         Self {
             endpoint,
@@ -137,7 +143,7 @@ impl Shared {
         let now = self.clock.now();
         let answers = all(&mut |request| {
             let (reply, answer) = Answer::new();
-            state.queue.push(request.bytes, Whose::Request(reply), now);
+            state.queue.push(request.bytes, Whose::Request(reply, request.script), now);
             answer
         });
         let done = !may_wait && state.queue.is_answered() && state.write_in_place(now);
@@ -179,7 +185,8 @@ impl Shared {
         if !state.up || !self.hears(&state) {
             return;
         }
-        let (bytes, whose) = channels::request(&name, sharded, on);
+        let nonce = state.nonces.next();
+        let (bytes, whose) = channels::request(&name, sharded, on, nonce);
         state.queue.push(bytes, whose, self.clock.now());
         rouse(state);
     }
@@ -218,15 +225,18 @@ impl Shared {
             return;
         }
         state.up = true;
+        let is_again = state.connections > 0 && self.purpose == Purpose::Requests;
+        state.connections += 1;
         state.writer = writer;
         state.resp3 = server.resp3;
         state.reset = None;
-        state.reloading = false;
+        state.loading.clear();
         state.alarm = now;
         let mut side = None;
         if self.hears(&state) {
             side = state.side.take();
-            let again = state.channels.requests();
+            let State { channels, nonces, .. } = &mut *state;
+            let again = channels.requests(nonces);
             state.queue.push_first(again.into_iter(), now);
         } else if state.side.is_none() && !state.closing && !self.settings.once {
             let link = Link::for_messages(self);
@@ -238,6 +248,9 @@ impl Shared {
         drop(state);
         drop(side);
         self.status.send_replace(Status::Up(server));
+        if is_again {
+            self.listener.reconnected();
+        }
     }
 
     /// The connection is gone.
@@ -335,7 +348,7 @@ impl Shared {
 
     fn fail(&self, slots: Vec<Slot>, error: &WireError) {
         for slot in slots {
-            if let Whose::Request(reply) = slot.whose {
+            if let Whose::Request(reply, _) = slot.whose {
                 // Nobody listens any more when the answer was dropped.
                 drop(reply.send(Err(error.clone())));
             }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
+mod faults;
 mod operations;
 mod server;
 
@@ -33,11 +34,14 @@ pub struct Agreement {
     pub grants: u32,
     /// Grants that were pushed.
     pub pushes: u32,
-    /// Answers that are less exact than the memory store's where they may be: a claim that was withdrawn was there, but
-    /// dead; a line was full of dead waiters that had been looked for less than a second before.
+    /// Answers that are less exact than the memory store's where they may be: a line was full of dead waiters that had been looked for less than a second before.
     pub lenient: u32,
     /// Answers of the forms that name fewer keys.
     pub open: u32,
+    /// Requests that the server refused half-way, and that had changed nothing.
+    pub refused: u32,
+    /// Requests that went through although something was refused.
+    pub passed: u32,
 }
 
 /// Random operations on the Redis server at `address` (`host:port`), in lock step with a memory store. Panics where they
@@ -46,12 +50,29 @@ pub struct Agreement {
 /// # Panics
 /// When they differ, or the server cannot be reached.
 pub fn against_memory(address: &str, seed: u64, steps: u32) -> Agreement {
+    run(address, seed, steps, 0)
+}
+
+/// The same on a server that nobody else uses, and where `faults` of 1000 requests meet one fault each: the user may not
+/// run one command or not publish, the memory is full, or a side key is of another kind. A request that fails has to
+/// have changed nothing, and one that passes everything.
+///
+/// # Panics
+/// When they differ, or the server cannot be reached.
+pub fn against_memory_with_faults(address: &str, seed: u64, steps: u32, faults: u16) -> Agreement {
+    run(address, seed, steps, faults)
+}
+
+fn run(address: &str, seed: u64, steps: u32, faults: u16) -> Agreement {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let mut world = World::new(address, seed);
+        world.server.faults = faults;
         for _ in 0..steps {
             world.step().await;
         }
+        world.agreement.refused = world.server.refused;
+        world.agreement.passed = world.server.passed;
         world.agreement
     })
 }
@@ -83,7 +104,6 @@ struct World {
     session: SessionId,
     names: Vec<LockName>,
     clients: Vec<ClientId>,
-    observer: ClientId,
     tried: Vec<Tried>,
     /// From the memory store's tokens to those of the server, of each line.
     tokens: Vec<BTreeMap<u64, u64>>,
@@ -108,20 +128,19 @@ impl World {
         let run = format!("{seed}-{:x}", random::below(1 << 40));
         let clock = Clock::tokio();
         let long = format!("{run}{}", "/".repeat(100));
-        let names = [format!("{run}/0"), long, format!("{run}/2")];
+        let names = [format!("{run}/0"), long, format!("{run}/2")].map(|name| LockName::new(&name).unwrap());
         let clients: Vec<_> = (0..CLIENTS).map(|_| ClientId::random()).collect();
-        let observer = ClientId::random();
-        let channels = clients.iter().chain([&observer]).map(ClientId::channel).collect();
+        let changes = |name: &LockName| String::from_utf8(super::changes_channel(name.encoded().as_bytes())).unwrap();
+        let channels = clients.iter().map(ClientId::channel).chain(names.iter().map(changes)).collect();
         Self {
             seed: Seeded::new(seed),
-            server: Server::connect(address, &run, channels),
+            server: Server::connect(address, &run, channels, seed, &names),
             memory: MemoryStore::with_clock(clock.clone()),
             began: clock.now(),
             clock,
             session: SessionId::random(),
-            names: names.iter().map(|name| LockName::new(name).unwrap()).collect(),
+            names: names.to_vec(),
             clients,
-            observer,
             tried: Vec::new(),
             tokens: vec![BTreeMap::new(); LINES],
             watched: HashMap::new(),
@@ -198,6 +217,7 @@ impl World {
             }
             self.take(line, push).await;
         }
+        self.forgive().await;
     }
 
     async fn take(&mut self, _line: usize, push: Push) {
@@ -227,7 +247,7 @@ impl World {
     async fn compare(&mut self, line: usize) {
         let name = self.names[line].clone();
         let theirs = self.memory.line(&name).await.unwrap();
-        let ours = super::line_answer(&self.server.ask(&super::line(&name))).unwrap().value;
+        let ours = super::line_answer(&self.server.ask(&super::line(&name, None))).unwrap().value;
         self.hear(line).await;
         assert_eq!(ours.entries.len(), theirs.entries.len(), "{ours:#?}\nnot\n{theirs:#?}");
         assert_eq!(ours.capacity, (!theirs.entries.is_empty()).then_some(theirs.capacity).flatten());

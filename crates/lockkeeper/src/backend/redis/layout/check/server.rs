@@ -5,11 +5,15 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use redis::{Parser, PushKind, Value};
+use redis::{Parser, Value};
 
 use super::super::scripts::SCRIPTS;
 use super::super::{Push, pushed};
+use super::faults::Admin;
+use crate::LockName;
+use crate::backend::redis::layout::Keys;
 use crate::backend::redis::wire::Request;
+use crate::testing::Seeded;
 
 /// Where the time begins, in microseconds: some day of 2096, so that nothing that is to expire has expired for the server.
 const BEGIN: u64 = 4_000_000_000_000_000;
@@ -17,23 +21,50 @@ const BEGIN: u64 = 4_000_000_000_000_000;
 pub(super) struct Server {
     stream: TcpStream,
     parser: Parser,
+    /// One that may do everything.
+    pub(super) admin: Admin,
+    pub(super) user: String,
+    pub(super) seed: Seeded,
+    pub(super) lines: Vec<Keys>,
+    /// How many of 1000 requests meet one.
+    pub(super) faults: u16,
+    pub(super) refused: u32,
+    pub(super) passed: u32,
+    /// Messages may have been lost since this was looked at.
+    pub(super) is_deaf: bool,
     /// From the digest of a script to that of the same with our clock.
     digests: HashMap<String, String>,
     clock: String,
     /// Those of this run: others may test on the same server.
     channels: Vec<String>,
-    heard: VecDeque<(String, Push)>,
+    pub(super) heard: VecDeque<(String, Push)>,
 }
 
 impl Server {
-    pub(super) fn connect(address: &str, run: &str, channels: Vec<String>) -> Self {
+    pub(super) fn connect(address: &str, run: &str, channels: Vec<String>, seed: u64, names: &[LockName]) -> Self {
         let stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
         stream.set_nodelay(true).unwrap();
         let clock = format!("lk-clock:{run}");
-        let mut server =
-            Self { stream, parser: Parser::new(), digests: HashMap::new(), clock, channels, heard: VecDeque::new() };
-        server.command(&[b"HELLO", b"3"]);
-        server.command(&[b"PSUBSCRIBE", b"lk:w:*"]);
+        let user = format!("check-{run}");
+        let mut admin = Admin::connect(address);
+        admin.command(&[b"ACL", b"SETUSER", user.as_bytes(), b"on", b"nopass", b"~*", b"&*", b"+@all"]);
+        let mut server = Self {
+            stream,
+            parser: Parser::new(),
+            admin,
+            user,
+            seed: Seeded::new(!seed),
+            lines: names.iter().map(Keys::of).collect(),
+            faults: 0,
+            refused: 0,
+            passed: 0,
+            is_deaf: false,
+            digests: HashMap::new(),
+            clock,
+            channels,
+            heard: VecDeque::new(),
+        };
+        server.command(&[b"HELLO", b"3", b"AUTH", server.user.clone().as_bytes(), b"any"]);
         for script in SCRIPTS {
             let text = script.text().replace("call('TIME')", &format!("call('LRANGE','{}','0','1')", server.clock));
             let Value::BulkString(digest) = server.command(&[b"SCRIPT", b"LOAD", text.as_bytes()]) else {
@@ -53,8 +84,16 @@ impl Server {
         self.command(&[b"RPUSH", clock.as_bytes(), seconds.as_bytes(), micros.as_bytes()]);
     }
 
-    /// The answer; what was pushed until then is [heard](Self::heard).
+    /// The answer; what was pushed until then is [heard](Self::heard). It may come after a fault.
     pub(super) fn ask(&mut self, request: &Request) -> Value {
+        match self.seed.happens(self.faults) {
+            true => self.ask_with_a_fault(request),
+            false => self.ask_once(request),
+        }
+    }
+
+    /// The same, with whatever is refused.
+    pub(super) fn ask_once(&mut self, request: &Request) -> Value {
         let packed = request.packed();
         let text = String::from_utf8_lossy(&packed[..80]);
         let digest = text.split("\r\n").nth(4).unwrap().to_owned();
@@ -62,11 +101,17 @@ impl Server {
         let at = text.find(&digest).unwrap();
         let mut bytes = packed.to_vec();
         bytes[at..at + ours.len()].copy_from_slice(ours.as_bytes());
-        // What a script publishes to its own caller may come behind its answer.
-        bytes.extend_from_slice(b"*1\r\n$4\r\nPING\r\n");
         self.stream.write_all(&bytes).unwrap();
         let answer = self.answer();
-        assert_eq!(self.answer(), Value::SimpleString("PONG".into()));
+        // What the script has published stands before the answer to what is asked now.
+        self.admin.command(&[b"PING"]);
+        for (channel, payload) in self.admin.told.drain(..) {
+            // Others test on the same server, and try whether they may publish.
+            if self.channels.contains(&channel) {
+                let push = pushed(&payload).expect("scripts publish what is understood");
+                self.heard.push_back((channel, push));
+            }
+        }
         answer
     }
 
@@ -76,24 +121,13 @@ impl Server {
 
     fn command(&mut self, parts: &[&[u8]]) -> Value {
         self.stream.write_all(Request::command(parts).packed()).unwrap();
-        if parts[0] == b"PSUBSCRIBE" { Value::Nil } else { self.answer() }
+        self.answer()
     }
 
     fn answer(&mut self) -> Value {
-        loop {
-            match self.parser.parse_value(&mut self.stream).unwrap() {
-                Value::Push { kind: PushKind::PMessage, data } => {
-                    let [_, Value::BulkString(channel), Value::BulkString(payload)] = &data[..] else { panic!() };
-                    let push = pushed(payload).expect("scripts publish what is understood");
-                    let channel = String::from_utf8(channel.clone()).unwrap();
-                    if self.channels.contains(&channel) {
-                        self.heard.push_back((channel, push));
-                    }
-                }
-                Value::Push { .. } => {}
-                Value::ServerError(error) => panic!("{error:?}"),
-                value => return value,
-            }
+        match self.parser.parse_value(&mut self.stream).unwrap() {
+            Value::ServerError(error) if self.faults == 0 => panic!("{error:?}"),
+            value => value,
         }
     }
 }

@@ -25,8 +25,8 @@ fn map(one: &Peer, two: &Peer) -> String {
 /// The next request that is not about the map, of which no node says anything new.
 async fn asked(seat: &mut Seat) -> Vec<String> {
     loop {
-        let request = seat.request().await;
-        if request[0] != "CLUSTER" {
+        let request = seat.next().await;
+        if request.first().is_none_or(|word| word != "CLUSTER") {
             return request;
         }
         seat.say("-ERR not now\r\n").await;
@@ -88,6 +88,47 @@ async fn a_request_for_a_slot_on_its_way_is_asked_for_there_this_once() {
     pair.one.1.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
     assert_eq!(pair.route.link(5).endpoint(), &pair.one.0.endpoint);
+}
+
+/// Answers the next question for the map, of whichever node.
+async fn told_the_map(pair: &mut Pair, other: &mut Seat) {
+    let map = map(&pair.one.0, &pair.two.0);
+    let seats = [&mut pair.one.1, &mut pair.two.1, other];
+    let [one, two, three] = seats;
+    let (request, seat) = tokio::select! {
+        request = one.request() => (request, one),
+        request = two.request() => (request, two),
+        request = three.request() => (request, three),
+    };
+    assert_eq!(request, ["CLUSTER", "SLOTS"]);
+    seat.say(&map).await;
+}
+
+#[tokio::test]
+async fn a_node_that_a_slot_is_on_its_way_to_keeps_its_connection_while_it_has_no_slot() {
+    let mut pair = cluster(patient()).await;
+    let importing = Peer::new().await;
+    let Route::Cluster(nodes) = pair.route.clone() else { panic!("it is one") };
+    let mut seat: Option<Seat> = None;
+    for _ in 0..2 {
+        let answer = tokio::spawn(pair.route.send(5, echo("x")));
+        assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+        pair.one.1.say(&format!("-ASK 5 127.0.0.1:{}\r\n", importing.endpoint.port)).await;
+        let mut there = match seat.take() {
+            Some(seat) => seat,
+            None => greet(&importing).await,
+        };
+        assert_eq!(there.request().await, ["ASKING"]);
+        assert_eq!(there.request().await, ["ECHO", "x"]);
+        there.say("+OK\r\n:1\r\n").await;
+        assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+        // When it is asked for again, the answer before was taken over.
+        for _ in 0..2 {
+            nodes.refresh();
+            told_the_map(&mut pair, &mut there).await;
+        }
+        seat = Some(there);
+    }
 }
 
 #[tokio::test]
@@ -168,6 +209,7 @@ async fn a_subscription_goes_where_its_slot_goes() {
     assert_eq!(asked(&mut pair.two.1).await, ["ECHO", "x"]);
     pair.two.1.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+    assert_eq!(pair.heard.next().await, Sound::Reconnected, "it may not have all that the other had");
     assert_eq!(pair.heard.next().await, Sound::Subscribed("c".to_owned()));
 }
 
@@ -185,10 +227,8 @@ async fn a_cluster_without_shards_tells_through_any_of_its_nodes() {
 #[tokio::test]
 async fn scripts_that_the_server_has_forgotten_are_called_again() {
     static ONE: Script = Script::new("return 1");
-    static SCRIPTS: [&Script; 1] = [&ONE];
     let peer = Peer::new().await;
-    let settings = Settings { scripts: &SCRIPTS, ..patient() };
-    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), settings, ear().0));
+    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), patient(), ear().0));
     let mut seat = peer.seat().await;
     let (route, _) = within(opening).await.unwrap().unwrap();
     let answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));
@@ -196,6 +236,23 @@ async fn scripts_that_the_server_has_forgotten_are_called_again() {
     seat.say("-NOSCRIPT No matching script.\r\n").await;
     assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 1"]);
     assert_eq!(seat.request().await[0], "EVALSHA");
-    seat.say("+x\r\n:1\r\n").await;
+    seat.repeat(ONE.digest()).await;
+    seat.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+}
+
+/// It was another request's: whose the next ones are nobody knows.
+#[tokio::test]
+async fn a_redirection_for_another_slot_ends_the_connection_and_nothing_is_known_of_what_was_asked_there() {
+    for said in ["-MOVED 6 127.0.0.1:1\r\n", "-ASK 6 127.0.0.1:1\r\n"] {
+        let mut pair = cluster(patient()).await;
+        let (x, y) = (tokio::spawn(pair.route.send(5, echo("x"))), tokio::spawn(pair.route.send(5, echo("y"))));
+        pair.one.1.request().await;
+        pair.one.1.request().await;
+        pair.one.1.say(said).await;
+        assert_eq!(asked(&mut pair.one.1).await, [""; 0], "the connection is closed");
+        for answer in [x, y] {
+            assert!(matches!(within(answer).await.unwrap(), Err(WireError::Broken(_))));
+        }
+    }
 }

@@ -129,3 +129,22 @@ async fn a_replica_is_no_server_where_only_a_master_is() {
     assert_eq!(seat.request().await[1], "x");
     assert_eq!(within(link.ready()).await.unwrap().role, Role::Master);
 }
+
+/// It was looked at when the store was opened; an address may lead elsewhere later.
+#[tokio::test]
+async fn a_server_that_was_a_master_is_not_used_when_it_comes_back_as_a_replica() {
+    let peer = Peer::new().await;
+    let (link, seat, mut heard) = peer.link(Settings { stays_master: true, ..patient() }).await;
+    drop(seat);
+    assert_eq!(heard.next().await, Sound::Disconnected);
+    let answer = link.send(echo("x"));
+    let mut seat = peer.accept().await;
+    seat.request().await;
+    seat.say("%1\r\n+role\r\n+replica\r\n").await;
+    seat.prepare().await;
+    assert_eq!(seat.next().await, [""; 0], "the connection is closed");
+    let mut seat = peer.seat().await;
+    assert_eq!(seat.request().await, ["ECHO", "x"]);
+    seat.say(":1\r\n").await;
+    assert_eq!(within(answer).await, Ok(Value::Int(1)));
+}

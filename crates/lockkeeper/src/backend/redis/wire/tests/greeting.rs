@@ -11,7 +11,6 @@ use crate::Secret;
 
 static ONE: Script = Script::new("return 1");
 static TWO: Script = Script::new("return 2");
-static SCRIPTS: [&Script; 2] = [&ONE, &TWO];
 
 fn with_all() -> Settings {
     Settings {
@@ -19,7 +18,6 @@ fn with_all() -> Settings {
         password: Some(Secret::new("hunter2")),
         db: 3,
         client_name: "me".to_owned(),
-        scripts: &SCRIPTS,
         ..patient()
     }
 }
@@ -38,26 +36,17 @@ async fn listen(seat: &mut Seat, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_first_words_tell_who_we_are_and_load_the_scripts_before_any_request() {
+async fn the_first_words_tell_who_we_are_and_load_no_script() {
     let peer = Peer::new().await;
     let link = open(&peer, with_all());
     let answer = link.send(echo("x"));
     let mut seat = peer.accept().await;
     assert_eq!(seat.request().await, ["HELLO", "3", "AUTH", "ann", "hunter2"]);
     seat.say("%3\r\n+server\r\n+valkey\r\n+version\r\n+8.1.2\r\n+role\r\n+replica\r\n").await;
-    let said = listen(&mut seat, 7).await;
-    let expected = [
-        "PING",
-        "SELECT 3",
-        "INFO server",
-        "SCRIPT LOAD return 1",
-        "SCRIPT LOAD return 2",
-        "CLIENT SETNAME me",
-        "CLIENT SETINFO LIB-NAME lockkeeper",
-    ];
+    let said = listen(&mut seat, 5).await;
+    let expected = ["PING", "SELECT 3", "INFO server", "CLIENT SETNAME me", "CLIENT SETINFO LIB-NAME lockkeeper"];
     assert_eq!(said, expected);
-    seat.say("+PONG\r\n+OK\r\n=34\r\ntxt:redis_version:7.2.4\r\nrun_id:ab\r\n+s\r\n+s\r\n-NOPERM no\r\n-ERR no\r\n")
-        .await;
+    seat.say("+PONG\r\n+OK\r\n=34\r\ntxt:redis_version:7.2.4\r\nrun_id:ab\r\n-NOPERM no\r\n-ERR no\r\n").await;
     let server = within(link.ready()).await.unwrap();
     let expected = Server {
         version: (8, 1, 2),
@@ -84,13 +73,10 @@ async fn a_server_without_hello_is_spoken_to_in_resp2() {
         seat.say(refusal).await;
         assert_eq!(seat.request().await, ["AUTH", "ann", "hunter2"]);
         seat.say("+OK\r\n").await;
-        listen(&mut seat, 8).await;
+        listen(&mut seat, 6).await;
         let info = "redis_version:5.0.14\r\nredis_mode:cluster\r\n";
-        seat.say(&format!(
-            "+PONG\r\n+OK\r\n${}\r\n{info}\r\n$12\r\nrole:slave\r\n\r\n+s\r\n+s\r\n+OK\r\n+OK\r\n",
-            info.len()
-        ))
-        .await;
+        seat.say(&format!("+PONG\r\n+OK\r\n${}\r\n{info}\r\n$12\r\nrole:slave\r\n\r\n+OK\r\n+OK\r\n", info.len()))
+            .await;
         let server = within(link.ready()).await.unwrap();
         assert_eq!((server.version, server.role, server.mode), ((5, 0, 14), Role::Replica, Mode::Cluster));
         assert!(!server.resp3);
@@ -203,9 +189,9 @@ async fn a_database_that_is_not_there_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn scripts_that_the_server_has_forgotten_are_loaded_again_before_the_next_request() {
+async fn a_script_that_the_server_does_not_have_is_loaded_before_the_next_request_and_no_other() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(Settings { scripts: &SCRIPTS, ..patient() }).await;
+    let (link, mut seat, _heard) = peer.link(patient()).await;
     let call = || super::super::Request::eval(&ONE, &[b"key"], &[b"arg"]);
     let (one, two) = (link.send(call()), link.send(call()));
     let expected = ["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "1", "key", "arg"];
@@ -216,10 +202,15 @@ async fn scripts_that_the_server_has_forgotten_are_loaded_again_before_the_next_
     assert!(within(two).await.unwrap_err().is("NOSCRIPT"));
     let again = link.send(call());
     assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 1"]);
-    assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 2"]);
     assert_eq!(seat.request().await, expected);
-    seat.say("+s\r\n+s\r\n:1\r\n").await;
+    seat.repeat(ONE.digest()).await;
+    seat.say(":1\r\n").await;
     assert_eq!(within(again).await, Ok(Value::Int(1)));
+    let other = link.send(super::super::Request::eval(&TWO, &[], &[]));
+    seat.request().await;
+    seat.say("-NOSCRIPT No matching script.\r\n").await;
+    assert!(within(other).await.unwrap_err().is("NOSCRIPT"));
+    assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 2"]);
 }
 
 #[tokio::test]
@@ -230,4 +221,47 @@ async fn who_cannot_be_reached_is_named() {
     let link = Link::open(endpoint.clone(), Arc::new(patient()), ear().0);
     let error = within(link.ready()).await.unwrap_err();
     assert!(matches!(&error, WireError::NotSent(why) if why.contains(&endpoint.to_string())), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_user_without_a_password_is_that_user_and_nobody_else() {
+    for resp2 in [false, true] {
+        let peer = Peer::new().await;
+        let link = open(&peer, Settings { user: Some("app".to_owned()), resp2, ..patient() });
+        let mut seat = peer.accept().await;
+        let expected = if resp2 { vec!["AUTH", "app", ""] } else { vec!["HELLO", "3", "AUTH", "app", ""] };
+        assert_eq!(seat.request().await, expected);
+        seat.say("-WRONGPASS invalid username-password pair or user is disabled.\r\n").await;
+        assert!(within(link.ready()).await.unwrap_err().is("WRONGPASS"));
+    }
+}
+
+/// A user's right to ask may be gone since the store was opened.
+#[tokio::test]
+async fn a_server_that_does_not_say_whether_it_forgets_keys_is_not_used() {
+    let peer = Peer::new().await;
+    let link = open(&peer, Settings { never_forgets: true, ..patient() });
+    let mut seat = peer.accept().await;
+    seat.request().await;
+    seat.say(super::peer::HELLO).await;
+    let said = listen(&mut seat, 5).await;
+    assert_eq!(said[..3], ["PING", "INFO server", "INFO memory"]);
+    seat.say("+PONG\r\n+\r\n-NOPERM no permissions to run 'info'\r\n+OK\r\n+OK\r\n").await;
+    assert!(within(link.ready()).await.unwrap_err().is("NOPERM"));
+    let _seat = peer.seat().await;
+}
+
+/// Whether it forgets keys, and whether it is a replica, it does not say while it is busy.
+#[tokio::test]
+async fn a_server_that_is_busy_with_a_script_is_not_connected_to_before_it_was_looked_at() {
+    let peer = Peer::new().await;
+    let link = open(&peer, patient());
+    let mut seat = peer.accept().await;
+    seat.request().await;
+    seat.say(super::peer::HELLO).await;
+    let busy = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
+    listen(&mut seat, 4).await;
+    seat.say(&busy.repeat(4)).await;
+    assert!(within(link.ready()).await.unwrap_err().is("BUSY"));
+    let _seat = peer.seat().await;
 }

@@ -89,7 +89,8 @@ async fn after_a_lost_connection_every_subscription_is_made_again_before_anythin
     assert_eq!(seat.request().await, ["ECHO", "x"]);
     seat.say(&format!("{MESSAGE}:1\r\n")).await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
-    let sounds = heard.now();
+    let mut sounds = heard.now();
+    assert_eq!(sounds.remove(0), Sound::Reconnected);
     assert_eq!(sounds.len(), 3, "{sounds:?}");
     for channel in channels {
         assert!(sounds.contains(&Sound::Subscribed(channel)), "{sounds:?}");
@@ -112,11 +113,33 @@ async fn a_subscription_that_the_server_refuses_or_ends_is_told_and_takes_no_rep
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
     let told = ["secret", "shard", "shard"].map(str::to_owned);
     let [secret, stands, ended] = told;
-    assert_eq!(heard.now(), [Sound::Unsubscribed(secret), Sound::Subscribed(stands), Sound::Unsubscribed(ended)]);
+    assert_eq!(heard.now(), [Sound::Refused(secret), Sound::Subscribed(stands), Sound::Unsubscribed(ended)]);
+    link.unsubscribe(b"secret", false);
+    assert_eq!(seat.request().await, ["UNSUBSCRIBE", "secret"]);
+    seat.say(&confirmed("unsubscribe", "secret")).await;
     // What was ended can be begun again.
     link.subscribe(b"shard".to_vec(), true);
     subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
     assert_eq!(heard.next().await, Sound::Subscribed("shard".to_owned()));
+}
+
+#[tokio::test]
+async fn a_subscription_that_the_server_refused_is_asked_for_again_until_it_stands() {
+    let peer = Peer::new().await;
+    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    link.subscribe(b"mine".to_vec(), false);
+    for refusal in ["-BUSY Redis is busy running a script\r\n", "-NOPERM this user may not\r\n"] {
+        assert_eq!(seat.request().await, ["SUBSCRIBE", "mine"]);
+        seat.say(refusal).await;
+    }
+    subscribe(&mut seat, "SUBSCRIBE", "mine").await;
+    // It is told once.
+    assert_eq!(heard.next().await, Sound::Refused("mine".to_owned()));
+    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    let answer = link.send(echo("x"));
+    assert_eq!(seat.request().await, ["ECHO", "x"]);
+    seat.say(":1\r\n").await;
+    assert_eq!(within(answer).await, Ok(Value::Int(1)));
 }
 
 #[tokio::test]
@@ -158,7 +181,7 @@ async fn in_resp2_messages_have_a_connection_of_their_own() {
     drop(main);
     let mut main = peer.accept().await;
     main.greet_in_resp2().await;
-    assert_eq!(heard.now(), []);
+    assert_eq!(heard.next().await, Sound::Reconnected);
     drop(side);
     assert_eq!(heard.next().await, Sound::Disconnected);
     let mut side = peer.accept().await;

@@ -8,3 +8,4 @@ mod messages;
 mod order;
 pub(crate) mod peer;
 mod queue;
+mod steps;

@@ -15,6 +15,9 @@ use super::super::{Endpoint, Link, Listener, Request, Settings};
 pub(crate) const HELLO: &str = "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n\
     $4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n";
 
+/// What INFO says of the peer's run.
+pub(crate) const RUN: &str = "a-run";
+
 /// Longer than anything takes that is not meant to end by it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -40,7 +43,7 @@ impl Peer {
     pub(crate) async fn accept(&self) -> Seat {
         let (stream, _) = within(self.listener.accept()).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Seat { stream, decoder: Decoder::new(false) }
+        Seat { stream, decoder: Decoder::new(false), is_change: false }
     }
 
     /// The next connection, after the first words.
@@ -64,6 +67,8 @@ impl Peer {
 pub(crate) struct Seat {
     stream: TcpStream,
     decoder: Decoder,
+    /// The last request begins or ends a subscription: a question follows.
+    is_change: bool,
 }
 
 impl Seat {
@@ -85,15 +90,40 @@ impl Seat {
     pub(crate) async fn prepare(&mut self) {
         loop {
             let request = self.request().await;
-            self.say("+OK\r\n").await;
+            match request[0] == "INFO" {
+                true => self.say(&format!("+run_id:{RUN}\r\n")).await,
+                false => self.say("+OK\r\n").await,
+            }
             if request.get(1).is_some_and(|word| word == "SETINFO") {
                 return;
             }
         }
     }
 
-    /// The next request; empty at the end of the connection.
+    /// The next request; empty at the end of the connection. Answers the question behind the beginning or the end of a
+    /// subscription, for which the answer is to be given before.
     pub(crate) async fn next(&mut self) -> Vec<String> {
+        let mut request = self.read().await;
+        if std::mem::take(&mut self.is_change) && request.len() == 2 && request[0] == "PING" {
+            self.repeat(&request[1]).await;
+            request = self.read().await;
+        }
+        self.is_change = request.first().is_some_and(|word| word.ends_with("SUBSCRIBE"));
+        request
+    }
+
+    /// Answers the question whether the server is there.
+    pub(crate) async fn pong(&mut self) {
+        let request = self.request().await;
+        assert_eq!(request[0], "PING");
+        self.repeat(&request[1]).await;
+    }
+
+    pub(crate) async fn repeat(&mut self, word: &str) {
+        self.say(&format!("${}\r\n{word}\r\n", word.len())).await;
+    }
+
+    async fn read(&mut self) -> Vec<String> {
         let mut chunk = vec![0; 64 << 10];
         loop {
             if let Some(Incoming::Reply(Value::Array(parts))) = self.decoder.next().unwrap() {
@@ -117,7 +147,7 @@ impl Seat {
     }
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         other => panic!("{other:?} is no part of a request"),
@@ -130,6 +160,8 @@ pub(crate) enum Sound {
     Pushed(String, String),
     Subscribed(String),
     Unsubscribed(String),
+    Refused(String),
+    Reconnected,
     Disconnected,
 }
 
@@ -174,6 +206,14 @@ impl Listener for Ear {
 
     fn unsubscribed(&self, channel: &[u8]) {
         self.hear(Sound::Unsubscribed(String::from_utf8_lossy(channel).into_owned()));
+    }
+
+    fn refused(&self, channel: &[u8]) {
+        self.hear(Sound::Refused(String::from_utf8_lossy(channel).into_owned()));
+    }
+
+    fn reconnected(&self) {
+        self.hear(Sound::Reconnected);
     }
 
     fn disconnected(&self) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::answer::Answer;
+use super::super::nonce::Nonces;
 use super::super::queue::{Queue, Slot, Whose};
 use super::super::request::Request;
 use crate::time::{Clock, Instant};
@@ -11,7 +12,7 @@ fn queue(requests: &[&str]) -> (Queue, Instant) {
     let now = Clock::boot().now();
     let mut queue = Queue::default();
     for text in requests {
-        queue.push(text.as_bytes().to_vec(), Whose::Request(Answer::new().0), now);
+        queue.push(text.as_bytes().to_vec(), Whose::Request(Answer::new().0, None), now);
     }
     (queue, now)
 }
@@ -36,7 +37,7 @@ fn whatever_part_was_written_exactly_what_was_not_begun_is_written_again() {
 fn what_waits_anew_precedes_what_was_not_gathered() {
     let (mut queue, now) = queue(&["aa"]);
     queue.gather(now);
-    queue.push(b"bb".to_vec(), Whose::Request(Answer::new().0), now);
+    queue.push(b"bb".to_vec(), Whose::Request(Answer::new().0, None), now);
     assert!(queue.lose().is_empty());
     assert_eq!(waiting(&mut queue, now), "aabb");
 }
@@ -44,8 +45,8 @@ fn what_waits_anew_precedes_what_was_not_gathered() {
 #[test]
 fn the_drivers_own_requests_end_with_their_connection() {
     let (mut queue, now) = queue(&["aa"]);
-    queue.push(b"ping".to_vec(), Whose::Ours, now);
-    queue.push_first([(b"sub".to_vec(), Whose::Ours)].into_iter(), now);
+    queue.push(b"ping".to_vec(), Whose::Ours(Nonces::new().next()), now);
+    queue.push_first([(b"sub".to_vec(), Whose::Ours(Nonces::new().next()))].into_iter(), now);
     assert_eq!(queue.gather(now), b"subaaping");
     queue.lose();
     assert_eq!(waiting(&mut queue, now), "aa");
@@ -78,12 +79,22 @@ fn one_write_has_a_limit_and_a_large_request_is_not_split() {
     let now = Clock::boot().now();
     let mut queue = Queue::default();
     let large = Request::command(&[&vec![b'x'; 1 << 20]]).bytes;
-    queue.push(b"small".to_vec(), Whose::Ours, now);
-    queue.push(large.clone(), Whose::Ours, now);
-    queue.push(b"small".to_vec(), Whose::Ours, now);
+    queue.push(b"small".to_vec(), Whose::Ours(Nonces::new().next()), now);
+    queue.push(large.clone(), Whose::Ours(Nonces::new().next()), now);
+    queue.push(b"small".to_vec(), Whose::Ours(Nonces::new().next()), now);
     for expected in [5, large.len(), 5] {
         assert_eq!(queue.gather(now).len(), expected);
         queue.wrote(expected);
     }
     assert!(queue.gather(now).is_empty());
+}
+
+/// TLS may have sent a part of what was gathered when it says that it could not send it.
+#[test]
+fn what_may_have_been_written_is_not_written_again() {
+    let (mut queue, now) = queue(&["aa", "bb"]);
+    queue.gather(now);
+    queue.may_be_written();
+    assert_eq!(queue.lose().len(), 2);
+    assert_eq!(queue.gather(now), b"");
 }

@@ -1,0 +1,26 @@
+//! Lines that are long to tell.
+
+use super::layout::{self, Keys};
+use super::wire::Value;
+use super::{RedisStore, fault};
+use crate::{LockName, Result};
+
+/// As much of a line comes on the connection of all other requests, in bytes. Behind more than that renewals would wait; and
+/// a server ends a connection with subscriptions that it owes too much (`client-output-buffer-limit pubsub`).
+const SHORT: u32 = 1 << 20;
+
+/// What the server says of a line. A long one comes on a connection of its own.
+pub(super) async fn line(store: &RedisStore, name: &LockName) -> Result<Value> {
+    let keys = Keys::of(name);
+    let answer = store.ask(&keys, layout::line(name, Some(SHORT)))?.await?;
+    if !layout::is_longer(&answer) {
+        return Ok(answer);
+    }
+    let link = store.0.servers.link(keys.slot()).alone().await.map_err(fault::of)?;
+    let answer = link.send(layout::line(name, None)).await;
+    if let Err(error) = &answer {
+        // The next look asks the right server.
+        store.0.servers.heed(keys.slot(), &link, error);
+    }
+    answer.map_err(fault::of)
+}

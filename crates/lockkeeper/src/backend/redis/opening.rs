@@ -1,0 +1,59 @@
+//! A look at the servers when the store is opened.
+
+use std::time::Duration;
+
+use super::builder::Topology;
+use super::checks::Info;
+use super::servers::Servers;
+use super::wire::{Link, Request};
+use super::{Check, RedisStoreBuilder, checks, fault};
+use crate::random::jittered;
+use crate::time::Clock;
+use crate::{Error, ErrorKind, Result};
+
+/// The pause before another look while a failover is under way.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Refuses servers that locks cannot be relied on. A failover that is under way is waited for, as long as for an answer.
+pub(super) async fn check(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
+    let clock = Clock::boot();
+    let until = clock.now() + builder.timeout;
+    loop {
+        let looked = look(servers, builder).await;
+        let passes = looked.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable);
+        if !passes || builder.topology == Topology::Standalone || clock.now() >= until {
+            return looked;
+        }
+        clock.sleep(jittered(PAUSE)).await;
+    }
+}
+
+/// Of a Cluster one at least has to be there: the slots of the others wait for them, and they are looked at when they come.
+async fn look(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
+    let (mut found, mut missing) = (false, None);
+    for link in servers.masters() {
+        match master(servers, &link, builder).await {
+            Ok(info) => checks::refuse(&info, &builder.waived)?,
+            Err(error) if builder.topology == Topology::Cluster && error.kind() == ErrorKind::Unavailable => {
+                missing = Some(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        found = true;
+    }
+    missing.filter(|_| !found).map_or(Ok(()), Err)
+}
+
+/// What the server says of itself. One that was named as a master, and is a replica, has just given way to another one.
+async fn master(servers: &Servers, link: &Link, builder: &RedisStoreBuilder) -> Result<Info> {
+    link.ready().await.map_err(fault::of)?;
+    let info = Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)?;
+    let was_named = builder.topology != Topology::Standalone && !builder.waived.contains(&Check::Replica);
+    if was_named && info.is_replica() {
+        servers.doubt(link);
+        let problem = format!("{} is a replica: another server is becoming the master", link.endpoint());
+        return Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment"));
+    }
+    Ok(info)
+}
