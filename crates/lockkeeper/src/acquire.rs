@@ -39,9 +39,24 @@ const REASON_MAX: usize = 1024;
 ///   [`WouldDeadlock`](ErrorKind::WouldDeadlock), [`Denied`](ErrorKind::Denied), [`Closed`](ErrorKind::Closed),
 ///   [`Forked`](ErrorKind::Forked).
 ///
+/// An attempt that does not wait is over within 5 s for each of its locks: a store that has not answered by then is
+/// [`Unavailable`](ErrorKind::Unavailable).
+///
+/// After a wait in line the first renewal comes 5 ms after the grant, and until then the lock has what is left of a
+/// waiter's life (at least half of the ttl, or of 5 s for a longer ttl). Work that blocks the thread of a current-thread
+/// runtime for longer than that loses the lock: such a program connects with
+/// [`dedicated_thread`](crate::KeeperBuilder::dedicated_thread).
+///
 /// # Cancel safety
 /// Dropped at any await it leaves the line, and a grant that was on its way is given back. Nothing has to be cleaned
 /// up by the caller.
+///
+/// A future that was polled and is polled no more, but not dropped, keeps its place in line. A lock that is granted to it
+/// is given back when nobody has collected it for the life of a waiter (the ttl, at most 5 s), with
+/// [`Event::Lost`](crate::Event::Lost) and [`Uncollected`](crate::LostReason::Uncollected); polled again, the attempt goes
+/// to the end of the line. So are those that an attempt on several locks has got already. A keeper with a [thread of its own](crate::KeeperBuilder::dedicated_thread) serves callers that
+/// block, and keeps such a grant for at least 15 s. Tasks of the same process that wait behind it stand in the store's
+/// line by themselves 15 s to 30 s after they began to wait.
 #[must_use = "an attempt does nothing until it is awaited"]
 pub struct Acquire<G> {
     pub(crate) engine: Arc<Engine>,
@@ -296,8 +311,8 @@ impl Acquire<Guard> {
     pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&Guard) -> Result<T, E>) -> Result<T, E> {
         let guard = self.await?;
         let outcome = guard.scope(f(&guard)).await;
-        let name = guard.name().clone();
-        covered(&name, outcome, guard.release().await)
+        let hold = Arc::clone(guard.hold());
+        covered(&hold, outcome, guard.release().await)
     }
 }
 

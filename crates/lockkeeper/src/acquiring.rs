@@ -10,7 +10,7 @@ use std::time::Duration;
 use tracing::{Instrument, Span};
 
 use crate::acquire::{Acquire, Acquired};
-use crate::engine::{AllGranted, Attempt, Engine, Granted, Patience, Together};
+use crate::engine::{AllGranted, Attempt, Engine, Granted, Patience, Together, offer};
 use crate::event::Event;
 use crate::runtime::{Task, poll_inside};
 use crate::time::Instant;
@@ -18,6 +18,9 @@ use crate::{Error, ErrorKind, Guard, Result};
 
 /// How long an attempt may take, whatever its wait, before the store has answered at all.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
+
+/// How long an attempt may take that does not wait, for each of its locks.
+const TRY: Duration = Duration::from_secs(5);
 
 impl<G: Acquired> IntoFuture for Acquire<G> {
     type Output = Result<G>;
@@ -90,14 +93,24 @@ impl<G: Acquired> Acquire<G> {
         let span = tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
         let mut task: Task<Result<AllGranted>> = Box::pin(attempts.run().instrument(span.clone()));
         if engine.runtime.is_own() && engine.usable_here() {
-            task = engine.runtime.carry(task);
+            // Its caller may never ask for what came of it.
+            task = engine.runtime.carry(Box::pin(async move { task.await.inspect(offer) }));
         }
-        let limit = self.wait.filter(|_| self.waits).map(|wait| sleep(engine, wait));
+        let locks = u32::try_from(self.also.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let within = if self.waits { self.wait } else { Some(TRY.saturating_mul(locks)) };
+        let limit = within.map(|within| sleep(engine, within));
         Running { task: Some(task), patience, began, span, limit }
     }
 
     fn advance(&self, running: &mut Running, cx: &mut Context<'_>) -> Poll<Result<G>> {
         let engine = &self.engine;
+        if engine.has_no_runtime()
+            && let Err(error) = engine.usable()
+        {
+            // No timer of it may be polled any more.
+            let name = self.name_of(running.patience.part()).clone();
+            return Poll::Ready(Err(error.about(name)));
+        }
         if let Poll::Ready(result) = running.poll(engine, cx) {
             return Poll::Ready(self.conclude(result, running));
         }
@@ -108,10 +121,11 @@ impl<G: Acquired> Acquire<G> {
         let took = engine.now().saturating_since(running.began);
         if !running.patience.has_answer() && took < FIRST_ANSWER {
             let mut more = sleep(engine, FIRST_ANSWER - took);
-            let polled = poll_inside(&engine.runtime, &mut more, cx);
-            debug_assert!(polled.is_pending(), "a sleep of some time is not over at once");
-            running.limit = Some(more);
-            return Poll::Pending;
+            // It is over at once only where this thread stood still meanwhile.
+            if poll_inside(&engine.runtime, &mut more, cx).is_pending() {
+                running.limit = Some(more);
+                return Poll::Pending;
+            }
         }
         running.patience.give_up();
         // Whoever only waits gives up in place; whoever is in the middle of a store call is finished by the engine.
@@ -180,8 +194,9 @@ impl<G> Acquiring<G> {
         if engine.usable_here() {
             engine.runtime.finish(async move { drop(task.await) });
         } else {
-            // In a forked child nothing may be sent, and dropping the attempt would do just that.
-            std::mem::forget(task);
+            // In a forked child nothing may be sent, and dropping the attempt would do just that. To drop a timer takes
+            // a lock of the runtime, which a thread that is not there may have.
+            std::mem::forget((task, running.limit));
         }
     }
 }
@@ -201,4 +216,30 @@ impl<G> fmt::Debug for Acquiring<G> {
 fn sleep(engine: &Engine, d: Duration) -> Task<()> {
     let clock = engine.clock.clone();
     Box::pin(async move { clock.sleep(d).await })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+    use crate::Keeper;
+
+    #[tokio::test]
+    async fn an_attempt_that_is_dropped_in_a_forked_child_drops_no_timer() {
+        let keeper = Keeper::memory();
+        let _held = keeper.mutex("n").unwrap().lock().await.unwrap();
+        let mut attempt = keeper.mutex("n").unwrap().lock().wait(Duration::from_secs(60)).into_future();
+        assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut attempt).poll(cx).is_pending())).await);
+        let timer = Arc::new(());
+        let dropped = Arc::downgrade(&timer);
+        let State::Running(running) = &mut attempt.state else { panic!("it waits") };
+        running.limit = Some(Box::pin(async move {
+            let _timer = timer;
+            std::future::pending().await
+        }));
+        attempt.acquire.engine.pretend_to_be_forked();
+        drop(attempt);
+        assert!(dropped.upgrade().is_some());
+    }
 }

@@ -79,7 +79,7 @@ impl KeeperBuilder {
             source,
             settings,
             require: None,
-            clock: Clock::boot(),
+            clock: Clock::holder(),
             dedicated: false,
             events,
             layers: Vec::new(),
@@ -245,11 +245,12 @@ impl KeeperBuilder {
 
     fn runtime(&self) -> Result<Runtime> {
         if !self.dedicated {
-            return Runtime::here_or_own();
+            let runtime = Runtime::here_or_own()?;
+            return runtime.check().map(|()| runtime);
         }
         if !self.clock.is_the_machines() {
             return Err(Error::invalid("a thread of its own does not see the time of the caller's runtime")
-                .with_remedy("Clock::boot() with dedicated_thread()"));
+                .with_remedy("Clock::holder() with dedicated_thread()"));
         }
         Runtime::own()
     }

@@ -67,7 +67,8 @@ pub enum Event<'a> {
     /// A session is renewed again after a failure.
     Recovered,
     /// The store's clock has run ahead of this process's by more than two clocks may drift apart: leases may be shorter
-    /// than they seem, and the session is in jeopardy until the next renewal.
+    /// than they seem, and the session is in jeopardy until the next renewal. Or this machine's wall clock was set by
+    /// 10 ms or more: the machine may have been paused, and what is held is renewed at once.
     ClockAnomaly,
     /// A lock was lost while it was held.
     Lost {
@@ -130,18 +131,26 @@ impl Events {
 
     /// Must not be called with a lock of the engine held: the callback may call the keeper.
     pub(crate) fn emit(&self, event: &Event<'_>) {
-        trace(event);
-        self.figures.count(event);
-        let Some(callback) = &self.callback else { return };
-        // A callback that panics must not take the watchdog with it, and with it every lock of the process.
-        if catch_unwind(AssertUnwindSafe(|| callback(event))).is_err() {
-            tracing::error!(target: "lockkeeper", "the on_event callback panicked; the event is lost");
+        tell("log", || trace(event));
+        tell("metrics recorder", || self.figures.count(event));
+        if let Some(callback) = &self.callback {
+            tell("on_event callback", || callback(event));
         }
     }
 
     /// An attempt counts as waiting for as long as this lives.
     pub(crate) fn waiting(&self) -> Waiting {
         self.figures.waiting()
+    }
+}
+
+/// Tells one of those who watch. A panic there must not take the watchdog or the deadlines with it, and with them every
+/// lock of the process.
+fn tell(whom: &str, tell: impl Fn()) {
+    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+        // It may be the log that panics.
+        let complain = || tracing::error!(target: "lockkeeper", "the {whom} panicked; the event is lost");
+        drop(catch_unwind(AssertUnwindSafe(complain)));
     }
 }
 
@@ -168,7 +177,9 @@ fn trace(event: &Event<'_>) {
         }
         Event::Jeopardy => tracing::warn!(target: "lockkeeper", "session in jeopardy"),
         Event::Recovered => tracing::info!(target: "lockkeeper", "session recovered"),
-        Event::ClockAnomaly => tracing::warn!(target: "lockkeeper", "the store's clock runs faster than ours"),
+        Event::ClockAnomaly => {
+            tracing::warn!(target: "lockkeeper", "the store's clock runs faster than ours, or ours was set")
+        }
         Event::Lost { name, token, reason } => {
             tracing::error!(target: "lockkeeper", lock = %name, %token, %reason, "lost");
         }

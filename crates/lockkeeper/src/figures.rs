@@ -21,7 +21,8 @@ const DROPPED: &str = "lockkeeper_dropped_guards_total";
 const CLOCK_ANOMALIES: &str = "lockkeeper_clock_anomalies_total";
 
 const MODES: [&str; 3] = ["exclusive", "shared", "permits"];
-const REASONS: [&str; 6] = ["expired", "broken", "max_hold", "session_expired", "shutdown", "forked"];
+const REASONS: [&str; 8] =
+    ["expired", "broken", "max_hold", "session_expired", "shutdown", "forked", "forgotten", "uncollected"];
 
 static METADATA: Metadata<'static> = Metadata::new("lockkeeper", Level::INFO, Some("lockkeeper"));
 
@@ -37,7 +38,7 @@ struct Keys {
     renewed: Key,
     not_renewed: Key,
     slack: Key,
-    losses: [Key; 6],
+    losses: [Key; 8],
     waiters: Key,
     release_failures: Key,
     dropped: Key,
@@ -143,6 +144,8 @@ fn reason_of(reason: &LostReason) -> usize {
         LostReason::SessionExpired => 3,
         LostReason::Shutdown => 4,
         LostReason::Forked => 5,
+        LostReason::Forgotten => 6,
+        LostReason::Uncollected => 7,
     }
 }
 

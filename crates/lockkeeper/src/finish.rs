@@ -15,11 +15,13 @@ pub(crate) struct Finish<T: Send + 'static> {
     engine: Arc<Engine>,
     task: Option<Task<Result<T>>>,
     started: bool,
+    /// Whether the runtime was there when it started.
+    in_runtime: bool,
 }
 
 impl<T: Send + 'static> Finish<T> {
     pub(crate) fn new(engine: &Arc<Engine>, task: impl Future<Output = Result<T>> + Send + 'static) -> Self {
-        Self { engine: Arc::clone(engine), task: Some(Box::pin(task)), started: false }
+        Self { engine: Arc::clone(engine), task: Some(Box::pin(task)), started: false, in_runtime: false }
     }
 }
 
@@ -29,8 +31,17 @@ impl<T: Send + 'static> Future for Finish<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
         let this = &mut *self;
         let runtime = &this.engine.runtime;
-        if !std::mem::replace(&mut this.started, true) && runtime.is_own() && this.engine.usable_here() {
-            this.task = this.task.take().map(|task| runtime.carry(task));
+        if !std::mem::replace(&mut this.started, true) {
+            this.in_runtime = !this.engine.has_no_runtime();
+            if runtime.is_own() && this.engine.usable_here() {
+                this.task = this.task.take().map(|task| runtime.carry(task));
+            }
+        } else if this.in_runtime
+            && this.engine.has_no_runtime()
+            && let Err(error) = this.engine.usable()
+        {
+            // It may have timers, which may be polled no more.
+            return Poll::Ready(Err(error.with_unknown_effect()));
         }
         let Some(task) = &mut this.task else { return Poll::Pending };
         let polled = poll_inside(&this.engine.runtime, task, cx);

@@ -16,6 +16,7 @@ use crate::engine::{Engine, Grant, Granted, Hold, Stake};
 use crate::event::Event;
 use crate::finish::Finish;
 use crate::handle::Handle;
+use crate::runtime;
 use crate::store::Withdrawal;
 use crate::time::Instant;
 use crate::{Error, ErrorKind, FencingToken, LockName, Lost, LostReason, Mode, Owner, Result, Sequencer};
@@ -71,11 +72,13 @@ pub enum Release {
 impl Guard {
     pub(crate) fn new(granted: Granted, owner: Option<Owner>) -> Self {
         let (engine, Grant { hold, token, mode, reason, stake, .. }) = granted.take();
+        hold.collect();
         if let Some(owner) = &owner {
-            engine.own(&hold.key.name, owner);
+            engine.own(&hold, owner);
         }
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let since = stake.as_ref().map_or_else(|| engine.now(), |stake| stake.since);
+        runtime::remember_thread();
         Self { engine, hold, token, mode, owner, reason, stake, since, released: false, span }
     }
 
@@ -233,7 +236,7 @@ impl Guard {
 
     fn disown(&mut self) {
         if let Some(owner) = self.owner.take() {
-            self.engine.disown(&self.hold.key.name, &owner);
+            self.engine.disown(&self.hold, &owner);
         }
     }
 
@@ -271,8 +274,11 @@ impl Drop for Guard {
         } else {
             self.engine.withdraw_later(&self.hold);
         }
-        let (name, mode) = (&name, self.mode);
-        self.span.in_scope(|| self.engine.events.emit(&Event::DroppedWithoutRelease { name, token, mode, held }));
+        let (engine, mode, span) =
+            (Arc::clone(&self.engine), self.mode, std::mem::replace(&mut self.span, Span::none()));
+        self.engine.runtime.aside(move || {
+            span.in_scope(|| engine.events.emit(&Event::DroppedWithoutRelease { name: &name, token, mode, held }));
+        });
     }
 }
 
@@ -304,14 +310,17 @@ pub(crate) async fn scoped<F: Future>(check: impl Fn() -> Result<()>, mut lost: 
 
 /// What became of work that was done under a lock: its own error, or the loss, or its value.
 pub(crate) fn covered<T, E: From<Error>>(
-    name: &LockName,
+    hold: &Hold,
     outcome: Result<Result<T, E>>,
     released: Result<Release>,
 ) -> Result<T, E> {
     match (outcome, released) {
         (Ok(Err(own)), _) => Err(own),
         (Err(lost), _) => Err(E::from(lost)),
-        (Ok(Ok(_)), Ok(Release::AlreadyLost)) => Err(E::from(Error::lost(name.clone(), LostReason::Expired))),
+        (Ok(Ok(_)), Ok(Release::AlreadyLost)) => {
+            let reason = hold.loss().cloned().unwrap_or(LostReason::Forgotten);
+            Err(E::from(Error::lost(hold.key.name.clone(), reason)))
+        }
         (Ok(Ok(value)), _) => Ok(value),
     }
 }

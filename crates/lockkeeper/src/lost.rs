@@ -14,6 +14,9 @@ use crate::engine::Hold;
 pub enum LostReason {
     /// The lease ran out before a renewal was acknowledged.
     Expired,
+    /// The store no longer knew the lock although its lease had not run out: the store was restarted without its data, or
+    /// somebody deleted the lock.
+    Forgotten,
     /// Somebody broke it.
     Broken {
         /// Who did it.
@@ -25,6 +28,8 @@ pub enum LostReason {
     MaxHold,
     /// The store has forgotten the session.
     SessionExpired,
+    /// It was granted to an attempt that was polled no more, and nobody collected it.
+    Uncollected,
     /// The keeper was shut down while it was held.
     Shutdown,
     /// This process was forked from the holder.
@@ -80,9 +85,13 @@ impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Expired => f.write_str("its lease ran out"),
+            Self::Forgotten => f.write_str(
+                "the store no longer knows this lock: it was restarted without its data, or the lock was deleted",
+            ),
             Self::Broken { by, reason } => write!(f, "{by} broke it ({reason})"),
             Self::MaxHold => f.write_str("it was held for as long as it may"),
             Self::SessionExpired => f.write_str("the store has forgotten the session"),
+            Self::Uncollected => f.write_str("the attempt that it was granted to was polled no more"),
             Self::Shutdown => f.write_str("the keeper was shut down"),
             Self::Forked => f.write_str("this process was forked from its holder"),
         }

@@ -3,6 +3,7 @@
 #[cfg(feature = "blocking")]
 use std::cell::Cell;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::time::Clock;
+use crate::time::{self, Clock};
 use crate::{Error, ErrorKind, Result};
 
 /// How long a thread of our own goes on after the engine, for what was posted last: the end of the sessions.
@@ -53,14 +54,36 @@ impl Runtime {
         Ok(Self { handle, own: Some(own), tracker })
     }
 
+    /// Whether the engine can have its timers here.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a runtime that was built without them.
+    pub(crate) fn check(&self) -> Result<()> {
+        let _entered = self.enter();
+        // Tokio tells it by a panic only, and would in a task that nobody joins.
+        catch_unwind(time::probe).map_err(|_| {
+            Error::invalid("the tokio runtime has no timers, or no I/O: the deadlines of locks need both")
+                .with_remedy("enable_all() at the builder of the runtime, or dedicated_thread()")
+        })
+    }
+
     /// Whether the engine has a thread of its own, so that a caller's poll does not drive it.
     pub(crate) fn is_own(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Lets timers and sockets be made by code that is polled from anywhere.
-    pub(crate) fn enter(&self) -> EnterGuard<'_> {
-        self.handle.enter()
+    /// Lets timers and sockets be made by code that is polled from anywhere. `None` at the very end of a thread.
+    pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
+        (!is_thread_ending()).then(|| self.handle.enter())
+    }
+
+    /// Runs what calls the user's subscriber, here, or on the runtime at the very end of a thread: a subscriber has
+    /// thread-locals of its own, and a panic in the destructor of a thread-local aborts the process.
+    pub(crate) fn aside(&self, call: impl FnOnce() + Send + 'static) {
+        match is_thread_ending() {
+            true => self.finish(async move { call() }),
+            false => call(),
+        }
     }
 
     /// Runs what has to come to its end; [`drain`](Self::drain) waits for it.
@@ -72,14 +95,16 @@ impl Runtime {
     }
 
     /// Polls `task` once in place, so that its request takes its place in the order of this task's requests, and
-    /// then lets the runtime [finish](Self::finish) it.
+    /// then lets the runtime [finish](Self::finish) it. At the very end of a thread the runtime does it all. A panic in
+    /// it ends it, and nothing else, as in the runtime: this is called in drops.
     pub(crate) fn post<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let _entered = self.enter();
         let mut task = Box::pin(task);
-        if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        let Some(_entered) = self.enter() else { return self.finish(task) };
+        let poll = AssertUnwindSafe(|| task.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+        if matches!(catch_unwind(poll), Ok(Poll::Pending)) {
             self.finish(task);
         }
     }
@@ -96,7 +121,21 @@ impl Runtime {
             // When nobody listens any more, what came of it is dropped: a grant is withdrawn by that.
             let _ = done.send(task.await);
         });
-        let gone = || Error::new(ErrorKind::Closed, "the engine's thread has ended").with_unknown_effect();
+        Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone().with_unknown_effect())) })
+    }
+
+    /// As [`carry`](Self::carry), for what only reads: it ends when its caller goes away, and nobody waits for its end.
+    pub(crate) fn look<T: Send + 'static>(&self, task: Task<Result<T>>) -> Task<Result<T>> {
+        if !self.is_own() {
+            return task;
+        }
+        let (mut done, result) = oneshot::channel();
+        self.serve(async move {
+            tokio::select! {
+                () = done.closed() => {}
+                looked = task => drop(done.send(looked)),
+            }
+        });
         Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone())) })
     }
 
@@ -114,6 +153,19 @@ impl Runtime {
         // It stays closed, which keeps nothing out: another drain may be waiting for it.
         clock.timeout(within, self.tracker.wait()).await.is_some()
     }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Closed, "the engine's thread has ended")
+}
+
+/// Runs `task` where the caller is, if that is a runtime; whether it is. Nobody waits for its end.
+#[cfg(feature = "redis")]
+pub(crate) fn serve_here<F>(task: F) -> bool
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    Handle::try_current().map(|handle| handle.spawn(task)).is_ok()
 }
 
 /// Whether timers can be made here.
@@ -157,6 +209,28 @@ thread_local! {
 #[cfg(feature = "blocking")]
 pub(crate) fn is_engine_thread() -> bool {
     IS_ENGINE.get()
+}
+
+/// Gone before the thread-locals that were made before it, since a thread ends them from the last to the first.
+struct Ending;
+
+impl Drop for Ending {
+    fn drop(&mut self) {}
+}
+
+thread_local! {
+    static ENDING: Ending = const { Ending };
+}
+
+/// From now on [`is_thread_ending`] is known of this thread. Called when a lock was granted, after tokio and the
+/// subscriber had their part in it.
+pub(crate) fn remember_thread() {
+    let _ = ENDING.try_with(|_| ());
+}
+
+/// Whether this is the end of a thread, where thread-locals of others (tokio's, a subscriber's) may be gone.
+fn is_thread_ending() -> bool {
+    ENDING.try_with(|_| ()).is_err() || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
 
 /// A future that is polled inside the engine's runtime, whoever polls it.

@@ -3,10 +3,15 @@
 //! Deadlines are kept on `CLOCK_BOOTTIME` where there is one: it goes on while the machine is suspended, so that a
 //! machine which wakes up knows that its leases have ended.
 
+mod later;
+
 use std::future::Future;
 use std::ops::{Add, Sub};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant as TokioInstant;
 
 /// What two clocks that run at slightly different rates may differ by, over one lease: 0.5 % each way.
@@ -57,10 +62,25 @@ pub struct Clock(Source);
 #[derive(Clone, Debug)]
 enum Source {
     Boot,
-    Tokio { origin: TokioInstant },
+    Holder,
+    Tokio { origin: TokioInstant, wall: Arc<Wall> },
+}
+
+/// How far the wall clock of a test was set.
+#[derive(Debug, Default)]
+struct Wall {
+    nanos: AtomicI64,
+    set: Notify,
 }
 
 impl Clock {
+    /// The clock of a holder: [`boot`](Self::boot), or `CLOCK_MONOTONIC_RAW` and the suspended time where that is later.
+    /// A time daemon that slows the machine's clock down shortens no lease by it. Elsewhere than on Linux it is
+    /// [`boot`](Self::boot).
+    pub fn holder() -> Self {
+        Self(Source::Holder)
+    }
+
     /// The machine's time since boot, suspended time included (`CLOCK_BOOTTIME`; elsewhere than on Linux the
     /// monotonic clock).
     pub fn boot() -> Self {
@@ -72,19 +92,39 @@ impl Clock {
     /// Everything that shares state must share one such clock: give the same one to the store and to the keeper.
     pub fn tokio() -> Self {
         // Some room before the origin, so that subtracting from an early instant does not saturate.
-        Self(Source::Tokio { origin: TokioInstant::now() })
+        Self(Source::Tokio { origin: TokioInstant::now(), wall: Arc::default() })
     }
 
     /// Whether it is the same on every thread.
     pub(crate) fn is_the_machines(&self) -> bool {
-        matches!(self.0, Source::Boot)
+        matches!(self.0, Source::Boot | Source::Holder)
     }
 
     /// The time now.
     pub fn now(&self) -> Instant {
         match &self.0 {
             Source::Boot => Instant(boot_time()),
-            Source::Tokio { origin } => Instant(Duration::from_secs(3600) + origin.elapsed()),
+            Source::Holder => Instant(holder_time()),
+            Source::Tokio { origin, .. } => Instant(Duration::from_secs(3600) + origin.elapsed()),
+        }
+    }
+
+    /// Sets the wall clock of a test on virtual time by so much: what it shows goes on, as when a machine was paused and
+    /// its wall clock was corrected after that. Has no effect on the machine's own.
+    #[cfg(feature = "testing")]
+    pub fn set_wall_clock_ahead(&self, by: Duration) {
+        if let Source::Tokio { wall, .. } = &self.0 {
+            wall.nanos.fetch_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX), Ordering::AcqRel);
+            wall.set.notify_waiters();
+        }
+    }
+
+    /// How far the wall clock is ahead of the time since boot, in nanoseconds. It changes only when somebody sets the
+    /// wall clock: both are slewed alike.
+    pub(crate) fn wall_offset(&self) -> i64 {
+        match &self.0 {
+            Source::Boot | Source::Holder => wall_offset(),
+            Source::Tokio { wall, .. } => wall.nanos.load(Ordering::Acquire),
         }
     }
 
@@ -98,6 +138,14 @@ impl Clock {
     pub async fn timeout<F: Future>(&self, d: Duration, f: F) -> Option<F::Output> {
         tokio::time::timeout(d, f).await.ok()
     }
+}
+
+/// Makes one of each kind of timer that is used here, and drops it.
+///
+/// # Panics
+/// As tokio does in a runtime that cannot have such a timer.
+pub(crate) fn probe() {
+    drop((Alarm::new(Clock::boot()), tokio::time::sleep(Duration::ZERO)));
 }
 
 /// Blocks the thread for `d`. Only for threads of our own, never on a runtime.
@@ -118,9 +166,59 @@ const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
+/// The clocks of this machine.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+struct Machine;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl later::Clocks for Machine {
+    fn boot(&self) -> i64 {
+        nanos_of(rustix::time::ClockId::Boottime)
+    }
+
+    fn raw(&self) -> i64 {
+        nanos_of(rustix::time::ClockId::MonotonicRaw)
+    }
+
+    fn monotonic(&self) -> i64 {
+        nanos_of(rustix::time::ClockId::Monotonic)
+    }
+}
+
+fn nanos_of(clock: rustix::time::ClockId) -> i64 {
+    i64::try_from(reading(clock).as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn holder_time() -> Duration {
+    static LATER: later::Later = later::Later::new();
+    Duration::from_nanos(LATER.now(&Machine).unsigned_abs())
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn holder_time() -> Duration {
+    boot_time()
+}
+
+fn wall_offset() -> i64 {
+    // A thread that is put aside between two readings would show a jump: the closest of three are taken.
+    let read = || {
+        let before = nanos_of(CLOCK);
+        let wall = nanos_of(rustix::time::ClockId::Realtime);
+        let after = nanos_of(CLOCK);
+        (after - before, wall - before)
+    };
+    let (_, offset) = [read(), read(), read()].into_iter().min().unwrap_or_default();
+    offset
+}
+
 fn boot_time() -> Duration {
-    let t = rustix::time::clock_gettime(CLOCK);
-    // Both are never negative on a clock that starts at boot.
+    reading(CLOCK)
+}
+
+fn reading(clock: rustix::time::ClockId) -> Duration {
+    let t = rustix::time::clock_gettime(clock);
+    // Both are never negative on the clocks that are read here.
     Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or(0))
 }
 
@@ -132,7 +230,7 @@ pub(crate) fn wall_micros() -> u64 {
     u64::try_from(micros).unwrap_or(1)
 }
 
-pub(crate) use alarm::Alarm;
+pub(crate) use alarm::{Alarm, WallAlarm};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod alarm {
@@ -144,7 +242,7 @@ mod alarm {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    use super::{Clock, Duration, Instant, Source};
+    use super::{Clock, Duration, Instant, Source, boot_time};
 
     /// A timer for deadlines: it goes off although the machine was suspended, unlike the runtime's own.
     #[derive(Debug)]
@@ -158,7 +256,7 @@ mod alarm {
         /// the clock every second.
         pub(crate) fn new(clock: Clock) -> Self {
             let timer = match clock.0 {
-                Source::Boot => {
+                Source::Boot | Source::Holder => {
                     timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)
                         .ok()
                         .and_then(register)
@@ -173,14 +271,48 @@ mod alarm {
             while self.clock.now() < when {
                 let left = when.saturating_since(self.clock.now());
                 match &self.timer {
-                    Some(timer) if arm(timer.get_ref(), when).is_ok() => ring(timer).await,
-                    _ if matches!(self.clock.0, Source::Boot) => {
+                    Some(timer) if arm(timer.get_ref(), Instant(boot_time()) + left).is_ok() => ring(timer).await,
+                    _ if self.clock.is_the_machines() => {
                         tokio::time::sleep(left.min(Duration::from_secs(1))).await;
                     }
                     _ => tokio::time::sleep(left).await,
                 }
             }
         }
+    }
+
+    /// Rings when somebody sets the wall clock.
+    #[derive(Debug)]
+    pub(crate) struct WallAlarm {
+        clock: Clock,
+        timer: Option<AsyncFd<OwnedFd>>,
+    }
+
+    impl WallAlarm {
+        /// Must be called on the runtime. Without a timer of its own it says every second that it may have been set.
+        pub(crate) fn new(clock: Clock) -> Self {
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let timer = clock.is_the_machines().then(|| timerfd_create(TimerfdClockId::Realtime, flags).ok());
+            let timer = timer.flatten().and_then(register);
+            Self { clock, timer }
+        }
+
+        /// Completes when the wall clock was set, or may have been, since this was called.
+        pub(crate) async fn set(&self) {
+            match (&self.clock.0, &self.timer) {
+                (Source::Tokio { wall, .. }, _) => wall.set.notified().await,
+                (_, Some(timer)) if arm_for_a_set(timer.get_ref()).is_ok() => ring(timer).await,
+                _ => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+    }
+
+    /// In three hundred years, or when the wall clock is set.
+    fn arm_for_a_set(timer: &OwnedFd) -> rustix::io::Result<()> {
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spec = Itimerspec { it_interval: never, it_value: Timespec { tv_sec: 9_000_000_000, tv_nsec: 0 } };
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        timerfd_settime(timer, flags, &spec).map(drop)
     }
 
     #[allow(
@@ -214,7 +346,24 @@ mod alarm {
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod alarm {
-    use super::{Clock, Duration, Instant};
+    use super::{Clock, Duration, Instant, Source};
+
+    /// Says every second that the wall clock may have been set.
+    #[derive(Debug)]
+    pub(crate) struct WallAlarm(Clock);
+
+    impl WallAlarm {
+        pub(crate) fn new(clock: Clock) -> Self {
+            Self(clock)
+        }
+
+        pub(crate) async fn set(&self) {
+            match &self.0.0 {
+                Source::Tokio { wall, .. } => wall.set.notified().await,
+                _ => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+    }
 
     /// A timer for deadlines. It looks at the clock at least once a second, since the runtime's timers stand still
     /// while the machine is suspended.
@@ -255,11 +404,25 @@ mod tests {
         assert_eq!(believed(Duration::from_millis(5)), Duration::ZERO);
     }
 
+    #[test]
+    fn the_clock_of_a_holder_is_never_behind_that_of_the_machine() {
+        let (boot, holder) = (Clock::boot(), Clock::holder());
+        let first = (boot.now(), holder.now());
+        for _ in 0..100_000 {
+            let (boot, holder) = (boot.now(), holder.now());
+            assert!(holder >= boot, "{holder:?} {boot:?}");
+        }
+        std::thread::sleep(Duration::from_millis(1500));
+        let (boot, holder) = (boot.now().saturating_since(first.0), holder.now().saturating_since(first.1));
+        assert!(holder < boot + Duration::from_millis(20), "{holder:?} {boot:?}");
+    }
+
     #[tokio::test]
     async fn an_alarm_rings_at_its_time_and_can_be_set_again() {
-        let clock = Clock::boot();
-        let alarm = Alarm::new(clock.clone());
-        for ms in [20, 1, 0] {
+        for (clock, ms) in
+            [Clock::boot(), Clock::holder()].into_iter().flat_map(|c| [20, 1, 0].map(|ms| (c.clone(), ms)))
+        {
+            let alarm = Alarm::new(clock.clone());
             let when = clock.now() + Duration::from_millis(ms);
             alarm.at(when).await;
             assert!(clock.now() >= when);

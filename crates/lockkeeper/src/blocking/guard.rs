@@ -120,12 +120,12 @@ impl Guard {
     /// # Errors
     /// That of `f`, or [`Lost`](crate::ErrorKind::Lost).
     pub fn with<T, E: From<Error>>(self, f: impl FnOnce(&Self) -> Result<T, E>) -> Result<T, E> {
-        let name = self.name().clone();
+        let hold = Arc::clone(self.inner.hold());
         let outcome = match self.check().map(|()| f(&self)) {
             Ok(Ok(value)) => self.check().map(|()| Ok(value)),
             early => early,
         };
-        covered(&name, outcome, self.release())
+        covered(&hold, outcome, self.release())
     }
 
     /// Releases the lock, and waits for the store's word for it: see [`Guard::release`](crate::Guard::release).

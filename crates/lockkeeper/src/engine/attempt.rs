@@ -82,7 +82,15 @@ impl Attempt {
     }
 
     async fn acquire(&self) -> Result<Granted> {
-        let mut turn = self.turn().await?;
+        let turn = self.turn().await?;
+        match turn.as_ref().map(Turn::pulse) {
+            Some(pulse) => pulse.beside(self.acquire_in(turn)).await,
+            None => self.acquire_in(turn).await,
+        }
+    }
+
+    /// Acquires it in this turn, or without one.
+    async fn acquire_in(&self, mut turn: Option<Turn>) -> Result<Granted> {
         let (mut ids, mut tries) = (0, 0);
         loop {
             if self.is_stopped() {
@@ -172,7 +180,7 @@ impl Attempt {
         tokio::select! {
             biased;
             () = self.stopped() => Err(self.gave_up()),
-            turn = self.engine.turn(name, spec, joined) => Ok(Some(turn)),
+            turn = self.engine.turn(name, spec, joined) => Ok(turn),
         }
     }
 
@@ -198,7 +206,12 @@ impl Attempt {
             if self.request.fixed {
                 hold.stop_renewing();
             }
+            if self.request.replaces.is_some() {
+                // Only the attempt knows whether it has to keep a lock-delay.
+                hold.begin_to_give_back();
+            }
             if session.add(&hold, self.engine.now()) {
+                self.engine.deadlines.expect(hold.deadline());
                 return Ok(hold);
             }
         }
@@ -221,6 +234,7 @@ impl Attempt {
 
     /// Makes a guard of it, unless its time was over before it got here.
     async fn hand_out(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
+        hold.collect();
         if self.request.fixed && self.engine.now() + hold.session.ttl / 10 * 9 > hold.lease_deadline() {
             // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
             if let Outcome::Spent = self.confirm(&hold).await {
@@ -255,8 +269,13 @@ impl Attempt {
         self.engine.describe(error, &self.request.name)
     }
 
-    /// Nothing is left of it in the store.
+    /// Nothing is left of it in the store. A late copy of an upgrade could still take the reader's place, which nobody
+    /// would believe in then: a tombstone keeps it out.
     fn turned_away(&self, hold: &Arc<Hold>) {
+        if self.request.replaces.is_some() {
+            hold.mark_unsettled();
+            return self.engine.withdraw_later(hold);
+        }
         hold.session.forget(hold, self.engine.now());
         if self.request.fixed {
             self.engine.close_session(&hold.session);
@@ -293,7 +312,7 @@ impl Attempt {
         let heir = self.request.replaces.as_ref().is_some_and(|old| old.is_dead());
         if heir && !self.request.spec.lock_delay.is_zero() {
             self.engine.linger(hold, self.engine.now() + self.request.spec.lock_delay);
-        } else {
+        } else if self.request.replaces.is_some() || hold.begin_to_give_back() {
             self.engine.withdraw_later(hold);
         }
     }

@@ -37,7 +37,7 @@ impl Engine {
             tries += 1;
             match self.store.amend(&hold.key, change).await {
                 Ok(Amended::Done) => return hold.check(),
-                Ok(Amended::NotLive) => self.lose(hold, LostReason::Expired),
+                Ok(Amended::NotLive) => self.lose(hold, LostReason::Forgotten),
                 Err(error) if error.kind() == ErrorKind::SessionLost => self.expire_session(&hold.session),
                 Err(error) => {
                     unknown |= error.effect() == Effect::Unknown;

@@ -10,8 +10,12 @@ use super::hold::Stage;
 use super::session::Session;
 use super::{Engine, Hold};
 use crate::LostReason;
-use crate::time::{Alarm, Clock, Instant};
+use crate::event::Event;
+use crate::time::{Alarm, Clock, Instant, WallAlarm};
 
+/// By so many nanoseconds the wall clock may be set against the time since boot without a question whether the machine
+/// was paused: about what two clocks may drift apart in a lease of half a second.
+const SET: i64 = 10_000_000;
 /// So many claims are looked at before other tasks have their turn.
 const AT_ONCE: usize = 1000;
 
@@ -59,18 +63,36 @@ impl Bell {
 
 /// Ends with the engine.
 pub(super) async fn run(engine: Weak<Engine>, clock: Clock, bell: Bell) {
-    let alarm = Alarm::new(clock.clone());
+    let (alarm, wall) = (Alarm::new(clock.clone()), WallAlarm::new(clock.clone()));
+    let mut offset = clock.wall_offset();
     loop {
         bell.begin();
         let Some(found) = end_what_is_over(&engine).await else { return };
-        match bell.set(found) {
-            None => bell.0.bell.notified().await,
-            Some(at) => tokio::select! {
-                () = alarm.at(at) => {}
-                () = bell.0.bell.notified() => {}
-            },
+        let before = std::mem::replace(&mut offset, clock.wall_offset());
+        if (offset - before).abs() >= SET {
+            suspect_a_pause(&engine);
+        }
+        let next = bell.set(found);
+        let end = async {
+            match next {
+                Some(at) => alarm.at(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = end => {}
+            () = bell.0.bell.notified() => {}
+            () = wall.set() => {}
         }
     }
+}
+
+/// The wall clock was set: the machine may have been paused (by its hypervisor, for a snapshot, for a migration), which
+/// no clock of its own counts. What is held is renewed at once.
+fn suspect_a_pause(engine: &Weak<Engine>) {
+    let Some(engine) = engine.upgrade() else { return };
+    engine.events.emit(&Event::ClockAnomaly);
+    engine.doubt_all();
 }
 
 /// Returns when the next thing ends, if any does; nothing where the engine has ended.
@@ -98,26 +120,42 @@ async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
 }
 
 impl Engine {
-    /// Ends those that are dead, and returns when the first of the others will be.
+    /// Ends those that are dead, or were left by their attempts, and returns when the first of the others will be.
     fn end_those_over(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>]) -> Option<Instant> {
-        let (dead, live): (Vec<_>, Vec<_>) = holds.iter().partition(|hold| hold.is_dead());
-        for hold in dead {
+        let now = self.now();
+        let (over, live): (Vec<_>, Vec<_>) = holds.iter().partition(|hold| hold.is_dead() || self.was_left(hold, now));
+        for hold in over {
             self.end(session, hold);
         }
-        live.into_iter().map(|hold| hold.deadline()).min()
+        live.into_iter().map(|hold| self.end_of(hold)).min()
     }
 
-    /// A waiter that died is the waiter's own business: it takes a new id. A holder is told.
+    /// When it ends if nothing more is heard of it, nor of its attempt.
+    pub(super) fn end_of(&self, hold: &Hold) -> Instant {
+        let left = hold.offered().map(|since| since + self.kept(hold));
+        left.into_iter().fold(hold.deadline(), Instant::min)
+    }
+
+    /// A waiter that died is the waiter's own business: it takes a new id. A holder is told. What nobody has collected,
+    /// and what may have been granted by an answer that nobody reads, is given back: it may have its whole ttl.
     fn end(self: &Arc<Self>, session: &Arc<Session>, hold: &Arc<Hold>) {
+        let nobody_has_it = hold.stage() == Stage::InFlight || hold.offered().is_some();
+        // Who is here alive was left.
+        hold.lose(LostReason::Uncollected);
         let reason = hold.loss().cloned().unwrap_or(LostReason::Expired);
         let expired = hold.stage() == Stage::Granted && reason == LostReason::Expired && hold.renews();
         self.lose(hold, reason);
+        if nobody_has_it && hold.begin_to_give_back() {
+            hold.mark_unsettled();
+            self.withdraw_later(hold);
+        }
         if !expired {
             return;
         }
-        if session.owns_life() {
+        let now = self.now();
+        if session.owns_life() && session.proven_until(now) <= now {
             // No acknowledged renewal covers any claim of it: the others follow with this one.
-            self.expire_session(session);
+            self.end_session(session, &LostReason::Expired);
         } else {
             self.publish_expiry();
         }

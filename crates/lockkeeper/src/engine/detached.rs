@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::session::{lock, proof_lag};
 use super::{Engine, Hold, Session};
 use crate::store::{ClaimKey, SessionSpec, Withdrawal};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, LostReason, Result};
 
 impl Engine {
     /// The claim and its session go on without this engine.
@@ -55,7 +55,10 @@ impl Engine {
         if hold.is_proven() {
             return self.withdraw(hold).await;
         }
-        if self.is_in_its_delay(hold).await || (self.renew_once(hold).await.is_err() && hold.is_dead()) {
+        if self.is_in_its_delay(hold).await {
+            hold.lose(LostReason::Expired);
+        }
+        if hold.is_dead() || (self.renew_once(hold).await.is_err() && hold.is_dead()) {
             return Ok(Withdrawal::Absent);
         }
         self.withdraw(hold).await

@@ -13,6 +13,8 @@ use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, LostReason};
 
 const NEVER: u64 = u64::MAX;
+/// It was granted, and collected.
+const COLLECTED: u64 = u64::MAX - 1;
 /// The deadline of what was adopted: no request of this process has found it held.
 const UNPROVEN: u64 = 0;
 
@@ -46,6 +48,10 @@ pub(crate) struct Hold {
     renews: AtomicBool,
     /// A claim that is to take its place is under way: the store may have it no more.
     replacing: AtomicBool,
+    /// Since when it waits, granted, for its attempt to collect it.
+    offered: AtomicU64,
+    /// Somebody sees to it that the store gives it back.
+    given_back: AtomicBool,
     lost: OnceLock<LostReason>,
     changed: Notify,
 }
@@ -63,6 +69,7 @@ impl Hold {
         let hold = Self::at(Stage::Granted, UNPROVEN, key, session, clock);
         hold.token.store(token, Ordering::Release);
         hold.stop_renewing();
+        hold.collect();
         hold
     }
 
@@ -79,6 +86,8 @@ impl Hold {
             unsettled: AtomicBool::new(false),
             renews: AtomicBool::new(true),
             replacing: AtomicBool::new(false),
+            offered: AtomicU64::new(NEVER),
+            given_back: AtomicBool::new(false),
             lost: OnceLock::new(),
             changed: Notify::new(),
         }
@@ -99,6 +108,26 @@ impl Hold {
             Stage::Granted if self.is_being_replaced() => LiveState::InFlight,
             Stage::Granted => LiveState::Granted,
         }
+    }
+
+    /// It is granted, and waits from now on to be collected, or to be offered again.
+    pub(crate) fn offer(&self, now: Instant) {
+        self.offered.store(now.as_nanos(), Ordering::Release);
+    }
+
+    /// Its attempt, or its guard, has it.
+    pub(crate) fn collect(&self) {
+        self.offered.store(COLLECTED, Ordering::Release);
+    }
+
+    /// Since when it was granted without anybody having collected it.
+    pub(super) fn offered(&self) -> Option<Instant> {
+        instant(self.offered.load(Ordering::Acquire)).filter(|since| since.as_nanos() != COLLECTED)
+    }
+
+    /// Whether nobody has begun to give it back before.
+    pub(super) fn begin_to_give_back(&self) -> bool {
+        !self.given_back.swap(true, Ordering::AcqRel)
     }
 
     pub(super) fn set_being_replaced(&self, it_is: bool) {
@@ -139,6 +168,9 @@ impl Hold {
             return false;
         }
         self.token.store(token, Ordering::Release);
+        // Before it is known as granted, and once: whoever has collected it is not asked to do so again.
+        let now = self.clock.now().as_nanos();
+        let _ = self.offered.compare_exchange(NEVER, now, Ordering::AcqRel, Ordering::Acquire);
         self.stage.store(Stage::Granted as u8, Ordering::Release);
         self.changed.notify_waiters();
         true
@@ -202,9 +234,9 @@ impl Hold {
         if self.lost.get().is_none() {
             let now = self.clock.now().as_nanos();
             if now >= self.ends.load(Ordering::Acquire) {
-                self.lose(LostReason::MaxHold);
+                self.settle(LostReason::MaxHold);
             } else if self.is_proven() && now >= self.deadline.load(Ordering::Acquire) {
-                self.lose(LostReason::Expired);
+                self.settle(LostReason::Expired);
             }
         }
         self.lost.get()
@@ -214,8 +246,15 @@ impl Hold {
         self.loss().is_some()
     }
 
-    /// The first reason stands.
+    /// Ends the belief for this reason, unless the clock or another reason has ended it before.
     pub(crate) fn lose(&self, reason: LostReason) {
+        if !self.is_dead() {
+            self.settle(reason);
+        }
+    }
+
+    /// The first reason stands.
+    fn settle(&self, reason: LostReason) {
         if self.lost.set(reason).is_ok() {
             self.changed.notify_waiters();
         }
@@ -236,6 +275,10 @@ impl Hold {
 
     /// Completes when it is lost.
     pub(crate) async fn lost(&self) -> LostReason {
+        // There is no engine in a forked child that would tell it.
+        if self.is_forked() {
+            return LostReason::Forked;
+        }
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -340,6 +383,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_was_collected_is_offered_by_no_late_answer() {
+        let clock = Clock::tokio();
+        let hold = hold(&clock);
+        assert!(hold.offered().is_none());
+        hold.pushed(7);
+        assert_eq!(hold.offered(), Some(clock.now()));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        hold.granted(7, clock.now() + Duration::from_secs(9));
+        assert_eq!(hold.offered(), Some(clock.now() - Duration::from_secs(1)), "since the first answer");
+        hold.collect();
+        hold.granted(7, clock.now() + Duration::from_secs(10));
+        assert!(hold.offered().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_forked_child_hears_that_it_has_nothing() {
+        let clock = Clock::tokio();
+        let spec = SessionSpec::new(Duration::from_secs(9), Duration::ZERO);
+        let mut session = Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
+        session.pid += 1;
+        let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
+        let hold = Hold::new(key, Arc::new(session), clock.clone());
+        let heard = clock.timeout(Duration::from_secs(60), hold.lost()).await;
+        assert_eq!(heard, Some(LostReason::Forked));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_is_lost_has_no_time_left_whatever_its_deadline() {
         let clock = Clock::tokio();
         let hold = hold(&clock);
@@ -347,6 +417,19 @@ mod tests {
         hold.lose(LostReason::Shutdown);
         assert_eq!(hold.remaining(), Duration::ZERO);
         assert!(hold.check().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_clock_has_ended_is_lost_for_no_other_reason() {
+        let clock = Clock::tokio();
+        let [early, late] = [hold(&clock), hold(&clock)];
+        early.granted(7, clock.now() + Duration::from_secs(9));
+        late.granted(7, clock.now() + Duration::from_secs(7));
+        tokio::time::advance(Duration::from_secs(8)).await;
+        for hold in [&early, &late] {
+            hold.lose(LostReason::SessionExpired);
+        }
+        assert_eq!((early.loss(), late.loss()), (Some(&LostReason::SessionExpired), Some(&LostReason::Expired)));
     }
 
     #[tokio::test(start_paused = true)]

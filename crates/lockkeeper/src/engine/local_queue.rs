@@ -1,11 +1,14 @@
 //! The queue inside the process: of the tasks that want the same exclusive lock, one stands in the store's line.
 //!
 //! The place in line belongs to this queue, not to the task that opened it: a task that gives up hands its claim to
-//! the next one.
+//! the next one. A turn only saves claims: who is behind a task that is polled no more stands in the store's line by
+//! itself.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
@@ -13,6 +16,12 @@ use super::session::lock;
 use super::{Engine, Hold};
 use crate::LockName;
 use crate::store::SessionSpec;
+use crate::time::Instant;
+
+/// How often the task that has the turn shows that it is polled.
+const SIGN: Duration = Duration::from_secs(5);
+/// After so long without a sign the tasks behind do without their turn.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 type Key = (LockName, SessionSpec);
 
@@ -33,6 +42,8 @@ struct LocalQueue {
     present: AtomicUsize,
     /// Whose turn it is, first come first served; with the claim that the last one left behind.
     turn: Arc<tokio::sync::Mutex<Option<Arc<Hold>>>>,
+    /// When the task that has the turn was polled last, more or less.
+    sign: AtomicU64,
 }
 
 /// Being in a queue. When the last one leaves, the queue and the claim left in it go too.
@@ -50,23 +61,55 @@ pub(super) struct Turn {
 }
 
 impl Engine {
-    /// Waits for the turn of this task. May be dropped.
+    /// Waits for the turn of this task; `None` when the task that has it is polled no more. May be dropped.
     pub(super) async fn turn(
         self: &Arc<Self>,
         name: &LockName,
         spec: &SessionSpec,
         joined: impl FnOnce(usize),
-    ) -> Turn {
+    ) -> Option<Turn> {
         let (presence, before) = Presence::enter(self, (name.clone(), spec.clone()));
         if before > 0 {
             joined(before);
         }
-        let slot = Arc::clone(&presence.queue.turn).lock_owned().await;
-        Turn { slot, presence }
+        let mut slot = pin!(Arc::clone(&presence.queue.turn).lock_owned());
+        loop {
+            if let Some(slot) = self.clock.timeout(PATIENCE, slot.as_mut()).await {
+                return Some(Turn { slot, presence });
+            }
+            let sign = Instant::from_nanos(presence.queue.sign.load(Ordering::Acquire));
+            if self.now().saturating_since(sign) >= PATIENCE {
+                return None;
+            }
+        }
+    }
+}
+
+/// The signs of life of the task that has the turn.
+pub(super) struct Pulse {
+    engine: Arc<Engine>,
+    queue: Arc<LocalQueue>,
+}
+
+impl Pulse {
+    /// Polls `attempt`, and shows that it is polled.
+    pub(super) async fn beside<F: Future>(self, attempt: F) -> F::Output {
+        let mut attempt = pin!(attempt);
+        loop {
+            self.queue.sign.store(self.engine.now().as_nanos(), Ordering::Release);
+            if let Some(output) = self.engine.clock.timeout(SIGN, attempt.as_mut()).await {
+                return output;
+            }
+        }
     }
 }
 
 impl Turn {
+    pub(super) fn pulse(&self) -> Pulse {
+        let Presence { engine, queue, .. } = &self.presence;
+        Pulse { engine: Arc::clone(engine), queue: Arc::clone(queue) }
+    }
+
     /// The claim that the task before left, if it left one.
     pub(super) fn take_place(&mut self) -> Option<Arc<Hold>> {
         self.slot.take()

@@ -4,24 +4,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
-use crate::store::{Interest, Line, Revision};
-use crate::{LockName, Result};
+use crate::store::{Expiry, Interest, Line, Revision, Wakes};
+use crate::{LockName, Result, random};
 
 /// How long to wait for the store's word before looking all the same: a claim whose time is over is gone from the line
 /// without anybody having changed it.
 const LOOK: Duration = Duration::from_secs(1);
+/// The same where every change but that is told: a word of the store may have been lost.
+const LOOK_AGAIN: Duration = Duration::from_secs(20);
 
 /// One who looks at a line again and again.
 #[derive(Debug)]
 pub(crate) struct Lookout {
     engine: Arc<Engine>,
     pub(crate) name: LockName,
-    seen: Option<Revision>,
+    seen: Option<(Revision, Duration)>,
+    /// Who waits does not matter.
+    only_holders: bool,
 }
 
 impl Lookout {
     pub(crate) fn new(engine: &Arc<Engine>, name: LockName) -> Self {
-        Self { engine: Arc::clone(engine), name, seen: None }
+        Self { engine: Arc::clone(engine), name, seen: None, only_holders: false }
+    }
+
+    /// The same for whoever minds only those who hold the lock: the end of one who waits is no reason to look.
+    pub(crate) fn of_holders(engine: &Arc<Engine>, name: LockName) -> Self {
+        Self { only_holders: true, ..Self::new(engine, name) }
     }
 
     /// The line: at once the first time, and then when the store thinks that it is worth while, or when time has
@@ -29,19 +38,32 @@ impl Lookout {
     pub(crate) async fn look(&mut self) -> Result<Line> {
         self.engine.usable()?;
         let line = match self.seen {
-            Some(seen) => self.engine.line_after(&self.name, seen, LOOK).await?,
+            Some((seen, within)) => self.engine.line_after(&self.name, seen, within).await?,
             None => self.engine.line(&self.name).await?,
         };
-        self.seen = Some(line.revision);
+        let capabilities = self.engine.store.capabilities();
+        let tells = capabilities.wake == Wakes::Push && capabilities.expiry == Expiry::PerClaim;
+        self.seen = Some((line.revision, if tells { patience(&line, self.only_holders) } else { LOOK }));
         Ok(line)
     }
+}
+
+/// How long nothing changes that nobody would tell: until the first of those who hold or wait may be dead. All who watch
+/// look then, so they look spread over the second that follows.
+fn patience(line: &Line, only_holders: bool) -> Duration {
+    let minded = line.entries.iter().filter(|entry| entry.granted || !only_holders);
+    let ends = minded.map(|entry| entry.expires_in).collect::<Option<Vec<_>>>();
+    let Some(ends) = ends else { return LOOK };
+    let first = ends.into_iter().min().map_or(LOOK_AGAIN, |first| first.min(LOOK_AGAIN));
+    let spread = (first / 10 + Duration::from_millis(10)).min(LOOK);
+    first + Duration::from_nanos(random::below(u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX)))
 }
 
 impl Engine {
     /// The line of this lock. It only reads, and may be dropped.
     pub(crate) async fn line(&self, name: &LockName) -> Result<Line> {
         let (store, of) = (Arc::clone(&self.store), name.clone());
-        let line = self.runtime.carry(Box::pin(async move { store.line(&of).await })).await;
+        let line = self.runtime.look(Box::pin(async move { store.line(&of).await })).await;
         line.map_err(|error| self.describe(error, name))
     }
 
@@ -53,7 +75,7 @@ impl Engine {
             store.wait(Interest::Name(&of), seen, within).await?;
             store.line(&of).await
         };
-        self.runtime.carry(Box::pin(look)).await.map_err(|error| self.describe(error, name))
+        self.runtime.look(Box::pin(look)).await.map_err(|error| self.describe(error, name))
     }
 
     /// The names that begin with this. It only reads, and may be dropped.
@@ -63,6 +85,51 @@ impl Engine {
             let Some(admin) = store.admin() else { return Ok(Vec::new()) };
             admin.names(&prefix, limit).await
         };
-        self.runtime.carry(Box::pin(ask)).await.map_err(|error| error.at(&self.store.to_string()))
+        self.runtime.look(Box::pin(ask)).await.map_err(|error| error.at(&self.store.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{ClaimId, Entry, MAX, Meta};
+
+    fn line(ends: &[Option<u64>]) -> Line {
+        let entry = |end: &Option<u64>| Entry {
+            id: ClaimId::random().hash(),
+            weight: MAX,
+            granted: true,
+            token: Some(1),
+            meta: Meta::default(),
+            age: None,
+            expires_in: end.map(Duration::from_millis),
+            broken: None,
+        };
+        let entries = ends.iter().map(entry).collect();
+        Line { revision: Revision(1), capacity: Some(MAX), last_token: Some(1), entries }
+    }
+
+    #[test]
+    fn the_next_look_is_when_the_first_may_be_dead_and_within_a_second_of_it() {
+        let between = |ends: &[Option<u64>], least: u64, most: u64| {
+            let patience = patience(&line(ends), false);
+            assert!(
+                patience >= Duration::from_millis(least) && patience <= Duration::from_millis(most),
+                "{patience:?}"
+            );
+        };
+        between(&[Some(5000), Some(2000)], 2000, 2210);
+        between(&[Some(0)], 0, 10);
+        between(&[Some(60_000)], 20_000, 21_000);
+        between(&[], 20_000, 21_000);
+        between(&[Some(5000), None], 1000, 1000);
+    }
+
+    #[test]
+    fn the_end_of_one_who_waits_is_no_reason_to_look_for_whoever_minds_only_holders() {
+        let mut line = line(&[Some(15_000), Some(3000)]);
+        line.entries[1].granted = false;
+        assert!(patience(&line, true) >= Duration::from_secs(15));
+        assert!(patience(&line, false) < Duration::from_secs(4));
     }
 }

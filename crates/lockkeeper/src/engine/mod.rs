@@ -12,9 +12,12 @@
 //! | `waiter` | one id in line: claim, wait, claim again |
 //! | `patience` | whether the caller still wants it |
 //! | `hold` | one claim as its client believes in it |
+//! | `danger` | whether renewals fail, and what a store may have forgotten |
 //! | `roster` | the claims of a session, and which of them is to be renewed next |
+//! | `opening` | opening a session once, for all that want it |
 //! | `session` | what the claims of one ttl live and die with |
 //! | `shutdown` | the end of everything, in order |
+//! | `state` | how the sessions are, for those who watch |
 //! | `watchdog` | when to renew what, and what the answers mean |
 //! | `detached` | claims that are given away, and those that others gave |
 //! | `told` | what a store says without being asked |
@@ -25,12 +28,14 @@
 
 mod attempt;
 mod change;
+mod danger;
 mod deadline;
 mod detached;
 mod granted;
 mod hold;
 mod local_queue;
 mod look;
+mod opening;
 mod patience;
 mod reaper;
 mod reentry;
@@ -38,30 +43,32 @@ mod request;
 mod roster;
 mod session;
 mod shutdown;
+mod state;
 mod together;
 mod told;
 mod waiter;
 mod watchdog;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OnceCell, watch};
+use tokio::sync::{Notify, watch};
 
 pub(crate) use self::attempt::Attempt;
 pub(crate) use self::granted::{Grant, Granted};
 pub(crate) use self::hold::Hold;
 use self::local_queue::LocalQueues;
 pub(crate) use self::look::Lookout;
+use self::opening::Opening;
 pub(crate) use self::patience::Patience;
 pub(crate) use self::reentry::Stake;
 pub(crate) use self::request::{Request, mode};
 pub use self::session::SessionState;
 use self::session::proof_lag;
 pub(crate) use self::session::{Session, lock};
-pub(crate) use self::together::{AllGranted, Together};
+pub(crate) use self::together::{AllGranted, Together, offer};
 use crate::event::{Event, Events};
 use crate::runtime::Runtime;
 use crate::store::{Capabilities, SessionSpec, Store};
@@ -80,9 +87,6 @@ pub(crate) struct Settings {
     pub(crate) max_waiters: u32,
 }
 
-/// A session is opened once, however many attempts want it at the same time.
-type Opening = Arc<OnceCell<Arc<Session>>>;
-
 /// One engine serves one keeper.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -92,21 +96,25 @@ pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) runtime: Runtime,
     pub(crate) events: Events,
-    pid: u32,
+    pid: AtomicU32,
+    /// The task of the deadlines has the other end, which is dropped with the runtime.
+    life: Weak<()>,
     closed: AtomicBool,
     /// Rings when the engine closes, for those who wait in line.
     closing: Notify,
-    shared: Mutex<HashMap<SessionSpec, Opening>>,
+    shared: Mutex<HashMap<SessionSpec, Arc<Opening>>>,
     /// All open sessions, those of fixed leases too.
     open: Mutex<Vec<Arc<Session>>>,
     queues: LocalQueues,
     seats: reentry::Seats,
-    /// How many live guards an owner has of a lock.
-    owners: Mutex<HashMap<(LockName, Owner), usize>>,
+    /// What the guards of an owner hold of a lock.
+    owners: Mutex<HoldsOfOwners>,
     state: watch::Sender<SessionState>,
     /// Rings when a deadline has come that is earlier than the one the timer is set to.
     deadlines: deadline::Bell,
 }
+
+type HoldsOfOwners = HashMap<(LockName, Owner), Vec<Arc<Hold>>>;
 
 impl Engine {
     pub(crate) fn start(
@@ -116,6 +124,7 @@ impl Engine {
         runtime: Runtime,
         events: Events,
     ) -> Arc<Self> {
+        let alive = Arc::new(());
         let engine = Arc::new(Self {
             capabilities: store.capabilities(),
             events: events.of(&store),
@@ -123,7 +132,8 @@ impl Engine {
             clock,
             settings,
             runtime,
-            pid: std::process::id(),
+            pid: std::process::id().into(),
+            life: Arc::downgrade(&alive),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
             shared: Mutex::default(),
@@ -134,7 +144,11 @@ impl Engine {
             state: watch::Sender::new(SessionState::Valid),
             deadlines: deadline::Bell::default(),
         });
-        engine.runtime.serve(deadline::run(Arc::downgrade(&engine), engine.clock.clone(), engine.deadlines.clone()));
+        let deadlines = deadline::run(Arc::downgrade(&engine), engine.clock.clone(), engine.deadlines.clone());
+        engine.runtime.serve(async move {
+            let _alive = alive;
+            deadlines.await;
+        });
         engine.listen();
         engine
     }
@@ -149,20 +163,32 @@ impl Engine {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Closed, "the keeper was shut down").with_remedy("connect again"));
         }
+        if self.has_no_runtime() {
+            let problem = "the runtime in which the keeper was connected has ended, and with it all renewals";
+            let remedy = "connect in a runtime that lives as long as the keeper, or with dedicated_thread()";
+            return Err(Error::new(ErrorKind::Closed, problem).with_remedy(remedy));
+        }
         Ok(())
     }
 
     /// Whether this is the process that connected.
     pub(crate) fn usable_here(&self) -> bool {
-        self.pid == std::process::id()
+        self.pid.load(Ordering::Relaxed) == std::process::id()
+    }
+
+    /// As a forked child sees it: all is as it was, but the process is another.
+    #[cfg(test)]
+    pub(crate) fn pretend_to_be_forked(&self) {
+        self.pid.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the runtime is no more: no task of it runs, and no timer of it may be polled.
+    pub(crate) fn has_no_runtime(&self) -> bool {
+        self.life.strong_count() == 0
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn watch_state(&self) -> watch::Receiver<SessionState> {
-        self.state.subscribe()
     }
 
     /// Says of which store an error speaks.
@@ -180,29 +206,14 @@ impl Engine {
         })
     }
 
-    /// The session of this ttl and lock-delay, opened if there is none. Must be polled to its end.
-    pub(crate) async fn session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
-        loop {
-            let opening = Arc::clone(lock(&self.shared).entry(spec.clone()).or_default());
-            let session = opening.get_or_try_init(|| self.open_session(spec)).await?;
-            let now = self.now();
-            if !session.is_over() && session.proven_until(now) > now {
-                return Ok(Arc::clone(session));
-            }
-            // Nothing proves any more that the store still has it.
-            self.expire_session(session);
-            let mut shared = lock(&self.shared);
-            if shared.get(spec).is_some_and(|current| Arc::ptr_eq(current, &opening)) {
-                shared.remove(spec);
-            }
-        }
-    }
-
     /// A session of its own. Must be polled to its end.
     pub(crate) async fn open_session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
         let sent = self.clock.now();
         let opened = self.store.open(spec).await?;
-        let session = Arc::new(Session::new(spec.clone(), opened.id, opened.ttl, proof_lag(&self.capabilities), sent));
+        let session = Session::new(spec.clone(), opened.id, opened.ttl, proof_lag(&self.capabilities), sent);
+        // However long that took: it is not idle before somebody could use it.
+        session.use_now(self.now());
+        let session = Arc::new(session);
         lock(&self.open).push(Arc::clone(&session));
         self.publish_state();
         self.runtime.serve(watchdog::run(Arc::downgrade(self), Arc::clone(&session), self.clock.clone()));
@@ -226,37 +237,35 @@ impl Engine {
 
     /// The store has forgotten a session: all its locks are lost at once.
     pub(crate) fn expire_session(self: &Arc<Self>, session: &Arc<Session>) {
+        self.end_session(session, &LostReason::SessionExpired);
+    }
+
+    /// Nothing proves that a session lives: all its locks are lost at once.
+    fn end_session(self: &Arc<Self>, session: &Arc<Session>, reason: &LostReason) {
         if !session.end() {
             return;
         }
         self.forget_session(session);
-        for hold in session.holds() {
-            self.lose(&hold, LostReason::SessionExpired);
+        // Before the losses are told: that takes its time, and a session that is opened meanwhile is the newer word.
+        if !session.is_adopted() {
+            self.publish_expiry();
         }
-        self.state.send_replace(SessionState::Expired);
+        for hold in session.holds() {
+            self.lose(&hold, reason.clone());
+        }
+        session.clear();
     }
 
     fn forget_session(&self, session: &Arc<Session>) {
         lock(&self.open).retain(|open| !Arc::ptr_eq(open, session));
         let mut shared = lock(&self.shared);
-        let ours = |opening: &Opening| opening.get().is_some_and(|open| Arc::ptr_eq(open, session));
-        if shared.get(&session.spec).is_some_and(ours) {
+        if shared.get(&session.spec).is_some_and(|opening| opening.is(session)) {
             shared.remove(&session.spec);
         }
     }
 
     pub(crate) fn open_sessions(&self) -> Vec<Arc<Session>> {
         lock(&self.open).clone()
-    }
-
-    /// Tells those who watch how the worst of the sessions is.
-    pub(crate) fn publish_state(&self) {
-        let worst = lock(&self.open).iter().map(|s| s.state()).max().unwrap_or(SessionState::Valid);
-        self.state.send_if_modified(|state| std::mem::replace(state, worst) != worst);
-    }
-
-    pub(crate) fn publish_expiry(&self) {
-        self.state.send_replace(SessionState::Expired);
     }
 
     /// Ends the belief in a claim. A holder's claim is not given away before its lease and its delay are over.
@@ -278,9 +287,9 @@ impl Engine {
     /// Whether the store may still have what was lost, and is to keep it for its delay. A session with such a claim is
     /// not closed, which would free it.
     fn lingers(&self, hold: &Hold, reason: &LostReason) -> bool {
-        let ended_by_itself = *reason == LostReason::Expired && !hold.session.owns_life();
+        let gone = matches!(reason, LostReason::Expired | LostReason::Forgotten) && !hold.session.owns_life();
         let delayed = !hold.session.spec.lock_delay.is_zero();
-        (delayed || !ended_by_itself) && !hold.session.is_over() && !hold.session.is_adopted()
+        (delayed || !gone) && !hold.session.is_over() && !hold.session.is_adopted()
     }
 
     fn end_of_delay(hold: &Hold) -> Instant {
@@ -295,8 +304,13 @@ impl Engine {
     }
 
     /// The store did not have any more what was to be released: it had been lost, and nobody had noticed.
-    pub(crate) fn found_absent(&self, hold: &Hold) {
-        hold.lose(if hold.session.is_over() { LostReason::SessionExpired } else { LostReason::Expired });
+    pub(crate) fn found_absent(&self, hold: &Arc<Hold>) {
+        hold.lose(if hold.session.is_over() { LostReason::SessionExpired } else { LostReason::Forgotten });
+        // No scan is to find it there, dead, and tell its loss again.
+        hold.session.forget(hold, self.now());
+        if hold.session.is_adopted() {
+            self.let_go(hold);
+        }
         if let Some(reason) = hold.loss() {
             self.tell_loss(hold, reason);
         }
@@ -318,28 +332,34 @@ impl Engine {
         self.deadlines.expect(until);
     }
 
-    pub(crate) fn own(&self, name: &LockName, owner: &Owner) {
-        *lock(&self.owners).entry((name.clone(), owner.clone())).or_insert(0) += 1;
+    pub(crate) fn own(&self, hold: &Arc<Hold>, owner: &Owner) {
+        let key = (hold.key.name.clone(), owner.clone());
+        lock(&self.owners).entry(key).or_default().push(Arc::clone(hold));
     }
 
-    pub(crate) fn disown(&self, name: &LockName, owner: &Owner) {
+    pub(crate) fn disown(&self, hold: &Arc<Hold>, owner: &Owner) {
         let mut owners = lock(&self.owners);
-        let key = (name.clone(), owner.clone());
-        if let Some(count) = owners.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
+        let key = (hold.key.name.clone(), owner.clone());
+        if let Some(holds) = owners.get_mut(&key) {
+            if let Some(at) = holds.iter().position(|held| Arc::ptr_eq(held, hold)) {
+                holds.swap_remove(at);
+            }
+            if holds.is_empty() {
                 owners.remove(&key);
             }
         }
     }
 
+    /// Whether a guard of this owner holds the lock. One that is lost holds nothing, though nobody has dropped it.
     pub(crate) fn owns(&self, name: &LockName, owner: &Owner) -> bool {
-        lock(&self.owners).contains_key(&(name.clone(), owner.clone()))
+        let owners = lock(&self.owners);
+        owners.get(&(name.clone(), owner.clone())).is_some_and(|holds| holds.iter().any(|hold| !hold.is_dead()))
     }
 
     #[cfg(feature = "testing")]
     pub(crate) fn leftovers(&self) -> usize {
-        let claims: usize = self.open_sessions().iter().map(|s| s.holds().len() + s.lingering().len()).sum();
+        let of = |s: &Arc<Session>| s.holds().len() + s.lingering().len() + usize::from(s.is_adopted());
+        let claims: usize = self.open_sessions().iter().map(of).sum();
         claims + self.queues.len() + self.seats.len() + lock(&self.owners).len()
     }
 
@@ -357,11 +377,12 @@ impl Drop for Engine {
         self.deadlines.ring();
         for session in self.open_sessions() {
             if session.end() && session.lingering().is_empty() && !session.is_adopted() {
-                let store = Arc::clone(&self.store);
+                let (store, id) = (Arc::clone(&self.store), session.id.clone());
                 self.runtime.post(async move {
-                    let _ = store.close(&session.id, &[]).await;
+                    let _ = store.close(&id, &[]).await;
                 });
             }
+            session.clear();
         }
     }
 }

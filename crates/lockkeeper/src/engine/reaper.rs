@@ -31,7 +31,8 @@ impl Engine {
                 Err(error) => {
                     unknown |= error.effect() == Effect::Unknown;
                     let error = self.release_failed(hold, error);
-                    if tries == TRIES || !error.is_retryable() {
+                    // Where the runtime has ended nothing can be slept, and nobody goes on in the background.
+                    if tries == TRIES || !error.is_retryable() || self.has_no_runtime() {
                         let (engine, hold) = (Arc::clone(self), Arc::clone(hold));
                         self.runtime.finish(async move { engine.withdraw_until_gone(&hold).await });
                         return Err(error);
@@ -58,6 +59,8 @@ impl Engine {
         }
         if hold.session.spec.lock_delay.is_zero() {
             self.withdraw_later(hold);
+        } else if hold.session.is_adopted() {
+            self.let_go(hold);
         }
     }
 
@@ -72,6 +75,10 @@ impl Engine {
         while let Err(error) = self.withdraw_once(hold).await {
             // A store that is gone for good takes the claim with it.
             if error.kind() == ErrorKind::Closed || self.now() >= until {
+                // Of a session that was adopted no watchdog sees that it is idle.
+                if hold.session.is_adopted() {
+                    self.let_go(hold);
+                }
                 return;
             }
             self.release_failed(hold, error);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::hold::Hold;
+use super::danger::Danger;
+use super::hold::{Hold, Stage};
 use super::roster::Roster;
 use crate::store::{Capabilities, ClaimId, Expiry, SessionId, SessionSpec};
 use crate::time::{Instant, believed};
@@ -18,7 +19,8 @@ use crate::time::{Instant, believed};
 pub enum SessionState {
     /// Renewals are acknowledged.
     Valid,
-    /// Renewals fail, and the leases have not ended yet.
+    /// Renewals fail, and the leases have not ended yet. Or the store's connection was made again, and not every lock
+    /// that is held was acknowledged since.
     Jeopardy,
     /// A lease has ended without a renewal, or the store has forgotten the session. The locks of it are lost; new
     /// attempts get a new session.
@@ -44,7 +46,7 @@ pub(crate) struct Session {
     /// Lost, but not to be given away before this instant.
     lingering: Mutex<Vec<(Arc<Hold>, Instant)>>,
     server_clock: Mutex<Option<(Duration, Instant)>>,
-    failing: AtomicBool,
+    pub(super) danger: Danger,
     over: AtomicBool,
     /// The process that has it.
     pub(super) pid: u32,
@@ -71,7 +73,7 @@ impl Session {
             holds: Mutex::default(),
             lingering: Mutex::default(),
             server_clock: Mutex::default(),
-            failing: AtomicBool::new(false),
+            danger: Danger::default(),
             over: AtomicBool::new(false),
             pid: std::process::id(),
             due: AtomicU64::new((sent + ttl / 3).as_nanos()),
@@ -132,9 +134,14 @@ impl Session {
         }
     }
 
+    /// It is in use at this moment.
+    pub(super) fn use_now(&self, now: Instant) {
+        self.used.fetch_max(now.as_nanos(), Ordering::AcqRel);
+    }
+
     /// `false` when the session is over: the claim has to go to another one.
     pub(crate) fn add(&self, hold: &Arc<Hold>, now: Instant) -> bool {
-        self.used.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        self.use_now(now);
         let mut holds = lock(&self.holds);
         let open = !self.is_over();
         if open {
@@ -150,7 +157,7 @@ impl Session {
 
     /// Removes a claim, or lets it linger until an instant. Whether it was still there.
     pub(crate) fn take(&self, hold: &Arc<Hold>, now: Instant, lingers: Option<Instant>) -> bool {
-        self.used.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        self.use_now(now);
         let mut holds = lock(&self.holds);
         let found = holds.remove(hold);
         if let Some(until) = lingers.filter(|_| found) {
@@ -219,6 +226,13 @@ impl Session {
         lock(&self.lingering).iter().map(|(hold, _)| Arc::clone(hold)).collect()
     }
 
+    /// Forgets all claims, which keep the session as it keeps them. For one that is over, when nobody looks any more.
+    pub(super) fn clear(&self) {
+        let all = (std::mem::take(&mut *lock(&self.holds)), std::mem::take(&mut *lock(&self.lingering)));
+        // Not with a lock held.
+        drop(all);
+    }
+
     /// When the delay of the first ends that lingers.
     pub(super) fn end_of_lingering(&self) -> Option<Instant> {
         lock(&self.lingering).iter().map(|(_, until)| *until).min()
@@ -238,15 +252,40 @@ impl Session {
         idle
     }
 
-    /// Whether this changes it: renewals fail now, or are acknowledged again.
-    pub(crate) fn set_failing(&self, failing: bool) -> bool {
-        self.failing.swap(failing, Ordering::AcqRel) != failing
+    /// The store may have forgotten what is held: the watchdog begins a round of renewals. From any thread.
+    pub(super) fn doubt(&self) {
+        self.danger.doubt();
+        self.wake.notify_one();
+    }
+
+    /// Begins a round of renewals, if the store has asked for one: what is held, and would be renewed in time, is due
+    /// now. Returns whether one has begun.
+    pub(super) fn begin_round(&self, now: Instant) -> bool {
+        let Some(round) = self.danger.begin(now) else { return false };
+        let held = |hold: &Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
+        let mut doubted: Vec<_> = self.holds().into_iter().filter(held).collect();
+        doubted.sort_by_key(|hold| hold.deadline());
+        for (before, hold) in doubted.iter().enumerate() {
+            let due = round.due(before);
+            hold.set_due(Some(hold.due().map_or(due, |at| at.min(due))));
+        }
+        if !doubted.is_empty() {
+            self.set_due(self.due().min(round.due(0)));
+        }
+        self.danger.doubt_these(doubted.iter().map(|hold| hold.key.id));
+        true
+    }
+
+    /// Notes how the last renewal went, where one went. Returns whether the session is in danger, where that has
+    /// changed.
+    pub(super) fn book(&self, failing: Option<bool>) -> Option<bool> {
+        self.danger.book(failing, |id| self.find(id).is_some())
     }
 
     pub(crate) fn state(&self) -> SessionState {
         if self.is_over() {
             SessionState::Expired
-        } else if self.failing.load(Ordering::Acquire) {
+        } else if self.danger.is_shown() {
             SessionState::Jeopardy
         } else {
             SessionState::Valid

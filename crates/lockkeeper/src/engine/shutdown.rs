@@ -30,7 +30,9 @@ impl Engine {
                 continue;
             }
             // What somebody may still be working under keeps its delay, and ends by time.
-            if session.spec.lock_delay.is_zero() || session.lingering().is_empty() {
+            let keeps_a_delay = !session.spec.lock_delay.is_zero() && !session.lingering().is_empty();
+            session.clear();
+            if !keeps_a_delay {
                 self.close_by(&session, deadline, &unheard);
             }
         }
@@ -71,6 +73,34 @@ impl Engine {
         closing.as_mut().enable();
         if !self.is_closed() {
             closing.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Clock;
+    use crate::{Keeper, MemoryStore};
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_keeps_a_session_after_the_end_of_its_keeper() {
+        for shut_down in [true, false] {
+            let clock = Clock::tokio();
+            let store = MemoryStore::with_clock(clock.clone());
+            let keeper = Keeper::builder(store).clock(clock.clone()).lock_delay(Duration::from_secs(5));
+            let keeper = keeper.connect().await.unwrap();
+            let guard = keeper.mutex("n").unwrap().lock().max_hold(Duration::from_secs(1)).await.unwrap();
+            let session = Arc::downgrade(&guard.hold().session);
+            guard.lost().await;
+            drop(guard);
+            if shut_down {
+                keeper.shutdown(Duration::from_secs(1)).await.unwrap();
+            } else {
+                drop(keeper);
+            }
+            clock.sleep(Duration::from_secs(60)).await;
+            assert!(session.upgrade().is_none(), "{shut_down}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Several locks as one: acquired one after the other in a fixed order, so that no two attempts wait for each other,
 //! and all or nothing.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use super::Granted;
@@ -47,13 +48,28 @@ impl Together {
         let first = self.acquire(0, &self.first).await?;
         let mut all = (first, Vec::with_capacity(self.also.len()));
         for (i, attempt) in self.also.iter().enumerate() {
-            all.1.push(self.acquire(i + 1, attempt).await?);
+            let next = self.acquire_beside(&all, i + 1, attempt).await?;
+            all.1.push(next);
             if holds(&all).any(|granted| granted.hold().is_dead()) {
                 return Ok(None);
             }
         }
         let begun = !self.first.request.fixed || self.begin_lease(&all).await;
         Ok(begun.then_some(all))
+    }
+
+    /// Acquires one more. Those that are held are offered meanwhile, with a new sign of life whenever this is polled: if
+    /// it is polled no more they are given back.
+    async fn acquire_beside(&self, held: &AllGranted, part: usize, attempt: &Attempt) -> Result<Granted> {
+        let sign = held.0.hold().session.wait_ttl / 4;
+        let mut acquiring = pin!(self.acquire(part, attempt));
+        loop {
+            offer(held);
+            if let Some(acquired) = attempt.engine.clock.timeout(sign, acquiring.as_mut()).await {
+                holds(held).for_each(|granted| granted.hold().collect());
+                return acquired;
+            }
+        }
     }
 
     async fn acquire(&self, part: usize, attempt: &Attempt) -> Result<Granted> {
@@ -79,6 +95,17 @@ impl Together {
         }
         true
     }
+}
+
+/// They are granted, and nobody has made guards of them yet.
+pub(crate) fn offer(all: &AllGranted) {
+    // What its owner held before has a guard.
+    let new = holds(all).filter(|granted| !granted.is_again());
+    new.for_each(|granted| {
+        let Granted { engine, .. } = granted;
+        granted.hold().offer(engine.now());
+        engine.deadlines.expect(engine.end_of(granted.hold()));
+    });
 }
 
 fn holds(all: &AllGranted) -> impl Iterator<Item = &Granted> {

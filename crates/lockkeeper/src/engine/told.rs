@@ -1,29 +1,34 @@
-//! What a store says without being asked: that a claim is lost. To stop believing early is always safe, so it is
-//! taken at its word, as the answer to a renewal is.
+//! What a store says without being asked. To stop believing early, and to ask again early, are always safe, so the
+//! store is taken at its word.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::Engine;
-use super::watchdog::reason;
+use super::watchdog::broken_by;
+use crate::LostReason;
 use crate::store::{Broken, ClaimId, Losses};
 
 impl Engine {
     /// The store must not keep the engine.
     pub(super) fn listen(self: &Arc<Self>) {
-        let engine = Arc::downgrade(self);
-        self.store.tell_losses(Losses::new(move |id, broken| {
-            let engine = engine.upgrade();
-            if let Some(engine) = &engine {
-                engine.told_lost(id, broken);
-            }
-            engine.is_some()
-        }));
+        let hear = |engine: Weak<Self>, hear: &dyn Fn(&Arc<Self>)| engine.upgrade().inspect(hear).is_some();
+        let (loses, doubts) = (Arc::downgrade(self), Arc::downgrade(self));
+        self.store.tell_losses(Losses::new(
+            move |id, broken| hear(loses.clone(), &|engine| engine.told_lost(id, broken.clone())),
+            move || hear(doubts.clone(), &|engine| engine.doubt_all()),
+        ));
     }
 
     fn told_lost(self: &Arc<Self>, id: ClaimId, broken: Option<Broken>) {
-        if let Some(hold) = self.open_sessions().iter().find_map(|session| session.find(id)) {
+        // What was adopted twice is in two sessions.
+        for hold in self.open_sessions().iter().filter_map(|session| session.find(id)) {
             // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end.
-            self.lose(&hold, reason(broken));
+            self.lose(&hold, broken.clone().map_or(LostReason::Expired, broken_by));
         }
+    }
+
+    /// Everything that is held is to be renewed at once. From any thread: it rings the watchdogs, and nothing more.
+    pub(super) fn doubt_all(&self) {
+        self.open_sessions().iter().for_each(|session| session.doubt());
     }
 }

@@ -77,6 +77,7 @@ impl Attempt {
             Verdict::Granted { token, .. } => {
                 let alive = hold.granted(token, hold.session.proven_until(sent));
                 self.engine.plan(hold, sent, hold.session.ttl / 3);
+                self.engine.publish_recovery();
                 Some(if alive { Outcome::Granted } else { Outcome::Spent })
             }
             Verdict::Queued { ahead, seen, look_again } => {
@@ -143,6 +144,9 @@ impl Attempt {
             let due = self.engine.now() + SOON.min(hold.remaining() / 8);
             hold.set_due(Some(due));
             hold.session.nudge(due);
+            // The watchdog sets its timer now, which other workers of the runtime drive: what is granted here may be
+            // followed by work without an await.
+            tokio::task::yield_now().await;
             return Outcome::Granted;
         }
         self.confirm(hold).await

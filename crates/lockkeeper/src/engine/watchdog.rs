@@ -17,6 +17,9 @@ use crate::{Error, ErrorKind, LostReason, Result};
 /// How many claims travel in one renewal, where each is renewed by itself.
 const BATCH: usize = 100;
 
+/// For so long an engine with a thread of its own keeps a grant whose caller is blocked.
+const BLOCKED: Duration = Duration::from_secs(15);
+
 /// Ends with the session or the engine.
 pub(super) async fn run(engine: Weak<Engine>, session: Arc<Session>, clock: Clock) {
     loop {
@@ -29,6 +32,9 @@ pub(super) async fn run(engine: Weak<Engine>, session: Arc<Session>, clock: Cloc
                 return engine.close_session(&session);
             }
             session.planned.store(u64::MAX, Ordering::Release);
+            if session.begin_round(clock.now()) || session.danger.is_shown() {
+                engine.book(&session, None);
+            }
             engine.renew_what_is_due(&session).await;
             let next = next_look(&session, clock.now());
             session.planned.store(next.as_nanos(), Ordering::Release);
@@ -40,7 +46,8 @@ pub(super) async fn run(engine: Weak<Engine>, session: Arc<Session>, clock: Cloc
 
 /// When to look again: at the next renewal, and now and then whether the session has become idle.
 fn next_look(session: &Session, now: Instant) -> Instant {
-    next_due(session).map_or(now + session.ttl / 3, |due| due.min(now + session.ttl / 3))
+    let idle = now + session.ttl / 3;
+    next_due(session).into_iter().chain(session.danger.next_round()).fold(idle, Instant::min)
 }
 
 /// When the next claim is to be renewed, or the session itself.
@@ -155,19 +162,24 @@ impl Engine {
         let now = self.now();
         if session.owns_life() {
             session.prove(sent);
-            session.set_due(sent + jittered(session.ttl / 3));
+            session.set_due(session.danger.again(sent).unwrap_or(sent + jittered(session.ttl / 3)));
         }
         let until = session.proven_until(sent);
         // A store that answers for fewer claims than it was asked for has not answered for the rest.
         let answers = renewed.claims.into_iter().chain(std::iter::repeat(Renewal::Unknown));
+        let mut held = Vec::with_capacity(holds.len());
         for ((hold, live), renewal) in holds.iter().zip(live).zip(answers) {
+            if let Renewal::Held { .. } = renewal {
+                held.push(hold.key.id);
+            }
             self.apply(hold, live.state, renewal, sent, until);
         }
+        session.danger.found(sent, held.into_iter());
         let ran_away = renewed.server_time.is_some_and(|server| session.clock_ran_away(server, sent, now));
         if ran_away {
             self.events.emit(&Event::ClockAnomaly);
         }
-        self.book(session, ran_away);
+        self.book(session, Some(ran_away));
     }
 
     fn not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
@@ -189,7 +201,7 @@ impl Engine {
                 self.events.emit(&Event::RenewalFailed { name, error: &error, remaining });
             }
         }
-        self.book(session, true);
+        self.book(session, Some(true));
     }
 
     pub(super) fn apply(
@@ -202,14 +214,16 @@ impl Engine {
     ) {
         match renewal {
             Renewal::Held { token } => self.apply_held(hold, token, sent, until),
-            Renewal::Queued if asked == LiveState::Granted => self.lose(hold, LostReason::Expired),
+            Renewal::Queued if asked == LiveState::Granted => self.lose(hold, LostReason::Forgotten),
             Renewal::Queued => {
                 hold.queued(sent);
                 self.plan(hold, sent, hold.session.wait_ttl / 3);
             }
             // The answer to the claim that replaces it decides.
             Renewal::Lost(None) if hold.is_being_replaced() => {}
-            Renewal::Lost(broken) => self.lose(hold, reason(broken)),
+            // It was released while its renewal was on its way: that is no loss.
+            Renewal::Lost(_) if hold.session.find(hold.key.id).is_none() => {}
+            Renewal::Lost(broken) => self.lose(hold, broken.map_or(LostReason::Forgotten, broken_by)),
             Renewal::Unknown => {}
         }
     }
@@ -218,9 +232,14 @@ impl Engine {
         let known = hold.token();
         if known != 0 && known != token {
             // Somebody else's grant under our id: the store has lost its memory in between.
-            return self.lose(hold, LostReason::Expired);
+            return self.lose(hold, LostReason::Forgotten);
         }
-        let left = hold.lease_deadline().saturating_since(self.now());
+        let now = self.now();
+        if self.was_left(hold, now) {
+            self.lose(hold, LostReason::Uncollected);
+            return self.withdraw_later(hold);
+        }
+        let left = hold.lease_deadline().saturating_since(now);
         if hold.granted(token, until) {
             self.plan(hold, sent, hold.session.ttl / 3);
             let (name, remaining, ttl) = (&hold.key.name, hold.remaining(), hold.session.ttl);
@@ -228,30 +247,43 @@ impl Engine {
         }
     }
 
+    /// Whether nobody has collected this grant for a waiter's life: the attempt that it belongs to is polled no more.
+    /// An engine with a thread of its own serves callers that block, and keeps a grant for longer.
+    pub(super) fn was_left(&self, hold: &Hold, now: Instant) -> bool {
+        hold.offered().is_some_and(|since| now.saturating_since(since) >= self.kept(hold))
+    }
+
+    /// How long a grant is kept for its attempt.
+    pub(super) fn kept(&self, hold: &Hold) -> Duration {
+        let least = if self.runtime.is_own() { BLOCKED } else { Duration::ZERO };
+        hold.session.wait_ttl.max(least)
+    }
+
     /// When this claim is to be renewed next.
     pub(super) fn plan(&self, hold: &Hold, sent: Instant, every: Duration) {
-        let due = sent + hold.spread(every);
+        let due = hold.session.danger.again(sent).unwrap_or(sent + hold.spread(every));
         let again = hold.is_renewed();
         hold.set_due(again.then_some(due));
         if again {
             hold.session.nudge(due);
         }
-        self.deadlines.expect(hold.deadline());
+        self.deadlines.expect(self.end_of(hold));
     }
 
-    fn book(&self, session: &Session, failing: bool) {
-        if !session.set_failing(failing) {
+    /// Tells of it when the session has come into danger, or out of it.
+    fn book(&self, session: &Session, failing: Option<bool>) {
+        let Some(danger) = session.book(failing) else {
+            if failing == Some(false) {
+                self.publish_recovery();
+            }
             return;
-        }
-        self.events.emit(if failing { &Event::Jeopardy } else { &Event::Recovered });
+        };
+        self.events.emit(if danger { &Event::Jeopardy } else { &Event::Recovered });
         self.publish_state();
     }
 }
 
-/// Why the store has a claim no more.
-pub(super) fn reason(broken: Option<Broken>) -> LostReason {
-    broken.map_or(LostReason::Expired, |Broken { by, reason }| LostReason::Broken {
-        by: by.to_string(),
-        reason: reason.to_string(),
-    })
+/// Why a claim is lost that somebody broke.
+pub(super) fn broken_by(Broken { by, reason }: Broken) -> LostReason {
+    LostReason::Broken { by: by.to_string(), reason: reason.to_string() }
 }

@@ -46,7 +46,8 @@ impl Marks {
     /// marks do not change then.
     pub fn admit(&mut self, mode: Mode, token: FencingToken) -> Result<(), StaleReason> {
         let newest = match mode {
-            Mode::Exclusive => self.any,
+            // Marks that were kept elsewhere may say otherwise, but what is exclusive is also one of any.
+            Mode::Exclusive => self.any.max(self.exclusive),
             Mode::Shared => self.exclusive,
             Mode::Permits(_) => return Err(StaleReason::NoGate),
         };
@@ -202,6 +203,16 @@ mod tests {
         }
         assert_eq!(marks.admit(Mode::Permits(1), token(6)), Err(StaleReason::NoGate));
         assert_eq!(marks, before);
+    }
+
+    #[test]
+    fn an_older_writer_is_refused_by_marks_that_contradict_themselves() {
+        let read: Marks = serde_json::from_str(r#"{"any":"3","exclusive":"9"}"#).unwrap();
+        let assigned = Marks { any: None, exclusive: Some(token(9)) };
+        for mut marks in [read, assigned] {
+            assert_eq!(marks.admit(Mode::Exclusive, token(4)), Err(StaleReason::Older { seen: token(9) }));
+            marks.admit(Mode::Exclusive, token(9)).unwrap();
+        }
     }
 
     #[test]

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::Guard;
 use crate::engine::Request;
+use crate::event::Event;
 use crate::finish::Finish;
 use crate::store::{Amend, MAX};
+use crate::time::Instant;
 use crate::{Effect, Error, ErrorKind, Mode, Result};
 
 /// What came of an attempt to [upgrade](Guard::try_upgrade).
@@ -105,17 +107,27 @@ impl Guard {
             reason: self.reason.clone(),
             ..Request::new(self.name().clone(), MAX, MAX, self.hold.session.spec.clone())
         };
-        let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
+        let (engine, hold, asked) = (Arc::clone(&self.engine), Arc::clone(&self.hold), self.engine.now());
         match Finish::new(&self.engine, async move { engine.replace(&hold, request).await }).await {
             Ok(granted) => {
                 let writer = Self::new(granted, self.owner.clone());
                 self.disown();
                 self.released = true;
+                self.tell_upgraded(&writer, asked);
                 Ok(Upgrade::Write(writer))
             }
             Err(error) if error.kind() == ErrorKind::Timeout => Ok(Upgrade::Read(self)),
             Err(error) => Err(error),
         }
+    }
+
+    /// One token has ended, and another has begun.
+    fn tell_upgraded(&self, writer: &Self, asked: Instant) {
+        let (events, held) = (&self.engine.events, self.held());
+        events.emit(&Event::Released { name: self.name(), token: self.token, mode: self.mode, held });
+        let (name, token, mode) = (writer.name(), writer.token(), writer.mode());
+        let waited = self.engine.now().saturating_since(asked);
+        events.emit(&Event::Acquired { name, token, mode, waited });
     }
 
     /// Lets others see another value of a candidate.

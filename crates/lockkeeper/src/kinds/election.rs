@@ -85,7 +85,7 @@ impl Election {
 
     /// Hears of every leader from now on. Nothing is asked of the store yet.
     pub fn observe(&self) -> Observer {
-        Observer::new(Lookout::new(&self.lock.engine, self.lock.name.clone()))
+        Observer::new(Lookout::of_holders(&self.lock.engine, self.lock.name.clone()))
     }
 
     fn candidate<G: Acquired>(&self, value: Vec<u8>, mut campaign: Acquire<G>) -> Acquire<G> {

@@ -1,35 +1,60 @@
-//! What a store says without being asked: that a claim is lost.
+//! What a store says without being asked: that a claim is lost, and that it may have forgotten some.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::{Broken, ClaimId};
 
-/// Who is to hear, between two renewals, that a claim is lost. Clones speak to the same one.
+/// A keeper that listens, between two renewals, to what its store says. Clones speak to the same keeper.
 #[derive(Clone)]
-pub struct Losses(Arc<Tell>);
+pub struct Losses(Arc<Words>);
 
-type Tell = dyn Fn(ClaimId, Option<Broken>) -> bool + Send + Sync;
+struct Words {
+    lost: Box<dyn Fn(ClaimId, Option<Broken>) -> bool + Send + Sync>,
+    reconnected: Box<dyn Fn() -> bool + Send + Sync>,
+}
 
 impl Losses {
-    /// `hear` returns whether it still listens.
-    pub fn new(hear: impl Fn(ClaimId, Option<Broken>) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(hear))
+    /// `lost` and `reconnected` hear the two words. Each returns whether the keeper still listens.
+    pub fn new(
+        lost: impl Fn(ClaimId, Option<Broken>) -> bool + Send + Sync + 'static,
+        reconnected: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Words { lost: Box::new(lost), reconnected: Box::new(reconnected) }))
     }
 
-    /// Says that this claim is gone for good, or marked as broken: whoever believed in it stops before this returns.
-    /// Whoever does not know the id is not concerned.
+    /// The store says that this claim is marked as broken or, with `None`, that its life is over by the store's clock.
+    /// The holder has stopped believing when this returns. A keeper that does not know the id ignores it.
     ///
-    /// To be called *before* anybody else may be granted what the claim held, and outside of the locks that the
-    /// store's own methods take: the holder's clean-up may call them at once.
+    /// A store calls it *before* another claim may be granted what this claim held, and outside of the locks that the
+    /// store's own methods take: the holder's clean-up may call these methods at once.
     ///
-    /// `false` when nobody listens any more, so that the store can forget it.
+    /// `false` when nobody listens any more: the store can forget this listener.
     pub fn tell(&self, id: ClaimId, broken: Option<Broken>) -> bool {
-        (self.0)(id, broken)
+        (self.0.lost)(id, broken)
+    }
+
+    /// The store says that its connection was made again, or that the server may have forgotten claims: a restart, a
+    /// failover, another member. The keeper renews within about 100 ms everything that it holds (a hundred thousand
+    /// locks within about a second), and its sessions are in [`Jeopardy`](crate::SessionState::Jeopardy) until each of
+    /// these locks is acknowledged. Claims that wait are not renewed by it: [`Store::wait`](super::Store::wait) answers
+    /// [`Changed`](super::Wake::Changed) for them.
+    ///
+    /// A store MAY call it from any thread, with any lock of its own held, and as often as it likes: it does no I/O,
+    /// emits no event, and many calls within 250 ms are one.
+    ///
+    /// `false` when nobody listens any more: the store can forget this listener.
+    pub fn reconnected(&self) -> bool {
+        (self.0.reconnected)()
+    }
+
+    /// Whether the keeper still listens. It is told of a claim that nobody has.
+    pub fn is_heard(&self) -> bool {
+        self.tell(ClaimId::random(), None)
     }
 }
 
-/// Equal are those that speak to the same one.
+/// Equal are those that speak to the same keeper.
 impl PartialEq for Losses {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

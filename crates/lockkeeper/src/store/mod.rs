@@ -2,7 +2,7 @@
 //!
 //! A lock is a *line* of weighted claims ([`admit`] is the rule). A store keeps the lines, and knows two things about
 //! each claim: whether it is live, and whether it was granted. All kinds of locks, waiting, renewing, deadlines and
-//! cleaning up are built once, on top of the ten methods of [`Store`].
+//! cleaning up are built once, on top of the methods of [`Store`].
 
 mod admin;
 pub mod admit;
@@ -147,10 +147,15 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         None
     }
 
-    /// Names somebody who is to hear at once when a claim is lost that its owner did not withdraw, where the store
-    /// learns of that by itself. Called once by each keeper, when it connects, and does no I/O.
+    /// Names a keeper that is to hear at once of losses that its renewals would find later. Each keeper calls it once,
+    /// when it connects. It does no I/O.
     ///
-    /// Nothing depends on it: the next renewal says the same. So a store may do without, as this one does.
+    /// - A store that learns that a claim was lost MAY call [`Losses::tell`].
+    /// - A store with connections SHOULD call [`Losses::reconnected`] each time that a connection on which it claims or
+    ///   renews was made again, and MUST NOT rely on being heard.
+    ///
+    /// No promise depends on it: the next renewal says the same, at most a third of a ttl later. So a store may do
+    /// without, as this default does.
     fn tell_losses(&self, to: Losses) {
         drop(to);
     }

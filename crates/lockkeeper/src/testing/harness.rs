@@ -45,6 +45,15 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// through ([`Faults::in_a_row`]).
     fn weather(&self) -> Faults;
 
+    /// Puts data of others around the lock of this name, by the store's own means: what an application, another store, a
+    /// layout of another version or a mistake may have left beside it. [`Crowded`](super::Crowded) calls it: before the
+    /// name is claimed for the first time (round 0), and after each claim that joined its line (rounds from 1 on), so
+    /// that there is something younger than each claim. Nothing, where nobody else has access to the store.
+    fn crowd(&self, name: &LockName, round: usize) -> impl Future<Output = ()> + Send {
+        let _ = (name, round);
+        async {}
+    }
+
     /// What the cases' keepers are set up with besides: nothing.
     fn set_up(&self, builder: KeeperBuilder) -> KeeperBuilder {
         builder
@@ -231,6 +240,10 @@ impl<H: Harness> Harness for InAStorm<H> {
 
     async fn crash(&self, client: Arc<dyn Store>) {
         self.0.crash(client).await;
+    }
+
+    async fn crowd(&self, name: &LockName, round: usize) {
+        self.0.crowd(name, round).await;
     }
 
     fn clock(&self) -> Clock {

@@ -4,8 +4,8 @@
 /// such as [`InAStorm`](crate::testing::InAStorm).
 #[macro_export]
 macro_rules! keeper_suite {
-    (mod $module:ident; harness = $harness:ty; left_out = [$($left_out:literal),* $(,)?]) => {
-        $crate::__keeper_cases! { $module $harness, [$($left_out),*], }
+    (mod $module:ident; harness = $harness:ty; left_out = [$($group:ident :: $case:ident),* $(,)?]) => {
+        $crate::__keeper_cases! { $module $harness, [$($group $case),*], }
     };
 }
 

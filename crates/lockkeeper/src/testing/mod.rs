@@ -26,16 +26,18 @@
 //!     mod memory_store;
 //!     harness = lockkeeper::testing::MemoryHarness;
 //!     left_out = [
-//!         "session::an_unknown_session_is_lost",
-//!         "session::a_closed_session_is_lost",
-//!         "session::an_expired_session_is_lost",
-//!         "session::leftovers_are_removed",
+//!         session::an_unknown_session_is_lost,
+//!         session::a_closed_session_is_lost,
+//!         session::an_expired_session_is_lost,
+//!         session::leftovers_are_removed,
 //!     ]
 //! }
 //! ```
 //!
 //! Every store gets every case. What a store's capabilities leave out has to be listed by name under `left_out`, and a
 //! test compares that list with what the capabilities say, so that nothing is passed over unseen.
+//!
+//! [`Crowded`] runs the same suite with data of others around every lock; [`Harness::crowd`] says what to put there.
 //!
 //! The suite is tested too: [`wrong`] has stores with one flaw each, and the case that has to find it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a failing test panics")]
@@ -44,6 +46,7 @@ mod case;
 pub mod cases;
 mod client;
 mod contender;
+mod crowd;
 mod harness;
 pub mod history;
 mod keeper_suite;
@@ -60,12 +63,16 @@ pub mod wrong;
 
 #[cfg(feature = "redis")]
 #[doc(hidden)]
-pub use crate::backend::redis::{Agreement as RedisAgreement, against_memory as redis_against_memory};
+pub use crate::backend::redis::{
+    Agreement as RedisAgreement, against_memory as redis_against_memory,
+    against_memory_with_faults as redis_against_memory_with_faults,
+};
 /// The methods of a store, in the tests of people who use locks.
 pub use crate::layer::Operation as Op;
 pub use case::{Case, check_left_out, run};
 pub use client::Client;
 pub use contender::Contender;
+pub use crowd::Crowded;
 pub use harness::{Crash, Harness, InAStorm, Lives, MemoryHarness, Need, Time, unique_prefix};
 pub use keepers::{Diary, Party, Tally};
 pub use seed::Seeded;

@@ -11,17 +11,17 @@
 ///     mod memory_store;
 ///     harness = lockkeeper::testing::MemoryHarness;
 ///     left_out = [
-///         "session::an_unknown_session_is_lost",
-///         "session::a_closed_session_is_lost",
-///         "session::an_expired_session_is_lost",
-///         "session::leftovers_are_removed",
+///         session::an_unknown_session_is_lost,
+///         session::a_closed_session_is_lost,
+///         session::an_expired_session_is_lost,
+///         session::leftovers_are_removed,
 ///     ]
 /// }
 /// ```
 #[macro_export]
 macro_rules! suite {
-    (mod $module:ident; harness = $harness:ty; left_out = [$($left_out:literal),* $(,)?]) => {
-        $crate::__cases! { $module $harness, [$($left_out),*] }
+    (mod $module:ident; harness = $harness:ty; left_out = [$($group:ident :: $case:ident),* $(,)?]) => {
+        $crate::__cases! { $module $harness, [$($group $case),*] }
     };
 }
 
@@ -192,7 +192,7 @@ macro_rules! __cases {
 #[macro_export]
 macro_rules! __tests {
     (
-        $module:ident $harness:ty, [$($left_out:literal),*],
+        $module:ident $harness:ty, [$($left_group:ident $left_case:ident),*],
         $($group:ident { $($case:ident [$($need:ident)*])* })*
     ) => {
         mod $module {
@@ -201,15 +201,10 @@ macro_rules! __tests {
 
             type Subject = $harness;
 
+            $crate::__unless_left_out! { ($) [$($left_group $left_case),*] }
+
             $(mod $group {
-                $(#[test]
-                fn $case() {
-                    $crate::testing::run::<super::Subject>(
-                        concat!(stringify!($group), "::", stringify!($case)),
-                        &[$($crate::testing::Need::$need),*],
-                        async |case| $crate::testing::cases::$group::$case(case).await,
-                    );
-                })*
+                $(unless_left_out! { $group $case [$($need)*] })*
             })*
 
             #[test]
@@ -220,8 +215,31 @@ macro_rules! __tests {
                         &[$($crate::testing::Need::$need),*],
                     ),)*)*
                 ];
-                $crate::testing::check_left_out::<Subject>(all, &[$($left_out),*]);
+                let listed: &[&str] = &[$(concat!(stringify!($left_group), "::", stringify!($left_case))),*];
+                $crate::testing::check_left_out::<Subject>(all, listed);
             }
+        }
+    };
+}
+
+/// Makes the macro that makes a test of a case, or nothing where the case is left out. `$d` is a
+/// dollar sign.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __unless_left_out {
+    (($d:tt) [$($left_group:ident $left_case:ident),*]) => {
+        macro_rules! unless_left_out {
+            $(($left_group $left_case $d needs:tt) => {};)*
+            ($d group:ident $d case:ident [$d($d need:ident)*]) => {
+                #[test]
+                fn $d case() {
+                    $crate::testing::run::<super::Subject>(
+                        concat!(stringify!($d group), "::", stringify!($d case)),
+                        &[$d($crate::testing::Need::$d need),*],
+                        async |case| $crate::testing::cases::$d group::$d case(case).await,
+                    );
+                }
+            };
         }
     };
 }

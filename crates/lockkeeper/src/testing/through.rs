@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{Crash, Harness, Lives, Time};
-use crate::KeeperBuilder;
 use crate::layer::{Chaos, Faults};
 use crate::store::Store;
 use crate::time::Clock;
+use crate::{KeeperBuilder, LockName};
 
 /// Puts a layer before the client of a store.
 pub trait Wrap: Debug + Send + Sync + 'static {
@@ -55,6 +55,10 @@ impl<H: Harness, W: Wrap> Harness for Through<H, W> {
     async fn crash(&self, client: Arc<dyn Store>) {
         // The wrapper holds the only other handle, so the store below sees its client go.
         drop(client);
+    }
+
+    async fn crowd(&self, name: &LockName, round: usize) {
+        self.0.crowd(name, round).await;
     }
 
     fn clock(&self) -> Clock {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use lockkeeper::layer::{Faults, Prefix, Traced};
 use lockkeeper::store::Store;
 use lockkeeper::testing::wrong::Flawed;
-use lockkeeper::testing::{AtRest, Crash, Harness, InAStorm, Lives, MemoryHarness, Through, Time, Wrap};
+use lockkeeper::testing::{AtRest, Crash, Crowded, Harness, InAStorm, Lives, MemoryHarness, Through, Time, Wrap};
 use lockkeeper::time::Clock;
 use lockkeeper::{FileStore, KeeperBuilder};
 use tempfile::TempDir;
 
 use crate::by_session::BySession;
+use crate::crowd::FileAmongOthers;
 use crate::spans;
 
 /// Claims that live by themselves: a session has no life that could end.
@@ -19,10 +20,10 @@ macro_rules! suite_of_claims {
         mod $module;
         harness = $harness;
         left_out = [
-            "session::an_unknown_session_is_lost",
-            "session::a_closed_session_is_lost",
-            "session::an_expired_session_is_lost",
-            "session::leftovers_are_removed",
+            session::an_unknown_session_is_lost,
+            session::a_closed_session_is_lost,
+            session::an_expired_session_is_lost,
+            session::leftovers_are_removed,
         ]
     })*};
 }
@@ -33,10 +34,10 @@ macro_rules! suite_of_sessions {
         mod $module;
         harness = $harness;
         left_out = [
-            "life::a_resent_claim_starts_its_life_anew",
-            "life::a_resent_waiting_claim_starts_its_life_anew",
-            "renew::only_what_is_listed_is_renewed",
-            "withdraw::a_tombstone_stands_for_its_time",
+            life::a_resent_claim_starts_its_life_anew,
+            life::a_resent_waiting_claim_starts_its_life_anew,
+            renew::only_what_is_listed_is_renewed,
+            withdraw::a_tombstone_stands_for_its_time,
         ]
     })*};
 }
@@ -51,6 +52,7 @@ suite_of_claims! {
 suite_of_sessions! {
     memory_store_by_session: Flawed<MemoryHarness, BySession>;
     file_store: FileHarness;
+    file_store_crowded: Crowded<FileAmongOthers>;
     memory_store_by_session_under_a_prefix: Through<Flawed<MemoryHarness, BySession>, UnderAPrefix>;
 }
 

@@ -6,6 +6,7 @@ mod bounds;
 mod by_session;
 mod chaos;
 mod contract;
+mod crowd;
 mod custom_store;
 mod dedicated;
 mod engine;

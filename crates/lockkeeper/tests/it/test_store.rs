@@ -17,10 +17,10 @@ mod contract {
         mod test_store_at_rest;
         harness = AtRest;
         left_out = [
-            "session::an_unknown_session_is_lost",
-            "session::a_closed_session_is_lost",
-            "session::an_expired_session_is_lost",
-            "session::leftovers_are_removed",
+            session::an_unknown_session_is_lost,
+            session::a_closed_session_is_lost,
+            session::an_expired_session_is_lost,
+            session::leftovers_are_removed,
         ]
     }
 }

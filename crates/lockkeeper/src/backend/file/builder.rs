@@ -1,6 +1,6 @@
 //! Opening a file store.
 
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,12 +10,14 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use super::bell::Belfry;
+use super::boot::Boot;
 use super::checks::{self, Check};
 use super::database::Identity;
 use super::gate::Gate;
 use super::layout::Memory;
 use super::liveness::Clients;
 use super::reader::{self, Reader};
+use super::settling::Settling;
 use super::wait::Waiters;
 use super::writer::{self, Commit, Desk, Job, Writer};
 use super::{FileStore, Shared, database, fault};
@@ -31,12 +33,12 @@ pub struct FileStoreBuilder {
     pub(super) path: PathBuf,
     create_parents: bool,
     pub(super) waived: Vec<Check>,
-    boot_id: Option<String>,
+    boot: Option<Boot>,
 }
 
 impl FileStoreBuilder {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, create_parents: false, waived: Vec::new(), boot_id: None }
+        Self { path, create_parents: false, waived: Vec::new(), boot: None }
     }
 
     /// Makes the folders of the path, for their owner alone, if they are not there.
@@ -51,10 +53,10 @@ impl FileStoreBuilder {
         self
     }
 
-    /// As if the machine had been started anew.
+    /// As if this were the start of the machine.
     #[cfg(test)]
-    pub(super) fn boot_id(mut self, boot_id: &str) -> Self {
-        self.boot_id = Some(boot_id.to_owned());
+    pub(super) fn boot(mut self, boot: Boot) -> Self {
+        self.boot = Some(boot);
         self
     }
 
@@ -63,7 +65,8 @@ impl FileStoreBuilder {
     /// Waits while another process is stopped in the middle of a write to it.
     ///
     /// # Errors
-    /// - `Unsupported`: a network file system, a hard-linked file, tables of a newer version.
+    /// - `Unsupported`: a network file system, a hard-linked file, tables of another version, or locks that stand and
+    ///   were taken under another boot id on the same machine.
     /// - `Invalid`: not a database, or that of another program; no such folder.
     /// - `Denied`: no rights, or others have too many.
     /// - `Unavailable`: the disk is full or fails.
@@ -87,23 +90,25 @@ impl FileStoreBuilder {
         Self::recognise(&path)?;
         beside.make()?;
         let gate = beside.gate()?;
-        // Again: somebody may have been faster.
-        beside.check(&path, &self.waived)?;
-        let boot_id = self.boot_id.take().map_or_else(boot_id, Ok)?;
+        let boot = self.boot.take().map_or_else(Boot::of_this_process, Ok)?;
 
         let inside = gate.enter().map_err(|e| fault::io(&path, "lock its gate", e))?;
         database::create(&path).map_err(|e| fault::io(&path, "create it", e))?;
         let file = Identity::of(&path).map_err(|e| fault::io(&path, "look at it", e))?;
         let mut db = database::connect(&path)?;
-        let clients = Clients::new(beside.live);
-        database::prepare(&mut db, &path, &boot_id, &clients)?;
+        let clients = Clients::new(beside.live.clone());
+        database::prepare(&mut db, &path, &boot, &clients)?;
         let for_reading = database::connect(&path)?;
+        // Again, now that all are there: somebody may have been faster, and nobody can be any more.
+        beside.check(&path, &self.waived)?;
         let file = file.and_of_its_log().map_err(|e| fault::io(&path, "look at its log", e))?;
         file.check()?;
         let (own, liveness) = clients.enroll().map_err(|e| fault::io(&path, "make a file beside it", e))?;
         drop(inside);
 
-        let waiters = Waiters::new(for_reading, file.clone(), beside.bells.clone(), clients.clone(), own.clone());
+        let (jobs, receiver) = channel();
+        let (bells, settling) = (beside.bells.clone(), Settling::new(jobs.clone()));
+        let waiters = Waiters::new(for_reading, file.clone(), bells, clients.clone(), own.clone(), settling);
         let reader = start_reader(waiters)?;
         let memory = Memory::default();
         let bells = Belfry::new(beside.bells);
@@ -111,7 +116,6 @@ impl FileStoreBuilder {
         let desk = Desk { db, clients, own: own.clone(), file, bells, clock: Clock::boot(), memory, commit };
         let mut writer = Writer { gate, desk };
         clear_away(&mut writer)?;
-        let (jobs, receiver) = channel();
         let store = FileStore::from(Shared { path, own, liveness, jobs, reader, process: std::process::id() });
         Ok((store, writer, receiver))
     }
@@ -209,14 +213,4 @@ fn clear_away(writer: &mut Writer) -> Result<()> {
     let (job, mut cleared) = writer::job(Commit::InOrder, |turn| turn.clear_away());
     writer.turn(vec![job]);
     cleared.try_recv().unwrap_or_else(|_| Err(reader::ended()))
-}
-
-/// A new one for every start of the machine.
-fn boot_id() -> Result<String> {
-    checks::clock()?;
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(|e| {
-        Error::new(ErrorKind::Unsupported, format!("the kernel does not tell when it was started: {e}"))
-            .with_remedy("mount /proc, or use another store")
-    })?;
-    Ok(id.trim().to_owned())
 }

@@ -7,15 +7,15 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
-use super::fault;
+use super::{fault, filesystem};
 use crate::{Error, ErrorKind, Result};
 
 /// A check that a caller can waive, by the name that the URL has for it (`unsafe=network-fs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
-    /// `network-fs`: the file is on a disk of this machine. Elsewhere locks of files and shared memory do not reach
-    /// the other machines, and each of them would grant the lock.
+    /// `network-fs`: the file is on a file system that is known to be of this machine alone. Elsewhere locks of files
+    /// and shared memory do not reach the other machines, and each of them would grant the lock.
     NetworkFs,
     /// `permissions`: nobody but the owner can write the file and its folder.
     Permissions,
@@ -36,26 +36,6 @@ impl Check {
     }
 }
 
-/// File systems that other machines can reach, by the number that `statfs` has for them.
-const NETWORK: &[(u32, &str)] = &[
-    (0x0000_6969, "NFS"),
-    (0x0000_517b, "SMB"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB2"),
-    (0x5346_414f, "AFS"),
-    (0x6b41_4653, "AFS"),
-    (0x00c3_6400, "Ceph"),
-    (0x0102_1997, "9P"),
-    (0x0bd0_0bd0, "Lustre"),
-    (0x0116_1970, "GFS2"),
-    (0x7461_636f, "OCFS2"),
-    (0x7375_7245, "Coda"),
-    (0x4750_4653, "GPFS"),
-    (0x1983_0326, "BeeGFS"),
-    // sshfs, GlusterFS, virtiofs and others: what is behind it cannot be told.
-    (0x6573_5546, "FUSE"),
-];
-
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
@@ -64,7 +44,7 @@ pub(super) fn folder(folder: &Path, waived: &[Check]) -> Result<()> {
     if !waived.contains(&Check::NetworkFs) {
         let found = rustix::fs::statfs(folder).map_err(|e| fault::io(folder, "look at its file system", e.into()))?;
         // The number is an unsigned 32-bit one, sign-extended on some architectures.
-        local(folder, found.f_type as u32)?;
+        filesystem::local(folder, found.f_type as u32)?;
     }
     let meta = fs::metadata(folder).map_err(|e| fault::io(folder, "look at the folder", e))?;
     // In a sticky folder (/tmp) nobody can remove or replace what belongs to another.
@@ -142,23 +122,6 @@ pub(super) fn clock() -> Result<()> {
         .with_remedy("the machine's time namespace, or another store"))
 }
 
-/// Refuses a file system that other machines can reach.
-pub(super) fn local(folder: &Path, magic: u32) -> Result<()> {
-    match NETWORK.iter().find(|(known, _)| *known == magic) {
-        Some((_, name)) => Err(network(folder, name)),
-        None => Ok(()),
-    }
-}
-
-fn network(folder: &Path, name: &str) -> Error {
-    let problem = format!(
-        "file:{} is on {name}, a file system that other machines can reach: each would grant the lock",
-        folder.display()
-    );
-    Error::new(ErrorKind::Unsupported, problem)
-        .with_remedy("a path on a disk of this machine, a store for many machines, or unsafe=network-fs")
-}
-
 fn writable(path: &Path) -> Error {
     Error::new(ErrorKind::Denied, format!("file:{}: others can write there, and could take any lock", path.display()))
         .with_remedy(format!("chmod go-w {}, or unsafe=permissions", path.display()))
@@ -166,18 +129,6 @@ fn writable(path: &Path) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_system_that_others_can_reach_is_refused() {
-        let path = Path::new("/srv");
-        let error = local(path, 0x6969).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("NFS"), "{error}");
-        assert!(error.remedy().unwrap().contains("unsafe=network-fs"), "{error}");
-        let ext4 = 0xef53;
-        local(path, ext4).unwrap();
-    }
 
     #[test]
     fn the_file_system_of_a_folder_is_what_is_looked_at() {

@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::boot::{self, Boot};
 use super::fault;
 use super::liveness::Clients;
 use crate::{Error, ErrorKind, Result, random, time};
@@ -20,7 +21,7 @@ use crate::{Error, ErrorKind, Result, random, time};
 /// Tells our databases from others: "lkep".
 const APPLICATION_ID: i32 = 0x6c6b_6570;
 /// Of the tables in `schema.sql`.
-const SCHEMA_VERSION: i32 = 2;
+const SCHEMA_VERSION: i32 = 3;
 /// How long a program other than lockkeeper may keep the file locked.
 const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;
@@ -167,27 +168,21 @@ fn known(path: &Path, version: i32) -> Result<Kind> {
 }
 
 /// Makes the tables of a new database, and sets the connection up for writing. To be called inside the gate.
-pub(super) fn prepare(db: &mut Connection, path: &Path, boot_id: &str, clients: &Clients) -> Result<()> {
+pub(super) fn prepare(db: &mut Connection, path: &Path, boot: &Boot, clients: &Clients) -> Result<()> {
     if recognise(db, path)? == Kind::Empty {
-        make(db, boot_id).map_err(|e| fault::undone(path, e))?;
+        make(db, boot).map_err(|e| fault::undone(path, e))?;
     }
     go_durable(db, path)?;
-    let known = db.query_row("SELECT boot_id FROM lk_meta", [], |row| row.get::<_, String>(0));
-    if known.map_err(|e| fault::undone(path, e))? == boot_id {
-        return Ok(());
-    }
-    if clients.anybody_lives() {
-        return Err(two_boots(path));
-    }
-    greet_boot(db, boot_id).map_err(|e| fault::undone(path, e))
+    boot::greet(db, path, boot, clients)
 }
 
-fn make(db: &mut Connection, boot_id: &str) -> rusqlite::Result<()> {
+fn make(db: &mut Connection, boot: &Boot) -> rusqlite::Result<()> {
     let making = Transaction::new(db, TransactionBehavior::Immediate)?;
     making.execute_batch(include_str!("schema.sql"))?;
     // The tokens of a file that is made anew are above those of the one that was lost.
     let floor = i64::try_from(time::wall_micros()).unwrap_or(1);
-    making.execute("INSERT INTO lk_meta (one, floor, boot_id) VALUES (1, ?1, ?2)", params![floor, boot_id])?;
+    let sql = "INSERT INTO lk_meta (one, floor, boot_id, began_us) VALUES (1, ?1, ?2, ?3)";
+    making.execute(sql, params![floor, boot.id, boot.began])?;
     making.pragma_update(None, "application_id", APPLICATION_ID)?;
     making.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     making.commit()
@@ -206,26 +201,6 @@ fn go_durable(db: &Connection, path: &Path) -> Result<()> {
         .with_remedy("a path on a local disk"));
     }
     db.pragma_update(None, "synchronous", "FULL").map_err(|e| fault::undone(path, e))
-}
-
-/// Times of an earlier boot mean nothing, and nothing that held a lock then is left. The fences stay.
-fn greet_boot(db: &mut Connection, boot_id: &str) -> rusqlite::Result<()> {
-    let greeting = Transaction::new(db, TransactionBehavior::Immediate)?;
-    greeting.execute_batch(
-        "UPDATE lk_lock AS l SET revision = revision + 1,
-             fence = max(fence, coalesce((SELECT max(ord) FROM lk_claim WHERE name = l.name), 0));
-         DELETE FROM lk_claim; DELETE FROM lk_session; DELETE FROM lk_gone;",
-    )?;
-    greeting.execute("UPDATE lk_meta SET boot_id = ?1", [boot_id])?;
-    greeting.commit()
-}
-
-/// No client outlives its boot, so where one lives the machine was not started anew: some containers (systemd-nspawn)
-/// are told a boot id of their own. Each opening there would free what the others hold.
-fn two_boots(path: &Path) -> Error {
-    let problem = format!("file:{} is in use by programs that know another boot id", path.display());
-    Error::new(ErrorKind::Unsupported, problem)
-        .with_remedy("the host's /proc/sys/kernel/random/boot_id in all containers, or a store for many machines")
 }
 
 fn newer(path: &Path, version: i32) -> Error {

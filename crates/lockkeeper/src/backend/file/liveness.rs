@@ -62,12 +62,19 @@ impl Clients {
     }
 
     /// Whether a process of any client lives. To be called inside the gate.
-    pub(super) fn anybody_lives(&self) -> bool {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        entries
-            .into_iter()
-            .filter_map(|entry| File::open(entry.path()).ok())
-            .any(|file| file.try_lock_shared().is_err())
+    ///
+    /// # Errors
+    /// A file that cannot be looked at, since its client may live.
+    pub(super) fn anybody_lives(&self) -> io::Result<bool> {
+        for entry in fs::read_dir(&self.folder)? {
+            match File::open(entry?.path()) {
+                Ok(file) if file.try_lock_shared().is_err() => return Ok(true),
+                // Somebody has buried it just now.
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(false)
     }
 
     /// Some clients whose processes have ended. To be called inside the gate.

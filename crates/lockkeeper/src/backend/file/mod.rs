@@ -13,16 +13,19 @@
 //! goes on; reads work, and the deadlines of holders fire as ever.
 
 mod bell;
+mod boot;
 mod builder;
 mod checks;
 mod database;
 pub(in crate::backend) mod doctor;
 mod fault;
+mod filesystem;
 mod gate;
 mod layout;
 mod liveness;
 mod reader;
 mod register;
+mod settling;
 mod wait;
 mod watch;
 mod writer;
@@ -191,7 +194,9 @@ impl Store for FileStore {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         let claim = claim.clone();
-        self.commit(Commit::OnDisk, move |turn| turn.claim(&claim)).await
+        // What is sent again joins no line: its token, if it has one, is on the disk.
+        let commit = if claim.resend { Commit::InOrder } else { Commit::OnDisk };
+        self.commit(commit, move |turn| turn.claim(&claim)).await
     }
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use tokio::sync::oneshot;
 
+use super::layout::Micros;
 use super::liveness::Census;
 use super::wait::{Waiters, Watching};
 use super::watch::Ticket;
@@ -19,7 +20,9 @@ use crate::store::Wake;
 use crate::{Error, ErrorKind, Result};
 
 /// How often those look who cannot be told.
-const BLIND_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+const BLIND_LOOK: Micros = 50_000;
+/// How long to sleep at most while somebody looks at a time: while the machine is suspended, sleep is not counted.
+const LONGEST_SLEEP: Micros = 1_000_000;
 
 /// A look at the file.
 type Look = Box<dyn FnOnce(&Waiters) + Send>;
@@ -117,6 +120,7 @@ impl Desk {
         loop {
             self.waiters.listen();
             self.waiters.look_for_the_blind();
+            self.waiters.look_for_the_due();
             match self.work() {
                 Ok(()) => self.sleep(),
                 Err(Ended) => return,
@@ -129,8 +133,17 @@ impl Desk {
         let news = self.waiters.descriptor().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let mut sources: Vec<_> = std::iter::once(bell).chain(news).collect();
         // Interrupted or not: it is looked whether there is anything to do.
-        let _ = poll(&mut sources, self.waiters.any_blind().then_some(&BLIND_LOOK));
+        let _ = poll(&mut sources, self.patience().as_ref());
         let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+    }
+
+    /// How long to sleep at most.
+    fn patience(&self) -> Option<Timespec> {
+        let blind = self.waiters.any_blind().then_some(BLIND_LOOK);
+        // A microsecond more: at the time itself it has come.
+        let due = self.waiters.next_due().map(|at| at.saturating_sub(super::now()).saturating_add(1));
+        let least = blind.into_iter().chain(due.map(|due| due.clamp(0, LONGEST_SLEEP))).min()?;
+        Some(Timespec { tv_sec: least / 1_000_000, tv_nsec: least % 1_000_000 * 1000 })
     }
 
     fn work(&mut self) -> std::result::Result<(), Ended> {

@@ -1,10 +1,11 @@
--- Version 2. Times are µs of CLOCK_BOOTTIME, and mean nothing after lk_meta.boot_id has changed.
+-- Version 3. Times are µs of CLOCK_BOOTTIME, and mean nothing after another start of the machine.
 
 -- One row: what holds for the whole file.
 CREATE TABLE lk_meta (
     one     INTEGER PRIMARY KEY CHECK (one = 1),
     floor   INTEGER NOT NULL,   -- no lk_lock row that is made anew gives a token at or below this one
-    boot_id TEXT    NOT NULL
+    boot_id TEXT    NOT NULL,   -- of the start of the machine that the times belong to
+    began_us INTEGER NOT NULL   -- the date of that start, as it was known when the file was opened last
 ) STRICT;
 
 -- A name. The last token that it gave out is the higher one of its fence and the last place in its line: a claim writes

@@ -4,8 +4,10 @@
 //!
 //! The clients ahead are those of the last look. Whoever comes to stand behind others, since the one before it has left
 //! or was granted beside other holders, is nudged, and looks anew.
+//!
+//! Every claim ahead ends with its client, which is watched, or by time, and then it is looked again at that time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,8 +18,10 @@ use tokio::sync::oneshot;
 use super::bell::Bell;
 use super::database::Identity;
 use super::fault;
-use super::layout::read::{self, Standing};
+use super::layout::Micros;
+use super::layout::read::{self, Ahead, Standing};
 use super::liveness::{Census, ClientId, Clients};
+use super::settling::Settling;
 use super::watch::{Subject, Ticket, Watches};
 use crate::store::{ClaimId, ClaimKey, Revision, SessionId, Wake};
 use crate::{LockName, Result};
@@ -30,7 +34,6 @@ pub(super) enum Watching {
 }
 
 /// All who wait, and what they wait for.
-#[derive(Debug)]
 pub(super) struct Waiters {
     db: Connection,
     file: Identity,
@@ -38,19 +41,22 @@ pub(super) struct Waiters {
     own: ClientId,
     watches: Watches,
     waiting: HashMap<Ticket, Waiter>,
-    /// Those who look from time to time: their bell cannot be watched, since the user has no watches left, or a client
-    /// before them is just ending.
+    /// Those who look from time to time: their bell or a client before them cannot be watched, since the user has no
+    /// watches left, or a client before them is just ending.
     blind: HashSet<Ticket>,
+    /// Those who look at a time.
+    due: BTreeSet<(Micros, Ticket)>,
     /// The claims that are waited for, by their session, since one query tells what was granted to all of them.
     sessions: HashMap<SessionId, Sleepers>,
     names: HashMap<LockName, HashSet<Ticket>>,
+    settling: Settling,
 }
 
-#[derive(Debug)]
 struct Waiter {
     what: Watching,
     reply: oneshot::Sender<Result<Wake>>,
     subjects: HashSet<Subject>,
+    due: Option<Micros>,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +66,14 @@ struct Sleepers {
 }
 
 impl Waiters {
-    pub(super) fn new(db: Connection, file: Identity, bells: PathBuf, clients: Clients, own: ClientId) -> Self {
+    pub(super) fn new(
+        db: Connection,
+        file: Identity,
+        bells: PathBuf,
+        clients: Clients,
+        own: ClientId,
+        settling: Settling,
+    ) -> Self {
         Self {
             db,
             file,
@@ -69,8 +82,10 @@ impl Waiters {
             own,
             waiting: HashMap::new(),
             blind: HashSet::new(),
+            due: BTreeSet::new(),
             sessions: HashMap::new(),
             names: HashMap::new(),
+            settling,
         }
     }
 
@@ -97,9 +112,14 @@ impl Waiters {
         !self.blind.is_empty()
     }
 
+    /// When somebody has to look again without any news, if anybody has.
+    pub(super) fn next_due(&self) -> Option<Micros> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
     /// Begins to watch, and looks: what one waits for may be there already.
     pub(super) fn add(&mut self, ticket: Ticket, what: Watching, reply: oneshot::Sender<Result<Wake>>) {
-        self.waiting.insert(ticket, Waiter { what: what.clone(), reply, subjects: HashSet::new() });
+        self.waiting.insert(ticket, Waiter { what: what.clone(), reply, subjects: HashSet::new(), due: None });
         let listed = match &what {
             Watching::Claim(key) => self.add_claim(ticket, key),
             Watching::Name(name, _) => {
@@ -134,39 +154,62 @@ impl Waiters {
 
     /// Whether what one waits for is there.
     fn look_for(&mut self, ticket: Ticket, what: &Watching) -> rusqlite::Result<Option<Wake>> {
+        let now = super::now();
         let key = match what {
             Watching::Claim(key) => key,
-            Watching::Name(name, seen) => {
-                return Ok((read::revision(&self.db, name)? != *seen).then_some(Wake::Changed));
-            }
+            Watching::Name(name, seen) => return self.look_for_change(ticket, name, *seen, now),
         };
-        match read::standing(&self.db, key, super::now())? {
+        match read::standing(&self.db, key, now)? {
             Standing::Absent => Ok(Some(Wake::Changed)),
             Standing::Granted(token) => Ok(Some(Wake::Granted { token })),
-            Standing::Behind(ahead) => Ok(self.watch_clients(ticket, ahead)),
+            // It is worth while to claim again: that removes what is over.
+            Standing::Behind(ahead) => Ok(self.watch_ahead(ticket, ahead, now).then_some(Wake::Changed)),
         }
     }
 
-    /// Watches the clients ahead, and tells if one has died already: then it is worth while to claim again.
-    fn watch_clients(&mut self, ticket: Ticket, ahead: Vec<ClientId>) -> Option<Wake> {
-        for client in ahead {
-            if client == self.own {
-                continue;
-            }
-            self.watch(ticket, Subject::Client(Arc::clone(&client)));
-            if self.clients.is_dead(&client) {
-                return Some(Wake::Changed);
+    /// An observer cannot remove what is over, and so the writer does. That changes the line.
+    fn look_for_change(
+        &mut self,
+        ticket: Ticket,
+        name: &LockName,
+        seen: Revision,
+        now: Micros,
+    ) -> rusqlite::Result<Option<Wake>> {
+        if read::revision(&self.db, name)? != seen {
+            return Ok(Some(Wake::Changed));
+        }
+        let holders = read::holders(&self.db, name, now)?;
+        if self.watch_ahead(ticket, holders, now) {
+            self.settling.ask(name);
+        }
+        Ok(None)
+    }
+
+    /// Watches those ahead, and tells whether one of them has ended already.
+    fn watch_ahead(&mut self, ticket: Ticket, ahead: Ahead, now: Micros) -> bool {
+        self.set_due(ticket, ahead.ends.filter(|at| *at > now));
+        let mut ended = ahead.ends.is_some_and(|at| at <= now);
+        for client in ahead.clients {
+            if client != self.own {
+                self.watch(ticket, Subject::Client(Arc::clone(&client)));
+                ended |= self.clients.is_dead(&client);
             }
         }
-        None
+        ended
+    }
+
+    fn set_due(&mut self, ticket: Ticket, at: Option<Micros>) {
+        let Some(waiter) = self.waiting.get_mut(&ticket) else { return };
+        let before = std::mem::replace(&mut waiter.due, at);
+        before.map(|before| self.due.remove(&(before, ticket)));
+        self.due.extend(at.map(|at| (at, ticket)));
     }
 
     fn watch(&mut self, ticket: Ticket, subject: Subject) {
         match (self.watches.add(ticket, &subject), self.waiting.get_mut(&ticket)) {
             (Ok(()), Some(waiter)) => drop(waiter.subjects.insert(subject)),
-            (Err(_), Some(_)) if matches!(subject, Subject::Bell(_)) => drop(self.blind.insert(ticket)),
-            // A client that cannot be watched costs time only if it dies: the store has said when to look again.
-            _ => {}
+            (Err(_), Some(_)) => drop(self.blind.insert(ticket)),
+            (_, None) => {}
         }
     }
 
@@ -188,6 +231,7 @@ impl Waiters {
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Waiter> {
+        self.set_due(ticket, None);
         let waiter = self.waiting.remove(&ticket)?;
         self.blind.remove(&ticket);
         match &waiter.what {
@@ -225,16 +269,38 @@ impl Waiters {
     pub(super) fn listen(&mut self) {
         let news = self.watches.news();
         for subject in &news.unseen {
-            self.wake_all(subject);
+            match subject {
+                Subject::Bell(_) => self.wake_all(subject),
+                // Its file was removed, since its end is on record; or news of it was lost.
+                Subject::Client(_) => self.watch_anew(subject),
+            }
         }
         for subject in &news.of {
             self.hear(subject);
         }
     }
 
+    fn watch_anew(&mut self, subject: &Subject) {
+        let tickets = self.watches.tickets(subject);
+        for ticket in &tickets {
+            self.watches.remove(*ticket, subject);
+            self.waiting.get_mut(ticket).map(|waiter| waiter.subjects.remove(subject));
+        }
+        tickets.into_iter().for_each(|ticket| self.look_again(ticket));
+    }
+
     /// Looks for those who hear nothing.
     pub(super) fn look_for_the_blind(&mut self) {
         for ticket in self.blind.iter().copied().collect::<Vec<_>>() {
+            self.look_again(ticket);
+        }
+    }
+
+    /// Looks for those whose time has come.
+    pub(super) fn look_for_the_due(&mut self) {
+        let now = super::now();
+        while let Some((_, ticket)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.set_due(ticket, None);
             self.look_again(ticket);
         }
     }
@@ -248,9 +314,14 @@ impl Waiters {
 
     fn hear(&mut self, subject: &Subject) {
         match subject {
-            Subject::Client(client) if self.clients.has_just_died(client) => self.wake_all(subject),
-            // Not yet: on a busy machine the lock may be let go of much later than the file was closed.
-            Subject::Client(_) => self.blind.extend(self.watches.tickets(subject)),
+            Subject::Client(client) => {
+                let tickets = self.watches.tickets(subject);
+                if !self.clients.has_just_died(client) {
+                    // Not yet: on a busy machine the lock may be let go of much later than the file was closed.
+                    self.blind.extend(&tickets);
+                }
+                tickets.into_iter().for_each(|ticket| self.look_again(ticket));
+            }
             Subject::Bell(bell) => {
                 if self.hear_bell(*bell).is_err() {
                     // Those who wait look for themselves, and get to know the error.
@@ -306,9 +377,9 @@ impl Waiters {
         let revision = read::revision(&self.db, name)?;
         let tickets: Vec<Ticket> = self.names.get(name).into_iter().flatten().copied().collect();
         for ticket in tickets {
-            let what = self.waiting.get(&ticket).map(|waiter| &waiter.what);
-            if matches!(what, Some(Watching::Name(_, seen)) if *seen != revision) {
-                self.wake(ticket, Ok(Wake::Changed));
+            match self.waiting.get(&ticket).map(|waiter| &waiter.what) {
+                Some(Watching::Name(_, seen)) if *seen != revision => self.wake(ticket, Ok(Wake::Changed)),
+                _ => self.look_again(ticket),
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use super::bell::Bell;
 use super::liveness::{ClientId, Clients};
 
 /// A number for one who waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ticket(u64);
 
 impl Ticket {

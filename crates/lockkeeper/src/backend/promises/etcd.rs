@@ -10,8 +10,12 @@ pub(super) const NATIVE: Promises = Promises {
     can: CAPABILITIES,
     shared_by: "many hosts",
     needs: Shown {
-        says: "etcd 3.5.14 or newer. 3.4 works and has bugs with leases, which `lockkeeper doctor` names.",
-        by: &[],
+        says: "etcd 3.5.14 or newer. Others are refused.",
+        by: &[
+            Own("etcd_checks::the_oldest_one_is_used_and_older_ones_are_refused"),
+            Own("backend::etcd::checks::tests::\
+                what_lets_two_hold_one_lock_is_refused_with_the_remedy_unless_that_is_waived"),
+        ],
     },
     others: Shown { says: "None; see the layout `concurrency`.", by: &[] },
     tokens: Shown {
@@ -92,7 +96,7 @@ pub(super) const NATIVE: Promises = Promises {
         ),
     ],
     suites: (
-        "crates/live/tests/it/etcd_contract.rs",
+        "crates/live/tests/contract/etcd.rs",
         &[
             "etcd_one",
             "etcd_three",
@@ -114,6 +118,6 @@ pub(super) const CONCURRENCY: Promises = Promises {
             read counts as exclusive.",
         by: &[],
     },
-    suites: ("crates/live/tests/it/etcd_contract.rs", &["etcd_shared_with_go"]),
+    suites: ("crates/live/tests/contract/etcd.rs", &["etcd_shared_with_go"]),
     ..NATIVE
 };

@@ -10,8 +10,12 @@ pub(super) const PROMISES: Promises = Promises {
     can: CAPABILITIES,
     shared_by: "the processes of one host",
     needs: Shown {
-        says: "Linux, and a file system of this host: others are refused.",
-        by: &[Own("backend::file::checks::tests::a_file_system_that_others_can_reach_is_refused")],
+        says: "Linux, and a file system that is known to be of this host alone: all others are refused, unless the URL \
+            says `unsafe=network-fs`.",
+        by: &[
+            Own("backend::file::filesystem::tests::a_file_system_that_others_can_reach_is_refused"),
+            Own("backend::file::filesystem::tests::a_file_system_that_nobody_knows_is_refused_with_its_number"),
+        ],
     },
     others: Shown {
         says: "None. A database of another program is refused.",
@@ -27,11 +31,16 @@ pub(super) const PROMISES: Promises = Promises {
         ],
     },
     waking: Shown {
-        says: "A release wakes the next process through the kernel (inotify). A killed one is passed by at once.",
+        says: "A release wakes the next process through the kernel (inotify). A killed one is passed by at once, and \
+            observers hear of it.",
         by: &[
             Suite("wait::a_hand_off_wakes_the_next"),
-            Own("backend::file::tests::waiting::a_hand_off_between_two_stores_takes_moments"),
+            Own("backend::file::tests::waiting::a_hand_off_between_two_stores_is_told_by_a_bell"),
             Own("backend::file::tests::waiting::the_dead_in_the_middle_of_a_line_wake_their_successor_once"),
+            Own(
+                "backend::file::tests::waiting::who_begins_to_wait_after_a_death_was_put_on_record_elsewhere_is_woken_at_once",
+            ),
+            Own("backend::file::tests::waiting::an_observer_hears_of_the_end_of_a_holder_whenever_it_began_to_wait"),
         ],
     },
     forgets: "when the host is started anew, with all who held them",
@@ -57,6 +66,23 @@ pub(super) const PROMISES: Promises = Promises {
                 by: &[
                     Own("backend::file::tests::opening::another_boot_empties_the_lines_but_not_the_fences"),
                     Own("backend::file::tests::opening::another_boot_keeps_the_fence_of_what_was_held"),
+                    Own(
+                        "backend::file::tests::opening::a_restart_is_believed_although_the_clock_has_passed_the_old_times",
+                    ),
+                ],
+            },
+        ),
+        (
+            "a container on the same kernel is told another boot id (LXC, systemd-nspawn)",
+            Shown {
+                says: "The store refuses to open there while anything is held, a detached lock or a lock-delay too.",
+                by: &[
+                    Own("backend::file::tests::opening::another_boot_is_not_believed_while_a_client_of_this_one_lives"),
+                    Own("backend::file::tests::opening::a_detached_lock_outlasts_an_opening_with_another_boot_id"),
+                    Own("backend::file::tests::opening::a_lock_delay_outlasts_an_opening_with_another_boot_id"),
+                    Own(
+                        "backend::file::tests::processes::a_container_with_a_boot_id_of_its_own_frees_no_detached_lock",
+                    ),
                 ],
             },
         ),

@@ -74,7 +74,7 @@ fn section(store: &Promises) -> String {
     section + &format!("\nIts suites: {}.\n", suites_of(suites.0, suites.1))
 }
 
-/// `contract::redis_cluster::*`, as `cargo test` prints it.
+/// `redis::redis_cluster::*`, as `cargo test` prints it.
 fn suites_of(file: &str, modules: &[&str]) -> String {
     let harness = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".rs");
     let names: Vec<_> = modules.iter().map(|module| format!("`{harness}::{module}::*`")).collect();

@@ -77,17 +77,22 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "it is restarted without its data",
             Shown {
-                says: "**Forgotten: the next one gets a lock that is held.** The token tells them apart.",
-                by: &[Own(
-                    "faults::restarts::k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_older_holder",
-                )],
+                says: "**Forgotten: the next one gets a lock that is held.** The token tells them apart. The older \
+                    holder hears of it when it is connected again.",
+                by: &[
+                    Own(
+                        "faults::restarts::k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_older_holder",
+                    ),
+                    Own("faults::restarts::the_holder_hears_at_once_that_the_server_forgot_everything"),
+                ],
             },
         ),
         (
             "a replica takes over (Sentinels, Cluster)",
             Shown {
                 says: "Kept as far as the replica had heard of them. **The others are forgotten, and the next one \
-                    gets a lock that is held.** The token tells them apart.",
+                    gets a lock that is held.** The token tells them apart. Where the replica's clock is ahead, they \
+                    end earlier by the difference: a lock-delay that is longer covers it.",
                 by: &[
                     Own("topologies::sentinels::a_failover_after_a_kill_keeps_what_the_replica_has"),
                     Own(
@@ -130,10 +135,14 @@ pub(super) const PROMISES: Promises = Promises {
             "a slot of a Cluster moves",
             Shown {
                 says: "Kept, renewed and released, however long it takes; those that somebody waits for are released \
-                    at its end.",
+                    at its end. Where the new node's clock is ahead, they end earlier by the difference: a \
+                    lock-delay that is longer covers it.",
                 by: &[
                     Own("topologies::clusters::a_slot_that_moves_takes_its_locks_along"),
                     Own("topologies::open_slots::locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl"),
+                    Own(
+                        "topologies::crossings::an_end_that_crosses_the_end_by_the_node_gives_nobody_a_lock_that_is_held",
+                    ),
                 ],
             },
         ),
@@ -153,7 +162,7 @@ pub(super) const PROMISES: Promises = Promises {
         ),
     ],
     suites: (
-        "crates/live/tests/it/contract.rs",
+        "crates/live/tests/contract/redis.rs",
         &[
             "redis_standalone",
             "redis_by_resp2",

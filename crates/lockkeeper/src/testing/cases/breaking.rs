@@ -9,9 +9,24 @@ async fn holder(keeper: &Keeper, name: &LockName) -> IdHash {
     keeper.inspect(name).await.unwrap().holders[0].id
 }
 
+/// How often a machine may stand still for most of a ttl while a holder is about to hear of its mark.
+const STANDSTILLS: usize = 3;
+
 /// A marked holder hears who did it and why, and only after that the next one has the lock.
 pub async fn a_mark_is_told_before_the_next_has_the_lock<H: Harness>(case: &Case<H>) {
-    let name = case.name("m");
+    for attempt in 1..=STANDSTILLS {
+        if mark_is_told(case, &format!("m{attempt}")).await {
+            return;
+        }
+    }
+    panic!("{STANDSTILLS} marked holders stopped to believe, and none had heard why");
+}
+
+/// Returns false when the holder has heard nothing, and has at least stopped to believe. That happens
+/// in a storm, and where the holder and the store stand still for longer than a lock lives: then the
+/// end of the belief and the news wait side by side.
+async fn mark_is_told<H: Harness>(case: &Case<H>, name: &str) -> bool {
+    let name = case.name(name);
     let (a, b) = (case.party(case.short()).await, case.keeper().await);
     let guard = a.mutex(&name).lock().await.unwrap();
     let target = Target::IdHash(holder(&b, &name).await);
@@ -21,10 +36,10 @@ pub async fn a_mark_is_told_before_the_next_has_the_lock<H: Harness>(case: &Case
     assert_eq!((&*broken.by, &*broken.reason), ("somebody", "stuck"));
     let next = b.mutex(&name).unwrap().lock().await.unwrap();
     let lost = guard.check().unwrap_err().lost_reason().cloned().unwrap();
-    // Whoever hears nothing, since renewals get lost, has at least stopped to believe.
-    let told = LostReason::Broken { by: "somebody".into(), reason: "stuck".into() };
-    assert!(lost == told || (lost == LostReason::Expired && !case.harness().weather().is_none()), "{lost:?}");
     next.release().await.unwrap();
+    let told = LostReason::Broken { by: "somebody".into(), reason: "stuck".into() };
+    assert!(lost == told || matches!(lost, LostReason::Expired | LostReason::Forgotten), "{lost:?}");
+    lost == told || !case.harness().weather().is_none()
 }
 
 /// A removal gives the lock to the next in line at once.

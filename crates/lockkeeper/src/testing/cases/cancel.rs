@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use super::together::together;
 use crate::layer::{Fault, Faults, Operation};
 use crate::testing::Party;
 use crate::testing::{Case, Harness, Lives};
@@ -14,6 +15,9 @@ use crate::{Guard, LockName, MultiGuard, Upgrade};
 
 /// More polls than any attempt takes.
 const POLLS_MAX: usize = 300;
+
+/// How many attempts go on side by side.
+const BATCH: usize = 8;
 
 /// `lock()` dropped after the k-th poll, for every k until it completes: the lock is free afterwards.
 pub async fn a_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
@@ -187,30 +191,41 @@ fn storm() -> Faults {
 }
 
 /// Does `attempt` with 1, 2, 3 … polls until it completes by itself; after each the lock is free, and what has a name
-/// under it, and the keeper is empty.
+/// under it, and the keeper is empty. Some attempts go on side by side: each has a lock and a keeper of its own.
 async fn at_every_poll<H: Harness>(
     case: &Case<H>,
     faults: Faults,
     attempt: impl AsyncFn(&Party, &LockName, usize) -> bool,
 ) {
-    for polls in 1..POLLS_MAX {
-        let name = case.name(&format!("poll/{polls}"));
-        let party = case.party(case.short()).await;
-        party.line.sow(u64::try_from(polls).unwrap_or(0));
-        party.line.set(faults.clone());
-        let completed = attempt(&party, &name, polls).await;
-        party.line.quiet();
-        party.line.settled().await;
-        case.until("the keeper has let go", async || party.keeper.leftovers() == 0).await;
-        for part in ["", "/1", "/2"] {
-            case.is_free(&case.name(&format!("poll/{polls}{part}"))).await;
-        }
-        party.keeper.shutdown(Duration::from_secs(20)).await.unwrap();
-        if completed {
+    for first in (1..POLLS_MAX).step_by(BATCH) {
+        let batch = (first..first + BATCH).map(|polls| at_poll(case, &faults, &attempt, polls));
+        if together(batch).await.contains(&true) {
             return;
         }
     }
     panic!("not complete after {POLLS_MAX} polls");
+}
+
+/// Returns whether `attempt` completed with so many polls.
+async fn at_poll<H: Harness>(
+    case: &Case<H>,
+    faults: &Faults,
+    attempt: &impl AsyncFn(&Party, &LockName, usize) -> bool,
+    polls: usize,
+) -> bool {
+    let name = case.name(&format!("poll/{polls}"));
+    let party = case.party(case.short()).await;
+    party.line.sow(u64::try_from(polls).unwrap_or(0));
+    party.line.set(faults.clone());
+    let completed = attempt(&party, &name, polls).await;
+    party.line.quiet();
+    party.line.settled().await;
+    case.until("the keeper has let go", async || party.keeper.leftovers() == 0).await;
+    for part in ["", "/1", "/2"] {
+        case.is_free(&case.name(&format!("poll/{polls}{part}"))).await;
+    }
+    party.keeper.shutdown(Duration::from_secs(20)).await.unwrap();
+    completed
 }
 
 /// Polls `future` at most so many times, whenever it asks for it, then drops it.

@@ -24,6 +24,7 @@ pub mod semaphore;
 pub mod session;
 pub mod storm;
 pub mod tasks;
+mod together;
 pub mod token;
 pub mod unfair;
 pub mod wait;

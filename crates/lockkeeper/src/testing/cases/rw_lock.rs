@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Harness};
+use crate::testing::{Case, Harness, Time};
 use crate::{ErrorKind, Guard, LostReason, Mode, Owner, Release, RwLock, Upgrade};
 
 async fn lock<H: Harness>(case: &Case<H>) -> RwLock {
@@ -216,10 +216,15 @@ pub async fn a_fixed_lease_is_upgraded<H: Harness>(case: &Case<H>) {
 pub async fn max_hold_outlives_an_upgrade<H: Harness>(case: &Case<H>) {
     let lock = lock(case).await;
     let start = case.now();
-    let reader = lock.read().max_hold(Duration::from_millis(1500)).await.unwrap();
+    let most = Duration::from_millis(1500);
+    let reader = lock.read().max_hold(most).await.unwrap();
+    case.pass(most / 2).await;
     let writer = written(reader.try_upgrade().await.unwrap());
     assert_eq!(writer.lost().await, LostReason::MaxHold);
-    assert!(case.since(start) < Duration::from_secs(20), "{:?}", case.since(start));
+    let held = case.since(start);
+    assert!(held >= most, "{held:?}");
+    // On a busy machine everything may take long.
+    assert!(H::TIME == Time::Real || held < most + most / 4, "it began anew with the upgrade: {held:?}");
 }
 
 /// An owner that waits behind itself is told; where it does not have to wait, it is let in.

@@ -22,6 +22,8 @@ const TOLD: &str = "LOCKKEEPER_TEST_LIFE";
 const FAREWELL: Duration = Duration::from_secs(10);
 /// How long those who wait when the last process was killed may take, all together.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest pause of a task, while it holds a lock and in between.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A process that takes locks until it is killed or told to finish, seen from inside.
 #[derive(Debug)]
@@ -60,6 +62,20 @@ impl Life {
 
     /// Takes these locks at random with so many tasks, until it is told to finish.
     pub async fn walk(self, keeper: Keeper, locks: &[(&str, Kind)], tasks: u64) {
+        let library = |lock: &str, kind| library(&keeper, lock, kind);
+        self.walk_as(locks, tasks, PAUSE, library).await;
+        keeper.shutdown(FAREWELL).await.expect("all is released");
+    }
+
+    /// The same by contestants of the test's own, one for each task and lock. `pause` is the longest
+    /// pause of a task, while it holds a lock and in between.
+    pub async fn walk_as(
+        &self,
+        locks: &[(&str, Kind)],
+        tasks: u64,
+        pause: Duration,
+        contestant: impl Fn(&str, Kind) -> Arc<dyn Contestant>,
+    ) {
         let mut draw = Seeded::new(self.seed);
         let history = self.folder.join(format!("{}.history", self.number));
         let recorder = Recorder::to_file(Clock::boot(), &self.number.to_string(), &history).expect("a file");
@@ -67,8 +83,11 @@ impl Life {
         let mut walking = tokio::task::JoinSet::new();
         for task in 0..tasks {
             let client = format!("{}.{task}", self.number);
-            let mut walkers: Vec<_> =
-                locks.iter().map(|lock| walker(&keeper, &recorder, *lock, client.clone(), &mut draw)).collect();
+            let new = |(lock, kind): &(&str, Kind)| {
+                let walker = walker(contestant(lock, *kind), &recorder, (lock, *kind), client.clone(), &mut draw);
+                Walker { habits: Habits { pause, ..walker.habits }, ..walker }
+            };
+            let mut walkers: Vec<_> = locks.iter().map(new).collect();
             let (mut draw, stop) = (Seeded::new(draw.number()), Arc::clone(&stop));
             walking.spawn(async move {
                 while !stop.load(Ordering::SeqCst) {
@@ -80,11 +99,20 @@ impl Life {
         while let Some(ended) = walking.join_next().await {
             ended.expect("no task panics");
         }
-        keeper.shutdown(FAREWELL).await.expect("all is released");
+    }
+
+    /// The number of this process among the processes of the test.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 }
 
 impl Lived {
+    /// The number that the system gave the process.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// With SIGKILL.
     pub fn kill(mut self) {
         self.0.kill().expect("it runs");
@@ -176,7 +204,8 @@ pub fn recorded(folder: &Path) -> io::Result<History> {
 pub async fn all_is_to_be_had(keeper: &Keeper, locks: &[(&str, Kind)], draw: &mut Seeded) -> History {
     let recorder = Recorder::new(Clock::boot(), "last");
     for lock in locks {
-        let mut last = walker(keeper, &recorder, *lock, "who comes last".to_owned(), draw);
+        let client = library(keeper, lock.0, lock.1);
+        let mut last = walker(client, &recorder, *lock, "who comes last".to_owned(), draw);
         assert!(last.ask_for_all().await, "{lock:?} is not free");
     }
     recorder.history()
@@ -192,16 +221,19 @@ fn told_to_finish() -> Arc<AtomicBool> {
     stop
 }
 
+fn library(keeper: &Keeper, lock: &str, kind: Kind) -> Arc<dyn Contestant> {
+    Arc::new(LibraryClient::new(keeper, &lock.parse().expect("the name of a lock"), kind))
+}
+
 fn walker(
-    keeper: &Keeper,
+    contestant: Arc<dyn Contestant>,
     recorder: &Recorder,
     (lock, kind): (&str, Kind),
     client: String,
     draw: &mut Seeded,
 ) -> Walker {
-    let contestant = LibraryClient::new(keeper, &lock.parse().expect("the name of a lock"), kind);
     Walker {
-        contestant: Arc::new(contestant) as Arc<dyn Contestant>,
+        contestant,
         recorder: recorder.clone(),
         clock: Clock::boot(),
         seed: Seeded::new(draw.number()),
@@ -209,6 +241,6 @@ fn walker(
         owner: draw.number(),
         lock: lock.to_owned(),
         kind,
-        habits: Habits { plain: false, careless: true, sure: false, pause: Duration::from_millis(10) },
+        habits: Habits { plain: false, careless: true, sure: false, pause: PAUSE },
     }
 }

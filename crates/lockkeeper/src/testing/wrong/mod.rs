@@ -109,6 +109,10 @@ impl<H: Harness, F: Flaw> Harness for Flawed<H, F> {
         self.right.crash(client).await;
     }
 
+    async fn crowd(&self, name: &LockName, round: usize) {
+        self.right.crowd(name, round).await;
+    }
+
     fn clock(&self) -> Clock {
         self.right.clock()
     }

@@ -212,3 +212,40 @@ async fn an_owner_that_has_upgraded_and_released_owns_nothing() {
     prices.write().owner(&me).await.unwrap().release().await.unwrap();
     assert_eq!(party.keeper.leftovers(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_ends_one_token_and_begins_another_also_for_those_who_watch() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let writer = written(reader(&party).await.try_upgrade().await);
+    assert_eq!((party.count("acquired"), party.count("released")), (2, 1));
+    writer.release().await.unwrap();
+    assert_eq!((party.count("released"), party.count("DroppedWithoutRelease")), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_copy_of_an_upgrade_that_was_refused_takes_nobodys_place() {
+    let world = World::new();
+    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let (guard, beside) = (reader(&party).await, reader(&other).await);
+    let Upgrade::Read(guard) = guard.try_upgrade().await.unwrap() else { panic!("it is not alone") };
+    let asked = party.spy.last(Operation::Claim).ids;
+    sleep(millis(10)).await;
+    let withdrawn = party.spy.last(Operation::Withdraw);
+    assert_eq!((withdrawn.ids, withdrawn.tombstone), (asked, Some(secs(60))));
+    beside.release().await.unwrap();
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_lost_keeps_its_owner_from_nothing() {
+    let world = World::new();
+    let party = world.party(secs(3)).await;
+    let owner = Owner::new();
+    let lost = party.mutex("n").lock().owner(&owner).max_hold(secs(1)).await.unwrap();
+    lost.lost().await;
+    let again = party.mutex("n").lock().owner(&owner).wait(secs(30)).await.unwrap();
+    assert!(lost.check().is_err());
+    again.release().await.unwrap();
+}

@@ -6,7 +6,7 @@ use lockkeeper::layer::Operation;
 use lockkeeper::store::Capabilities;
 use lockkeeper::store::Renewal;
 use lockkeeper::time::believed;
-use lockkeeper::{ErrorKind, Guard, LostReason};
+use lockkeeper::{ErrorKind, Guard, LostReason, SessionState};
 use tokio::time::sleep;
 
 use super::spy::{Do, Party, World, millis, secs};
@@ -239,4 +239,54 @@ async fn a_scope_polls_nothing_once_the_lock_is_lost() {
     sleep(secs(4)).await;
     let lost = guard.scope(async { panic!("polled after the loss") }).await;
     assert_eq!(lost.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_hold_by_its_own_limit_is_no_end_of_the_session() {
+    let party = World::new().party(secs(30)).await;
+    let guard = party.mutex("n").lock().max_hold(secs(2)).await.unwrap();
+    assert_eq!(guard.lost().await, LostReason::MaxHold);
+    sleep(millis(1)).await;
+    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+}
+
+/// As a log whose reader is gone does, when it complains about that.
+struct Panics;
+
+impl tracing::Subscriber for Panics {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::Id {
+        tracing::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::Id, _: &tracing::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        assert!(*event.metadata().level() > tracing::Level::WARN, "the log is broken");
+    }
+
+    fn enter(&self, _: &tracing::Id) {}
+
+    fn exit(&self, _: &tracing::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_panics_takes_neither_deadlines_nor_renewals_with_it() {
+    let _default = tracing::subscriber::set_default(Panics);
+    let party = World::new().party(secs(9)).await;
+    let [short, long] = [secs(2), secs(20)].map(|hold| party.mutex("n").lock().max_hold(hold));
+    let short = short.await.unwrap();
+    assert_eq!(tokio::time::timeout(secs(3), short.lost()).await.unwrap(), LostReason::MaxHold);
+    drop(short);
+    let long = long.await.unwrap();
+    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    sleep(secs(19)).await;
+    long.check().unwrap();
+    assert_eq!(tokio::time::timeout(secs(2), long.lost()).await.unwrap(), LostReason::MaxHold);
+    assert_eq!(party.count("lost"), 2, "whoever else watches is told");
 }

@@ -1,7 +1,8 @@
 //! What is given away, and what was adopted.
 
-use lockkeeper::ErrorKind;
 use lockkeeper::layer::Operation;
+use lockkeeper::store::{Capabilities, Expiry};
+use lockkeeper::{ErrorKind, Release, SessionState};
 use tokio::time::sleep;
 
 use super::spy::{Do, World, millis, secs};
@@ -64,4 +65,62 @@ async fn a_slow_renewal_gives_less_time() {
     party.spy.once(Operation::Renew, Do::Late(secs(10)));
     guard.renew_once().await.unwrap();
     assert!(guard.remaining() < secs(50) && guard.remaining() > secs(48), "{:?}", guard.remaining());
+}
+
+/// With a lock-delay nothing is withdrawn after a loss. Its session is forgotten all the same, and its danger with it.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_what_was_adopted_and_lost() {
+    let party = World::new().party_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
+    let handle = party.mutex("n").lock().detached(secs(9)).await.unwrap();
+    let guard = party.keeper.adopt(handle).unwrap();
+    guard.renew_once().await.unwrap();
+    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    guard.renew_once().await.unwrap_err();
+    assert_eq!(party.keeper.session().state(), SessionState::Jeopardy);
+    sleep(secs(10)).await;
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!((party.keeper.leftovers(), party.count("lost")), (0, 1));
+    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_adopted_in_its_delay_is_told_as_lost_once_and_forgotten() {
+    let party = World::new().party_with(|b| b.ttl(secs(30)).lock_delay(secs(20))).await;
+    let handle = party.mutex("n").lock().detached(secs(9)).await.unwrap();
+    sleep(secs(15)).await;
+    let guard = party.keeper.adopt(handle).unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    // Whatever is lost later makes the engine look at all that it has.
+    let other = party.mutex("other").lock().max_hold(secs(1)).await.unwrap();
+    other.lost().await;
+    assert_eq!(party.count("lost: Expired"), 1);
+    drop(other);
+    sleep(secs(60)).await;
+    assert_eq!((party.keeper.leftovers(), party.count("lost: Expired")), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_adopted_is_forgotten_when_its_release_is_given_up() {
+    let party = World::new().party(secs(30)).await;
+    let handle = party.mutex("n").lock().detached(secs(60)).await.unwrap();
+    let guard = party.keeper.adopt(handle).unwrap();
+    guard.renew_once().await.unwrap();
+    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    sleep(secs(300)).await;
+    assert_eq!(party.keeper.leftovers(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_session_that_was_adopted_says_nothing_of_the_keepers_own() {
+    let mut can = Capabilities::full();
+    can.expiry = Expiry::Session { proof_lag: 0, resumable: true };
+    let party = World::new().party_on(can, None, |b| b.ttl(secs(30))).await;
+    let handle = party.mutex("n").lock().detached(secs(60)).await.unwrap();
+    let own = party.mutex("own").lock().await.unwrap();
+    let guard = party.keeper.adopt(handle).unwrap();
+    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::SessionLost));
+    assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    own.check().unwrap();
 }

@@ -142,3 +142,56 @@ fn an_engine_with_a_thread_of_its_own_renews_while_nobody_polls() {
     let next = runtime.block_on(keeper.mutex("n").unwrap().try_lock().into_future()).unwrap();
     assert!(next.is_some());
 }
+
+/// Only what was begun for the store's sake is waited for, not who looks at it.
+#[test]
+fn a_shutdown_of_an_engine_with_a_thread_of_its_own_waits_for_nobody_who_only_looks() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let party = World::real().party_with(|b| b.ttl(secs(30)).dedicated_thread()).await;
+        let _guard = party.mutex("n").lock().await.unwrap();
+        party.spy.always(Operation::Wait, Do::Hang);
+        let looks = [(); 2].map(|()| {
+            let mut watch = party.keeper.watch("n").unwrap();
+            tokio::spawn(async move { while watch.changed().await.is_ok() {} })
+        });
+        while party.spy.asked(Operation::Wait).len() < looks.len() {
+            sleep(millis(1)).await;
+        }
+        // One of them goes away, and one looks on.
+        let [dropped, looking] = looks;
+        dropped.abort();
+        party.keeper.clone().shutdown(secs(5)).await.unwrap();
+        looking.abort();
+    });
+}
+
+/// In another runtime than the one that the keeper was connected in.
+#[test]
+fn a_keeper_whose_runtime_has_ended_is_closed() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let (guard, party) = first.block_on(async {
+        let party = World::real().party(secs(30)).await;
+        (party.mutex("n").lock().await.unwrap(), party)
+    });
+    drop(first);
+    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    runtime().block_on(async {
+        let error = party.mutex("m").lock().wait(secs(1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        assert!(error.to_string().contains("the runtime") && error.remedy().is_some(), "{error}");
+        assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    });
+}
+
+#[test]
+fn a_runtime_without_timers_or_sockets_is_refused() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    for runtime in [builder.build().unwrap(), builder.enable_time().build().unwrap()] {
+        let error = runtime.block_on(async { Keeper::builder(lockkeeper::MemoryStore::new()).connect().await });
+        let error = error.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.remedy().unwrap().contains("enable_all"), "{error}");
+    }
+}

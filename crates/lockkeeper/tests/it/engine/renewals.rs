@@ -108,12 +108,20 @@ async fn told(renewal: Renewal) -> LostReason {
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_is_said_to_wait_has_lost() {
-    assert_eq!(told(Renewal::Queued).await, LostReason::Expired);
+    assert_eq!(told(Renewal::Queued).await, LostReason::Forgotten);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_with_another_token_has_lost() {
-    assert_eq!(told(Renewal::Held { token: 4711 }).await, LostReason::Expired);
+    assert_eq!(told(Renewal::Held { token: 4711 }).await, LostReason::Forgotten);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_the_store_no_longer_knows_is_told_so_and_not_that_its_lease_ran_out() {
+    let reason = told(Renewal::Lost(None)).await;
+    assert_eq!(reason, LostReason::Forgotten);
+    let text = "the store no longer knows this lock: it was restarted without its data, or the lock was deleted";
+    assert_eq!(reason.to_string(), text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,4 +201,21 @@ async fn an_event_that_panics_takes_no_renewal_with_it() {
     sleep(secs(10)).await;
     guard.check().unwrap();
     assert_eq!(world.store.line(guard.name()).await.unwrap().entries.len(), 1);
+}
+
+/// Nobody holds anything yet whose renewal could fail, and a waiter's life of 5 s is renewed in its thirds.
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_renewed_in_thirds_of_a_waiters_life_and_a_failure_of_that_is_no_event() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    sleep(secs(60)).await;
+    let renewals = party.spy.asked(Operation::Renew).len();
+    assert!((30..=50).contains(&renewals), "{renewals} in a minute");
+    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    sleep(secs(5)).await;
+    assert_eq!(party.count("RenewalFailed"), 0);
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
 }

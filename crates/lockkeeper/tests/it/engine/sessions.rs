@@ -43,7 +43,9 @@ async fn one_deadline_of_a_session_is_the_end_of_it() {
     assert_eq!(party.spy.asked(Operation::Open).len(), 2, "the old session is not gone on with");
     sleep(secs(20)).await;
     next.check().unwrap();
-    assert!(guards.iter().all(|guard| guard.check().is_err()));
+    for guard in guards {
+        assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+    }
     assert_eq!(party.count("lost"), 2);
 }
 
@@ -73,7 +75,7 @@ async fn a_release_of_what_is_gone_is_told_as_a_loss() {
     admin.evict(guard.name(), &target, lockkeeper::store::Evict::Now, "me", "stuck").await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
     assert_eq!((party.count("lost"), party.count("released")), (1, 0));
-    assert_eq!(lost.await, LostReason::Expired);
+    assert_eq!(lost.await, LostReason::Forgotten);
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,4 +185,83 @@ async fn what_lingers_in_a_session_is_withdrawn_in_the_end() {
     assert_eq!(party.spy.asked(Operation::Withdraw).len(), 0);
     sleep(secs(11)).await;
     assert_eq!(party.spy.last(Operation::Withdraw).ids, id);
+}
+
+/// As a process that was stopped for longer than its lease: no renewal ever failed.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_valid_again_when_a_lock_of_it_is_acknowledged_after_a_lease_has_ended() {
+    let party = World::new().party(secs(30)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    party.spy.once(Operation::Renew, Do::Slow(millis(10)));
+    let mut session = party.keeper.session();
+    tokio::time::advance(secs(31)).await;
+    assert_eq!(session.changed().await, SessionState::Expired);
+    drop(guard);
+    let _next = party.mutex("n").lock().await.unwrap();
+    sleep(secs(20)).await;
+    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+}
+
+/// A callback takes its time with a loss, and somebody locks meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_opened_while_losses_are_told_is_valid() {
+    let world = World::real();
+    let (lost, is_lost) = std::sync::mpsc::channel();
+    let (locked, is_locked) = std::sync::mpsc::channel::<()>();
+    let is_locked = std::sync::Mutex::new(is_locked);
+    let mut can = lockkeeper::store::Capabilities::full();
+    can.expiry = lockkeeper::store::Expiry::Session { proof_lag: 0, resumable: false };
+    let party = world
+        .party_on(can, None, |b| {
+            b.ttl(secs(30)).on_event(move |event| {
+                if matches!(event, lockkeeper::Event::Lost { .. }) {
+                    lost.send(()).unwrap();
+                    is_locked.lock().unwrap().recv().unwrap();
+                }
+            })
+        })
+        .await;
+    let guard = party.mutex("a").lock().await.unwrap();
+    party.spy.once(Operation::Claim, Do::Fail(ErrorKind::SessionLost));
+    // Its claim finds that the session is over, and tells the loss of the other lock.
+    let finding = tokio::spawn(std::future::IntoFuture::into_future(party.mutex("b").lock()));
+    tokio::task::spawn_blocking(move || is_lost.recv().unwrap()).await.unwrap();
+    let next = party.mutex("c").lock().await.unwrap();
+    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    locked.send(()).unwrap();
+    drop(finding.await.unwrap().unwrap());
+    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    next.check().unwrap();
+    assert!(guard.check().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_holds_nothing_is_renewed_until_it_is_given_up() {
+    let party = World::new().party_by_session(secs(30), 0).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    sleep(secs(20)).await;
+    guard.release().await.unwrap();
+    // Longer than the last renewal of what it held proves, and shorter than the ttl for which it is kept.
+    sleep(secs(29)).await;
+    sleep(millis(900)).await;
+    party.mutex("n").lock().await.unwrap().release().await.unwrap();
+    assert_eq!(party.spy.asked(Operation::Open).len(), 1);
+}
+
+/// The lease of one lock ran out while no renewal failed: the next renewal of another one says that all is well.
+#[tokio::test(start_paused = true)]
+async fn an_end_without_a_failed_renewal_is_no_news_after_the_next_renewal() {
+    let party = World::new().party(secs(30)).await;
+    let kept = party.mutex("kept").lock().await.unwrap();
+    party.spy.rule(|asked| {
+        let of_the_other = asked.names.iter().any(|name| name.as_str() == "left out");
+        (asked.operation == Operation::Renew && of_the_other).then(|| Do::Tell(Vec::new()))
+    });
+    let left_out = party.mutex("left out").ttl(secs(3)).lock().await.unwrap();
+    assert_eq!(left_out.lost().await, LostReason::Expired);
+    sleep(millis(1)).await;
+    assert_eq!(party.keeper.session().state(), SessionState::Expired);
+    sleep(secs(12)).await;
+    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    kept.release().await.unwrap();
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live, LiveState, Opened,
-    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live, LiveState, Losses,
+    Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Event, Keeper, KeeperBuilder, LockName, MemoryStore, Result};
@@ -39,6 +39,8 @@ pub(crate) enum Do {
     Hang,
     /// It is not processed.
     Fail(ErrorKind),
+    /// It is not processed, and that is known after this time only.
+    FailAfter(Duration, ErrorKind),
     /// It is processed, and the answer gets lost.
     LoseReply,
     /// A claim is answered like this, and not processed.
@@ -57,8 +59,11 @@ pub(crate) struct Spy {
     asked: Mutex<Vec<Asked>>,
     rules: Mutex<Vec<Rule>>,
     can: Mutex<Capabilities>,
+    listener: Mutex<Option<Losses>>,
     /// A ttl that is granted whatever was asked for.
     ttl: Mutex<Option<Duration>>,
+    /// What the next look at a line sees instead of it.
+    stale: Mutex<Option<Line>>,
 }
 
 impl Spy {
@@ -75,6 +80,26 @@ impl Spy {
     pub(crate) fn once(&self, operation: Operation, what: Do) {
         let mut left = Some(what);
         self.rule(move |asked| if asked.operation == operation { left.take() } else { None });
+    }
+
+    /// The next look at a line sees this, as at a replica that lags behind.
+    pub(crate) fn shows_once(&self, line: Line) {
+        *self.stale.lock().unwrap() = Some(line);
+    }
+
+    /// Whether somebody has seen it.
+    pub(crate) fn has_shown(&self) -> bool {
+        self.stale.lock().unwrap().is_none()
+    }
+
+    /// Says that the connection was made again.
+    pub(crate) fn reconnect(&self) {
+        assert!(self.is_listened_to(), "the keeper listens");
+    }
+
+    /// Whether a keeper hears that.
+    pub(crate) fn is_listened_to(&self) -> bool {
+        self.listener.lock().unwrap().as_ref().unwrap().reconnected()
     }
 
     pub(crate) fn no_rules(&self) {
@@ -108,6 +133,10 @@ impl Spy {
     async fn send<T>(&self, what: Option<Do>, call: impl Future<Output = Result<T>>) -> Result<T> {
         match what {
             Some(Do::Fail(kind)) => Err(Error::new(kind, "the spy refuses")),
+            Some(Do::FailAfter(time, kind)) => {
+                self.clock.sleep(time).await;
+                Err(Error::new(kind, "the spy refuses"))
+            }
             Some(Do::Hang) => std::future::pending().await,
             Some(Do::First(first)) => {
                 first();
@@ -189,7 +218,15 @@ impl Store for Spy {
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {
-        self.right.line(name).await
+        let stale = self.stale.lock().unwrap().take();
+        match stale {
+            Some(line) => Ok(line),
+            None => self.right.line(name).await,
+        }
+    }
+
+    fn tell_losses(&self, to: Losses) {
+        *self.listener.lock().unwrap() = Some(to);
     }
 }
 
@@ -257,7 +294,9 @@ impl World {
             asked: Mutex::default(),
             rules: Mutex::default(),
             can: Mutex::new(can),
+            listener: Mutex::default(),
             ttl: Mutex::new(granted),
+            stale: Mutex::default(),
         });
         let events = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&events);
@@ -294,6 +333,7 @@ fn in_short(event: &Event<'_>) -> String {
         Event::Acquired { .. } => "acquired".to_owned(),
         Event::Released { .. } => "released".to_owned(),
         Event::Jeopardy => "jeopardy".to_owned(),
+        Event::Recovered => "recovered".to_owned(),
         Event::Queued { .. } => "queued".to_owned(),
         Event::Contended { .. } => "contended".to_owned(),
         other => format!("{other:?}"),

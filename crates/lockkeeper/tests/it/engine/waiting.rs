@@ -221,3 +221,20 @@ async fn a_line_is_no_longer_than_the_store_bears() {
     assert_eq!(error.kind(), ErrorKind::QueueFull, "{error}");
     assert!(error.to_string().contains("1 are waiting already"), "{error}");
 }
+
+/// The store's own word of it never comes.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_only_a_renewal_has_found_ends_the_wait() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    party.spy.always(Operation::Wait, Do::Hang);
+    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    while world.line("n").await.len() < 2 {
+        sleep(millis(1)).await;
+    }
+    held.release().await.unwrap();
+    let guard = timeout(secs(60), waiting).await.expect("it hears of the grant").unwrap().unwrap();
+    assert_eq!(party.spy.asked(Operation::Claim).len(), 1, "it has not claimed again");
+    guard.release().await.unwrap();
+}

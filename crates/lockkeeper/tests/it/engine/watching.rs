@@ -58,6 +58,22 @@ async fn a_watch_says_nothing_of_what_changes_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_observer_is_told_of_no_leader_before_the_one_that_it_knows() {
+    let world = World::new();
+    let (party, candidates) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let election = candidates.keeper.election("n").unwrap();
+    let mut observer = party.keeper.election("n").unwrap().observe();
+    let first = election.campaign("one").await.unwrap();
+    let as_it_was = world.store.line(&"n".parse().unwrap()).await.unwrap();
+    first.resign().await.unwrap();
+    let _second = election.campaign("two").await.unwrap();
+    assert_eq!(observer.next().await.unwrap().unwrap().value, b"two");
+    party.spy.shows_once(as_it_was);
+    assert!(tokio::time::timeout(secs(60), observer.next()).await.is_err(), "who leads is the same");
+    assert!(party.spy.has_shown());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_goes_on_after_an_outage() {
     let world = World::new();
     let party = world.party(secs(30)).await;

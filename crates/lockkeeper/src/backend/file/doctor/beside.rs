@@ -12,6 +12,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use crate::backend::file::builder::Beside;
 use crate::backend::file::checks::{self, Check};
 use crate::backend::file::database::{private, suffixed};
+use crate::backend::file::filesystem::{self, OVERLAY, RAMFS, TMPFS};
 use crate::backend::file::liveness::Clients;
 use crate::doctor::{Finding, median};
 use crate::time::{self, Clock};
@@ -86,14 +87,15 @@ fn file_system(folder: &Path, waived: &[Check]) -> Finding {
 }
 
 fn judge(folder: &Path, magic: u32, waived: &[Check]) -> Finding {
-    if let Err(error) = checks::local(folder, magic) {
-        if !waived.contains(&Check::NetworkFs) {
-            return Finding::failed(FILE_SYSTEM, &error);
+    let name = match filesystem::local(folder, magic) {
+        Ok(name) => name,
+        Err(error) if !waived.contains(&Check::NetworkFs) => return Finding::failed(FILE_SYSTEM, &error),
+        Err(error) => {
+            let remedy = "to use it from one machine only, since unsafe=network-fs waives the check";
+            return Finding::warn(FILE_SYSTEM, error.message(), remedy);
         }
-        let remedy = "to use it from one machine only, since unsafe=network-fs waives the check";
-        return Finding::warn(FILE_SYSTEM, error.message(), remedy);
-    }
-    let finding = format!("{} is on {}", folder.display(), name_of(magic));
+    };
+    let finding = format!("{} is on {name}", folder.display());
     match magic {
         OVERLAY => {
             let remedy = "a volume of the host, if other containers are to share the locks";
@@ -107,25 +109,6 @@ fn judge(folder: &Path, magic: u32, waived: &[Check]) -> Finding {
 }
 
 const FILE_SYSTEM: &str = "file system";
-const OVERLAY: u32 = 0x794c_7630;
-const TMPFS: u32 = 0x0102_1994;
-const RAMFS: u32 = 0x8584_58f6;
-
-fn name_of(magic: u32) -> String {
-    match magic {
-        0xef53 => "ext4".to_owned(),
-        0x5846_5342 => "XFS".to_owned(),
-        0x9123_683e => "btrfs".to_owned(),
-        0x2fc1_2fc1 => "ZFS".to_owned(),
-        0xf2f5_2010 => "F2FS".to_owned(),
-        0xca45_1a4e => "bcachefs".to_owned(),
-        TMPFS => "tmpfs".to_owned(),
-        RAMFS => "ramfs".to_owned(),
-        OVERLAY => "overlay".to_owned(),
-        other => format!("a local file system ({other:#x})"),
-    }
-}
-
 fn permissions(path: &Path, folder: &Path, waived: &[Check]) -> Result<Finding, Error> {
     let check = "permissions";
     // A folder that is still to be made will be its owner's alone.
@@ -269,8 +252,10 @@ mod tests {
     #[test]
     fn a_file_system_that_others_reach_fails_unless_that_is_waived() {
         let level = |magic, waived: &[Check]| judge(Path::new("/srv"), magic, waived).level;
-        let (nfs, ext4) = (0x6969, 0xef53);
-        assert_eq!((level(nfs, &[]), level(nfs, &[Check::NetworkFs])), (Level::Fail, Level::Warn));
+        let (nfs, unknown, ext4) = (0x6969, 0x1234_5678, 0xef53);
+        for reached in [nfs, unknown] {
+            assert_eq!((level(reached, &[]), level(reached, &[Check::NetworkFs])), (Level::Fail, Level::Warn));
+        }
         assert_eq!((level(ext4, &[]), level(TMPFS, &[]), level(OVERLAY, &[])), (Level::Ok, Level::Ok, Level::Warn));
         assert_eq!(file_system(Path::new("/nowhere"), &[]).level, Level::Fail);
     }

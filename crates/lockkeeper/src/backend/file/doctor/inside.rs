@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use crate::backend::file::boot::LEAP;
 use crate::backend::file::database::suffixed;
 use crate::backend::file::layout::Micros;
+use crate::backend::file::layout::read::newest;
 use crate::backend::file::writer::Commit;
 use crate::backend::file::{FileStore, now};
 use crate::doctor::Finding;
@@ -18,8 +20,6 @@ use crate::{Error, ErrorKind, Result};
 
 /// `PRAGMA synchronous`: each commit that gives out a token waits for the disk.
 const FULL: i64 = 2;
-/// A clock that is read in two processes, and what lies between.
-const LEAP: Micros = 1_000_000;
 /// SQLite begins its log anew at 4 MiB unless somebody keeps reading.
 const LARGE_LOG: u64 = 64 << 20;
 
@@ -63,14 +63,13 @@ async fn times(store: &FileStore) -> Result<Finding> {
 }
 
 fn times_in(db: &Connection) -> rusqlite::Result<Times> {
+    let newest = newest(db)?;
     db.query_row(
         "SELECT boot_id,
-             max(coalesce((SELECT max(since_us) FROM lk_claim), 0),
-                 coalesce((SELECT max(hold_until_us - ttl_us) FROM lk_session), 0)),
              max(floor, coalesce((SELECT max(fence) FROM lk_lock), 0), coalesce((SELECT max(ord) FROM lk_claim), 0))
          FROM lk_meta",
         [],
-        |row| Ok(Times { boot_id: row.get(0)?, newest: row.get(1)?, highest_fence: row.get(2)? }),
+        |row| Ok(Times { boot_id: row.get(0)?, newest, highest_fence: row.get(1)? }),
     )
 }
 

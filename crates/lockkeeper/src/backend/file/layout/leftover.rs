@@ -7,21 +7,47 @@ use super::{Micros, Turn};
 use crate::backend::file::fault::Outcome;
 use crate::store::{ClaimId, Live, SessionId};
 
+/// So few sessions are not looked at.
+const LOOK_MIN: usize = 64;
+
 /// Claims that a renewal did not list, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     unlisted: HashMap<SessionId, Unlisted>,
+    /// With so many sessions it is looked which have ended without a word, as those of adopted handles do.
+    look_at: usize,
+}
+
+#[cfg(test)]
+impl Turn<'_> {
+    /// Of how many sessions something is remembered.
+    pub(in crate::backend::file) fn remembered(&self) -> usize {
+        self.memory.leftovers.unlisted.len()
+    }
 }
 
 #[derive(Debug, Default)]
 struct Unlisted {
     looked: Micros,
+    /// When the session has ended if it was renewed no more.
+    ends: Micros,
     since: HashMap<ClaimId, Micros>,
 }
 
 impl Leftovers {
     pub(super) fn forget(&mut self, session: &SessionId) {
         self.unlisted.remove(session);
+    }
+
+    /// What is known of a session that is renewed now.
+    fn of(&mut self, session: &SessionId, now: Micros, ttl: Micros) -> &mut Unlisted {
+        if self.unlisted.len() >= self.look_at.max(LOOK_MIN) {
+            self.unlisted.retain(|_, unlisted| unlisted.ends > now);
+            self.look_at = 2 * self.unlisted.len();
+        }
+        let unlisted = self.unlisted.entry(session.clone()).or_default();
+        unlisted.ends = now.saturating_add(2 * ttl);
+        unlisted
     }
 }
 
@@ -33,7 +59,7 @@ impl Turn<'_> {
     /// ttl is believed by nobody.
     pub(super) fn drop_leftovers(&mut self, session: &SessionId, live: &[Live], ttl: Micros) -> Outcome<()> {
         let now = self.now;
-        let unlisted = self.memory.leftovers.unlisted.entry(session.clone()).or_default();
+        let unlisted = self.memory.leftovers.of(session, now, ttl);
         for claim in live {
             unlisted.since.remove(&claim.key.id);
         }
@@ -43,7 +69,7 @@ impl Turn<'_> {
         unlisted.looked = now;
         let mut over = self.claims_of(session)?;
         let listed: HashSet<ClaimId> = live.iter().map(|l| l.key.id).collect();
-        let unlisted = self.memory.leftovers.unlisted.entry(session.clone()).or_default();
+        let unlisted = self.memory.leftovers.of(session, now, ttl);
         unlisted.since.retain(|id, _| over.contains_key(id));
         over.retain(|id, place| {
             !listed.contains(id)

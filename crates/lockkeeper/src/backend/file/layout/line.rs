@@ -13,7 +13,7 @@ use crate::store::{ClaimKey, Revision, SessionId};
 
 /// The front of a line, settled: the holders, and the first that has to wait.
 #[derive(Debug, Default)]
-pub(super) struct Front {
+pub(in crate::backend::file) struct Front {
     pub(super) rule: Admission,
     pub(super) holders: Vec<Place>,
     pub(super) first_waiting: Option<Place>,
@@ -34,7 +34,7 @@ impl Front {
 impl Turn<'_> {
     /// Removes the dead from the front, and grants what has become admissible. Stops at the first live claim that has
     /// to wait, so it costs O(holders).
-    pub(super) fn settle(&mut self, name: &LockName) -> Outcome<Front> {
+    pub(in crate::backend::file) fn settle(&mut self, name: &LockName) -> Outcome<Front> {
         let mut front = Front::default();
         let (mut dead, mut pushed) = (Vec::new(), Vec::new());
         let db = self.db;
@@ -82,6 +82,8 @@ impl Turn<'_> {
             return Ok(false);
         }
         self.declare_dead(client)?;
+        // With a lock-delay nothing else in the line changes yet, and observers wait for the end of the delay.
+        self.ringing.name(&place.name);
         place.orphan(self.now);
         Ok(place.expires() <= self.now)
     }

@@ -1,6 +1,7 @@
 //! Looks at the file that change nothing. They need no gate, and each sees one committed state.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -62,6 +63,13 @@ pub(in crate::backend::file) fn names(
     Ok(names)
 }
 
+/// The newest time in the file: of a claim that joined, or of a session that was renewed.
+pub(in crate::backend::file) fn newest(db: &Connection) -> rusqlite::Result<Micros> {
+    let sql = "SELECT max(coalesce((SELECT max(since_us) FROM lk_claim), 0),
+                          coalesce((SELECT max(hold_until_us - ttl_us) FROM lk_session), 0))";
+    db.query_row(sql, [], |row| row.get(0))
+}
+
 /// The revision of a line.
 pub(in crate::backend::file) fn revision(db: &Connection, name: &LockName) -> rusqlite::Result<Revision> {
     Ok(lock(db, name)?.map_or_else(Revision::default, |(_, revision)| revision))
@@ -74,9 +82,32 @@ pub(in crate::backend::file) enum Standing {
     Absent,
     /// It holds the lock, with this token.
     Granted(u64),
-    /// It waits, and these clients' ends would be news to it: of all holders, if it is the first that waits; of the
-    /// one before it otherwise.
-    Behind(Vec<ClientId>),
+    /// It waits, for all holders if it is the first that waits, and for the one before it otherwise.
+    Behind(Ahead),
+}
+
+/// Whose ends are news to somebody who waits. Each end is told in one of two ways.
+#[derive(Debug, Default)]
+pub(in crate::backend::file) struct Ahead {
+    /// A claim of one of these ends with its client, which the kernel tells.
+    pub(in crate::backend::file) clients: Vec<ClientId>,
+    /// The others end by time, the first of them then. It is in the past if one is over that nobody has removed yet.
+    pub(in crate::backend::file) ends: Option<Micros>,
+}
+
+impl Ahead {
+    fn add(&mut self, place: &Place, now: Micros) {
+        match &place.client {
+            Some(client) if place.expires() > now => self.clients.push(Arc::clone(client)),
+            _ => self.ends = self.ends.into_iter().chain([place.expires()]).min(),
+        }
+    }
+
+    fn finish(mut self) -> Self {
+        self.clients.sort();
+        self.clients.dedup();
+        self
+    }
 }
 
 pub(in crate::backend::file) fn standing(db: &Connection, key: &ClaimKey, now: Micros) -> rusqlite::Result<Standing> {
@@ -86,26 +117,39 @@ pub(in crate::backend::file) fn standing(db: &Connection, key: &ClaimKey, now: M
     let found = find.query_row(params![key.session.as_str(), key.id.as_bytes(), name], Place::read).optional()?;
     match found {
         Some(place) if place.granted() && place.expires() > now => Ok(Standing::Granted(place.token())),
-        Some(place) if !place.granted() => clients_ahead(&snapshot, name, place.ord).map(Standing::Behind),
+        Some(place) if !place.granted() => ahead(&snapshot, name, place.ord, now).map(Standing::Behind),
         // One that has died holds nothing, though nobody may have removed it yet.
         _ => Ok(Standing::Absent),
     }
 }
 
-fn clients_ahead(db: &Connection, name: &[u8], ord: i64) -> rusqlite::Result<Vec<ClientId>> {
+fn ahead(db: &Connection, name: &[u8], ord: i64, now: Micros) -> rusqlite::Result<Ahead> {
     let mut query = db.prepare_cached(places!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC"))?;
     let mut rows = query.query(params![name, ord])?;
-    let mut clients: Vec<ClientId> = Vec::new();
+    let mut ahead = Ahead::default();
     while let Some(row) = rows.next()? {
         let place = Place::read(row)?;
-        clients.extend(place.client.clone());
+        ahead.add(&place, now);
         if !place.granted() {
             break;
         }
     }
-    clients.sort();
-    clients.dedup();
-    Ok(clients)
+    Ok(ahead.finish())
+}
+
+/// The holders of a line, who stand before all that wait.
+pub(in crate::backend::file) fn holders(db: &Connection, name: &LockName, now: Micros) -> rusqlite::Result<Ahead> {
+    let mut query = db.prepare_cached(places!("WHERE c.name = ?1 ORDER BY c.ord"))?;
+    let mut rows = query.query([name.as_str().as_bytes()])?;
+    let mut holders = Ahead::default();
+    while let Some(row) = rows.next()? {
+        let place = Place::read(row)?;
+        if !place.granted() {
+            break;
+        }
+        holders.add(&place, now);
+    }
+    Ok(holders.finish())
 }
 
 /// The claims of a session that were granted and have not heard of it.

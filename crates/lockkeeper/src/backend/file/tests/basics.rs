@@ -196,6 +196,22 @@ async fn what_no_renewal_lists_for_a_ttl_is_removed_and_no_sooner() {
     assert_eq!(client.store.line(&name("a")).await.unwrap().entries.len(), 1);
 }
 
+/// As those of adopted handles are, which nobody closes.
+#[tokio::test]
+async fn nothing_is_remembered_of_sessions_that_ended_by_themselves() {
+    let machine = Machine::new();
+    let store = machine.open().await;
+    let spec = SessionSpec::new(ms(100), Duration::ZERO);
+    let mut most = 0;
+    for _ in 0..300 {
+        let client = Client::on(store.clone(), spec.clone()).await;
+        client.renew(&[]).await.unwrap();
+        tokio::time::sleep(ms(5)).await;
+        most = store.write(|turn| Ok(turn.remembered())).await.unwrap().max(most);
+    }
+    assert!(most < 200, "{most}");
+}
+
 #[tokio::test]
 async fn a_marked_claim_is_refused_its_renewals_and_ends_by_itself() {
     let machine = Machine::new();

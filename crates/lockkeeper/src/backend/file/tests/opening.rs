@@ -30,7 +30,7 @@ async fn another_boot_empties_the_lines_but_not_the_fences() {
     let token = old.granted(&held).await;
     old.store.withdraw(&old.key("n"), Some(TTL)).await.unwrap();
     drop(old);
-    let store = FileStore::new(machine.path()).boot_id("another").open().await.unwrap();
+    let store = FileStore::new(machine.path()).boot(Boot::after_a_restart(ms(5000))).open().await.unwrap();
     assert!(store.line(&name("n")).await.unwrap().entries.is_empty());
     let new = Client::on(store, short()).await;
     assert_eq!(new.granted(&new.mutex("n")).await, token + 1);
@@ -86,7 +86,7 @@ async fn another_boot_keeps_the_fence_of_what_was_held() {
     let tokens = [client.granted(&client.mutex("n")).await, client.granted(&client.mutex("m")).await];
     client.queued(&client.mutex("n")).await;
     drop(client);
-    let store = FileStore::new(machine.path()).boot_id("another").open().await.unwrap();
+    let store = FileStore::new(machine.path()).boot(Boot::after_a_restart(ms(5000))).open().await.unwrap();
     let new = Client::on(store, short()).await;
     assert_eq!(new.granted(&new.mutex("n")).await, tokens[0] + 2, "the one that waited had a token too");
     assert_eq!(new.granted(&new.mutex("m")).await, tokens[1] + 1);
@@ -182,6 +182,8 @@ async fn a_folder_that_cannot_be_written_is_refused() {
     if File::create(machine.0.path().join("x")).is_err() {
         let error = FileStore::new(machine.path()).open().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    } else {
+        left_out("root may write a read-only folder");
     }
     fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o700)).unwrap();
 }
@@ -203,10 +205,80 @@ async fn another_boot_is_not_believed_while_a_client_of_this_one_lives() {
     let client = machine.client().await;
     let held = client.mutex("n");
     let token = client.granted(&held).await;
-    let error = FileStore::new(machine.path()).boot_id("a container's own").open().await.unwrap_err();
+    let error = FileStore::new(machine.path()).boot(Boot::told_otherwise()).open().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.remedy().unwrap().contains("boot_id"), "{error}");
     assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
+}
+
+/// What the program leaves behind with `acquire`: a lock that stands, and no process that lives.
+#[tokio::test]
+async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
+    let machine = Machine::new();
+    let holder = machine.client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) }).await;
+    let held = holder.mutex("stock");
+    let token = holder.granted(&held).await;
+    let Client { store, session, spec } = holder;
+    drop(store);
+    let error = FileStore::new(machine.path()).boot(Boot::told_otherwise()).open().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("stock is still held for "), "{error}");
+    assert!(error.remedy().unwrap().contains("boot_id in all containers"), "{error}");
+    let adopted = Client { store: machine.open().await, session, spec };
+    assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
+    adopted.withdraw(&held).await;
+    drop(adopted);
+    let container = FileStore::new(machine.path()).boot(Boot::told_otherwise()).open().await.unwrap();
+    let container = Client::on(container, short()).await;
+    assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
+}
+
+#[tokio::test]
+async fn a_lock_delay_outlasts_an_opening_with_another_boot_id() {
+    let machine = Machine::new();
+    let crashing = machine.client_with(SessionSpec::new(TTL, ms(1500))).await;
+    let token = crashing.granted(&crashing.mutex("stock")).await;
+    drop(crashing);
+    // Now its end is on record, and the delay begins.
+    drop(machine.open().await);
+    let start = clock();
+    let container = loop {
+        match FileStore::new(machine.path()).boot(Boot::told_otherwise()).open().await {
+            Ok(store) => break Client::on(store, short()).await,
+            Err(error) => assert!(error.to_string().contains("stock is still held"), "{error}"),
+        }
+    };
+    assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
+    assert!(since(start) > ms(1000), "{:?}", since(start));
+}
+
+/// The clock of the second start goes on for longer than that of the first did, and the lock was taken for a day.
+#[tokio::test]
+async fn a_restart_is_believed_although_the_clock_has_passed_the_old_times() {
+    let machine = Machine::new();
+    let spec = SessionSpec { detached: true, ..SessionSpec::new(Duration::from_secs(86_400), Duration::ZERO) };
+    let old = machine.client_with(spec).await;
+    let token = old.granted(&old.mutex("n")).await;
+    drop(old);
+    let up = Duration::from_nanos(clock().as_nanos()) + Duration::from_secs(60);
+    let store = FileStore::new(machine.path()).boot(Boot::after_a_restart(up)).open().await.unwrap();
+    let new = Client::on(store, short()).await;
+    assert_eq!(new.granted(&new.mutex("n")).await, token + 1);
+}
+
+#[tokio::test]
+async fn the_date_of_the_start_is_noted_again_when_it_was_corrected() {
+    let machine = Machine::new();
+    drop(machine.open().await);
+    let began = || {
+        let db = Connection::open(machine.path()).unwrap();
+        db.query_row("SELECT began_us FROM lk_meta", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let mut boot = Boot::of_this_process().unwrap();
+    assert!(began().abs_diff(boot.began) < 10_000_000, "{}", began());
+    boot.began += 3_600_000_000;
+    drop(FileStore::new(machine.path()).boot(boot.clone()).open().await.unwrap());
+    assert_eq!(began(), boot.began);
 }
 
 #[test]
@@ -240,13 +312,42 @@ async fn what_another_user_has_put_where_all_may_write_is_refused() {
         let planted = database::suffixed(&machine.path(), suffix);
         if [".live", ".bells"].contains(&suffix) { fs::create_dir(&planted) } else { fs::write(&planted, "") }.unwrap();
         if std::os::unix::fs::chown(&planted, Some(12_345), None).is_err() {
-            return; // Only root can play another user.
+            return left_out("only root can play another user");
         }
         let error = FileStore::new(machine.path()).open().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{suffix}: {error}");
         assert!(error.to_string().contains(&format!("locks.db{suffix} ")) && error.remedy().is_some(), "{error}");
         FileStore::new(machine.path()).allow(Check::Permissions).open().await.unwrap();
     }
+}
+
+/// The last look is behind the making: what somebody put there in between is seen.
+#[tokio::test]
+async fn what_another_user_has_put_there_during_the_opening_is_refused() {
+    use std::os::unix::fs::MetadataExt;
+
+    let machine = Machine::new();
+    fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    drop(machine.open().await);
+    let gate = File::open(database::suffixed(&machine.path(), ".gate")).unwrap();
+    gate.lock().unwrap();
+    let opening = tokio::spawn(FileStore::new(machine.path()).open());
+    let of_the_gate = format!(":{} ", gate.metadata().unwrap().ino());
+    let waits = |line: &str| line.contains("-> FLOCK") && line.contains(&of_the_gate);
+    while !fs::read_to_string("/proc/locks").unwrap().lines().any(waits) {
+        tokio::task::yield_now().await;
+    }
+    let bells = database::suffixed(&machine.path(), ".bells");
+    fs::remove_dir_all(&bells).unwrap();
+    fs::create_dir(&bells).unwrap();
+    if std::os::unix::fs::chown(&bells, Some(12_345), None).is_err() {
+        gate.unlock().unwrap();
+        return left_out("only root can play another user");
+    }
+    gate.unlock().unwrap();
+    let error = opening.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains("locks.db.bells belongs to another user"), "{error}");
 }
 
 #[tokio::test]
@@ -303,6 +404,13 @@ async fn a_token_reaches_the_disk_before_it_is_given_out() {
     let refused = store.write(move |turn| turn.claim(&unsafely)).await.unwrap_err();
     assert!(refused.to_string().contains("might not reach the disk"), "{refused}");
     client.granted(&claim).await;
+    let waiting = Claim { resend: true, ..client.mutex("n") };
+    client.queued(&Claim { resend: false, ..waiting.clone() }).await;
+    for known in [Claim { resend: true, ..claim }, waiting] {
+        let busy = faults::occupy(&client).await;
+        let (looked, beside, ()) = tokio::join!(store.claim(&known), store.write(synchronous), async { drop(busy) });
+        assert_eq!(beside.unwrap(), 1, "{looked:?} gave out no new token");
+    }
     let busy = faults::occupy(&client).await;
     let (synced, beside, ()) =
         tokio::join!(store.commit(Commit::OnDisk, synchronous), store.write(synchronous), async { drop(busy) });

@@ -124,6 +124,24 @@ async fn four_processes_lose_no_update() {
     assert_eq!(number, (4 * ROUNDS).to_string());
 }
 
+/// What an opening of `path` says where `source` is mounted over `target`; nothing where one may not mount.
+fn said_where_mounted(source: &Path, target: &Path, path: &Path) -> Option<String> {
+    let script = "mount --bind \"$0\" \"$1\" || { echo not allowed; exit; }
+                  exec \"$2\" --exact backend::file::tests::processes::child --nocapture";
+    let unshared = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script])
+        .args([source, target, &std::env::current_exe().unwrap()])
+        .env(ROLE, "refused")
+        .env(PATH, path)
+        .output();
+    let said = unshared.map(|output| String::from_utf8(output.stdout).unwrap()).unwrap_or_default();
+    if said.is_empty() || said.contains("not allowed") {
+        left_out("nothing may be mounted here");
+        return None;
+    }
+    Some(said)
+}
+
 /// As `docker run -v locks.db:/locks.db` does it.
 #[tokio::test]
 async fn a_database_that_is_mounted_by_itself_is_refused() {
@@ -132,15 +150,23 @@ async fn a_database_that_is_mounted_by_itself_is_refused() {
     let (elsewhere, mounted) = (machine.0.path().join("elsewhere"), machine.0.path().join("elsewhere/locks.db"));
     fs::create_dir(elsewhere).unwrap();
     File::create(&mounted).unwrap();
-    let script = "mount --bind \"$0\" \"$1\" || { echo not allowed; exit; }
-                  exec \"$2\" --exact backend::file::tests::processes::child --nocapture";
-    let unshared = Command::new("unshare")
-        .args(["--map-root-user", "--mount", "sh", "-c", script])
-        .args([machine.path(), mounted.clone(), std::env::current_exe().unwrap()])
-        .env(ROLE, "refused")
-        .env(PATH, &mounted)
-        .output();
-    let said = unshared.map(|output| String::from_utf8(output.stdout).unwrap()).unwrap_or_default();
-    // Not everywhere may one mount.
-    assert!(said.is_empty() || said.contains("not allowed") || said.contains("mounted there by itself"), "{said}");
+    let said = said_where_mounted(&machine.path(), &mounted, &mounted);
+    assert!(said.as_ref().is_none_or(|said| said.contains("mounted there by itself")), "{said:?}");
+}
+
+/// As LXC does it.
+#[tokio::test]
+async fn a_container_with_a_boot_id_of_its_own_frees_no_detached_lock() {
+    let machine = Machine::new();
+    let holder = machine.client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) }).await;
+    let held = holder.mutex("stock");
+    let token = holder.granted(&held).await;
+    let Client { store, session, spec } = holder;
+    drop(store);
+    let id = machine.0.path().join("boot_id");
+    fs::write(&id, "b6e7b5a2-0c56-4a7e-9a0d-6d3a3f1c2b11\n").unwrap();
+    let said = said_where_mounted(&id, Path::new("/proc/sys/kernel/random/boot_id"), &machine.path());
+    assert!(said.as_ref().is_none_or(|said| said.contains("stock is still held for ")), "{said:?}");
+    let adopted = Client { store: machine.open().await, session, spec };
+    assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
 }

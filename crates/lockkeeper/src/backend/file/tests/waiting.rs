@@ -1,22 +1,29 @@
 //! Who is woken, by what, and how soon.
 
 use super::*;
+use crate::backend::file::wait::Waiters;
 
+/// Nothing else can have told it: it looks at no time, and not from time to time.
 #[tokio::test]
-async fn a_hand_off_between_two_stores_takes_moments() {
+async fn a_hand_off_between_two_stores_is_told_by_a_bell() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     let (held, waiting) = (a.mutex("n"), b.mutex("n"));
     let token = a.granted(&held).await;
     b.queued(&waiting).await;
     let hand_off = async {
-        tokio::time::sleep(ms(20)).await;
+        let waits = async |how: fn(&Waiters) -> bool| b.store.0.reader.ask(move |all| Ok(how(all))).await.unwrap();
+        while !waits(|all| all.left().0 == 1).await {
+            tokio::task::yield_now().await;
+        }
+        assert!(!waits(|all| all.next_due().is_some()).await);
+        if waits(Waiters::any_blind).await {
+            left_out("this user has no watches of inotify left");
+        }
         a.withdraw(&held).await;
-        clock()
     };
-    let (wake, released) = tokio::join!(b.wait(&waiting, TTL), hand_off);
+    let (wake, ()) = tokio::join!(b.wait(&waiting, TTL), hand_off);
     assert!(matches!(wake, Wake::Granted { token: next } if next > token), "{wake:?}");
-    assert!(since(released) < ms(2000), "{:?}", since(released));
 }
 
 #[tokio::test]
@@ -137,7 +144,7 @@ async fn a_crash_lets_the_lock_delay_run_out_and_a_release_does_not() {
     let (waiting, start) = (b.mutex("n"), clock());
     let (_, _, look_again) = b.queued(&waiting).await;
     assert!(look_again <= delay + ms(2), "{look_again:?}");
-    assert_eq!(b.wait(&waiting, look_again).await, Wake::Elapsed, "a death on record is no news");
+    assert_eq!(b.wait(&waiting, TTL).await, Wake::Changed, "a death on record is news when its delay is over");
     b.granted(&waiting).await;
     assert!(since(start) >= delay - ms(1), "{:?}", since(start));
 }
@@ -319,4 +326,103 @@ async fn the_dead_behind_a_waiter_wake_their_successor_once() {
     assert_eq!(c.wait(&waiting, TTL).await, Wake::Changed);
     assert_eq!(c.queued(&waiting).await.0, 2);
     assert_eq!(c.wait(&waiting, ms(50)).await, Wake::Elapsed);
+}
+
+/// `a` holds two locks and ends, and its end is put on record in the line of one before `c` waits in that of the other.
+async fn ended_on_record(machine: &Machine, delay: Duration) -> (Client, Claim, Instant) {
+    let a = machine.client_with(SessionSpec::new(TTL, delay)).await;
+    let (b, c) = (machine.client().await, machine.client().await);
+    a.granted(&a.mutex("x")).await;
+    a.granted(&a.mutex("y")).await;
+    let (other, waiting) = (b.mutex("x"), c.mutex("y"));
+    b.queued(&other).await;
+    let (_, _, look_again) = c.queued(&waiting).await;
+    assert!(look_again > TTL / 2, "{look_again:?}");
+    let ended = clock();
+    drop(a);
+    assert_eq!(b.wait(&other, TTL).await, Wake::Changed);
+    b.store.claim(&Claim { resend: true, ..other }).await.unwrap();
+    (c, waiting, ended)
+}
+
+#[tokio::test]
+async fn who_begins_to_wait_after_a_death_was_put_on_record_elsewhere_is_woken_at_once() {
+    let machine = Machine::new();
+    let (c, waiting, ended) = ended_on_record(&machine, Duration::ZERO).await;
+    assert_eq!(c.wait(&waiting, TTL / 2).await, Wake::Changed);
+    assert!(since(ended) < TTL / 3, "{:?}", since(ended));
+    c.granted(&waiting).await;
+}
+
+#[tokio::test]
+async fn who_begins_to_wait_during_a_lock_delay_is_woken_at_its_end() {
+    let machine = Machine::new();
+    let delay = ms(1500);
+    let (c, waiting, ended) = ended_on_record(&machine, delay).await;
+    assert_eq!(c.wait(&waiting, TTL / 2).await, Wake::Changed);
+    assert!(since(ended) >= delay && since(ended) < TTL / 3, "{:?}", since(ended));
+    c.granted(&waiting).await;
+}
+
+#[tokio::test]
+async fn who_cannot_watch_the_client_ahead_hears_of_its_end_all_the_same() {
+    let machine = Machine::new();
+    let (a, b) = (machine.client().await, machine.client().await);
+    a.granted(&a.mutex("n")).await;
+    let waiting = b.mutex("n");
+    b.queued(&waiting).await;
+    let path = machine.0.path().join("locks.db.live").join(&*a.store.0.own);
+    let aside = machine.0.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    let mut waits = std::pin::pin!(b.wait(&waiting, TTL / 2));
+    assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
+    // Requests are done in their order, so now it is being waited.
+    b.store.0.reader.ask(|_| Ok(())).await.unwrap();
+    fs::rename(&aside, &path).unwrap();
+    drop(a);
+    assert_eq!(waits.await, Wake::Changed);
+    b.granted(&waiting).await;
+}
+
+#[tokio::test]
+async fn an_observer_hears_of_the_end_of_a_holder_whenever_it_began_to_wait() {
+    for early in [true, false] {
+        let machine = Machine::new();
+        let (a, b) = (machine.client().await, machine.client().await);
+        let (n, held) = (name("n"), a.mutex("n"));
+        a.granted(&held).await;
+        let seen = b.store.line(&n).await.unwrap().revision;
+        let mut a = Some(a);
+        drop(if early { None } else { a.take() });
+        let mut waits = b.store.wait(Interest::Name(&n), seen, TTL / 2);
+        let early_news = tokio::time::timeout(ms(20), &mut waits).await;
+        assert!(!early || early_news.is_err());
+        drop(a);
+        let wake = match early_news {
+            Ok(wake) => wake,
+            Err(_) => waits.await,
+        };
+        assert_eq!(wake.unwrap(), Wake::Changed);
+        let line = b.store.line(&n).await.unwrap();
+        assert!(line.entries.is_empty() && line.revision != seen, "{line:?}");
+        assert_eq!(b.store.wait(Interest::Name(&n), line.revision, ms(50)).await.unwrap(), Wake::Elapsed);
+    }
+}
+
+#[tokio::test]
+async fn an_observer_hears_of_the_end_of_a_lock_delay_and_of_a_detached_lock() {
+    let machine = Machine::new();
+    let b = machine.client().await;
+    let (delayed, detached) = (SessionSpec::new(TTL, ms(1500)), SessionSpec { detached: true, ..short() });
+    for spec in [delayed, detached] {
+        let a = machine.client_with(spec).await;
+        let n = name("n");
+        a.granted(&a.mutex("n")).await;
+        let seen = b.store.line(&n).await.unwrap().revision;
+        let ended = clock();
+        drop(a);
+        assert_eq!(b.store.wait(Interest::Name(&n), seen, TTL / 2).await.unwrap(), Wake::Changed);
+        assert!(since(ended) >= ms(1400) && since(ended) < TTL / 3, "{:?}", since(ended));
+        assert!(b.store.line(&n).await.unwrap().entries.is_empty());
+    }
 }

@@ -1,0 +1,172 @@
+//! Starts of the machine: which one the times in a file belong to.
+//!
+//! A boot id alone does not tell. Some containers (LXC, systemd-nspawn) show an id of their own beside the clocks of
+//! the host, and may share a file with the host. So the clocks decide whether the machine was restarted.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::layout::{Micros, micros, read};
+use super::liveness::{Census, Clients};
+use super::{checks, fault};
+use crate::duration::format_duration;
+use crate::time::{self, Clock};
+use crate::{Error, ErrorKind, LockName, Result};
+
+/// By how much two readings of one clock may differ, since something happens between them.
+pub(super) const LEAP: Micros = 1_000_000;
+
+/// A start of the machine, as this process sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Boot {
+    pub(super) id: String,
+    /// The time since then.
+    now: Micros,
+    /// The date of the start.
+    pub(super) began: Micros,
+}
+
+/// What a file knows of the start of the machine in which it was opened last.
+struct Known {
+    id: String,
+    began: Micros,
+    /// The newest time in the file.
+    newest: Micros,
+}
+
+impl Boot {
+    /// The start that this process belongs to.
+    pub(super) fn of_this_process() -> Result<Self> {
+        checks::clock()?;
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(|e| {
+            Error::new(ErrorKind::Unsupported, format!("the kernel does not tell when it was started: {e}"))
+                .with_remedy("mount /proc, or use another store")
+        })?;
+        let now = micros(Clock::boot().now());
+        let date = i64::try_from(time::wall_micros()).unwrap_or(Micros::MAX);
+        Ok(Self { id: id.trim().to_owned(), now, began: date.saturating_sub(now) })
+    }
+
+    /// As a container sees it that is told another id.
+    #[cfg(test)]
+    pub(super) fn told_otherwise() -> Self {
+        Self { id: "a container's own".to_owned(), ..Self::of_this_process().unwrap() }
+    }
+
+    /// As if the machine had been restarted just now, and had run for `up` since.
+    #[cfg(test)]
+    pub(super) fn after_a_restart(up: Duration) -> Self {
+        let this = Self::of_this_process().unwrap();
+        Self { id: "another".to_owned(), now: super::layout::span(up), began: this.began + this.now }
+    }
+
+    /// Whether this is the start that the file knows, though its id may be another one.
+    ///
+    /// A clock behind the times in the file began again. Else the dates of the two starts decide: those of two starts
+    /// are at least as far apart as the newest time in the file, and those of one start are equal, but for corrections
+    /// of the date. The middle between the two tells them apart.
+    fn has_the_clock_of(&self, known: &Known) -> bool {
+        known.newest <= self.now.saturating_add(LEAP) && self.began.saturating_sub(known.began) < known.newest / 2
+    }
+}
+
+/// Empties the lines if the machine was restarted since the file was opened last. To be called inside the gate.
+pub(super) fn greet(db: &mut Connection, path: &Path, boot: &Boot, clients: &Clients) -> Result<()> {
+    let undone = |e| fault::undone(path, e);
+    let known = known(db).map_err(undone)?;
+    if known.id == boot.id {
+        return note_the_date(db, &known, boot).map_err(undone);
+    }
+    // No client outlives its boot.
+    if clients.anybody_lives().map_err(|e| fault::io(path, "look for its clients", e))? {
+        return Err(in_use(path));
+    }
+    if boot.has_the_clock_of(&known)
+        && let Some((name, left)) = standing(db, boot.now, clients).map_err(undone)?
+    {
+        return Err(held(path, &name, left));
+    }
+    empty(db, boot).map_err(undone)
+}
+
+fn known(db: &Connection) -> rusqlite::Result<Known> {
+    let newest = read::newest(db)?;
+    db.query_row("SELECT boot_id, began_us FROM lk_meta", [], |row| {
+        Ok(Known { id: row.get(0)?, began: row.get(1)?, newest })
+    })
+}
+
+/// The date may have been corrected since.
+fn note_the_date(db: &Connection, known: &Known, boot: &Boot) -> rusqlite::Result<()> {
+    if known.began.abs_diff(boot.began) > LEAP.unsigned_abs() {
+        db.execute("UPDATE lk_meta SET began_us = ?1", [boot.began])?;
+    }
+    Ok(())
+}
+
+/// A claim that stands though no client lives: a detached one, or one in its lock-delay. And for how long it stands.
+fn standing(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Result<Option<(LockName, Duration)>> {
+    let mut census = Census::new(clients, "");
+    let Some(name) = read::names(db, "", 1, now, &mut census)?.pop() else { return Ok(None) };
+    let left = read::line(db, &name, now, &mut census)?.entries.iter().filter_map(|entry| entry.expires_in).max();
+    Ok(Some((name, left.unwrap_or_default())))
+}
+
+/// Times of an earlier boot mean nothing, and nothing that held a lock then is left. The fences stay.
+fn empty(db: &mut Connection, boot: &Boot) -> rusqlite::Result<()> {
+    let greeting = Transaction::new(db, TransactionBehavior::Immediate)?;
+    greeting.execute_batch(
+        "UPDATE lk_lock AS l SET revision = revision + 1,
+             fence = max(fence, coalesce((SELECT max(ord) FROM lk_claim WHERE name = l.name), 0));
+         DELETE FROM lk_claim; DELETE FROM lk_session; DELETE FROM lk_gone;",
+    )?;
+    greeting.execute("UPDATE lk_meta SET boot_id = ?1, began_us = ?2", (&boot.id, boot.began))?;
+    greeting.commit()
+}
+
+const ONE_ID: &str = "the host's /proc/sys/kernel/random/boot_id in all containers";
+
+fn in_use(path: &Path) -> Error {
+    let problem = format!("file:{} is in use by programs that know another boot id", path.display());
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!("{ONE_ID}, or a store for many machines"))
+}
+
+fn held(path: &Path, name: &LockName, left: Duration) -> Error {
+    let left = format_duration(Duration::from_secs(left.as_secs() + 1));
+    let problem = format!(
+        "file:{}: {name} is still held for {left} by a program that knows another boot id, and the machine was not \
+         started anew since",
+        path.display()
+    );
+    let remedy = format!("{ONE_ID}, a store for many machines, or to wait for {left}");
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Micros = 3_600_000_000;
+    const DATE: Micros = 1_800_000_000_000_000;
+
+    /// Whether a reader is in the same start as a file with a newest time of ten hours. The reader's clock tells
+    /// `now`, and the date of its start is `later` than the one in the file.
+    fn same(now: Micros, later: Micros) -> bool {
+        let known = Known { id: "a".to_owned(), began: DATE, newest: 10 * HOUR };
+        Boot { id: "b".to_owned(), now, began: DATE + later }.has_the_clock_of(&known)
+    }
+
+    #[test]
+    fn the_clocks_tell_one_start_of_the_machine_from_the_next() {
+        assert!(same(10 * HOUR, 0) && same(20 * HOUR, 0), "another id with the same clocks");
+        assert!(same(10 * HOUR - LEAP, 0), "read a moment earlier");
+        assert!(same(11 * HOUR, -3 * HOUR) && same(11 * HOUR, 3 * HOUR), "the date was corrected");
+        assert!(!same(HOUR, 10 * HOUR), "a clock behind the times of the file");
+        assert!(!same(HOUR, 0), "even with the date of the old start");
+        assert!(!same(30 * HOUR, 11 * HOUR), "up for longer than before, but started later");
+        assert!(!same(30 * HOUR, 9 * HOUR), "with a date that was corrected by an hour");
+    }
+}

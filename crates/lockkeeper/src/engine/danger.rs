@@ -1,0 +1,165 @@
+//! Whether a session is in danger: its renewals fail, or its store may have forgotten what is held.
+//!
+//! After a word of the store (a connection was made again) everything that is held is in doubt, until a renewal that was
+//! sent later has found it held. Such words come in any number: they make one round of renewals in each [`APART`].
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::session::lock;
+use crate::random::jittered;
+use crate::store::ClaimId;
+use crate::time::Instant;
+
+/// Between the beginnings of two rounds.
+const APART: Duration = Duration::from_millis(250);
+/// A round begins within this time, at random: many clients have lost the same server.
+const WITHIN: Duration = Duration::from_millis(100);
+/// By so much the renewal of each further claim of a round comes later.
+const EACH: Duration = Duration::from_micros(10);
+
+#[derive(Debug, Default)]
+pub(super) struct Danger {
+    /// The store has given its word, and no round has begun since.
+    word: AtomicBool,
+    /// When the last round began, in nanoseconds of the clock; zero before the first.
+    round: AtomicU64,
+    /// What people were told last.
+    shown: AtomicBool,
+    why: Mutex<Why>,
+}
+
+#[derive(Debug, Default)]
+struct Why {
+    failing: bool,
+    /// Held when the last round began, and not found held since.
+    doubted: BTreeSet<ClaimId>,
+}
+
+/// When the claims of a round are to be renewed.
+pub(super) struct Round {
+    first: Instant,
+}
+
+impl Danger {
+    /// The store may have forgotten what is held. From any thread.
+    pub(super) fn doubt(&self) {
+        self.word.store(true, Ordering::Release);
+    }
+
+    /// When a round is to begin, if the store has given its word.
+    pub(super) fn next_round(&self) -> Option<Instant> {
+        self.word.load(Ordering::Acquire).then(|| self.last_round() + APART)
+    }
+
+    /// Begins a round, if one is to begin now.
+    pub(super) fn begin(&self, now: Instant) -> Option<Round> {
+        if self.next_round().is_none_or(|at| at > now) {
+            return None;
+        }
+        // First: a word that comes from here on makes another round.
+        self.word.store(false, Ordering::Release);
+        self.round.store(now.as_nanos(), Ordering::Release);
+        Some(Round { first: now + WITHIN.saturating_sub(jittered(WITHIN)) * 5 })
+    }
+
+    /// These are in doubt.
+    pub(super) fn doubt_these(&self, claims: impl Iterator<Item = ClaimId>) {
+        lock(&self.why).doubted.extend(claims);
+    }
+
+    /// When a claim is to be renewed at the latest whose last answer is that of a request sent at `sent`: soon, where
+    /// the store may have forgotten it since.
+    pub(super) fn again(&self, sent: Instant) -> Option<Instant> {
+        let round = self.last_round();
+        (sent < round).then(|| round + WITHIN)
+    }
+
+    /// A request that was sent at `sent` has found these held.
+    pub(super) fn found(&self, sent: Instant, held: impl Iterator<Item = ClaimId>) {
+        let mut why = lock(&self.why);
+        if sent >= self.last_round() && !why.doubted.is_empty() {
+            for id in held {
+                why.doubted.remove(&id);
+            }
+        }
+    }
+
+    /// Notes how the last renewal went, where one went. Returns whether the session is in danger, where that has
+    /// changed. Who is not `here` any more is in doubt no more.
+    pub(super) fn book(&self, failing: Option<bool>, here: impl Fn(ClaimId) -> bool) -> Option<bool> {
+        let mut why = lock(&self.why);
+        why.failing = failing.unwrap_or(why.failing);
+        while why.doubted.first().is_some_and(|id| !here(*id)) {
+            why.doubted.pop_first();
+        }
+        let danger = why.failing || !why.doubted.is_empty();
+        (self.shown.swap(danger, Ordering::AcqRel) != danger).then_some(danger)
+    }
+
+    pub(super) fn is_shown(&self) -> bool {
+        self.shown.load(Ordering::Acquire)
+    }
+
+    fn last_round(&self) -> Instant {
+        Instant::from_nanos(self.round.load(Ordering::Acquire))
+    }
+}
+
+impl Round {
+    /// When the claim is to be renewed that comes after so many others.
+    pub(super) fn due(&self, before: usize) -> Instant {
+        self.first + EACH * u32::try_from(before).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn many_words_are_one_round() {
+        let danger = Danger::default();
+        assert!(danger.begin(at(1000)).is_none(), "nobody has said anything");
+        let begun = (1000..2000).filter(|ms| {
+            danger.doubt();
+            danger.begin(at(*ms)).is_some()
+        });
+        assert_eq!(begun.count(), 4);
+    }
+
+    #[test]
+    fn a_round_begins_within_a_hundred_milliseconds_and_spreads_what_is_many() {
+        let mut latest = at(0);
+        for _ in 0..100 {
+            let danger = Danger::default();
+            danger.doubt();
+            let round = danger.begin(at(1000)).unwrap();
+            assert!(round.due(0) >= at(1000) && round.due(0) <= at(1100));
+            assert_eq!(round.due(100_000).saturating_since(round.due(0)), Duration::from_secs(1));
+            latest = latest.max(round.due(0));
+        }
+        assert!(latest > at(1050), "clients that have lost the same server come all at once");
+    }
+
+    #[test]
+    fn an_answer_to_an_older_request_ends_no_doubt() {
+        let danger = Danger::default();
+        let id = ClaimId::random();
+        danger.doubt();
+        danger.begin(at(1000)).unwrap();
+        danger.doubt_these([id].into_iter());
+        assert_eq!(danger.book(None, |_| true), Some(true));
+        danger.found(at(999), [id].into_iter());
+        assert_eq!(danger.book(Some(false), |_| true), None);
+        assert_eq!((danger.again(at(999)), danger.again(at(1000))), (Some(at(1100)), None));
+        danger.found(at(1000), [id].into_iter());
+        assert_eq!(danger.book(Some(false), |_| true), Some(false));
+    }
+}

@@ -1,0 +1,201 @@
+//! Data of others around the locks of a file store: in the same database, and beside it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockkeeper::layer::Faults;
+use lockkeeper::store::Store;
+use lockkeeper::testing::{Case, Crash, Crowded, Harness, Lives, MemoryHarness, Time, run};
+use lockkeeper::time::Clock;
+use lockkeeper::{FileStore, LockName};
+use rusqlite::{Connection, params};
+use tempfile::TempDir;
+
+/// An application's own tables, with what SQLite has besides tables.
+const APPLICATION: &str = "
+    CREATE TABLE IF NOT EXISTS stock (name TEXT PRIMARY KEY, qty INTEGER);
+    CREATE INDEX IF NOT EXISTS stock_qty ON stock (qty);
+    CREATE TABLE IF NOT EXISTS lk_claim_old (name BLOB, ord INTEGER, id BLOB);
+    CREATE TABLE IF NOT EXISTS lk_lease (name TEXT PRIMARY KEY, holder TEXT);
+    CREATE TABLE IF NOT EXISTS lk_register (
+        key TEXT PRIMARY KEY, version INTEGER NOT NULL, value BLOB NOT NULL, writers BLOB NOT NULL) STRICT;
+    CREATE VIEW IF NOT EXISTS locked AS SELECT name FROM lk_claim;";
+
+/// Somebody died, and nobody has cleaned up yet: the session was cut short, and its claim stands in a line. Two names may
+/// have a neighbour in common.
+const DEAD: &str = "INSERT OR IGNORE INTO lk_session VALUES (?1, 'nobody', 0, 1, 1, 1, 1, 1, 0)";
+const CLAIM_OF_THE_DEAD: &str = "
+    INSERT OR IGNORE INTO lk_claim (name, ord, id, session, weight, capacity, state, delay_us, since_us, owner, epoch)
+        VALUES (?1, ?2, randomblob(16), ?3, 4294967295, 4294967295, 2, 0, 1, 'nobody', 9)";
+
+/// The last token of the locks beside.
+const FENCE: i64 = 1 << 40;
+
+/// The file store with others in its database.
+pub(crate) struct FileAmongOthers {
+    folder: TempDir,
+    others: Mutex<Option<Connection>>,
+}
+
+impl FileAmongOthers {
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("locks.db")
+    }
+
+    fn come(&self, name: &LockName, round: usize) -> rusqlite::Result<()> {
+        let round = i64::try_from(round).unwrap();
+        let mut others = self.others.lock().unwrap();
+        let db = match &mut *others {
+            Some(db) => db,
+            none => none.insert(settle(&self.path())?),
+        };
+        let step = db.transaction()?;
+        step.execute("INSERT OR REPLACE INTO stock VALUES (?1, ?2)", params![name.as_str(), round])?;
+        step.execute("INSERT INTO lk_gone VALUES (randomblob(16), ?1)", [i64::MAX - 1])?;
+        step.execute("INSERT INTO lk_gone VALUES (randomblob(16), 1)", [])?;
+        for near in longer(name.as_str()).chain(garbage(name.as_str())) {
+            step.execute(
+                "INSERT INTO lk_lock VALUES (?1, ?2, ?3)
+                 ON CONFLICT (name) DO UPDATE SET fence = max(fence, ?2), revision = revision + 1",
+                params![near, FENCE, round],
+            )?;
+        }
+        for (nth, near) in longer(name.as_str()).enumerate().filter(|_| round == 0) {
+            let session = format!("{name} {nth}");
+            step.execute(DEAD, [&session])?;
+            step.execute(CLAIM_OF_THE_DEAD, params![near, FENCE + 1, session])?;
+        }
+        step.commit()
+    }
+}
+
+/// Names that no case uses, which begin with this one.
+fn longer(name: &str) -> impl Iterator<Item = Vec<u8>> {
+    ["~", "/~", "%~", "\u{10ffff}"].into_iter().map(move |more| [name, more].concat().into_bytes())
+}
+
+/// What is no name.
+fn garbage(name: &str) -> impl Iterator<Item = Vec<u8>> {
+    let name = name.as_bytes();
+    let shorter = &name[..name.len() - 1];
+    [[name, b"\xff"].concat(), [name, b"\0"].concat(), [shorter, b"\xc3"].concat(), Vec::new()].into_iter()
+}
+
+/// The one that comes first.
+fn settle(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open(path)?;
+    db.busy_timeout(Duration::from_secs(10))?;
+    db.pragma_update(None, "synchronous", "OFF")?;
+    db.execute_batch(APPLICATION)?;
+    let beside = |suffix: &str| format!("{}{suffix}", path.display());
+    for suffix in [".bak", "~", ".live/garbage", ".bells/garbage", ".gate2"] {
+        fs::write(beside(suffix), "\0garbage").unwrap();
+    }
+    for folder in [".d", ".live/lost+found", ".bells/lost+found"] {
+        fs::create_dir_all(Path::new(&beside(folder)).join("deep")).unwrap();
+    }
+    symlink("nowhere", beside(".live/dangling")).unwrap();
+    fs::write(Path::new(&beside(".live")).join(OsStr::from_bytes(b"\xff\xfe")), "").unwrap();
+    Ok(db)
+}
+
+impl Harness for FileAmongOthers {
+    const TIME: Time = Time::Real;
+    const ON_CRASH: Crash = Crash::Frees;
+    const WAITERS_DIE_FIRST: bool = true;
+
+    async fn start() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), others: Mutex::default() }
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        Arc::new(FileStore::new(self.path()).open().await.unwrap())
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        drop(client);
+    }
+
+    async fn crowd(&self, name: &LockName, round: usize) {
+        self.come(name, round).unwrap();
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boot()
+    }
+
+    fn prefix(&self) -> String {
+        String::new()
+    }
+
+    fn short(&self) -> Lives {
+        Lives::quick()
+    }
+
+    fn weather(&self) -> Faults {
+        Faults::none()
+    }
+}
+
+/// Counts who comes.
+struct Counting(MemoryHarness, AtomicUsize);
+
+impl Harness for Counting {
+    const TIME: Time = Time::Virtual;
+    const ON_CRASH: Crash = Crash::Silent;
+    const WAITERS_DIE_FIRST: bool = true;
+
+    async fn start() -> Self {
+        Self(MemoryHarness::start().await, AtomicUsize::new(0))
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        self.0.client().await
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        drop(client);
+    }
+
+    async fn crowd(&self, _name: &LockName, round: usize) {
+        assert_eq!(self.1.fetch_add(1, Ordering::SeqCst), round, "the rounds come in order");
+    }
+
+    fn clock(&self) -> Clock {
+        self.0.clock()
+    }
+
+    fn prefix(&self) -> String {
+        String::new()
+    }
+
+    fn short(&self) -> Lives {
+        Lives::quick()
+    }
+
+    fn weather(&self) -> Faults {
+        Faults::none()
+    }
+}
+
+#[test]
+fn the_crowd_comes_before_the_first_claim_and_after_each_that_joined() {
+    run::<Crowded<Counting>>("crowd", &[], async |case: &Case<_>| {
+        let rounds = || case.harness().inner().1.load(Ordering::SeqCst);
+        let [a, b, c] = case.mutexes("lock").await;
+        assert_eq!(rounds(), 0);
+        a.granted().await;
+        assert_eq!(rounds(), 2, "once before it, and once after it");
+        b.queued().await;
+        assert_eq!(rounds(), 3);
+        b.resend().await;
+        c.trying().busy().await;
+        assert_eq!(rounds(), 3, "a claim that joined before, or did not join, brings nobody");
+    });
+}

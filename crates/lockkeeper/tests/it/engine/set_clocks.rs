@@ -1,0 +1,40 @@
+//! Machines that were paused, as far as that can be seen: their wall clock is set after it.
+
+use lockkeeper::layer::Operation;
+use lockkeeper::store::{Evict, Store, Target};
+use lockkeeper::{LostReason, SessionState};
+use tokio::time::sleep;
+
+use super::spy::{World, millis, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_that_is_set_has_what_is_held_renewed_at_once() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let [kept, gone] = [party.mutex("kept").lock().await.unwrap(), party.mutex("gone").lock().await.unwrap()];
+    sleep(secs(1)).await;
+    // What became of it while the machine was paused.
+    let target = Target::Token(gone.token().raw());
+    world.store.admin().unwrap().evict(gone.name(), &target, Evict::Now, "nobody", "its lease").await.unwrap();
+    let (start, mut session) = (world.now(), party.keeper.session());
+    world.clock.set_wall_clock_ahead(secs(45));
+    assert_eq!(session.changed().await, SessionState::Jeopardy);
+    assert_eq!(world.now(), start);
+    assert_eq!(gone.lost().await, LostReason::Forgotten);
+    assert!(world.now().saturating_since(start) <= millis(100));
+    assert_eq!(session.changed().await, SessionState::Valid);
+    kept.check().unwrap();
+    assert_eq!(party.count("ClockAnomaly"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_that_is_set_by_less_than_clocks_may_drift_asks_nobody() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    sleep(secs(1)).await;
+    world.clock.set_wall_clock_ahead(millis(9));
+    sleep(secs(1)).await;
+    assert_eq!((party.spy.asked(Operation::Renew).len(), party.count("ClockAnomaly")), (0, 0));
+    guard.release().await.unwrap();
+}

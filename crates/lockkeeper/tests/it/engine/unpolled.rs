@@ -1,0 +1,197 @@
+//! Futures that were polled and are polled no more, and work that does not await: what else they hold up.
+
+use std::cell::RefCell;
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use lockkeeper::layer::Operation;
+use lockkeeper::{ErrorKind, LostReason, blocking};
+use tokio::time::{sleep, timeout};
+
+use super::spy::{Do, World, millis, secs};
+
+/// Polls it once, and no more.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
+    let is_pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
+    assert!(is_pending);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_polled_no_more_while_its_session_opens_holds_up_no_other() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.once(Operation::Open, Do::Late(millis(100)));
+    let mut left = pin!(party.mutex("left").lock().into_future());
+    poll_once(left.as_mut()).await;
+    let other = timeout(secs(60), party.mutex("other").lock().into_future()).await;
+    other.expect("another lock of the same session").unwrap().release().await.unwrap();
+    assert_eq!(party.spy.asked(Operation::Open).len(), 1);
+    left.await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_in_an_outage_fail_together_and_not_one_after_the_other() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.always(Operation::Open, Do::FailAfter(secs(3), ErrorKind::Unavailable));
+    let start = world.now();
+    let attempts: Vec<_> = (0..20).map(|i| tokio::spawn(party.mutex(&format!("n/{i}")).lock().into_future())).collect();
+    for attempt in attempts {
+        assert_eq!(attempt.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    let took = world.now().saturating_since(start);
+    assert!(took < secs(20), "{took:?}: four tries of three seconds, and their pauses");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_granted_to_an_attempt_that_is_polled_no_more_is_given_back() {
+    let world = World::new();
+    for by_session in [false, true] {
+        let holder = world.party(secs(60)).await;
+        let party = if by_session { world.party_by_session(secs(12), 0).await } else { world.party(secs(12)).await };
+        let held = holder.mutex("n").lock().await.unwrap();
+        let mut left = pin!(party.mutex("n").lock().into_future());
+        poll_once(left.as_mut()).await;
+        held.release().await.unwrap();
+        let start = world.now();
+        // The life of a waiter, a third of the ttl, and the renewal that found it granted.
+        let next = timeout(secs(12), holder.mutex("n").lock().into_future()).await;
+        let next = next.expect("it is held by nobody").unwrap();
+        assert!(world.now().saturating_since(start) >= secs(5), "it had its time");
+        assert_eq!(party.count("lost: Uncollected"), 1);
+        let again = async { left.await.unwrap().release().await.unwrap() };
+        let release = async {
+            sleep(secs(1)).await;
+            next.release().await.unwrap();
+        };
+        tokio::join!(again, release);
+        assert_eq!(world.line("n").await.len(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_polled_late_but_in_time_has_its_lock() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    let mut slow = pin!(party.mutex("n").lock().into_future());
+    poll_once(slow.as_mut()).await;
+    held.release().await.unwrap();
+    sleep(secs(4)).await;
+    let guard = slow.await.unwrap();
+    sleep(secs(60)).await;
+    guard.check().unwrap();
+    assert_eq!(party.count("lost"), 0);
+}
+
+#[tokio::test]
+async fn a_lock_whose_caller_does_not_come_for_it_is_given_back_by_an_engine_with_a_thread_of_its_own() {
+    let world = World::real();
+    let holder = world.party(secs(60)).await;
+    let party = world.party_with(|builder| builder.ttl(secs(1)).dedicated_thread()).await;
+    party.spy.once(Operation::Claim, Do::Late(millis(50)));
+    let mut left = pin!(party.mutex("n").lock().into_future());
+    poll_once(left.as_mut()).await;
+    let next = holder.mutex("n").lock().wait(secs(90)).await.unwrap();
+    assert_eq!(party.count("lost: Uncollected"), 1);
+    next.release().await.unwrap();
+    let late = left.await.unwrap();
+    assert_eq!(late.check().unwrap_err().lost_reason(), Some(&LostReason::Uncollected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_behind_an_attempt_of_its_process_that_is_polled_no_more_gets_the_lock() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(12)).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    let (mut left, mut next) =
+        (pin!(party.mutex("n").lock().into_future()), pin!(party.mutex("n").lock().into_future()));
+    poll_once(left.as_mut()).await;
+    poll_once(next.as_mut()).await;
+    held.release().await.unwrap();
+    // The turn is that of one that is not polled, and then of another one that is not.
+    let behind = timeout(secs(60), party.mutex("n").lock().into_future()).await;
+    behind.expect("it stands in line by itself").unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_stands_in_line_for_an_hour_keeps_its_turn() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    let waiting = [0, 1].map(|_| tokio::spawn(party.mutex("n").lock().into_future()));
+    sleep(secs(3600)).await;
+    assert_eq!(world.line("n").await.len(), 2, "one of them stands in the store's line");
+    held.release().await.unwrap();
+    for waiting in waiting {
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// The runtime has another worker, which finds the renewal though this one is busy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_without_an_await_after_a_grant_that_was_waited_for_keeps_the_lock() {
+    let world = World::real();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    let mutex = party.mutex("n");
+    let working = tokio::spawn(async move {
+        let guard = mutex.lock().await.unwrap();
+        // A waiter's life is 5 s.
+        std::thread::sleep(millis(5200));
+        let held = guard.check();
+        guard.release().await.unwrap();
+        held
+    });
+    sleep(millis(200)).await;
+    held.release().await.unwrap();
+    working.await.unwrap().unwrap();
+}
+
+/// The store may have it, or get it later.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_never_answered_is_withdrawn_with_a_tombstone_when_its_time_is_over() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.mutex("other").lock().await.unwrap().release().await.unwrap();
+    party.spy.once(Operation::Claim, Do::Hang);
+    let mut left = pin!(party.mutex("n").lock().into_future());
+    poll_once(left.as_mut()).await;
+    sleep(secs(30)).await;
+    let withdrawn = party.spy.last(Operation::Withdraw);
+    assert_eq!(withdrawn.ids, party.spy.last(Operation::Claim).ids);
+    assert_eq!(withdrawn.tombstone, Some(secs(60)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_at_a_store_that_is_silent_is_over_within_five_seconds() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.always(Operation::Claim, Do::FailAfter(secs(3), ErrorKind::Unavailable));
+    let start = world.now();
+    let error = party.mutex("n").try_lock().await.unwrap_err();
+    let took = world.now().saturating_since(start);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(took <= millis(5001), "{took:?}");
+    party.spy.no_rules();
+    party.mutex("n").try_lock().await.unwrap().expect("nothing is left of it").release().await.unwrap();
+}
+
+thread_local! {
+    static LEASE: RefCell<Option<blocking::Guard>> = const { RefCell::new(None) };
+}
+
+/// The thread-local of the guard was made before those of tokio and of the subscriber, so that it goes after them.
+#[test]
+fn a_guard_that_ends_with_its_thread_is_released() {
+    let keeper = blocking::Keeper::memory();
+    let there = keeper.clone();
+    let lease = move || {
+        let _default = tracing::subscriber::set_default(tracing_subscriber::Registry::default());
+        LEASE.with_borrow_mut(|lease| *lease = Some(there.mutex("n").unwrap().lock().unwrap()));
+    };
+    std::thread::spawn(lease).join().unwrap();
+    let next = keeper.mutex("n").unwrap().attempt().wait(secs(5)).lock().unwrap();
+    next.release().unwrap();
+}
