@@ -1,9 +1,11 @@
 //! How the program ends: the exit codes, the same for all commands, and the failures that lead to them.
 
 use std::fmt;
-use std::process::ExitStatus;
+use std::process::{ExitCode, ExitStatus};
 
 use lockkeeper::{Error, ErrorKind};
+use rustix::process::{DumpableBehavior, getpid, set_dumpable_behavior};
+use signal_hook::low_level::emulate_default_handler;
 use std::os::unix::process::ExitStatusExt;
 
 /// Why and with which code the program ends.
@@ -36,7 +38,7 @@ pub(crate) enum Exit {
     NotExecutable,
     /// 127: the command does not exist.
     NotFound,
-    /// 128 + n: ended by signal n, the command or, before it ran, lockkeeper itself.
+    /// Ended by signal n, the command or, before it ran, lockkeeper itself. Shells and events show 128 + n.
     Signal(i32),
     /// The command's own code.
     Child(u8),
@@ -62,6 +64,20 @@ impl Exit {
             Self::NotFound => 127,
             Self::Signal(n) => u8::try_from(128 + n).unwrap_or(u8::MAX),
         }
+    }
+
+    /// Ends this process: by the very signal that ended the command or the waiting, so that a shell whose script was
+    /// interrupted ends the script.
+    pub(crate) fn end(self) -> ExitCode {
+        // The kernel spares the first process of a container what it does to itself.
+        if let Self::Signal(signal) = self
+            && !getpid().is_init()
+        {
+            // The core that somebody may want is the command's.
+            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+            let _ = emulate_default_handler(signal);
+        }
+        ExitCode::from(self.code())
     }
 
     /// What `exited` gives as the cause.

@@ -70,9 +70,13 @@ pub(crate) fn read(path: &Path, verbosity: Verbosity) -> Result<Handle, Failure>
     Ok(handle)
 }
 
-/// Takes away the file of a lock that is gone.
-pub(crate) fn remove(path: &Path) -> Result<(), Failure> {
-    fs::remove_file(path).map_err(|error| failed(path, "cannot be deleted", &error, "rm"))
+/// Takes away the file of a lock that is gone. `false` if somebody else has done so.
+pub(crate) fn remove(path: &Path) -> Result<bool, Failure> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(failed(path, "cannot be deleted", &error, "rm")),
+    }
 }
 
 fn is_taken(path: &Path) -> Failure {

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper::{Error, ErrorKind, Event, FileStore, Keeper, KeeperBuilder, LockInfo, MemoryStore};
@@ -15,6 +17,8 @@ use crate::settings::Settings;
 
 /// Between two tries to reach a store that was not there, as when a whole machine starts at once.
 const RETRY: Duration = Duration::from_millis(200);
+/// Between two looks for a file store that is not there yet.
+const APPEARS: Duration = Duration::from_secs(1);
 /// How long to ask who holds a lock, where that is only good to know.
 const CURIOSITY: Duration = Duration::from_millis(300);
 
@@ -25,6 +29,30 @@ pub(crate) struct Terms {
     pub(crate) lock_delay: Option<Duration>,
     /// The names have their prefix already, as those in sequencers do.
     pub(crate) whole_names: bool,
+}
+
+/// Whether the store is away, as far as the events of a keeper tell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Away(Arc<AtomicBool>);
+
+impl Away {
+    pub(crate) fn observe(&self, event: &Event<'_>) {
+        match event {
+            Event::Jeopardy => self.0.store(true, Ordering::Relaxed),
+            Event::Recovered | Event::Queued { .. } | Event::Acquired { .. } => self.0.store(false, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// What the end of a wait means then: nobody knows whether the lock is busy.
+    pub(crate) fn refuse_timeout(&self, name: &str, waited: Duration) -> Result<(), Failure> {
+        if !self.0.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let waited = human(waited);
+        let message = format!("lock {name:?}: not acquired within {waited}, and the store does not answer");
+        Err(Failure::new(Exit::Unavailable, format!("{message}. Try: it again when the store is back")))
+    }
 }
 
 /// A keeper, and what shows its store that this process lives, where there is such a thing.
@@ -52,16 +80,38 @@ pub(crate) async fn connect(
 
 /// The same, for who only looks: a file store that is not there yet is an empty one to him, and is not made.
 pub(crate) async fn look(settings: &Settings, terms: Terms) -> Result<Keeper, Failure> {
-    let url = &settings.store.url;
-    // Where it cannot be said, to open it says why.
-    if url.scheme != "file" || !matches!(Path::new(&url.path).try_exists(), Ok(false)) {
+    if !is_missing(settings)? {
         return connect(settings, terms, |_| {}).await;
     }
-    drop(FileStore::from_url(url).map_err(configured)?);
+    warn_of_missing(settings);
+    builder(settings, terms)?.store(MemoryStore::new()).connect().await.map_err(configured)
+}
+
+/// The same, for who looks until something changes: a file store that is not there yet is waited for.
+pub(crate) async fn watch(settings: &Settings, terms: Terms) -> Result<Keeper, Failure> {
+    if is_missing(settings)? {
+        warn_of_missing(settings);
+    }
+    while is_missing(settings)? {
+        sleep(APPEARS).await;
+    }
+    connect(settings, terms, |_| {}).await
+}
+
+/// Whether it is a file store that is not there. Where that cannot be said, to open it says why.
+pub(crate) fn is_missing(settings: &Settings) -> Result<bool, Failure> {
+    let url = &settings.store.url;
+    if url.scheme != "file" || !matches!(Path::new(&url.path).try_exists(), Ok(false)) {
+        return Ok(false);
+    }
+    FileStore::from_url(url).map(|_| true).map_err(configured)
+}
+
+fn warn_of_missing(settings: &Settings) {
+    let url = &settings.store.url;
     if settings.verbosity >= Verbosity::Warnings {
         complain(&format!("{url} is not there yet, so nobody holds a lock in it. Try: the --store of those who do"));
     }
-    builder(settings, terms)?.store(MemoryStore::new()).connect().await.map_err(configured)
 }
 
 /// The same, for who outlives this process.

@@ -1,6 +1,8 @@
 //! The locks of one run: all of them or none, and one lease for the command.
 
+use std::future::{pending, poll_fn};
 use std::slice;
+use std::task::Poll;
 use std::time::Duration;
 
 use lockkeeper::time::{Clock, Instant};
@@ -12,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::args::{ModeArgs, Permits};
 use crate::child::environment::Held;
+use crate::child::policy::is_certain;
 use crate::child::supervise::Lease;
 use crate::cmd::inspect::mode_word;
 use crate::exit::Failure;
@@ -176,6 +179,11 @@ impl Holding {
         self.clock.now().saturating_since(self.since)
     }
 
+    /// How long they may be held.
+    pub(crate) fn max_hold(&self) -> Option<Duration> {
+        self.max_hold
+    }
+
     /// What the command learns of each, in the order in which they were typed.
     pub(crate) fn each(&self) -> Vec<Held> {
         let held = |(typed, guard): (&String, &Guard)| Held {
@@ -228,12 +236,31 @@ impl Lease for Holding {
     }
 
     fn loss(&self) -> Option<LostReason> {
-        let error = self.guard.each().iter().find_map(|guard| guard.check().err())?;
-        Some(error.lost_reason().cloned().unwrap_or(LostReason::Expired))
+        let errors = self.guard.each().iter().filter_map(|guard| guard.check().err());
+        let reasons = errors.map(|error| error.lost_reason().cloned().unwrap_or(LostReason::Expired));
+        // One that is certain counts before one that is not.
+        reasons.min_by_key(|reason| !is_certain(reason))
     }
 
     async fn lost(&self) -> LostReason {
         self.guard.lost().await
+    }
+
+    async fn given_away(&self) {
+        let lost = |guard: &Guard| {
+            let lost = guard.lost();
+            Box::pin(async move {
+                if !is_certain(&lost.await) {
+                    pending::<()>().await;
+                }
+            })
+        };
+        let mut losses: Vec<_> = self.guard.each().iter().map(lost).collect();
+        poll_fn(|cx| {
+            let is_one = losses.iter_mut().any(|loss| loss.as_mut().poll(cx).is_ready());
+            if is_one { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     fn silent_loss(&self) -> LostReason {

@@ -14,6 +14,7 @@ mod lock;
 mod locks;
 mod output;
 mod random;
+mod reach;
 mod runtime;
 mod secrets;
 mod settings;
@@ -27,22 +28,24 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
-use child::guard;
+use child::{guard, shim};
 use cmd::run::Task;
-use event::{Outlets, Reporter, Target};
+use event::{LAST_LINES, Log, Outlet, Outlets, Reporter};
 use exit::{Exit, Failure};
 use output::Verbosity;
 use settings::Settings;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|role| role == guard::ROLE) {
-        return guard::keep();
+    match std::env::args_os().nth(1) {
+        Some(role) if role == guard::ROLE => return guard::keep(),
+        Some(role) if role == shim::ROLE => return shim::begin(),
+        _ => {}
     }
     let exit = match Cli::try_parse() {
         Ok(cli) => start(&cli),
         Err(error) => explain(&error),
     };
-    ExitCode::from(exit.code())
+    exit.end()
 }
 
 /// Help goes to stdout and is no error; everything else that was typed wrongly has one code.
@@ -88,16 +91,17 @@ fn tell(failure: &Failure) -> Exit {
 
 /// A run tells of its end even if it never began.
 fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
-    let target = task.under.events.as_ref().map(Target::open).transpose();
+    let target = task.under.events.as_ref().map(|target| Ok((target, target.open()?))).transpose();
     let stderr = Outlets::stderr(cli.global.json)?;
     let (outlets, opened) = match target {
-        Ok(Some(file)) => (stderr.and(file)?, Ok(())),
+        Ok(Some((target, file))) => (stderr.and(target, file)?, Ok(())),
         Ok(None) => (stderr, Ok(())),
         Err(failure) => (stderr, Err(failure)),
     };
     let reporter = Reporter::new(task.names, outlets.clone(), Verbosity::Errors);
+    let log = outlets.stderr.clone();
     let ending =
-        opened.and_then(|()| with_settings(cli, async |settings| cmd::run::run(task, settings, outlets).await));
+        opened.and_then(|()| with_log(cli, &log, async |settings| cmd::run::run(task, settings, outlets).await));
     let exit = ending.unwrap_or_else(|failure| {
         reporter.complain(&failure.message);
         failure.exit
@@ -107,14 +111,26 @@ fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
 }
 
 fn with_settings(cli: &Cli, command: impl AsyncFnOnce(&Settings) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
+    let log = Outlet::stderr(cli.global.json)?;
+    let ending = with_log(cli, &log, command);
+    log.flush(LAST_LINES);
+    ending
+}
+
+/// The same, with what the library logs written there: a reader of stderr that is stuck must not keep a renewal.
+fn with_log(
+    cli: &Cli,
+    log: &Outlet,
+    command: impl AsyncFnOnce(&Settings) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
     runtime::enough_descriptors()?;
     let settings = Settings::resolve(&cli.global, &|name| std::env::var_os(name))?;
     if !matches!(cli.command, Command::Bench(_)) {
         settings.refuse_memory()?;
     }
-    log_to_stderr(settings.log.as_deref())?;
+    write_log(settings.log.as_deref(), log)?;
     if let Some(notice) = settings.notice() {
-        output::complain(&notice);
+        log.write(output::notice(&notice, settings.json));
     }
     let runtime = runtime::start()?;
     let ending = runtime.block_on(command(&settings));
@@ -123,12 +139,13 @@ fn with_settings(cli: &Cli, command: impl AsyncFnOnce(&Settings) -> Result<Exit,
     ending
 }
 
-fn log_to_stderr(filter: Option<&str>) -> Result<(), Failure> {
+fn write_log(filter: Option<&str>, log: &Outlet) -> Result<(), Failure> {
     let Some(filter) = filter else { return Ok(()) };
     let filter = EnvFilter::builder()
         .parse(filter)
         .map_err(|error| Failure::config(format!("LOCKKEEPER_LOG: {error}. Try: error, warn, info, debug or trace")))?;
     let colours = output::colours(&io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours).init();
+    let log = log.clone();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || Log(log.clone())).with_ansi(colours).init();
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use jiff::Timestamp;
 use serde::Serialize;
 
 use lockkeeper::url::StoreUrl;
@@ -27,6 +28,15 @@ pub(crate) fn complain(message: &str) {
 /// The line that [`complain`] writes.
 pub(crate) fn complaint(message: &str) -> String {
     format!("lockkeeper: {}\n", printable(&redact(message)))
+}
+
+/// What has to be said before the store is used, as a line for people or for machines.
+pub(crate) fn notice(message: &str, json: bool) -> String {
+    if !json {
+        return complaint(message);
+    }
+    let time = format!("{:.3}", Timestamp::now());
+    format!("{}\n", serde_json::json!({ "event": "notice", "time": time, "message": redact(message) }))
 }
 
 /// The answer, on stdout.

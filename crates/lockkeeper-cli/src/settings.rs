@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::exit::Failure;
 use crate::hand_down;
 use crate::output::{Verbosity, has_password};
+use crate::reach;
 use crate::secrets::Secrets;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -100,12 +101,25 @@ impl Settings {
         Err(Failure::config("memory: would lock this one process only, so nobody at all. Try: file:./locks.db"))
     }
 
+    /// For candidates of an election, of which all would lead that do not share a store.
+    pub(crate) fn refuse_default(&self) -> Result<(), Failure> {
+        let Store { url, origin: Origin::Default, .. } = &self.store else { return Ok(()) };
+        let reach = reach::of(Path::new(&url.path));
+        Err(Failure::config(format!(
+            "no store configured; an election would hold {reach}, and candidates elsewhere would lead beside it. \
+             Try: --store URL, or --store {url} if that is meant"
+        )))
+    }
+
     /// What has to be said once, before the store is used.
     pub(crate) fn notice(&self) -> Option<String> {
         let Store { url, origin, .. } = &self.store;
         let path = Some(&url.path).filter(|_| self.verbosity >= Verbosity::Warnings && url.scheme == "file")?;
         match origin {
-            Origin::Default => Some(format!("no store configured; this lock holds on this host only (file:{path})")),
+            Origin::Default => {
+                let reach = reach::of(Path::new(path));
+                Some(format!("no store configured; this lock holds {reach} (file:{path})"))
+            }
             Origin::Config(config) if !path.starts_with('/') => Some(format!(
                 "{}: file:{path} is another store in every working directory. Try: an absolute path",
                 config.display()
@@ -404,7 +418,8 @@ mod tests {
     fn the_notice_is_for_the_default_store_only() {
         let home = [("HOME", "/home/me")];
         let notice = resolve(&Global::default(), &home).unwrap().notice().unwrap();
-        assert!(notice.starts_with("no store configured; this lock holds on this host only (file:/"), "{notice}");
+        assert!(notice.starts_with("no store configured; this lock holds "), "{notice}");
+        assert!(notice.contains("on this host only (file:/") || notice.contains("in this container only (file:/"));
         assert_eq!(resolve(&store("file:x"), &home).unwrap().notice(), None);
         let quiet = Global { quiet: true, ..Global::default() };
         assert_eq!(resolve(&quiet, &home).unwrap().notice(), None);

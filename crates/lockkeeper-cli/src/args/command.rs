@@ -18,7 +18,7 @@ pub(crate) struct CommandArgs {
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse_limit)]
     pub(crate) wait: Option<Limit>,
 
-    /// The exit code when the lock was not acquired, 0 to 255
+    /// The exit code when the lock was not acquired, 0 to 255; with 0 nothing is said on stderr
     #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::BUSY)]
     pub(crate) conflict_exit_code: u8,
 
@@ -49,7 +49,8 @@ pub(crate) struct CommandArgs {
     pub(crate) on_lost: OnLost,
 
     /// How long before the end of the lease a silent store counts as the loss of the lock, which leaves the command
-    /// this long between TERM and KILL; at most a third of the ttl [default: 5s, or a third of a shorter ttl]
+    /// this long between TERM and KILL, as does an end by a signal what is left of the command; at most a third of the
+    /// ttl [default: 5s, or a third of a shorter ttl]
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
 
@@ -59,6 +60,9 @@ pub(crate) struct CommandArgs {
 
     /// Write events as JSON Lines to this open descriptor (fd:N), or append them to this file; with --json, to stderr
     /// as well
+    ///
+    /// The command inherits an open descriptor N as every program does. Where its reader waits for the end, close it in
+    /// the command: sh -c 'exec CMD N>&-'
     #[arg(long, value_name = "fd:N|FILE", value_parser = OsStringValueParser::new().try_map(Target::parse))]
     pub(crate) events: Option<Target>,
 

@@ -11,6 +11,7 @@ use crate::child::restart::Restart;
 /// gives. When the leader is lost, the next candidate leads. A leader that has lost the leadership, or whose command has
 /// failed, resigns, and is a candidate again after 1 to 30 seconds, longer each time until a command has lasted for a
 /// minute. INT, TERM and QUIT go to the command, and are the end of `elect` with it.
+/// HUP, USR1 and USR2 change nothing while `elect` waits or pauses.
 #[derive(Args, Debug)]
 pub(crate) struct ElectArgs {
     /// The election: 1 to 255 bytes, prefix included, without control characters. It is a lock, which the leader holds

@@ -47,7 +47,7 @@ Exit codes:
    79    the lock was lost while the command ran
   126    the command cannot be executed
   127    the command was not found
-128+n    ended by signal n
+128+n    ended by signal n, which ends lockkeeper itself, too
  else    the command's own";
 
 /// Runs commands under a distributed lock, and shows who holds which.

@@ -1,8 +1,9 @@
 //! What has to die with the lock: the command, its process group, and what descends from them.
 //!
 //! A group alone is not enough. A shell that controls jobs gives each job a group of its own, and `timeout` makes
-//! itself the leader of one; they are found as descendants. What has left the group *and* lost its parent is a daemon
-//! of its own, and is left alone.
+//! itself the leader of one; they are found as descendants, while their parents live. Looks now and then, and one
+//! before the first signal that ends a parent, find them in time. A process that has made a session of its own and lost
+//! its parent while the command lived is a daemon, and is left alone.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -13,10 +14,11 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal, test_kill_process_group,
+    Pid, PidfdFlags, Resource, Signal, getppid, getrlimit, kill_process, kill_process_group, pidfd_open,
+    pidfd_send_signal, test_kill_process_group,
 };
 
-use super::processes::{self, Process};
+use super::processes::{self, Process, group_of, own_group};
 
 /// How often those that were just found are stopped, and others looked for, before all are killed. Whoever is started
 /// faster than that is met by the next kill, if it can be.
@@ -28,34 +30,74 @@ pub(super) struct Doomed {
     leader: Pid,
     /// The groups whose members all belong to it: the command's, and those that its descendants lead.
     groups: HashSet<Pid>,
-    /// Descriptors rather than numbers: a number may be given to somebody else meanwhile. `None` where there are too
-    /// many for that.
-    seen: HashMap<Pid, Option<OwnedFd>>,
+    seen: HashMap<Pid, Seen>,
+    /// The command is being ended: who loses its parent now does not do that of its own will.
+    is_ending: bool,
+}
+
+#[derive(Debug)]
+struct Seen {
+    /// A descriptor rather than a number: a number may be given to somebody else meanwhile. `None` where there would be
+    /// too many, and none left to look with.
+    process: Option<OwnedFd>,
+    /// At the last look.
+    session: Option<Pid>,
 }
 
 impl Doomed {
-    /// Of a command that leads a process group, and is not reaped yet.
+    /// Of a command that is not reaped yet, and the only one in its process group.
     pub(super) fn of(leader: Pid) -> Self {
-        Self { leader, groups: HashSet::from([leader]), seen: open(leader).into_iter().collect() }
+        let ours = [own_group(), getppid().and_then(group_of)];
+        // One that has joined our own group is ended alone.
+        let groups = group_of(leader).filter(|group| !ours.contains(&Some(*group))).into_iter().collect();
+        let mut doomed = Self { leader, groups, seen: HashMap::new(), is_ending: false };
+        doomed.know(leader);
+        doomed
     }
 
-    /// Looks who belongs to it now. What was seen once belongs to it for ever. Whether anything lives.
+    /// This one belongs to the command too.
+    pub(super) fn know(&mut self, pid: Pid) {
+        let session = Process::of(pid.as_raw_nonzero().get()).and_then(|process| process.session);
+        self.seen.extend(open(pid).map(|process| (pid, Seen { process, session })));
+    }
+
+    /// Looks who belongs to it, as it is being ended. What is seen now belongs to it for ever. Whether anything lives.
     pub(super) fn look(&mut self) -> bool {
+        self.is_ending = true;
         let searched = self.search();
         self.lives(searched)
     }
 
     fn lives(&self, searched: Option<bool>) -> bool {
-        if searched.is_some() { !self.seen.is_empty() } else { test_kill_process_group(self.leader).is_ok() }
+        if searched.is_some() {
+            !self.seen.is_empty()
+        } else {
+            self.groups.iter().any(|group| test_kill_process_group(*group) != Err(Errno::SRCH))
+        }
     }
 
-    /// Whether somebody new was found outside of the command's group; `None` where one cannot look.
+    /// Looks for new descendants of those who are known. That costs by the size of the command's tree alone, and so can
+    /// be done all the time; what has lost its parent before is found by [`look`](Self::look), in the groups.
+    pub(super) fn look_around(&mut self) {
+        if !processes::can_be_seen() {
+            return;
+        }
+        let known = self.seen.keys().filter_map(|pid| Process::of(pid.as_raw_nonzero().get()));
+        let mut found: Vec<_> = known.filter(|process| !process.has_ended && self.has(process)).collect();
+        let mut pids: HashSet<_> = found.iter().map(|process| process.pid).collect();
+        let mut next = 0;
+        while let Some(parent) = found.get(next) {
+            let children = processes::children(parent.pid).into_iter().filter(|child| pids.insert(child.pid));
+            found.extend(children.collect::<Vec<_>>());
+            next += 1;
+        }
+        self.remember(&found);
+    }
+
+    /// Whether somebody new was found outside of the groups that were known; `None` where one cannot look.
     fn search(&mut self) -> Option<bool> {
-        let all = processes::all()?;
-        // The number of a group is nobody else's while it has a member, but may be as soon as it has none.
-        self.groups.retain(|group| all.iter().any(|process| process.group == Some(*group)));
-        let (mut found, others): (Vec<_>, Vec<_>) =
-            all.into_iter().filter(|process| !process.has_ended).partition(|process| self.has(process));
+        let all = processes::all()?.into_iter().filter(|process| !process.has_ended);
+        let (mut found, others): (Vec<_>, Vec<_>) = all.partition(|process| self.has(process));
         let mut children = HashMap::<_, Vec<_>>::new();
         for process in others {
             children.entry(process.parent).or_default().push(process);
@@ -65,36 +107,57 @@ impl Doomed {
             found.extend(children.remove(&Some(parent.pid)).unwrap_or_default());
             next += 1;
         }
-        let is_new = |process: &Process| process.group != Some(self.leader) && !self.seen.contains_key(&process.pid);
+        Some(self.remember(&found))
+    }
+
+    /// Takes them for all that there are. Whether one of them is new, and outside of the groups that were known.
+    fn remember(&mut self, found: &[Process]) -> bool {
+        let is_known = |group: Option<Pid>| group.is_some_and(|group| self.groups.contains(&group));
+        let is_new = |process: &Process| !is_known(process.group) && !self.seen.contains_key(&process.pid);
         let grew = found.iter().any(is_new);
+        // The number of a group is nobody else's while it has a member, but may be as soon as it has none.
+        self.groups.retain(|group| test_kill_process_group(*group) != Err(Errno::SRCH));
         self.groups.extend(found.iter().filter(|it| it.group == Some(it.pid)).map(|it| it.pid));
         let mut before = mem::take(&mut self.seen);
-        self.seen = found
-            .iter()
-            .filter_map(|Process { pid, .. }| match before.remove(pid).flatten() {
-                Some(process) if !has_ended(&process, Duration::ZERO) => Some((*pid, Some(process))),
-                _ => open(*pid),
-            })
-            .collect();
-        Some(grew)
+        before.retain(|_, seen| seen.is_alive());
+        let mut room = room().saturating_sub(before.len());
+        let seen = found.iter().filter_map(|&Process { pid, session, .. }| {
+            let process = match before.remove(&pid) {
+                Some(seen) => seen.process,
+                None if room == 0 => None,
+                None => {
+                    room -= 1;
+                    open(pid)?
+                }
+            };
+            Some((pid, Seen { process, session }))
+        });
+        self.seen = seen.collect();
+        grew
     }
 
+    /// Whether it belongs to the command, whichever process its parent is.
     fn has(&self, process: &Process) -> bool {
-        process.group.is_some_and(|group| self.groups.contains(&group)) || self.is_seen_alive(process.pid)
+        process.group.is_some_and(|group| self.groups.contains(&group)) || self.is_seen_alive(process)
     }
 
-    fn is_seen_alive(&self, pid: Pid) -> bool {
-        self.seen.get(&pid).and_then(Option::as_ref).is_some_and(|it| !has_ended(it, Duration::ZERO))
+    /// Who has made a session of its own and lost its parent while the command lived is a daemon; the command itself is
+    /// none, wherever it goes.
+    fn is_seen_alive(&self, process: &Process) -> bool {
+        let find = |pid: Pid| self.seen.get(&pid).filter(|seen| seen.is_alive());
+        let is_daemon = |seen: &Seen| {
+            let leader = find(self.leader).filter(|leader| leader.session != process.session);
+            seen.session != process.session || (leader.is_some() && !self.is_ending)
+        };
+        find(process.pid).is_some_and(|seen| process.pid == self.leader || !is_daemon(seen))
     }
 
     /// Kills all that is left, and what is found on the way. Whether anything lived.
     pub(super) fn kill(&mut self) -> bool {
-        if !self.is_seen_alive(self.leader) {
+        if !self.seen.get(&self.leader).is_some_and(Seen::is_alive) {
             // Its group may have ended too, and the number be somebody else's. To look takes a while on a busy machine,
             // and those who are known for sure are not to go on until then.
-            for process in self.seen.values().flatten() {
-                let _ = pidfd_send_signal(process, Signal::STOP);
-            }
+            self.stop_those_who_are_known();
             self.search();
         }
         // Whoever is stopped starts nobody who leaves the group unseen, and leaves no children without a parent.
@@ -112,33 +175,90 @@ impl Doomed {
         alive
     }
 
-    fn signal(&self, signal: Signal) {
+    fn stop_those_who_are_known(&self) {
+        for (pid, seen) in &self.seen {
+            let is_ours = Process::of(pid.as_raw_nonzero().get()).is_some_and(|it| self.has(&it));
+            if let (true, Some(process)) = (is_ours, &seen.process) {
+                let _ = pidfd_send_signal(process, Signal::STOP);
+            }
+        }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.follow();
         // The kernel signals a group in one step, which no member escapes by forking.
         for group in &self.groups {
             let _ = kill_process_group(*group, signal);
         }
-        for (pid, process) in &self.seen {
-            let _ = match process {
-                Some(process) => pidfd_send_signal(process, signal),
-                None => kill_process(*pid, signal),
-            };
+        for (pid, seen) in &self.seen {
+            seen.signal(*pid, signal);
         }
+    }
+
+    /// The command may have made itself the leader of a group. Asked for also where nobody can be seen.
+    fn follow(&mut self) {
+        if self.seen.get(&self.leader).is_some_and(Seen::is_alive) && group_of(self.leader) == Some(self.leader) {
+            self.groups.insert(self.leader);
+        }
+    }
+
+    /// Sends a signal, once, to each of those who were there at the last look.
+    pub(super) fn signal_once(&mut self, signal: Signal) {
+        self.follow();
+        for group in &self.groups {
+            let _ = kill_process_group(*group, signal);
+        }
+        for (pid, seen) in &self.seen {
+            let group = Process::of(pid.as_raw_nonzero().get()).and_then(|process| process.group);
+            if group.is_some_and(|group| !self.groups.contains(&group)) {
+                seen.signal(*pid, signal);
+            }
+        }
+    }
+
+    /// Those who were there at the last look.
+    pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.seen.keys().copied()
+    }
+
+    /// Those of them who live.
+    pub(super) fn living(&self) -> impl Iterator<Item = Pid> {
+        self.seen.iter().filter(|(_, seen)| seen.is_alive()).map(|(pid, _)| *pid)
     }
 
     /// Waits a moment for the end of what was seen.
     pub(super) fn pause(&self, limit: Duration) {
-        match self.seen.values().flatten().next() {
+        match self.seen.values().find_map(|seen| seen.process.as_ref()) {
             Some(process) => drop(has_ended(process, limit)),
             None => thread::sleep(limit),
         }
     }
 }
 
+impl Seen {
+    fn is_alive(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| !has_ended(process, Duration::ZERO))
+    }
+
+    fn signal(&self, pid: Pid, signal: Signal) {
+        let _ = match &self.process {
+            Some(process) => pidfd_send_signal(process, signal),
+            None => kill_process(pid, signal),
+        };
+    }
+}
+
+/// How many descriptors of processes there may be.
+fn room() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+    limit.map_or(usize::MAX, |limit| limit / 2)
+}
+
 /// `None` if it is gone.
-fn open(pid: Pid) -> Option<(Pid, Option<OwnedFd>)> {
+fn open(pid: Pid) -> Option<Option<OwnedFd>> {
     match pidfd_open(pid, PidfdFlags::empty()) {
         Err(Errno::SRCH) => None,
-        result => Some((pid, result.ok())),
+        result => Some(result.ok()),
     }
 }
 
@@ -151,7 +271,7 @@ pub(super) fn has_ended(process: &OwnedFd, within: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     use super::*;
 
@@ -165,7 +285,7 @@ mod tests {
     fn what_was_seen_once_dies_wherever_it_went() {
         let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
         let mut doomed = Doomed::of(leader);
-        doomed.seen.extend(open(pid));
+        doomed.seen.extend(Doomed::of(pid).seen);
         assert!(doomed.look());
         assert!(doomed.kill());
         for child in [&mut command, &mut left] {
@@ -178,9 +298,25 @@ mod tests {
     fn a_group_without_members_is_nobodys() {
         let (mut command, leader) = sleeper();
         let mut doomed = Doomed::of(leader);
+        assert_eq!(doomed.groups, HashSet::from([leader]));
         assert!(doomed.kill());
         command.wait().unwrap();
         assert!(!doomed.look());
         assert!(doomed.groups.is_empty());
+    }
+
+    #[test]
+    fn a_group_whose_leader_has_ended_keeps_its_members() {
+        let script = "sleep 1000 >/dev/null & echo $!";
+        let command = Command::new("sh").args(["-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+        let mut doomed = Doomed::of(Pid::from_child(&command));
+        let member = String::from_utf8(command.wait_with_output().unwrap().stdout).unwrap();
+        doomed.look_around();
+        assert!(doomed.kill());
+        let is_alive = || Process::of(member.trim().parse().unwrap()).is_some_and(|it| !it.has_ended);
+        while doomed.kill() {
+            doomed.pause(Duration::from_millis(5));
+        }
+        assert!(!is_alive());
     }
 }

@@ -7,7 +7,9 @@ use lockkeeper::LostReason;
 use rustix::process::Signal;
 
 use super::guard;
+use super::restart::Restart;
 use super::supervise::Lease;
+use crate::exit::Exit;
 
 /// All is dead this long before the store can give the lock away, unless its ttl is so short that nothing would be
 /// left.
@@ -34,11 +36,12 @@ pub(crate) struct Policy {
     kill_after: Duration,
     /// All is dead this long before the store can give the lock away.
     margin: Duration,
+    restart: Restart,
 }
 
 impl Policy {
-    pub(crate) fn new(on_lost: OnLost, kill_after: Duration, ttl: Duration) -> Self {
-        Self { on_lost, kill_after, margin: MARGIN.min(ttl / 6) }
+    pub(crate) fn new(on_lost: OnLost, kill_after: Duration, ttl: Duration, restart: Restart) -> Self {
+        Self { on_lost, kill_after, margin: MARGIN.min(ttl / 6), restart }
     }
 
     /// The same with room for a machine that is busy with other tests.
@@ -56,6 +59,20 @@ impl Policy {
         if self.ignores_losses() { Duration::ZERO } else { self.kill_after.max(self.margin) }
     }
 
+    /// How what is left of the command is ended, after an end that was not in order; `None` where it lives on, since
+    /// the command left it in the background of its own will.
+    pub(super) fn clear_away(self, exit: Exit, was_asked: bool) -> Option<Stop> {
+        let in_order = !was_asked && !matches!(exit, Exit::Signal(_)) && !self.restart.follows(exit);
+        (!in_order).then(|| self.by_term())
+    }
+
+    /// How a command is ended under a lock that is held.
+    pub(super) fn by_term(self) -> Stop {
+        let ignores_losses = self.ignores_losses();
+        let margin = (!ignores_losses).then_some(self.margin);
+        Stop { signal: Signal::TERM, kill_after: self.kill_after, margin, ignores_losses }
+    }
+
     /// Whether so little remains of the lease that the command has to be dead.
     pub(super) fn is_over(self, lease: &impl Lease) -> bool {
         !self.ignores_losses() && lease.remaining() <= self.margin
@@ -70,22 +87,36 @@ impl Policy {
     }
 }
 
+/// Whether the store may have given the lock away already. A mark that breaks a lock leaves the holder its time, and so
+/// does what may be held for so long; a claim that the store has deleted, or does not know any more, does not.
+pub(crate) fn is_certain(reason: &LostReason) -> bool {
+    !matches!(reason, LostReason::Broken { .. } | LostReason::MaxHold)
+}
+
 /// Why the command has to end, and how.
 #[derive(Debug, PartialEq)]
 pub(super) struct Loss {
     pub(super) reason: LostReason,
+    pub(super) stop: Stop,
+}
+
+/// How all that belongs to the command is ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stop {
     pub(super) signal: Signal,
+    /// Between this signal and KILL.
     pub(super) kill_after: Duration,
     /// The lease is not over yet; no more than this may be left of it when all is dead.
     pub(super) margin: Option<Duration>,
+    /// A loss meanwhile changes nothing.
+    pub(super) ignores_losses: bool,
 }
 
 impl Loss {
     pub(super) fn definite(reason: LostReason, policy: Policy) -> Self {
         match reason {
-            // The store may have given it away already.
-            LostReason::Expired => Self::new(reason, OnLost::Kill, Duration::ZERO, None),
-            _ => Self::new(reason, policy.on_lost, policy.kill_after, None),
+            reason if is_certain(&reason) => Self::new(reason, OnLost::Kill, Duration::ZERO, None),
+            reason => Self::new(reason, policy.on_lost, policy.kill_after, None),
         }
     }
 
@@ -102,10 +133,11 @@ impl Loss {
     }
 
     fn new(reason: LostReason, on_lost: OnLost, kill_after: Duration, margin: Option<Duration>) -> Self {
-        match on_lost {
-            OnLost::Kill => Self { reason, signal: Signal::KILL, kill_after: Duration::ZERO, margin },
-            _ => Self { reason, signal: Signal::TERM, kill_after, margin },
-        }
+        let (signal, kill_after) = match on_lost {
+            OnLost::Kill => (Signal::KILL, Duration::ZERO),
+            _ => (Signal::TERM, kill_after),
+        };
+        Self { reason, stop: Stop { signal, kill_after, margin, ignores_losses: false } }
     }
 }
 
@@ -114,17 +146,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_mark_and_the_end_of_max_hold_leave_the_command_its_time() {
+        let policy = Policy::new(OnLost::Term, Duration::from_secs(5), Duration::from_secs(30), Restart::Never);
+        let signal = |reason| Loss::definite(reason, policy).stop.signal;
+        for reason in [LostReason::Expired, LostReason::SessionExpired, LostReason::Shutdown, LostReason::Forked] {
+            assert_eq!(signal(reason), Signal::KILL);
+        }
+        assert_eq!(signal(LostReason::Broken { by: "ops".into(), reason: "test".into() }), Signal::TERM);
+        assert_eq!(signal(LostReason::MaxHold), Signal::TERM);
+    }
+
+    #[test]
     fn past_the_deadline_there_is_no_patience() {
-        let policy = Policy::new(OnLost::Term, Duration::from_secs(5), Duration::from_secs(30));
+        let policy = Policy::new(OnLost::Term, Duration::from_secs(5), Duration::from_secs(30), Restart::Never);
         let loss = Loss::definite(LostReason::Expired, policy);
-        assert_eq!((loss.signal, loss.kill_after), (Signal::KILL, Duration::ZERO));
+        assert_eq!((loss.stop.signal, loss.stop.kill_after), (Signal::KILL, Duration::ZERO));
         assert_eq!(
-            Loss::by_silence(LostReason::Expired, Duration::from_secs(5), policy).kill_after,
+            Loss::by_silence(LostReason::Expired, Duration::from_secs(5), policy).stop.kill_after,
             Duration::from_millis(4900)
         );
         // A sixth of a ttl that leaves no 100 ms.
-        let policy = Policy::new(OnLost::Term, Duration::from_millis(100), Duration::from_millis(300));
+        let policy = Policy::new(OnLost::Term, Duration::from_millis(100), Duration::from_millis(300), Restart::Never);
         let loss = Loss::by_silence(LostReason::Expired, Duration::from_millis(100), policy);
-        assert_eq!((loss.kill_after, loss.margin), (Duration::from_millis(50), Some(Duration::from_millis(50))));
+        assert_eq!(
+            (loss.stop.kill_after, loss.stop.margin),
+            (Duration::from_millis(50), Some(Duration::from_millis(50)))
+        );
     }
 }

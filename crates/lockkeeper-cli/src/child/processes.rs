@@ -18,13 +18,17 @@ pub(super) struct Process {
     pub(super) session: Option<Pid>,
     /// It has ended, and only waits for its parent to ask how.
     pub(super) has_ended: bool,
-    pub(super) is_stopped: bool,
 }
 
-/// All that can be seen; `None` where there is no `/proc`, or one of another PID namespace, whose numbers mean others.
+/// Whether there is a `/proc`, and not one of another PID namespace, whose numbers mean others.
+pub(super) fn can_be_seen() -> bool {
+    let own = fs::read_link("/proc/self").ok();
+    own.and_then(|own| own.to_str()?.parse().ok()) == Some(getpid().as_raw_nonzero().get())
+}
+
+/// All that can be seen; `None` where that is nothing.
 pub(super) fn all() -> Option<Vec<Process>> {
-    let own = fs::read_link("/proc/self").ok()?;
-    if own.to_str()?.parse() != Ok(getpid().as_raw_nonzero().get()) {
+    if !can_be_seen() {
         return None;
     }
     let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -32,14 +36,27 @@ pub(super) fn all() -> Option<Vec<Process>> {
     (!all.is_empty()).then_some(all)
 }
 
+/// The children of a process, of each of its threads; none where the kernel does not list them.
+pub(super) fn children(parent: Pid) -> Vec<Process> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero()));
+    let lists = tasks.into_iter().flatten().flatten().filter_map(|task| {
+        let list = fs::read_to_string(task.path().join("children")).ok()?;
+        (!list.is_empty()).then_some(list)
+    });
+    let pids =
+        lists.flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>());
+    pids.filter_map(Process::of).filter(|process| !process.has_ended && process.parent == Some(parent)).collect()
+}
+
 /// The group of this process; `None` where it came from outside of a PID namespace and has no number here.
 pub(crate) fn own_group() -> Option<Pid> {
     Pid::from_raw(nix::unistd::getpgrp().as_raw())
 }
 
-/// The session of this process; `None` as with [`own_group`].
-pub(super) fn own_session() -> Option<Pid> {
-    Pid::from_raw(nix::unistd::getsid(None).ok()?.as_raw())
+/// The group of a process, asked for without `/proc`; `None` also where it came from outside of a PID namespace.
+pub(super) fn group_of(pid: Pid) -> Option<Pid> {
+    let pid = nix::unistd::Pid::from_raw(pid.as_raw_nonzero().get());
+    Pid::from_raw(nix::unistd::getpgid(Some(pid)).ok()?.as_raw())
 }
 
 /// Whether nobody outside of this process group, but in its session, is there to continue it when it is stopped. The
@@ -52,16 +69,16 @@ pub(super) fn is_orphaned(group: Pid) -> bool {
     })
 }
 
-impl Process {
-    /// Sends a signal to the other members of its group.
-    pub(super) fn signal_neighbours(&self, signal: Signal) {
-        for neighbour in all().unwrap_or_default() {
-            if neighbour.group == self.group && neighbour.pid != self.pid {
-                let _ = kill_process(neighbour.pid, signal);
-            }
+/// Sends a signal to the members of our own group but us.
+pub(super) fn signal_neighbours(own_group: Pid, signal: Signal) {
+    for neighbour in all().unwrap_or_default() {
+        if neighbour.group == Some(own_group) && neighbour.pid != getpid() {
+            let _ = kill_process(neighbour.pid, signal);
         }
     }
+}
 
+impl Process {
     pub(super) fn of(pid: i32) -> Option<Self> {
         Self::read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -78,7 +95,7 @@ impl Process {
         let has_ended = matches!(state, "Z" | "X" | "x") && is_alone;
         let mut number = || Some(Pid::from_raw(fields.next()?.parse::<u32>().ok()?.cast_signed()));
         let (parent, group, session) = (number()?, number()?, number()?);
-        Some(Self { pid: Pid::from_raw(pid)?, parent, group, session, has_ended, is_stopped: state == "T" })
+        Some(Self { pid: Pid::from_raw(pid)?, parent, group, session, has_ended })
     }
 }
 
@@ -109,7 +126,8 @@ mod tests {
     fn this_process_is_seen_as_it_is() {
         let all = all().unwrap();
         let own = all.iter().find(|process| process.pid == getpid()).unwrap();
-        assert_eq!((own.parent, own.group, own.session), (getppid(), own_group(), own_session()));
+        let session = Pid::from_raw(nix::unistd::getsid(None).unwrap().as_raw());
+        assert_eq!((own.parent, own.group, own.session), (getppid(), own_group(), session));
     }
     #[test]
     fn in_a_namespace_it_has_no_number_of_what_is_outside() {

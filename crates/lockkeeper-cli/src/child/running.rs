@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait, waitpgid, waitpid};
@@ -10,37 +11,83 @@ use tokio::signal::unix;
 
 use super::doomed::Doomed;
 use super::guard::Guardian;
+use super::processes::group_of;
+use super::shim::Shim;
 use super::terminal::Terminal;
+use crate::event::Reporter;
 
-/// A process, the group that it leads, the guard over both, and the terminal that they may read.
+/// A process, its group, the guard over both, and the terminal that they may read.
 #[derive(Debug)]
 pub(crate) struct Running {
     leader: Pid,
+    /// The one that it was started in, or that it leads.
+    group: Pid,
     status: Option<ExitStatus>,
     stopped: Option<Signal>,
     ends: unix::Signal,
     guard: Guardian,
+    /// There is no guard, and will be none.
+    is_unguarded: bool,
+    shim: Shim,
     terminal: Option<Terminal>,
     processes: Doomed,
+    reporter: Arc<Reporter>,
 }
 
 /// What the command did.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) enum Change {
     Ended(ExitStatus),
     /// It was stopped by this signal.
     Stopped(Signal),
+    /// Its guard has ended, and there is no other one.
+    Unguarded(io::Error),
 }
 
 impl Running {
-    pub(super) fn new(leader: Pid, ends: unix::Signal, guard: Guardian, terminal: Option<Terminal>) -> Self {
+    /// Of a shim that has not begun yet, whose guard hears of it now.
+    pub(super) fn new(
+        shim: Shim,
+        ends: unix::Signal,
+        mut guard: Guardian,
+        terminal: Option<Terminal>,
+        reporter: Arc<Reporter>,
+    ) -> Self {
+        let leader = shim.pid();
         guard.watch(leader);
-        let processes = Doomed::of(leader);
-        if let Some(terminal) = &terminal {
-            // If it has read the terminal already, it was stopped for it, and we shall hear of that.
-            terminal.give(leader);
-        }
-        Self { leader, status: None, stopped: None, ends, guard, terminal, processes }
+        let (processes, group) = (Doomed::of(leader), group_of(leader).unwrap_or(leader));
+        let (status, stopped, is_unguarded) = (None, None, false);
+        Self { leader, group, status, stopped, ends, guard, is_unguarded, shim, terminal, processes, reporter }
+    }
+
+    /// Completes when the guard knows the command, and the command can begin. Cancel safe.
+    pub(super) async fn ready(&mut self) -> io::Result<()> {
+        self.guard
+            .stands()
+            .await
+            .map_err(|error| io::Error::new(error.kind(), format!("no guard process: {error}")))?;
+        self.shim.ready().await
+    }
+
+    /// The command begins.
+    pub(super) fn go(&self) -> io::Result<()> {
+        self.shim.go()
+    }
+
+    /// Why the command could not be executed, as soon as that is clear; `None` when it was. Cancel safe.
+    pub(super) async fn refusal(&self) -> Option<io::Error> {
+        self.shim.refusal().await
+    }
+
+    /// The same of a command that has ended.
+    pub(super) fn late_refusal(&self) -> Option<io::Error> {
+        self.shim.late_refusal()
+    }
+
+    /// Ends a command that did not begin.
+    pub(super) fn give_up(self) {
+        self.shim.end();
+        self.guard.dismiss();
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -57,8 +104,30 @@ impl Running {
             if let Some(signal) = self.stopped.take() {
                 return Ok(Change::Stopped(signal));
             }
-            self.ends.recv().await;
+            if let Err(error) = self.keep_guarded() {
+                return Ok(Change::Unguarded(error));
+            }
+            tokio::select! {
+                _ = self.ends.recv() => {}
+                () = self.guard.stirs(), if !self.is_unguarded => {}
+            }
         }
+    }
+
+    /// Puts another guard in place of one that has ended, which knows what is known here.
+    fn keep_guarded(&mut self) -> io::Result<()> {
+        if self.is_unguarded || !self.guard.has_ended() {
+            return Ok(());
+        }
+        let leader = self.status.is_none().then_some(self.leader);
+        let others = self.processes.living().filter(|pid| *pid != self.leader);
+        let replaced = self.guard.replace(leader, others);
+        self.is_unguarded = !matches!(replaced, Ok(true));
+        if !self.is_unguarded {
+            self.reporter
+                .warn("the guard process ended before its time (it was killed?); another one stands in for it");
+        }
+        replaced.map(drop)
     }
 
     /// Waits for the end of the command itself and reaps it. Cancel safe; later calls give the same answer.
@@ -70,13 +139,35 @@ impl Running {
         }
     }
 
-    /// Sends a signal to the whole group. That it may be gone already is no news.
-    /// A group that is stopped goes on in order to end.
-    pub(super) fn signal_group(&self, signal: Signal) {
-        let _ = kill_process_group(self.leader, signal);
-        if matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
-            let _ = kill_process_group(self.leader, Signal::CONT);
+    /// The group that the command leads, if it has made itself the leader of one.
+    fn group(&mut self) -> Pid {
+        if self.status.is_none() && group_of(self.leader) == Some(self.leader) {
+            self.group = self.leader;
         }
+        self.group
+    }
+
+    /// Sends a signal to the command's group; that it may be gone already is no news. One that ends is for all that
+    /// belongs to the command, and is sent once the guard knows them too. Whoever is stopped goes on in order to end.
+    pub(super) async fn signal(&mut self, signal: Signal) {
+        if matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
+            self.guard.look().await;
+            self.is_alive();
+            self.processes.signal_once(signal);
+            self.processes.signal_once(Signal::CONT);
+        } else if self.status.is_none() {
+            let _ = kill_process_group(self.group(), signal);
+        }
+    }
+
+    /// Looks for those who came to belong to the command since.
+    pub(super) fn look_around(&mut self) {
+        self.processes.look_around();
+    }
+
+    /// What is left of the command, as numbers.
+    pub(super) fn left(&self) -> Vec<String> {
+        self.processes.pids().map(|pid| pid.as_raw_nonzero().to_string()).collect()
     }
 
     /// Whether there is a terminal from which somebody controls us.
@@ -85,39 +176,63 @@ impl Running {
     }
 
     /// Whether the command's group has the terminal, or should have it because our own does.
-    pub(super) fn may_read_terminal(&self) -> bool {
-        self.terminal.as_ref().is_some_and(|terminal| terminal.is_ours() || terminal.is_of(self.leader))
+    pub(super) fn may_read_terminal(&mut self) -> bool {
+        let group = self.group();
+        self.terminal.as_ref().is_some_and(|terminal| terminal.is_ours() || terminal.is_of(group))
     }
 
-    /// Lets a stopped group go on, in the foreground if we have that.
-    pub(super) fn resume(&self) {
-        if let Some(terminal) = &self.terminal {
-            terminal.give(self.leader);
+    /// Whether the command's group has the terminal, so that what is typed reaches the command and not us.
+    pub(super) fn holds_terminal(&self) -> bool {
+        self.terminal.as_ref().is_some_and(|terminal| terminal.is_of(self.group))
+    }
+
+    /// The command was stopped for lack of the terminal.
+    pub(super) fn ask_for_terminal(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.ask();
         }
-        let _ = kill_process_group(self.leader, Signal::CONT);
     }
 
-    /// Gives the command the terminal, if we were given it.
-    pub(super) fn resume_in_foreground(&self) {
+    /// Lets a stopped group go on, in the foreground if the command has asked for that and we have it.
+    pub(super) fn resume(&mut self) {
+        let group = self.group();
+        if let Some(terminal) = &self.terminal {
+            terminal.give(group);
+        }
+        let _ = kill_process_group(group, Signal::CONT);
+    }
+
+    /// Lets a stopped group go on, if we are in the foreground.
+    pub(super) fn resume_in_foreground(&mut self) {
         if self.terminal.as_ref().is_some_and(Terminal::is_ours) {
             self.resume();
         }
     }
 
     /// Takes the terminal back from the group.
-    pub(super) fn leave_foreground(&self) {
+    pub(super) fn leave_foreground(&mut self) {
+        let group = self.group();
         if let Some(terminal) = &self.terminal {
-            terminal.take_back(self.leader);
+            terminal.take_back(group);
         }
     }
 
-    /// Has the rest of our own group stopped as soon as we are.
-    pub(super) fn stop_neighbours(&self) {
-        self.guard.stop_neighbours();
+    /// Gives the terminal to our own group, of which somebody, such as the pager of a pipeline, was stopped for lack of
+    /// it. `false` if the command has not got it.
+    pub(super) fn yield_terminal(&mut self) -> bool {
+        let group = self.group();
+        self.terminal.as_mut().is_some_and(|terminal| terminal.yield_to_neighbours(group))
+    }
+
+    fn retire_terminal(&self) {
+        if let Some(terminal) = &self.terminal {
+            let signal = self.status.and_then(|status| status.signal()).and_then(Signal::from_named_raw);
+            terminal.retire(self.group, signal);
+        }
     }
 
     /// The command may live up to this time of the guard's clock even if nothing more is heard of us.
-    pub(super) fn extend(&self, kill_at: Duration) {
+    pub(super) fn extend(&mut self, kill_at: Duration) {
         self.guard.extend(kill_at);
     }
 
@@ -129,23 +244,21 @@ impl Running {
 
     /// Whether anything of the command is left. What was seen once is found again, wherever it goes.
     pub(super) fn is_alive(&mut self) -> bool {
-        drop(self.reap());
+        drop((self.reap(), self.keep_guarded()));
         self.processes.look()
     }
 
-    /// Nothing more is expected of the command, and what it left in the background lives on.
-    pub(super) fn dismiss(self) {
-        self.leave_foreground();
-        self.guard.dismiss();
-    }
-
-    /// Nothing of the command may be left: should there be, the guard goes on killing it after us.
-    pub(super) fn abandon(self) {
-        self.leave_foreground();
+    /// Nothing more is expected of the command, and what it left in the background lives on. Whether the guard has
+    /// killed it.
+    pub(super) fn dismiss(self) -> bool {
+        self.retire_terminal();
+        self.guard.dismiss()
     }
 
     /// Reaps the command, wherever it went, and adopted orphans of its group; as PID 1, all orphans.
     fn reap(&mut self) -> io::Result<()> {
+        // As long as it can be asked for.
+        self.group();
         while self.status.is_none()
             && let Some((pid, status)) = waitpid(Some(self.leader), WaitOptions::NOHANG | WaitOptions::UNTRACED)?
         {
@@ -158,7 +271,7 @@ impl Running {
     }
 
     fn orphan(&self) -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
-        if getpid().is_init() { wait(WaitOptions::NOHANG) } else { waitpgid(self.leader, WaitOptions::NOHANG) }
+        if getpid().is_init() { wait(WaitOptions::NOHANG) } else { waitpgid(self.group, WaitOptions::NOHANG) }
     }
 
     fn note(&mut self, pid: Pid, status: WaitStatus) {

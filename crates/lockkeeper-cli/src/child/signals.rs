@@ -3,17 +3,19 @@
 use std::fmt;
 use std::future::{poll_fn, ready};
 use std::io;
+use std::sync::OnceLock;
 use std::task::Poll;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_current_process_group};
 use tokio::signal::unix::{self, SignalKind};
+use tokio::task::yield_now;
 
 use super::processes;
 use crate::exit::Exit;
 
-/// What is caught: for the command to hear of it, or, the last two, because a pause concerns both of us.
-const CAUGHT: [Signal; 9] = [
+/// What is caught: for the command to hear of it, or, the last four, because a pause concerns both of us.
+const CAUGHT: [Signal; 11] = [
     Signal::INT,
     Signal::TERM,
     Signal::HUP,
@@ -22,12 +24,24 @@ const CAUGHT: [Signal; 9] = [
     Signal::USR2,
     Signal::WINCH,
     Signal::TSTP,
+    Signal::TTIN,
+    Signal::TTOU,
     Signal::CONT,
 ];
+
+/// The signals that were blocked when this process was started.
+static GIVEN: OnceLock<SigSet> = OnceLock::new();
+/// What ends the waiting of a run.
+pub(crate) const END_A_RUN: &[Signal] =
+    &[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+/// What ends the waiting of a candidate. A reload of a service reaches all its candidates, and must not end them.
+pub(crate) const END_A_CANDIDATE: &[Signal] = &[Signal::INT, Signal::TERM, Signal::QUIT];
 
 /// Catches signals from its making on, so that none is lost before the command runs.
 pub(crate) struct Signals {
     caught: Vec<(Signal, unix::Signal)>,
+    /// Those that end a wait.
+    ending: &'static [Signal],
     /// The set of those that were asked for.
     heard: u64,
 }
@@ -41,8 +55,9 @@ impl fmt::Debug for Signals {
 impl Signals {
     /// Signals that whoever started us had ignored (nohup, a shell's background job) stay ignored: to catch them
     /// would give the command their default action.
-    pub(crate) fn catch() -> io::Result<Self> {
-        Self::catch_only(&CAUGHT)
+    pub(crate) fn catch(ending: &'static [Signal]) -> io::Result<Self> {
+        unblock()?;
+        Ok(Self { ending, ..Self::catch_only(&CAUGHT)? })
     }
 
     /// Leaves all others to their default action.
@@ -54,7 +69,7 @@ impl Signals {
                 caught.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
-        Ok(Self { caught, heard: 0 })
+        Ok(Self { caught, ending: END_A_RUN, heard: 0 })
     }
 
     /// The next signal. Cancel safe.
@@ -81,18 +96,47 @@ impl Signals {
         }
     }
 
+    /// Stops this process, as the signal that we caught would have done, until it is continued. Whether somebody could
+    /// continue it.
+    ///
+    /// The signal came to our neighbours too, and stopped them at once. A shell that saw that may have continued all of
+    /// us by now, and would not do so again.
+    pub(super) async fn pause(&mut self) -> bool {
+        let can = can_pause();
+        if can && !self.was_continued().await {
+            stop();
+        }
+        can
+    }
+
+    /// Whether this process was continued, and nobody has heard of that.
+    async fn was_continued(&mut self) -> bool {
+        // The signals that came until now are handed out only then.
+        yield_now().await;
+        let Some((_, stream)) = self.caught.iter_mut().find(|(signal, _)| *signal == Signal::CONT) else {
+            return false;
+        };
+        poll_fn(|cx| Poll::Ready(stream.poll_recv(cx).is_ready())).await
+    }
+
     /// Forgets those that were heard so far: what they were for has ended.
     pub(crate) fn forget(&mut self) {
         self.heard = 0;
     }
 
+    /// Whether TERM was heard.
+    pub(super) fn heard_term(&self) -> bool {
+        self.heard & mask(Signal::TERM) != 0
+    }
+
     /// Whether one of those heard asks for the end.
     pub(crate) fn were_to_end(&self) -> bool {
-        self.heard & [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].map(mask).iter().sum::<u64>() != 0
+        let asks = |signal: &Signal| !matches!(*signal, Signal::USR1 | Signal::USR2);
+        self.ending.iter().filter(|signal| asks(signal)).any(|signal| self.heard & mask(*signal) != 0)
     }
 
     /// Whether a command that ended in this way was asked to. HUP and its like tell services something else, unless
-    /// they end by them; what is typed on a terminal is sent to the command alone.
+    /// they end by them; what is typed reaches the command alone while it has the terminal.
     pub(crate) fn explain(&self, exit: Exit, had_terminal: bool) -> bool {
         let heard = |signal: Signal| self.heard & mask(signal) != 0;
         let ended_by = |signal: Signal| exit.code() == Exit::Signal(signal.as_raw()).code();
@@ -101,28 +145,59 @@ impl Signals {
             || had_terminal && [Signal::INT, Signal::QUIT].into_iter().any(ended_by)
     }
 
-    /// The next signal that ends who has nothing better to do: a change of the window's size does not, and a pause is
-    /// only that. Cancel safe.
+    /// The next signal that ends a wait. A pause is only that, and other signals change nothing. Cancel safe.
     pub(crate) async fn next_ending(&mut self) -> Signal {
         loop {
             match self.next().await {
-                Signal::WINCH | Signal::CONT => {}
-                Signal::TSTP => drop(pause()),
-                signal => return signal,
+                Signal::TSTP | Signal::TTIN | Signal::TTOU => drop(self.pause().await),
+                signal if self.ending.contains(&signal) => return signal,
+                _ => {}
             }
         }
     }
 }
 
-/// Stops this process, as the signal that we caught would have done, until it is continued. Not if nobody could do
-/// that, as the kernel does not either; whether it happened.
-pub(super) fn pause() -> bool {
-    let can = processes::own_group().is_some_and(|group| !processes::is_orphaned(group));
+/// Whether it begins or ends a pause, and is nothing else.
+pub(super) fn is_a_pause(signal: Signal) -> bool {
+    matches!(signal, Signal::TSTP | Signal::TTIN | Signal::TTOU | Signal::CONT)
+}
+
+/// Stops this process until it is continued.
+fn stop() {
+    // To this very thread: sent to the process, another thread might take it while this one runs on.
+    let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
+}
+
+/// Stops this process and its whole group, such as the script around us, until they are continued. One step stops all,
+/// so that a shell that sees one of them stopped continues all of them. Whether somebody could continue them.
+pub(super) fn pause_group() -> bool {
+    let can = can_pause();
     if can {
-        // To this very thread: sent to the process, another thread might take it while this one runs on.
-        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
+        let _ = kill_current_process_group(Signal::STOP);
     }
     can
+}
+
+/// Whether somebody is there to continue this process. The kernel asks the same before it stops one.
+fn can_pause() -> bool {
+    processes::own_group().is_some_and(|group| !processes::is_orphaned(group))
+}
+
+/// The parent of this process may have blocked what we live by. The command gets the mask as it was.
+fn unblock() -> io::Result<()> {
+    let given = SigSet::thread_get_mask()?;
+    GIVEN.get_or_init(|| given);
+    let ours = CAUGHT.into_iter().chain([Signal::CHILD]).filter_map(|it| it.as_raw().try_into().ok());
+    Ok(ours.collect::<SigSet>().thread_unblock()?)
+}
+
+/// Does something with the mask that this process was started with: what is started by it begins with that.
+pub(super) fn with_given_mask<T>(f: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let Some(given) = GIVEN.get() else { return f() };
+    let before = given.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let result = f();
+    before.thread_set_mask()?;
+    result
 }
 
 /// Does something with all signals blocked: for what is started by it they stay so.
@@ -174,7 +249,7 @@ mod tests {
     fn an_end_is_explained_by_a_signal_that_asks_for_it_or_that_it_came_by() {
         let explained = |heard: &[Signal], exit, had_terminal| {
             let heard = heard.iter().map(|signal| mask(*signal)).sum();
-            Signals { caught: Vec::new(), heard }.explain(exit, had_terminal)
+            Signals { caught: Vec::new(), ending: END_A_RUN, heard }.explain(exit, had_terminal)
         };
         for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
             assert!(explained(&[signal, Signal::WINCH], Exit::Child(1), false), "{signal:?}");

@@ -1,25 +1,36 @@
-//! Finding the command, and starting it as the leader of a process group.
+//! Finding the command, and starting it in a process group of its own, beside a guard and under a lock that is held.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper::LostReason;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
+use tokio::time::{Instant, timeout};
 
-use super::guard::{Guardian, SEQUENCER};
+use super::guard::Guardian;
+use super::policy::Policy;
 use super::running::Running;
+use super::shim::Shim;
+use super::signals::Signals;
+use super::supervise::{Lease, loss, lost_by_now};
 use super::terminal::Terminal;
+use crate::event::Reporter;
 use crate::exit::{Exit, Failure};
 use crate::runtime;
 
+/// How long a guard and a shim may take to stand up. A busy machine is slow, and the lock is renewed meanwhile.
+const STAND_UP: Duration = Duration::from_secs(30);
+/// How long it is waited for the command to be executed before it counts as running.
+const EXECUTE: Duration = Duration::from_secs(1);
 /// Where shells look when PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -102,45 +113,114 @@ pub(crate) struct Launch<'a> {
     pub(crate) set: &'a [(&'a str, String)],
     /// Variables that it must not see.
     pub(crate) stripped: &'a [&'a str],
-    /// When it has to die if nothing more is heard of us, by the guard's clock.
-    pub(crate) kill_at: Duration,
+    pub(crate) policy: Policy,
     /// What shows the store that this client lives: it does as long as the command does.
     pub(crate) liveness: Option<File>,
+    /// Who tells that something is wrong while it runs.
+    pub(crate) reporter: Arc<Reporter>,
+}
+
+/// How the start went.
+#[derive(Debug)]
+pub(crate) enum Started {
+    Yes(Box<Running>),
+    /// The lock was lost before, and the command never began.
+    Lost(LostReason),
+    /// So did this signal come before.
+    Interrupted(Signal),
 }
 
 impl Program {
-    /// Starts it in a process group of its own, which gets the foreground of the terminal if we have it. It inherits
-    /// stdin, stdout and stderr as they are.
-    pub(crate) fn start(&self, launch: Launch<'_>) -> Result<Running, Failure> {
-        let name = &self.argv[0];
-        let internal = |error: io::Error| runtime::refused(&name.display().to_string(), &error);
-        // Before the start, so that no end is missed.
-        let ends = unix::signal(SignalKind::child()).map_err(internal)?;
-        let guard = Guardian::start(launch.sequencer(), launch.liveness)
-            .map_err(|error| runtime::refused("no guard process", &error))?;
-        guard.extend(launch.kill_at);
-        let mut command = Command::new(&self.path);
-        command.arg0(name).args(&self.argv[1..]).process_group(0);
-        for variable in launch.stripped {
-            command.env_remove(variable);
+    /// Starts it in a process group of its own, which it does not lead and which gets the foreground of the terminal if
+    /// we have it. It inherits stdin, stdout and stderr as they are, and the signals as we were given them.
+    ///
+    /// It begins when its guard knows it, and only if the lock is held at that moment.
+    pub(crate) async fn start(
+        &self,
+        launch: Launch<'_>,
+        lease: &impl Lease,
+        signals: &mut Signals,
+    ) -> Result<Started, Failure> {
+        let policy = launch.policy;
+        let mut running = self.prepare(launch, policy.kill_time(lease))?;
+        let lost = tokio::select! {
+            biased;
+            loss = loss(lease, policy) => Some(loss.reason),
+            signal = signals.next_ending() => {
+                running.give_up();
+                return Ok(Started::Interrupted(signal));
+            }
+            ready = stand_up(&mut running, lease, policy) => match ready {
+                Ok(()) => lost_by_now(lease, policy),
+                // The guard may have ended it.
+                Err(error) => match lost_by_now(lease, policy) {
+                    Some(reason) => Some(reason),
+                    None => {
+                        running.give_up();
+                        return Err(self.internal(&error));
+                    }
+                },
+            },
+        };
+        if let Some(reason) = lost {
+            running.give_up();
+            return Ok(Started::Lost(reason));
         }
-        command.envs(launch.set.iter().map(|(key, value)| (key, value)));
-        let terminal = Terminal::of_this_process();
-        match command.spawn() {
-            Ok(child) => Ok(Running::new(Pid::from_child(&child), ends, guard, terminal)),
+        // From here on the guard kills in time, even if we are stopped before the next step.
+        running.go().map_err(|error| self.internal(&error))?;
+        match timeout(EXECUTE.min(lease.remaining() / 6), running.refusal()).await {
+            Ok(Some(error)) => {
+                running.give_up();
+                Err(self.refused(&error))
+            }
+            // What takes longer, on a file system that hangs, is waited for like the command itself.
+            _ => Ok(Started::Yes(Box::new(running))),
+        }
+    }
+
+    fn prepare(&self, launch: Launch<'_>, kill_at: Duration) -> Result<Running, Failure> {
+        // Before the start, so that no end is missed.
+        let ends = unix::signal(SignalKind::child()).map_err(|error| self.internal(&error))?;
+        let mut guard =
+            Guardian::start(launch.liveness).map_err(|error| runtime::refused("no guard process", &error))?;
+        guard.extend(kill_at);
+        let environment = |command: &mut Command| {
+            for variable in launch.stripped {
+                command.env_remove(variable);
+            }
+            command.envs(launch.set.iter().map(|(key, value)| (key, value)));
+        };
+        match Shim::start(&self.path, &self.argv, environment) {
+            Ok(shim) => Ok(Running::new(shim, ends, guard, Terminal::of_this_process(), launch.reporter)),
             Err(error) => {
-                guard.dismiss();
-                // It was there when it was looked up.
-                Err(if is_absent(&error) && !self.path.exists() { not_found(name) } else { cannot_start(name, &error) })
+                let _ = guard.dismiss();
+                Err(cannot_start(&self.argv[0], &error))
             }
         }
     }
+
+    fn internal(&self, error: &io::Error) -> Failure {
+        runtime::refused(&shown(&self.argv[0]), error)
+    }
+
+    /// Why it could not be executed.
+    pub(crate) fn refused(&self, error: &io::Error) -> Failure {
+        // It was there when it was looked up.
+        let is_gone = is_absent(error) && !self.path.exists();
+        if is_gone { not_found(&self.argv[0]) } else { cannot_start(&self.argv[0], error) }
+    }
 }
 
-impl<'a> Launch<'a> {
-    fn sequencer(&self) -> &'a str {
-        let mut set = self.set.iter();
-        set.find(|(key, _)| *key == SEQUENCER).map_or("", |(_, sequencer)| sequencer)
+/// Waits for guard and shim. The guard hears of renewals meanwhile.
+async fn stand_up(running: &mut Running, lease: &impl Lease, policy: Policy) -> io::Result<()> {
+    let until = Instant::now() + STAND_UP;
+    loop {
+        let moment = (lease.remaining() / 6).clamp(Duration::from_millis(10), Duration::from_secs(1));
+        match timeout(moment, running.ready()).await {
+            Ok(ready) => return ready,
+            Err(late) if Instant::now() >= until => return Err(late.into()),
+            Err(_) => running.extend(policy.kill_time(lease)),
+        }
     }
 }
 

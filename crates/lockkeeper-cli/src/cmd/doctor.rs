@@ -1,10 +1,13 @@
 //! `lockkeeper doctor`: what is wrong with the store, or soon will be, and what to do about it.
 
+use std::path::Path;
+
 use lockkeeper::doctor::{Finding, Level, examine};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{answer, printable, table};
+use crate::reach;
 use crate::settings::{Origin, Settings};
 
 /// Prints a line for each check; one that failed is a "no".
@@ -25,7 +28,8 @@ fn store(settings: &Settings) -> Finding {
     let finding = format!("{}, from {}", settings.store.url, settings.store.origin);
     match settings.store.origin {
         Origin::Default => {
-            let finding = format!("{}, the default; its locks hold on this host only", settings.store.url);
+            let reach = reach::of(Path::new(&settings.store.url.path));
+            let finding = format!("{}, the default; its locks hold {reach}", settings.store.url);
             Finding::warn("store", finding, "--store, LOCKKEEPER_STORE, or default_store in a configuration")
         }
         _ => Finding::ok("store", finding),

@@ -14,12 +14,12 @@ use tokio::time::{Instant, timeout};
 
 use super::inspect::mode_word;
 use crate::args::{AcquireArgs, HandleArgs, ModeArgs, Permits};
-use crate::child::signals::Signals;
+use crate::child::signals::{END_A_RUN, Signals};
 use crate::duration::{Limit, human, millis};
 use crate::event::{Outlets, Reporter, reason_word};
 use crate::exit::{Exit, Failure};
 use crate::handle_file::{self, Place};
-use crate::lock::{self, Terms};
+use crate::lock::{self, Away, Terms};
 use crate::output::{answer, complain};
 use crate::settings::Settings;
 
@@ -56,14 +56,16 @@ struct Released<'a> {
 pub(crate) async fn acquire(args: &AcquireArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name).map_err(Failure::usage)?;
     let place = Place::prepare(&args.handle_file)?;
-    let mut signals = Signals::catch()
+    let mut signals = Signals::catch(END_A_RUN)
         .map_err(|error: io::Error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
-    let connecting = lock::connect(settings, Terms::default(), |_| {});
+    let away = Away::default();
+    let observed = away.clone();
+    let connecting = lock::connect(settings, Terms::default(), move |event| observed.observe(event));
     let keeper = match unless_ended(&mut signals, connecting).await {
         Ok(keeper) => keeper?,
         Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
     };
-    let ending = acquire_on(&keeper, args, settings, place, &mut signals).await;
+    let ending = acquire_on(&keeper, args, settings, place, &mut signals, &away).await;
     // The place in line is given back before we go; if that takes too long, it ends by itself.
     drop(keeper.shutdown(LEAVE).await);
     ending
@@ -75,6 +77,7 @@ async fn acquire_on(
     settings: &Settings,
     place: Place,
     signals: &mut Signals,
+    away: &Away,
 ) -> Result<Exit, Failure> {
     let began = Instant::now();
     let (mut attempt, mode) = attempt(keeper, args)?;
@@ -89,9 +92,10 @@ async fn acquire_on(
     let handle = match unless_ended(signals, attempt.detached(args.ttl).into_future()).await {
         Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
         Ok(Err(error)) if error.kind() == ErrorKind::Timeout => {
+            away.refuse_timeout(&args.name, began.elapsed())?;
             let holder = lock::holder(keeper, &args.name).await;
             let reporter = Reporter::new(std::slice::from_ref(&args.name), Outlets::stderr(false)?, settings.verbosity);
-            reporter.busy(&args.name, began.elapsed(), holder.as_deref());
+            reporter.busy(&args.name, began.elapsed(), holder.as_deref(), false);
             reporter.flush();
             return Ok(Exit::Busy(Exit::BUSY));
         }
@@ -191,11 +195,13 @@ pub(crate) async fn release(args: &HandleArgs, settings: &Settings) -> Result<Ex
     let (keeper, guard) = adopt(&handle, settings).await?;
     let released = answered(settings, guard.release()).await??;
     drop(keeper.shutdown(LEAVE).await);
-    handle_file::remove(&args.handle_file)?;
+    // Another release of the same handle may have come first, and all is done.
+    let was_first = handle_file::remove(&args.handle_file)?;
+    let was_lost = released == Release::AlreadyLost && was_first;
     if settings.json {
-        json(&Released { lock: handle.name().as_str(), released: released == Release::Done })?;
+        json(&Released { lock: handle.name().as_str(), released: !was_lost })?;
     }
-    if released == Release::AlreadyLost {
+    if was_lost {
         complain(&format!(
             "lock {:?}: it was lost before the release: its time was over, or somebody broke it",
             handle.name().as_str()
@@ -206,6 +212,12 @@ pub(crate) async fn release(args: &HandleArgs, settings: &Settings) -> Result<Ex
 }
 
 async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), Failure> {
+    if lock::is_missing(settings)? {
+        let (url, name) = (&settings.store.url, handle.name().as_str());
+        let remedy = "Try: the --store on which the lock was acquired; if its file was deleted, rm the handle file";
+        let theirs = handle.store();
+        return Err(Failure::config(format!("lock {name:?} of {theirs}: {url} is not there. {remedy}")));
+    }
     let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
     let guard = keeper.adopt(handle.clone())?;
     Ok((keeper, guard))

@@ -44,11 +44,12 @@ const FILES: &[(&str, &str)] = &[
         "$XDG_CONFIG_HOME/lockkeeper/config.toml, /etc/lockkeeper/config.toml",
         "The configuration: the first of them that is there. XDG_CONFIG_HOME is ~/.config by default. One that contains \
          a password must not be readable by others, but that a file of root's may be read by its group; none may be \
-         writable by everybody.",
+         writable by others than its owner.",
     ),
     (
         "/var/lib/lockkeeper/locks.db, ${XDG_STATE_HOME:-~/.local/state}/lockkeeper/locks.db",
-        "Where the locks of root and of other users are kept when no store is configured. They hold on this host only.",
+        "Where the locks of root and of other users are kept when no store is configured. They hold on this \
+         host only, or in one container only.",
     ),
 ];
 
@@ -62,7 +63,9 @@ const NOTES: &[(&str, &str)] = &[
     ),
     (
         "What the command leaves in the background",
-        "When the command itself ends, the lock is released and what it left goes on without it, as with timeout(1).",
+        "When the command ends of its own will, the lock is released and what it left goes on without it, as with \
+         timeout(1). When a signal ended the command, or asked for its end, and before elect runs it again, the rest gets \
+         TERM, and KILL after --kill-after; the lock is released when nothing is left.",
     ),
     ("Ctrl-Z", "Stops the command and run. A stop that is longer than the ttl loses the lock, and kills the command."),
     (
@@ -265,7 +268,7 @@ mod tests {
         let codes = exit_codes();
         let meaning = |code: &str| codes.iter().find(|(known, _)| known == code).map(|(_, meaning)| meaning.as_str());
         assert_eq!(meaning("79"), Some("the lock was lost while the command ran"));
-        assert_eq!(meaning("128+n"), Some("ended by signal n"));
+        assert_eq!(meaning("128+n"), Some("ended by signal n, which ends lockkeeper itself, too"));
         let no = meaning("1").unwrap();
         assert!(no.starts_with("\"no\": ") && no.ends_with("FAIL (doctor)"), "{no}");
         let all: Vec<&str> = codes.iter().map(|(code, _)| code.as_str()).collect();

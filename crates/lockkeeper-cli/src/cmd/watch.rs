@@ -29,7 +29,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
     let mut signals = Signals::catch_only(&[Signal::INT, Signal::TERM])
         .map_err(|error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
     let watching = async {
-        let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+        let keeper = lock::watch(settings, Terms::default()).await?;
         let subject = match prefix {
             Some(prefix) => Subject::Many { admin: keeper.admin()?, prefix, is_first: true },
             None => Subject::One(keeper.watch(args.subject.as_str())?),

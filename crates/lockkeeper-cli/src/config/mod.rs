@@ -99,7 +99,7 @@ fn read(path: &Path) -> io::Result<Result<Config, Failure>> {
     let file = File::open(path)?;
     let meta = file.metadata()?;
     let text = small_file::read(file)?;
-    if meta.is_file() && meta.mode() & 0o002 != 0 {
+    if meta.is_file() && meta.mode() & 0o022 != 0 {
         return Ok(Err(writable(path)));
     }
     Ok(file::understand(path, &text).and_then(|(config, has_secrets)| {
@@ -123,7 +123,9 @@ fn too_open(path: &Path) -> Failure {
 /// Who may choose the store may also be sent its password.
 fn writable(path: &Path) -> Failure {
     let path = path.display();
-    Failure::config(format!("{path}: everybody can write it, and choose another store. Try: chmod o-w {path}"))
+    Failure::config(format!(
+        "{path}: others than its owner can write it, and choose another store. Try: chmod go-w {path}"
+    ))
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -187,8 +189,18 @@ mod tests {
             assert_eq!(failure.exit, Exit::Config);
             assert!(failure.message.contains("chmod 600") && !failure.message.contains("hunter2"), "{failure:?}");
         }
-        load("stores.a = { url = \"redis://me@h\", password_file = \"/run/x\" }", 0o664).unwrap();
-        let failure = load("", 0o646).unwrap_err();
-        assert!(failure.message.contains("chmod o-w") && failure.exit == Exit::Config, "{failure:?}");
+        load("stores.a = { url = \"redis://me@h\", password_file = \"/run/x\" }", 0o644).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, "").unwrap();
+        for mode in [0o646, 0o664, 0o620, 0o602] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let failure = Config::load(Some(&path), &|_| None).map(drop).unwrap_err();
+            assert!(failure.message.contains("chmod go-w") && failure.exit == Exit::Config, "{mode:o}: {failure:?}");
+        }
     }
 }

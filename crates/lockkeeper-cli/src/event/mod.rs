@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use lockkeeper::{ErrorKind, LostReason};
 use serde::Serialize;
 
-pub(crate) use outlet::Outlets;
+pub(crate) use outlet::{LAST_LINES, Log, Outlet, Outlets};
 pub(crate) use reporter::{Place, Reporter};
 pub(crate) use target::Target;
 
@@ -18,16 +18,54 @@ pub(crate) use target::Target;
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Event<'a> {
-    Queued { ahead: u32, holder: Option<&'a str> },
-    Acquired { mode: &'a str, token: &'a str, sequencer: &'a str, waited_ms: u64, ttl_ms: u64 },
-    Started { pid: u32 },
-    RenewalFailed { error: &'a str, remaining_ms: u64 },
+    Queued {
+        ahead: u32,
+        holder: Option<&'a str>,
+    },
+    Acquired {
+        mode: &'a str,
+        token: &'a str,
+        sequencer: &'a str,
+        waited_ms: u64,
+        ttl_ms: u64,
+    },
+    Started {
+        pid: u32,
+    },
+    RenewalFailed {
+        error: &'a str,
+        remaining_ms: u64,
+    },
     Recovered {},
-    Lost { reason: &'a str, signal: Option<&'a str> },
-    Released { held_ms: u64 },
-    Busy { waited_ms: u64, holder: Option<&'a str> },
-    Restarting { code: u8, cause: &'a str, after_ms: u64 },
-    Exited { code: u8, cause: &'a str },
+    Lost {
+        reason: &'a str,
+        signal: Option<&'a str>,
+        /// Who broke it, and why they did.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<&'a str>,
+    },
+    Released {
+        held_ms: u64,
+    },
+    Busy {
+        waited_ms: u64,
+        holder: Option<&'a str>,
+    },
+    Restarting {
+        code: u8,
+        cause: &'a str,
+        after_ms: u64,
+    },
+    Exited {
+        code: u8,
+        cause: &'a str,
+    },
+    /// Of the stream rather than of a lock: a reader was too slow.
+    LinesLost {
+        lines: u64,
+    },
 }
 
 impl Event<'_> {
@@ -43,6 +81,7 @@ impl Event<'_> {
             Self::Busy { .. } => "busy",
             Self::Restarting { .. } => "restarting",
             Self::Exited { .. } => "exited",
+            Self::LinesLost { .. } => "lines_lost",
         }
     }
 }
@@ -69,6 +108,7 @@ pub(crate) fn reason_word(reason: &LostReason) -> &'static str {
         LostReason::Broken { .. } => "broken",
         LostReason::MaxHold => "max_hold",
         LostReason::SessionExpired => "session_expired",
+        LostReason::Forgotten => "forgotten",
         _ => "expired",
     }
 }
@@ -108,7 +148,7 @@ mod tests {
         };
         assert_eq!(json(Event::Recovered {}), format!("{}}}\n", head("recovered")));
         assert_eq!(
-            json(Event::Lost { reason: "expired", signal: Some("TERM") }),
+            json(Event::Lost { reason: "expired", signal: Some("TERM"), by: None, why: None }),
             format!("{},\"reason\":\"expired\",\"signal\":\"TERM\"}}\n", head("lost"))
         );
         assert_eq!(

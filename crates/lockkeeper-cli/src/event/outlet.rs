@@ -3,23 +3,34 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+use super::{Event, Target, line};
 use crate::child::signals::stop_at_output;
 use crate::exit::Failure;
+use crate::output::complaint;
 use crate::runtime;
 
-/// How many lines a stuck reader may be behind; what comes then is lost to it.
+/// How many lines a stuck reader may be behind; what comes then is lost to it, and counted.
 const BACKLOG: usize = 4096;
+/// How long the last lines may take to be written when somebody is slow to read them.
+pub(crate) const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// One file that lines are written to.
 #[derive(Clone, Debug)]
 pub(crate) struct Outlet {
     tasks: SyncSender<Task>,
+    /// How many lines were lost since the last one that was taken.
+    missing: Arc<AtomicU64>,
+    /// Whether machines read it.
+    json: bool,
 }
 
 #[derive(Debug)]
@@ -30,19 +41,40 @@ enum Task {
 }
 
 impl Outlet {
-    fn to(file: OwnedFd) -> Result<Self, Failure> {
+    fn to(file: OwnedFd, json: bool, on_error: impl FnMut(Errno) + Send + 'static) -> Result<Self, Failure> {
         let (tasks, todo) = sync_channel(BACKLOG);
-        runtime::thread("lockkeeper-out", move || work(&file, &todo))?;
-        Ok(Self { tasks })
+        runtime::thread("lockkeeper-out", move || work(&file, &todo, on_error))?;
+        Ok(Self { tasks, missing: Arc::default(), json })
+    }
+
+    /// Stderr. Nobody can be told of what goes wrong there.
+    pub(crate) fn stderr(json: bool) -> Result<Self, Failure> {
+        let file = io::stderr().as_fd().try_clone_to_owned().map_err(|error| runtime::refused("stderr", &error))?;
+        Self::to(file, json, |_| {})
     }
 
     /// In one write, so that lines of several processes do not mix.
     pub(crate) fn write(&self, text: String) {
-        drop(self.tasks.try_send(Task::Write(text)));
+        let missing = self.missing.swap(0, Ordering::Relaxed);
+        let text = if missing == 0 { text } else { self.gap(missing) + &text };
+        if self.tasks.try_send(Task::Write(text)).is_err() {
+            self.missing.fetch_add(missing + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// The line that stands where lines are missing.
+    fn gap(&self, lines: u64) -> String {
+        if self.json {
+            return line("", &Event::LinesLost { lines }, Timestamp::now());
+        }
+        complaint(&format!("{lines} lines are missing here: the reader of stderr was too slow"))
     }
 
     /// Waits until all is written, but not for longer than this.
     pub(crate) fn flush(&self, limit: Duration) {
+        if self.missing.load(Ordering::Relaxed) > 0 {
+            self.write(String::new());
+        }
         let (done, wait) = sync_channel(1);
         if self.tasks.try_send(Task::Flush(done)).is_ok() {
             let _ = wait.recv_timeout(limit);
@@ -50,29 +82,65 @@ impl Outlet {
     }
 }
 
-/// A reader that has gone away is no reason to fail, still less to leave a lock behind.
-fn work(file: &OwnedFd, todo: &Receiver<Task>) {
+/// What the library logs, a line at a time.
+#[derive(Debug)]
+pub(crate) struct Log(pub(crate) Outlet);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(String::from_utf8_lossy(bytes).into_owned());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A reader that has gone away is no reason to fail, still less to leave a lock behind; `on_error` hears of the first
+/// thing that goes wrong otherwise.
+fn work(file: &OwnedFd, todo: &Receiver<Task>, mut on_error: impl FnMut(Errno)) {
     // The command may have the terminal, which is no reason to stop.
     stop_at_output(false);
+    let (mut is_torn, mut has_failed) = (false, false);
     while let Ok(task) = todo.recv() {
-        match task {
-            Task::Write(text) => drop(write_all(file, text.as_bytes())),
-            Task::Flush(done) => drop(done.send(())),
+        let text = match task {
+            Task::Write(text) => text,
+            Task::Flush(done) => {
+                let _ = done.send(());
+                continue;
+            }
+        };
+        // What stands behind a line that was not written to its end must not be glued to it.
+        let text = if is_torn { format!("\n{text}") } else { text };
+        match write_all(file, text.as_bytes()) {
+            Ok(()) => is_torn = false,
+            Err((written, error)) => {
+                is_torn |= written > 0;
+                if error != Errno::PIPE && !has_failed {
+                    has_failed = true;
+                    on_error(error);
+                }
+            }
         }
     }
 }
 
 /// Others may have made the file one that does not block.
-fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::write(file, bytes) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(written) => bytes = &bytes[written..],
+///
+/// # Errors
+/// With how much was written.
+fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), (usize, Errno)> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match rustix::io::write(file, &bytes[written..]) {
+            Ok(0) => return Err((written, Errno::IO)),
+            Ok(more) => written += more,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
                 let _ = poll(&mut [PollFd::new(file, PollFlags::OUT)], None);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err((written, error)),
         }
     }
     Ok(())
@@ -81,7 +149,7 @@ fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
 /// All that a run writes to.
 #[derive(Clone, Debug)]
 pub(crate) struct Outlets {
-    pub(super) stderr: Outlet,
+    pub(crate) stderr: Outlet,
     /// Events go to stderr, too.
     pub(super) json: bool,
     pub(super) events: Option<Outlet>,
@@ -90,20 +158,72 @@ pub(crate) struct Outlets {
 impl Outlets {
     /// Stderr alone, with events if `json`.
     pub(crate) fn stderr(json: bool) -> Result<Self, Failure> {
-        let file = io::stderr().as_fd().try_clone_to_owned().map_err(|error| runtime::refused("stderr", &error))?;
-        Ok(Self { stderr: Outlet::to(file)?, json, events: None })
+        Ok(Self { stderr: Outlet::stderr(json)?, json, events: None })
     }
 
     /// And this one for events.
-    pub(crate) fn and(self, events: OwnedFd) -> Result<Self, Failure> {
-        Ok(Self { events: Some(Outlet::to(events)?), ..self })
+    pub(crate) fn and(self, target: &Target, events: OwnedFd) -> Result<Self, Failure> {
+        let (stderr, target) = (self.stderr.clone(), target.to_string());
+        let on_error = move |error| {
+            stderr.write(complaint(&format!("--events {target}: an event could not be written: {error}")));
+        };
+        Ok(Self { events: Some(Outlet::to(events, true, on_error)?), ..self })
     }
 
     /// Waits until all is written, but not for longer than this.
     pub(crate) fn flush(&self, limit: Duration) {
-        self.stderr.flush(limit);
         if let Some(events) = &self.events {
             events.flush(limit);
+        }
+        self.stderr.flush(limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+
+    /// How many lines are missing where this one stands.
+    fn missing(line: &str, json: bool) -> usize {
+        if json {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(event["event"], "lines_lost");
+            return event["lines"].as_u64().unwrap().try_into().unwrap();
+        }
+        let lines = line.strip_prefix("lockkeeper: ").and_then(|rest| rest.split(' ').next());
+        lines.unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn lines_that_a_slow_reader_has_lost_are_counted_where_they_are_missing() {
+        for json in [false, true] {
+            let (reader, writer) = io::pipe().unwrap();
+            let outlet = Outlet::to(writer.into(), json, |error| panic!("{error}")).unwrap();
+            // More than the queue and the pipe can take together.
+            let written = 3 * BACKLOG;
+            for number in 0..written {
+                outlet.write(format!("{number:>64}\n"));
+            }
+            assert!(outlet.missing.load(Ordering::Relaxed) > 0);
+            let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+            let (mut next, mut read) = (0, 0);
+            while next < written {
+                let line = lines.next().unwrap();
+                if let Ok(number) = line.trim().parse::<usize>() {
+                    assert_eq!(number, next);
+                    next += 1;
+                    read += 1;
+                } else {
+                    next += missing(&line, json);
+                }
+                // There is room again by now: the queue was full once, and half of it has been read.
+                if read == BACKLOG / 2 {
+                    outlet.write(String::new());
+                }
+            }
+            assert_eq!(next, written);
         }
     }
 }

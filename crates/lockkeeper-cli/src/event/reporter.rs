@@ -8,17 +8,17 @@ use jiff::Timestamp;
 use lockkeeper::{Error, Event as LibraryEvent, LockName, LostReason};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::outlet::LAST_LINES;
 use super::status::Status;
 use super::{Event, Outlets, kind_word, line, reason_word};
 use crate::child::environment::Held;
 use crate::duration::{human, millis};
 use crate::exit::Exit;
+use crate::lock::Away;
 use crate::output::{Verbosity, complaint, printable};
 
 /// Who waited for less than this has tried, not waited.
 const MOMENT: Duration = Duration::from_millis(50);
-/// How long the last lines may take to be written when somebody is slow to read them.
-const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A place in the line for a lock.
 #[derive(Clone, Debug)]
@@ -40,6 +40,7 @@ pub(crate) struct Reporter {
     typed: OnceLock<Vec<(LockName, String)>>,
     holds: AtomicBool,
     in_jeopardy: AtomicBool,
+    away: Away,
 }
 
 impl Reporter {
@@ -48,7 +49,8 @@ impl Reporter {
         let (holds, in_jeopardy) = (AtomicBool::new(false), AtomicBool::new(false));
         // With more than warnings, the lines of the log would mix with it.
         let status = Status::new(!outlets.json && verbosity == Verbosity::Warnings);
-        Self { lock, outlets, verbosity, status, typed: OnceLock::new(), holds, in_jeopardy }
+        let (typed, away) = (OnceLock::new(), Away::default());
+        Self { lock, outlets, verbosity, status, typed, holds, in_jeopardy, away }
     }
 
     /// Says what the names are with their prefix.
@@ -105,6 +107,7 @@ impl Reporter {
     /// Takes what the library tells of a keeper. Places in line are handed on, for somebody who can ask the store who
     /// is ahead.
     pub(crate) fn observe(&self, event: &LibraryEvent<'_>, places: &UnboundedSender<Place>) {
+        self.away.observe(event);
         match event {
             LibraryEvent::Queued { name, ahead } => {
                 drop(places.send(Place { lock: self.typed(name).to_owned(), ahead: *ahead }));
@@ -117,6 +120,11 @@ impl Reporter {
             LibraryEvent::Recovered => self.recovered(),
             _ => {}
         }
+    }
+
+    /// Whether the store does not answer.
+    pub(crate) fn away(&self) -> &Away {
+        &self.away
     }
 
     fn typed<'a>(&'a self, name: &'a LockName) -> &'a str {
@@ -136,8 +144,13 @@ impl Reporter {
         }
     }
 
-    pub(crate) fn busy(&self, lock: &str, waited: Duration, holder: Option<&str>) {
-        self.tell(lock, &Event::Busy { waited_ms: millis(waited), holder }, || {
+    /// It was not acquired. `is_fine`: who asked has said that this is no failure, and people hear nothing of it.
+    pub(crate) fn busy(&self, lock: &str, waited: Duration, holder: Option<&str>, is_fine: bool) {
+        let event = Event::Busy { waited_ms: millis(waited), holder };
+        if is_fine {
+            return self.event(lock, &event);
+        }
+        self.tell(lock, &event, || {
             let within = if waited < MOMENT {
                 "not acquired".to_owned()
             } else {
@@ -166,7 +179,11 @@ impl Reporter {
 
     /// The lock is lost; `signal` is what the command gets for it now, if it still runs.
     pub(crate) fn lost(&self, lock: &str, reason: &LostReason, signal: Option<&str>) {
-        self.tell(lock, &Event::Lost { reason: reason_word(reason), signal }, || match signal {
+        let (by, why) = match reason {
+            LostReason::Broken { by, reason } => (Some(by.as_str()), Some(reason.as_str())),
+            _ => (None, None),
+        };
+        self.tell(lock, &Event::Lost { reason: reason_word(reason), signal, by, why }, || match signal {
             Some(signal) => format!("lost: {}; the command gets SIG{signal}", printable(&reason.to_string())),
             None => format!("lost: {}", printable(&reason.to_string())),
         });

@@ -49,6 +49,7 @@ fn machines_are_told_of_it_too() {
     assert_eq!(rest, json!({"lock": "p/a", "id": id, "owner": "me@here", "token": token, "removed": false}));
     let lost = holder.event("lost");
     assert_eq!((&lost["reason"], &lost["signal"]), (&json!("broken"), &json!("TERM")));
+    assert!(lost["by"].as_str().is_some_and(|by| by.contains('@')) && lost["why"] == "r", "{lost}");
     assert_eq!(holder.finish(), 79);
 }
 
@@ -79,7 +80,7 @@ fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
     // It hears at its release that it had lost the lock, or from a store that tells it, at once and by whom.
     assert_eq!(holder.finish(), 79);
     let reason = &holder.event("lost")["reason"];
-    assert!(reason == "expired" || (TELLS_LOSSES && reason == "broken"), "{reason}");
+    assert!(reason == "forgotten" || (TELLS_LOSSES && reason == "broken"), "{reason}");
     let output = store.output(&args);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""), "{}", stderr(&output));
 }

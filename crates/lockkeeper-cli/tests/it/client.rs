@@ -5,6 +5,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -33,6 +34,11 @@ pub(crate) fn program() -> Command {
 
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// As a shell shows it: 128 + n for an end by signal n.
+pub(crate) fn code_of(status: ExitStatus) -> i32 {
+    status.code().or_else(|| Some(128 + status.signal()?)).unwrap()
 }
 
 pub(crate) fn stdout(output: &Output) -> String {
@@ -72,8 +78,7 @@ impl Client {
 
     /// The exit code of the program.
     pub(crate) fn code(&self, args: &[&str]) -> i32 {
-        let output = self.output(args);
-        output.status.code().unwrap_or_else(|| panic!("{args:?}: {output:?}"))
+        code_of(self.output(args).status)
     }
 
     /// Starts it with pipes.
@@ -118,7 +123,7 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn new() -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let path = ptsname(&ours, Vec::new()).unwrap();
@@ -236,8 +241,7 @@ impl Process {
     /// Its exit code, stdin closed.
     pub(crate) fn finish(&mut self) -> i32 {
         self.close_stdin();
-        let status = self.wait();
-        status.code().unwrap_or_else(|| panic!("{status:?}"))
+        code_of(self.wait())
     }
 
     /// All the rest that it wrote to stderr, up to its end.
@@ -299,14 +303,18 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
 
+/// The numbers of all processes, and what else has a name in `/proc`.
+pub(crate) fn processes() -> Vec<String> {
+    std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok()).collect()
+}
+
 /// The processes whose parent this is.
 pub(crate) fn children(parent: u32) -> Vec<String> {
-    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
     let is_child = |pid: &String| {
         let stat = text(format!("/proc/{pid}/stat"));
         stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&parent.to_string())
     };
-    pids.filter(is_child).collect()
+    processes().into_iter().filter(is_child).collect()
 }
 
 /// Waits until a process is not even a zombie any more: somebody has reaped it.
@@ -321,6 +329,13 @@ pub(crate) fn catches(pid: &str, signal: Signal) {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
         u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << (signal.as_raw() - 1) != 0
     });
+}
+
+/// Whether the tests were started with this signal ignored, as programs inherit it.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    let status = text("/proc/self/status");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
+    u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << (signal.as_raw() - 1) != 0
 }
 
 pub(crate) fn text(path: impl AsRef<Path>) -> String {

@@ -50,6 +50,22 @@ fn wait_goes_on_while_the_store_is_away_and_warns() {
 }
 
 #[test]
+fn exit_69_is_a_wait_that_ends_while_the_store_is_away() {
+    let store = Store::new();
+    let mut holder = store.start(&["run", "a", "--json", "-t", "5m", "--", "cat"]);
+    holder.event("started");
+    let acquire = ["acquire", "a", "-w", "30s", "--handle-file", "h"];
+    for (others, command) in [&["run", "a", "-w", "30s", "-E", "7", "--", "true"][..], &acquire].iter().enumerate() {
+        let mut waiter = store.queue(command, "a", 0);
+        let _outage = store.outage();
+        let code = waiter.finish();
+        let told = waiter.rest();
+        assert_eq!(code, 69, "{others}: {told}");
+        assert!(told.contains("the store does not answer. Try: "), "{told}");
+    }
+}
+
+#[test]
 fn try_and_nonblock_take_no_place_in_line() {
     let store = Store::new();
     let _holder = store.hold("a");

@@ -184,6 +184,44 @@ fn a_reader_that_is_stuck_does_not_keep_the_command_from_ending_in_time() {
 }
 
 #[test]
+fn a_log_that_nobody_reads_keeps_no_renewal() {
+    let store = Store::new();
+    let _stuck = stuck_pipe(&store.path("pipe"));
+    // Twice as long as the lease.
+    let script = "-vv run a -t 2s -- sh -c 'echo ready; sleep 4; exit 4'";
+    let mut run = Process::start(&mut redirected(&store, script, "2>pipe"));
+    assert_eq!(run.line(), "ready");
+    assert_eq!(run.finish(), 4);
+}
+
+#[test]
+fn events_that_cannot_be_written_are_told_of_once() {
+    let store = Store::new();
+    let output = store.output(&["run", "a", "--events", "/dev/full", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0));
+    let told = stderr(&output);
+    assert!(told.starts_with("lockkeeper: --events \"/dev/full\": an event could not be written: No space"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+#[test]
+fn an_event_behind_one_that_was_cut_off_begins_a_line_of_its_own() {
+    let store = Store::new();
+    // There are twelve bytes left in the file, and the command makes room.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 8192; yes | head -c 99999999 > log; truncate -s -12 log; \
+         exec {} -S {} run a --events log -- sh -c 'until [ $(stat -c %s log) = 4194304 ]; do :; done; : > log'",
+        binary().display(),
+        store.url()
+    );
+    let output = Command::new("sh").args(["-c", &script]).current_dir(store.path(".")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stderr(&output).contains("an event could not be written: File too large"), "{output:?}");
+    let log = text(store.path("log"));
+    assert!(log.starts_with('\n') && event_names(&log).ends_with(&["released".into(), "exited".into()]), "{log}");
+}
+
+#[test]
 fn a_stderr_that_is_stuck_does_not_keep_the_command_from_ending_in_time() {
     let store = Store::new();
     let mut stuck = stuck_pipe(&store.path("pipe"));

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 
-use crate::support::{Store, binary, program, sh, stderr, stdout};
+use crate::support::{Store, binary, events, program, sh, stderr, stdout};
 
 fn code_of(args: &[&str]) -> i32 {
     program().args(args).output().unwrap().status.code().unwrap()
@@ -152,7 +153,8 @@ fn exit_75_is_a_busy_lock() {
 fn exit_75_can_be_another_number() {
     let store = Store::new();
     let _holder = store.hold("a");
-    assert_eq!(store.code(&["run", "a", "-n", "-E", "0", "--", "true"]), 0);
+    let output = store.output(&["run", "a", "-n", "-E", "0", "--", "true"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
     assert_eq!(store.code(&["run", "a", "-n", "--conflict-exit-code", "9", "--", "true"]), 9);
     let output = store.output(&["-q", "run", "a", "-n", "--", "true"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(75), ""));
@@ -248,9 +250,27 @@ fn exit_127_is_a_command_that_is_not_there() {
 #[test]
 fn exit_128_and_n_is_the_end_by_signal_n() {
     let store = Store::new();
-    for (name, code) in [("HUP", 129), ("INT", 130), ("KILL", 137), ("SEGV", 139), ("TERM", 143)] {
-        assert_eq!(store.code(&["run", "a", "--", "sh", "-c", &format!("kill -{name} $$")]), code, "{name}");
+    let signals = [("HUP", 1), ("INT", 2), ("QUIT", 3), ("KILL", 9), ("SEGV", 11), ("PIPE", 13), ("TERM", 15)];
+    for (name, number) in signals {
+        let script = format!("kill -{name} $$");
+        let output = store.output(&["run", "a", "--json", "--", "sh", "-c", &script]);
+        assert_eq!(output.status.signal(), Some(number), "{name}: {output:?}");
+        // Only the command may leave one.
+        assert!(!output.status.core_dumped(), "{name}");
+        let exited = events(&stderr(&output)).pop().unwrap();
+        assert_eq!(
+            (exited["code"].as_i64(), exited["cause"].as_str()),
+            (Some(128 + i64::from(number)), Some("signal"))
+        );
     }
+}
+
+#[test]
+fn exit_128_and_n_is_told_where_a_signal_cannot_end_it() {
+    let store = Store::new();
+    // A real-time signal has no default action that could be emulated.
+    let output = store.output(&["run", "a", "--", "sh", "-c", "kill -40 $$"]);
+    assert_eq!(output.status.code(), Some(168), "{output:?}");
 }
 
 #[test]

@@ -56,6 +56,25 @@ fn recipe_a_lock_over_several_steps() {
 }
 
 #[test]
+fn two_releases_at_once_are_one() {
+    let store = Store::new();
+    acquired(&store, &[]);
+    let outage = store.outage();
+    let mut releases = [0, 1].map(|_| store.start(&["release", "--handle-file", "h"]));
+    for release in &releases {
+        // It has read the handle, and waits for the store.
+        eventually("the gate", || {
+            let files = fs::read_dir(format!("/proc/{}/fd", release.pid())).unwrap();
+            files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|to| to.ends_with("locks.db.gate")))
+        });
+    }
+    drop(outage);
+    let codes = releases.each_mut().map(|release| release.finish());
+    assert!(codes.iter().all(|code| [0, 1].contains(code)) && codes.contains(&0), "{codes:?}");
+    assert_nothing_is_left(&store);
+}
+
+#[test]
 fn acquire_prints_the_token_and_writes_the_handle() {
     let store = Store::new();
     let printed = acquired(&store, &["--reason", "a test", "--owner", "ci"]);

@@ -1,6 +1,7 @@
 //! For how long a lock is held: `--min-hold` and `--max-hold`.
 
 use std::mem;
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use lockkeeper::store::Evict;
@@ -14,6 +15,16 @@ fn holding_on(store: &Store, args: &[&str], script: &str) -> Process {
     let mut run = store.start(&sh(&[&["run", "a", "--json"], args].concat(), script));
     reaped(&run.event("started")["pid"].to_string());
     run
+}
+
+#[test]
+fn max_hold_that_is_over_before_the_lock_is_confirmed_is_the_end() {
+    let store = Store::new();
+    let mut holder = store.hold("a");
+    let mut waiter = store.queue(&["run", "a", "--max-hold", "1ms", "--", "sleep", "1000"], "a", 0);
+    assert_eq!(holder.finish(), 0);
+    assert_eq!(waiter.finish(), 79);
+    assert_eq!(store.inspect("a")["state"], "free");
 }
 
 #[test]
@@ -44,7 +55,7 @@ fn min_hold_is_over_at_a_signal() {
         run.signal(Signal::WINCH);
         assert_eq!(store.inspect("a")["state"], "held");
         run.signal(signal);
-        assert_eq!(run.wait().code(), Some(128 + signal.as_raw()), "{signal:?}");
+        assert_eq!(run.wait().signal(), Some(signal.as_raw()), "{signal:?}");
         assert_eq!(store.inspect("a")["state"], "free", "{signal:?}");
         assert_eq!(run.events(), ["acquired", "started", "released", "exited"]);
         assert!(run.seen.last().unwrap().contains("\"cause\":\"signal\""), "{:?}", run.seen);
@@ -58,7 +69,7 @@ fn min_hold_is_over_at_a_signal_though_the_store_is_away() {
     let _outage = store.outage();
     let sent = Instant::now();
     run.signal(Signal::TERM);
-    assert_eq!(run.wait().code(), Some(143));
+    assert_eq!(run.wait().signal(), Some(15));
     assert!(sent.elapsed() < Duration::from_millis(2800), "{:?}", sent.elapsed());
 }
 

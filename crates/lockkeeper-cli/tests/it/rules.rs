@@ -1,11 +1,11 @@
 //! The rules of `run`, by their numbers. What concerns a lost lock is in `loss`.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
 
-use crate::support::{Process, Store, binary, eventually, is_alive, sh, stderr, stdout, text, waiters};
+use crate::support::{Process, Store, binary, eventually, is_alive, is_ignored, sh, stderr, stdout, text, waiters};
 
 #[test]
 fn r1_stdout_is_the_commands() {
@@ -62,12 +62,9 @@ fn r3_a_signal_while_waiting_leaves_the_queue() {
     let _holder = store.hold("a");
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2] {
         let mut waiter = store.queue(&["run", "a", "--json", "--", "touch", "started"], "a", 0);
-        let sent = Instant::now();
         waiter.signal(signal);
-        let status = waiter.wait();
-        let took = sent.elapsed();
-        assert_eq!(status.code(), Some(128 + signal.as_raw()), "{signal:?}");
-        assert!(took < Duration::from_secs(5), "{signal:?} took {took:?}");
+        // Nothing else ends its wait, and the holder stays.
+        assert_eq!(waiter.wait().signal(), Some(signal.as_raw()), "{signal:?}");
         assert_eq!(waiters(&store.inspect("a")), 0, "{signal:?}");
         assert_eq!(waiter.events(), ["queued", "exited"]);
     }
@@ -105,6 +102,8 @@ fn r4_signals_go_to_the_commands_group() {
         (Signal::WINCH, "WINCH"),
     ];
     for (signal, name) in forwarded {
+        // Under nohup the command ignores HUP as we do, and would never say that it came.
+        assert!(!is_ignored(signal), "{name} is ignored. Try: cargo xtask test, which resets that");
         process.signal(signal);
         // The shell may be told twice when a signal interrupts what it waits for.
         let mut line = process.line();

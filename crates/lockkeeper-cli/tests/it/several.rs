@@ -1,6 +1,7 @@
 //! A run with several NAMEs.
 
 use std::fs;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +15,37 @@ use crate::support::{Store, binary, events, sh, stderr, stdout, text, waiters};
 fn told(text: &str) -> Vec<String> {
     let word = |event: &Value, key: &str| event[key].as_str().unwrap().to_owned();
     events(text).iter().map(|event| format!("{} {}", word(event, "event"), word(event, "lock"))).collect()
+}
+
+#[test]
+fn exit_64_is_more_names_than_a_variable_of_the_command_can_hold() {
+    let store = Store::new();
+    let names: Vec<String> = (0..600).map(|number| format!("{number:0>234}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let _holder = store.hold(names[0]);
+    let output = store.output(&[&["run"], &names[..], &["--", "true"]].concat());
+    assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+    assert!(stderr(&output).contains("600 NAMEs") && stderr(&output).contains("Try: fewer"), "{}", stderr(&output));
+    // As many as fit are no error.
+    assert_eq!(store.code(&[&["run"], &names[1..400], &["--", "true"]].concat()), 0);
+}
+
+#[test]
+fn exit_126_is_a_command_that_does_not_fit_with_its_names_and_is_told_before_the_wait() {
+    let store = Store::new();
+    let names: Vec<String> = (0..260).map(|number| format!("{number:0>234}")).collect();
+    let _holder = store.hold(&names[0]);
+    let run = |count: usize, before: &str| {
+        let names = names[260 - count..].join(" ");
+        let shell = format!("{before}; exec {} -S {} run -n {names} -- true", binary().display(), store.url());
+        Command::new("sh").args(["-c", &shell]).env("LOCKKEEPER_CONFIG", "/dev/null").output().unwrap()
+    };
+    // It would wait for the first of them.
+    let output = run(260, "ulimit -s 512");
+    assert_eq!(output.status.code(), Some(126), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert!(told.contains("260 NAMEs included, and there are 131072.") && told.contains("ulimit -s"), "{told}");
+    assert_eq!(run(259, ":").status.code(), Some(0));
 }
 
 #[test]

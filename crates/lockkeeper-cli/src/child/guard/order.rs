@@ -10,12 +10,14 @@ pub(super) const LENGTH: usize = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// This is the command.
+    /// This is the command, or is about to become it. To be answered.
     Watch(Pid),
+    /// This belongs to the command too, which somebody has watched before.
+    Know(Pid),
     /// Kill it at this time of [`now`]'s clock.
     KillAt(Duration),
-    /// Stop the rest of this process's group once it is stopped itself.
-    StopWith(Pid),
+    /// Look who belongs to it now, and answer: some of them are about to lose their parents.
+    Look,
     /// Leave it alone, and go.
     Leave,
 }
@@ -24,8 +26,9 @@ impl Order {
     pub(super) fn bytes(self) -> [u8; LENGTH] {
         let (kind, number) = match self {
             Self::Watch(pid) => (b'w', number(pid)),
+            Self::Know(pid) => (b'n', number(pid)),
             Self::KillAt(time) => (b'k', u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
-            Self::StopWith(pid) => (b's', number(pid)),
+            Self::Look => (b'o', 0),
             Self::Leave => (b'l', 0),
         };
         let mut bytes = [kind; LENGTH];
@@ -38,8 +41,9 @@ impl Order {
         let number = u64::from_le_bytes(number);
         match kind {
             b'w' => pid(number).map(Self::Watch),
+            b'n' => pid(number).map(Self::Know),
             b'k' => Some(Self::KillAt(Duration::from_nanos(number))),
-            b's' => pid(number).map(Self::StopWith),
+            b'o' => Some(Self::Look),
             b'l' => Some(Self::Leave),
             _ => None,
         }
@@ -67,9 +71,8 @@ mod tests {
     #[test]
     fn an_order_is_read_as_it_was_written() {
         let pid = Pid::from_raw(4711).unwrap();
-        for order in
-            [Order::Watch(pid), Order::StopWith(pid), Order::KillAt(Duration::new(77, 123_456_789)), Order::Leave]
-        {
+        let time = Order::KillAt(Duration::new(77, 123_456_789));
+        for order in [Order::Watch(pid), Order::Know(pid), time, Order::Look, Order::Leave] {
             assert_eq!(Order::read(order.bytes()), Some(order));
         }
         assert_eq!(Order::read([b'w', 0, 0, 0, 0, 0, 0, 0, 0]), None);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lockkeeper::Error;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
@@ -18,8 +17,6 @@ enum Round {
     Ran(Ran),
     /// Not to the command, and it is not to be tried again.
     Stopped(Exit),
-    /// The store did not answer.
-    Unreachable(Error),
 }
 
 /// How a command under its lock ended.
@@ -39,16 +36,14 @@ impl Run<'_> {
         let mut is_first = true;
         loop {
             self.signals.forget();
-            let (exit, lasted, why) = match self.round(connection, &locks).await? {
-                Round::Stopped(exit) => return Ok(exit),
-                Round::Ran(ran) if ran.was_asked || !self.task.restart.follows(ran.exit) => return Ok(ran.exit),
-                Round::Ran(ran) => (ran.exit, ran.lasted, why(ran.exit)),
-                // A store that is away at the start may be the wrong one. Later its outage may be what ended the last
-                // leadership: whoever went away with that would not be there to lead when it is over.
-                Round::Unreachable(error) if is_first || self.task.restart == Restart::Never => {
-                    return Err(error.into());
-                }
-                Round::Unreachable(error) => (Exit::Unavailable, Duration::ZERO, error.message().to_owned()),
+            let (exit, lasted, why) = match self.round(connection, &locks).await {
+                Ok(Round::Stopped(exit)) => return Ok(exit),
+                Ok(Round::Ran(ran)) if ran.was_asked || !self.task.restart.follows(ran.exit) => return Ok(ran.exit),
+                Ok(Round::Ran(ran)) => (ran.exit, ran.lasted, why(ran.exit)),
+                // What fails at the start may never work. Later it may pass, as the outage of a store or a deployment
+                // that replaces the command, and a candidate that went away would not be there to lead afterwards.
+                Err(failure) if is_first || self.task.restart == Restart::Never => return Err(failure),
+                Err(failure) => (failure.exit, Duration::ZERO, failure.message),
             };
             is_first = false;
             let pause = self.backoff.pause(lasted, random::number()?);
@@ -64,11 +59,12 @@ impl Run<'_> {
         let began = Instant::now();
         Ok(match self.acquire(keeper, locks, began).await? {
             Waited::Interrupted(signal) => Round::Stopped(Exit::Signal(signal.as_raw())),
-            Waited::Unreachable(error) => Round::Unreachable(error),
             Waited::Busy(name) => {
+                self.reporter.away().refuse_timeout(&name, began.elapsed())?;
                 let holder = lock::holder(keeper, &name).await;
-                self.reporter.busy(&name, began.elapsed(), holder.as_deref());
-                Round::Stopped(Exit::Busy(self.args.conflict_exit_code))
+                let code = self.args.conflict_exit_code;
+                self.reporter.busy(&name, began.elapsed(), holder.as_deref(), code == 0);
+                Round::Stopped(Exit::Busy(code))
             }
             Waited::Acquired(holding) => {
                 self.reporter.acquired(&holding.each(), began.elapsed(), self.ttl());

@@ -9,13 +9,14 @@
 //! ```
 
 mod again;
+mod space;
 mod wait;
 mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::{Error, LockName};
+use lockkeeper::LockName;
 use rustix::process::Signal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
@@ -25,7 +26,7 @@ use crate::child::environment;
 use crate::child::orphans::Orphans;
 use crate::child::policy::Policy;
 use crate::child::restart::{Backoff, Restart};
-use crate::child::signals::Signals;
+use crate::child::signals::{END_A_CANDIDATE, END_A_RUN, Signals};
 use crate::child::spawn::{self, Program};
 use crate::duration::{Limit, human};
 use crate::event::{Outlets, Place, Reporter};
@@ -65,6 +66,16 @@ impl<'a> From<&'a ElectArgs> for Task<'a> {
     }
 }
 
+impl Task<'_> {
+    /// The signals that end it while it waits.
+    fn ended_by(&self) -> &'static [Signal] {
+        match self.wanted {
+            Wanted::Locks(_) => END_A_RUN,
+            Wanted::Leadership(_) => END_A_CANDIDATE,
+        }
+    }
+}
+
 /// Runs the command under its lock.
 pub(crate) async fn run(task: Task<'_>, settings: &Settings, outlets: Outlets) -> Result<Exit, Failure> {
     let reporter = Arc::new(Reporter::new(task.names, outlets, settings.verbosity));
@@ -95,8 +106,6 @@ enum Waited {
     /// The name as it was typed.
     Busy(String),
     Interrupted(Signal),
-    /// The store did not answer.
-    Unreachable(Error),
 }
 
 impl<'a> Run<'a> {
@@ -105,13 +114,18 @@ impl<'a> Run<'a> {
         for name in task.names {
             LockName::new(name).map_err(Failure::usage)?;
         }
+        if let Wanted::Leadership(_) = task.wanted {
+            settings.refuse_default()?;
+        }
         let args = task.under;
-        let policy = policy(args, settings)?;
+        let policy = policy(&task, settings)?;
         check_holds(args)?;
         let program = spawn::find(&args.command, std::env::var_os("PATH"))?;
-        let signals = Signals::catch().map_err(|error| runtime::refused("signals cannot be caught", &error))?;
+        let signals =
+            Signals::catch(task.ended_by()).map_err(|error| runtime::refused("signals cannot be caught", &error))?;
         let orphans = Orphans::new().map_err(|error| runtime::refused("signals cannot be caught", &error))?;
         let outer = environment::held_outside(|name| std::env::var_os(name));
+        space::check(task.names, &args.command, &outer, settings)?;
         for name in task.names.iter().filter(|name| outer.contains(name)) {
             reporter.warn(&format!(
                 "lock {name:?}: this already runs under it (LOCKKEEPER_LOCKS); waiting for it may never end"
@@ -166,7 +180,8 @@ fn ttl(args: &CommandArgs, settings: &Settings) -> Duration {
 }
 
 /// The rest of the ttl is for renewals, and for tries after one that failed.
-fn policy(args: &CommandArgs, settings: &Settings) -> Result<Policy, Failure> {
+fn policy(task: &Task<'_>, settings: &Settings) -> Result<Policy, Failure> {
+    let args = task.under;
     let ttl = ttl(args, settings);
     let limit = ttl / 3;
     match args.kill_after {
@@ -176,7 +191,7 @@ fn policy(args: &CommandArgs, settings: &Settings) -> Result<Policy, Failure> {
             human(ttl),
             human(limit)
         ))),
-        kill_after => Ok(Policy::new(args.on_lost, kill_after.unwrap_or(KILL_AFTER.min(limit)), ttl)),
+        kill_after => Ok(Policy::new(args.on_lost, kill_after.unwrap_or(KILL_AFTER.min(limit)), ttl, task.restart)),
     }
 }
 

@@ -4,12 +4,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use lockkeeper::{Error, ErrorKind, Keeper};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{Run, Waited};
+use super::{LEAVE, Run, Waited};
 use crate::child::supervise::Lease;
-use crate::duration::Limit;
-use crate::exit::Failure;
+use crate::duration::{Limit, human};
+use crate::exit::{Exit, Failure};
 use crate::locks::{Attempt, Holding, Locks};
 use crate::waiting::Narrator;
 
@@ -30,8 +30,13 @@ impl Run<'_> {
                     self.leave(holding).await;
                     return Ok(Waited::Interrupted(signal));
                 }
-                is_firm = firm(&holding, lead) => if is_firm {
-                    return Ok(Waited::Acquired(holding));
+                firm = firm(&holding, lead) => match firm {
+                    Firm::Yes => return Ok(Waited::Acquired(holding)),
+                    Firm::Lost => {}
+                    Firm::Over(max_hold) => {
+                        drop(timeout(LEAVE, holding.release()).await);
+                        return Err(over(max_hold));
+                    }
                 }
             }
         }
@@ -55,7 +60,6 @@ impl Run<'_> {
                 Ok(holding) => Ok(Waited::Acquired(holding)),
                 Err(error) => match error.kind() {
                     ErrorKind::Timeout => Ok(Waited::Busy(busy(locks, &error))),
-                    ErrorKind::Unavailable | ErrorKind::SessionLost => Ok(Waited::Unreachable(error)),
                     _ => Err(error.into()),
                 },
             },
@@ -80,14 +84,31 @@ fn busy(locks: &Locks, error: &Error) -> String {
     error.name().map_or_else(first, |name| locks.typed(name).to_owned())
 }
 
+/// What became of a lock whose grant was pushed.
+enum Firm {
+    Yes,
+    Lost,
+    /// It was held for as long as `--max-hold` says before the command could start.
+    Over(Duration),
+}
+
 /// Waits until more than `lead` remains: a grant that was pushed gives no time of its own, its first renewal does.
-/// Whether it came.
-async fn firm(holding: &Holding, lead: Duration) -> bool {
+async fn firm(holding: &Holding, lead: Duration) -> Firm {
     while holding.remaining() <= lead {
+        if let Some(max_hold) = holding.max_hold().filter(|max_hold| holding.held() >= *max_hold) {
+            return Firm::Over(max_hold);
+        }
         if holding.loss().is_some() {
-            return false;
+            return Firm::Lost;
         }
         sleep(FIRM_LOOK).await;
     }
-    true
+    Firm::Yes
+}
+
+fn over(max_hold: Duration) -> Failure {
+    let max_hold = human(max_hold);
+    let message =
+        format!("--max-hold {max_hold} was over before the store confirmed the lock. Try: a longer --max-hold");
+    Failure::new(Exit::Lost, message)
 }

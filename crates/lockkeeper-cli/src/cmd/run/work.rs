@@ -1,17 +1,16 @@
 //! What happens under the lock: the command, holding on after its end, the release.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::Keeper;
+use lockkeeper::{Keeper, LostReason};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::again::Ran;
 use super::{LEAVE, Run};
 use crate::child::environment;
-use crate::child::spawn::Launch;
+use crate::child::spawn::{Launch, Started};
 use crate::child::supervise::{Ended, Lease, supervise};
 use crate::duration::human;
 use crate::exit::{Exit, Failure};
@@ -33,17 +32,26 @@ enum HeldOn {
     Interrupted(Signal),
 }
 
+/// What became of the command under the lock.
+enum Under {
+    Ended(Ended),
+    /// The lock was lost before the command began.
+    Lost(LostReason),
+    Interrupted(Signal),
+}
+
 impl Run<'_> {
     /// Runs the command and releases. Nothing is released before the command is reaped.
     pub(super) async fn work(&mut self, connection: &Connection, holding: Holding) -> Result<Ran, Failure> {
         // What came since the last look at the signals must not start a command only to end it.
         if let Some(signal) = self.signals.pending().await {
-            self.leave(holding).await;
-            return Ok(Ran { exit: Exit::Signal(signal.as_raw()), was_asked: true, lasted: Duration::ZERO });
+            return Ok(self.interrupted(holding, signal).await);
         }
         let since = Instant::now();
         let ended = match self.run_command(connection, &holding).await {
-            Ok(ended) => ended,
+            Ok(Under::Ended(ended)) => ended,
+            Ok(Under::Lost(reason)) => return Ok(self.lost_before(holding, &reason).await),
+            Ok(Under::Interrupted(signal)) => return Ok(self.interrupted(holding, signal).await),
             Err(failure) => {
                 self.release(holding, RELEASE, false).await;
                 return Err(failure);
@@ -54,6 +62,19 @@ impl Run<'_> {
         let was_pending = self.signals.pending().await.is_some();
         let was_asked = self.leaving.is_some() || was_pending || self.signals.explain(exit, had_terminal);
         Ok(Ran { exit, was_asked, lasted })
+    }
+
+    async fn interrupted(&mut self, holding: Holding, signal: Signal) -> Ran {
+        self.leave(holding).await;
+        Ran { exit: Exit::Signal(signal.as_raw()), was_asked: true, lasted: Duration::ZERO }
+    }
+
+    /// Nothing was started under a lock that was lost by then.
+    async fn lost_before(&mut self, holding: Holding, reason: &LostReason) -> Ran {
+        self.reporter.lost(holding.weakest(), reason, None);
+        self.reporter.warn("the command was not started");
+        self.release(holding, LEAVE, true).await;
+        Ran { exit: Exit::Lost, was_asked: false, lasted: Duration::ZERO }
     }
 
     /// Releases when it is time for that. What the command's end, and all that came after it, is for us.
@@ -75,19 +96,26 @@ impl Run<'_> {
         }
     }
 
-    async fn run_command(&mut self, connection: &Connection, holding: &Holding) -> Result<Ended, Failure> {
+    async fn run_command(&mut self, connection: &Connection, holding: &Holding) -> Result<Under, Failure> {
         let stripped =
             if self.args.pass_credentials { Vec::new() } else { environment::stripped(|name| std::env::var_os(name)) };
         let liveness = connection.liveness().map_err(|error| runtime::refused("no sign of life", &error))?;
         let mut set = environment::set(&holding.each(), &self.outer);
         set.extend(environment::in_place_of(&stripped));
         set.extend(self.settings.handed_down.iter().cloned());
-        let kill_at = self.policy.kill_time(holding);
-        let launch = Launch { set: &set, stripped: &stripped, kill_at, liveness };
-        let running = self.program.start(launch)?;
-        self.reporter.started(running.pid());
         let reporter = Arc::clone(&self.reporter);
-        supervise(running, holding, &mut self.signals, self.policy, &reporter).await.map_err(unwaitable)
+        let launch = Launch { set: &set, stripped: &stripped, policy: self.policy, liveness, reporter };
+        let running = match self.program.start(launch, holding, &mut self.signals).await? {
+            Started::Yes(running) => running,
+            Started::Lost(reason) => return Ok(Under::Lost(reason)),
+            Started::Interrupted(signal) => return Ok(Under::Interrupted(signal)),
+        };
+        self.reporter.started(running.pid());
+        let ended = supervise(*running, holding, &mut self.signals, self.policy, &self.reporter).await?;
+        match &ended.refusal {
+            Some(error) => Err(self.program.refused(error)),
+            None => Ok(Under::Ended(ended)),
+        }
     }
 
     /// Holds the lock until it was held for as long as `--min-hold` says. A command that was asked to end, or that
@@ -166,8 +194,4 @@ impl Run<'_> {
             self.reporter.warn(&format!("lock {name:?}: not released: {why}; it ends by itself within {ttl}"));
         }
     }
-}
-
-fn unwaitable(error: io::Error) -> Failure {
-    Failure::new(Exit::Internal, format!("the command cannot be waited for: {error}"))
 }

@@ -1,0 +1,110 @@
+//! The end of all that belongs to the command: a signal first, and KILL at its time.
+
+use std::future::pending;
+use std::io;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::orphans;
+use super::policy::Stop;
+use super::running::Running;
+use super::signals::{Signals, is_a_pause};
+use super::supervise::{Lease, falls_to};
+use crate::event::Reporter;
+
+/// How often what the command left behind is looked at. Nobody tells us of its end.
+const LOOK_BEHIND: Duration = Duration::from_millis(10);
+/// How long what was killed may take to vanish before somebody is told.
+const VANISH: Duration = Duration::from_secs(1);
+
+/// Sends the first signal, unless everything has heard it.
+pub(super) async fn begin(running: &mut Running, stop: &Stop, has_heard: bool) {
+    orphans::adopt();
+    if !has_heard {
+        running.signal(stop.signal).await;
+    }
+}
+
+/// Waits until everything has ended, with KILL at its time. What cannot be killed is waited for, however long that
+/// takes: nobody else may have the lock beside it.
+pub(super) async fn finish(
+    running: &mut Running,
+    lease: &impl Lease,
+    signals: &mut Signals,
+    stop: &Stop,
+    reporter: &Reporter,
+) -> io::Result<ExitStatus> {
+    let ended = end(running, lease, signals, stop).await;
+    if ended.is_none() {
+        kill(running, reporter).await;
+    }
+    orphans::leave_to_pid_1();
+    match ended {
+        Some(ended) => ended,
+        None => running.ended().await,
+    }
+}
+
+/// `None` when the time to kill has come.
+async fn end(
+    running: &mut Running,
+    lease: &impl Lease,
+    signals: &mut Signals,
+    stop: &Stop,
+) -> Option<io::Result<ExitStatus>> {
+    let mut kill = pin!(kill_time(lease, stop));
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut kill => return None,
+            status = all_ended(running) => return Some(status),
+            signal = signals.next() => if !is_a_pause(signal) {
+                running.signal(signal).await;
+            }
+        }
+    }
+}
+
+async fn kill_time(lease: &impl Lease, stop: &Stop) {
+    let at = Instant::now() + stop.kill_after;
+    let margin = async {
+        match stop.margin {
+            Some(margin) => drop(falls_to(lease, margin).await),
+            None => pending().await,
+        }
+    };
+    // A renewal that comes too late for the command must not keep it alive either, hence all of them.
+    tokio::select! {
+        () = sleep_until(at) => {}
+        () = margin => {}
+        () = lease.given_away(), if !stop.ignores_losses => {}
+    }
+}
+
+async fn kill(running: &mut Running, reporter: &Reporter) {
+    let (mut pause, mut since) = (LOOK_BEHIND, Some(Instant::now()));
+    while running.kill() {
+        if since.is_some_and(|since| since.elapsed() > VANISH) {
+            since = None;
+            pause = VANISH;
+            let left = running.left().join(", ");
+            reporter.warn(&format!(
+                "processes of the command go on after KILL (another user's, or waiting for a device): {left}; \
+                 lockkeeper waits for their end"
+            ));
+        }
+        sleep(pause).await;
+    }
+}
+
+/// Completes when the command and all that belongs to it have ended. Cancel safe.
+async fn all_ended(running: &mut Running) -> io::Result<ExitStatus> {
+    let status = running.ended().await?;
+    while running.is_alive() {
+        sleep(LOOK_BEHIND).await;
+    }
+    Ok(status)
+}

@@ -1,0 +1,160 @@
+use std::sync::Arc;
+
+use rustix::process::{Pid, getpgid};
+use tokio::time::sleep_until;
+
+use super::*;
+use crate::child::policy::OnLost;
+use crate::child::restart::Restart;
+use crate::child::spawn::{Launch, Started, find};
+use crate::event::Outlets;
+use crate::output::Verbosity;
+
+/// A lease that nobody renews.
+struct Silent {
+    until: Instant,
+}
+
+impl Lease for Silent {
+    fn remaining(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    fn loss(&self) -> Option<LostReason> {
+        self.remaining().is_zero().then_some(LostReason::Expired)
+    }
+
+    async fn lost(&self) -> LostReason {
+        sleep_until(self.until).await;
+        LostReason::Expired
+    }
+
+    fn weakest(&self) -> &str {
+        "a"
+    }
+}
+
+/// A lease that is broken at some time, or never lost.
+struct Broken(Option<Instant>);
+
+impl Lease for Broken {
+    fn remaining(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn loss(&self) -> Option<LostReason> {
+        let is_over = self.0.is_some_and(|at| at <= Instant::now());
+        is_over.then(|| LostReason::Broken { by: "me".into(), reason: "test".into() })
+    }
+
+    async fn lost(&self) -> LostReason {
+        loop {
+            match (self.loss(), self.0) {
+                (Some(reason), _) => return reason,
+                (None, Some(at)) => sleep_until(at).await,
+                (None, None) => pending().await,
+            }
+        }
+    }
+
+    fn weakest(&self) -> &str {
+        "a"
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What remains of the lease when all has to be dead. Outside of tests it is 100 ms (`policy`); on a busy machine to
+/// look through all processes, whether it is, takes longer than the kill itself.
+const MARGIN: Duration = Duration::from_secs(4);
+
+fn silent(life: Duration) -> Silent {
+    Silent { until: Instant::now() + life }
+}
+
+fn policy(on_lost: OnLost, kill_after: Duration) -> Policy {
+    Policy::new(on_lost, kill_after, Duration::from_secs(30), Restart::Never).with_margin(MARGIN)
+}
+
+/// Runs a script; gives its end and what then remained of the lease.
+async fn run(script: &str, lease: &impl Lease, policy: Policy) -> (Ended, Duration) {
+    let argv = ["/bin/sh", "-c", script].map(Into::into);
+    let reporter = Arc::new(Reporter::new(&["a".into()], Outlets::stderr(false).unwrap(), Verbosity::Errors));
+    let mut signals = Signals::catch(signals::END_A_RUN).unwrap();
+    let launch = Launch { set: &[], stripped: &[], policy, liveness: None, reporter: Arc::clone(&reporter) };
+    let program = find(&argv, None).unwrap();
+    let Started::Yes(running) = program.start(launch, lease, &mut signals).await.unwrap() else { panic!("no start") };
+    let group = getpgid(Pid::from_raw(running.pid().cast_signed())).unwrap();
+    let ended = supervise(*running, lease, &mut signals, policy, &reporter).await.unwrap();
+    let remaining = lease.remaining();
+    // A zombie counts as dead: it may still wait for being reaped.
+    let mut left =
+        crate::child::processes::all().unwrap().into_iter().filter(|it| it.group == Some(group) && !it.has_ended);
+    assert!(!ended.lost || policy.ignores_losses() || left.next().is_none());
+    (ended, remaining)
+}
+
+#[tokio::test]
+async fn r6_silence_terminates_before_the_deadline() {
+    let lease = silent(8000 * MS);
+    let (ended, remaining) = run("sleep 60", &lease, policy(OnLost::Term, 7000 * MS)).await;
+    assert!(ended.lost);
+    assert_eq!(ended.status.signal(), Some(15));
+    assert!(remaining > MARGIN && remaining <= 7000 * MS, "{remaining:?}");
+}
+
+#[tokio::test]
+async fn r6_silence_kills_the_whole_group_before_the_deadline() {
+    let lease = silent(5500 * MS);
+    // The shell ends at TERM, its child ignores it.
+    let script = "(trap '' TERM; sleep 60) & trap 'exit 3' TERM; wait";
+    let (ended, remaining) = run(script, &lease, policy(OnLost::Term, 4500 * MS)).await;
+    assert_eq!((ended.lost, ended.status.code()), (true, Some(3)));
+    assert!(!remaining.is_zero() && remaining <= MARGIN, "{remaining:?}");
+}
+
+#[tokio::test]
+async fn r6_a_definite_loss_terminates_now_and_kills_after_the_patience() {
+    let script = "trap '' TERM; while :; do sleep 0.01; done";
+    let broken = Instant::now() + 1000 * MS;
+    let (ended, _) = run(script, &Broken(Some(broken)), policy(OnLost::Term, 300 * MS)).await;
+    assert!(ended.lost);
+    let took = broken.elapsed();
+    assert!(took < 5000 * MS, "{took:?}");
+}
+
+#[tokio::test]
+async fn r9_what_the_command_leaves_behind_lives_on() {
+    let start = Instant::now();
+    let lease = Broken(None);
+    let (ended, _) = run("sleep 10 & exit 7", &lease, policy(OnLost::Term, 300 * MS)).await;
+    assert_eq!((ended.lost, ended.status.code()), (false, Some(7)));
+    let took = start.elapsed();
+    assert!(took < 10_000 * MS, "{took:?}");
+}
+
+#[tokio::test]
+async fn r6_without_patience_the_kill_still_comes_before_the_deadline() {
+    let lease = silent(5000 * MS);
+    let script = "trap '' TERM; while :; do sleep 0.01; done";
+    let (ended, remaining) = run(script, &lease, policy(OnLost::Term, Duration::ZERO)).await;
+    assert_eq!((ended.lost, ended.status.signal()), (true, Some(9)));
+    assert!(!remaining.is_zero() && remaining <= MARGIN, "{remaining:?}");
+}
+
+#[tokio::test]
+async fn r6_kill_comes_when_term_would_be_due() {
+    let lease = silent(8000 * MS);
+    let (ended, remaining) = run("trap 'exit 3' TERM; sleep 60 & wait", &lease, policy(OnLost::Kill, 7000 * MS)).await;
+    assert_eq!((ended.lost, ended.status.signal()), (true, Some(9)));
+    assert!(remaining > MARGIN && remaining <= 7000 * MS, "{remaining:?}");
+}
+
+#[tokio::test]
+async fn r6_a_loss_that_is_ignored_changes_nothing() {
+    let (lease, start) = (silent(200 * MS), Instant::now());
+    let (ended, _) = run("sleep 1; exit 7", &lease, policy(OnLost::Ignore, 100 * MS)).await;
+    assert_eq!((ended.lost, ended.status.code()), (true, Some(7)));
+    let took = start.elapsed();
+    assert!(took >= 990 * MS, "{took:?}");
+}

@@ -1,0 +1,215 @@
+//! R13: whatever ends the command, nobody else has the lock beside what is left of it.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::{self, LIMIT, Process, Store, binary, eventually, is_alive, reaped, sh, stdout, text};
+
+/// A job that prints its number, and TERM when it hears that, and then goes on until there is a file `go`.
+const JOB: &str = "trap \"echo TERM\" TERM; echo $PPID $$; until test -e go; do sleep 0.02; done; echo job done";
+
+fn kill(pid: &str, signal: Signal) {
+    support::signal(pid.parse().unwrap(), signal);
+}
+
+/// Starts a shell that waits for the job, which some program may start in its own way. The shell and the job.
+fn start(store: &Store, args: &[&str], by: &str) -> (Process, String, String) {
+    let mut run = store.start(&sh(args, &format!("echo $$; {by} sh -c '{JOB}'; echo shell done")));
+    run.event("started");
+    let (shell, job) = (run.line(), run.line());
+    (run, shell, job.split(' ').nth(1).unwrap().to_owned())
+}
+
+/// A third of the lease is the longest time between TERM and KILL; no test here is to wait for that.
+const LONG: [&str; 6] = ["run", "a", "--json", "-t3m", "-k", "60s"];
+/// `timeout` makes itself the leader of a group.
+const TIMEOUT: &str = "timeout 1000";
+
+#[test]
+fn r13_a_job_whose_shell_was_ended_by_a_signal_to_run_keeps_the_lock() {
+    for by in ["", TIMEOUT] {
+        let store = Store::new();
+        let (mut run, shell, job) = start(&store, &LONG, by);
+        run.signal(Signal::TERM);
+        assert_eq!(run.line(), "TERM", "{by}");
+        reaped(&shell);
+        assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 75, "{by}");
+        assert!(is_alive(&job), "{by}");
+        fs::write(store.path("go"), "").unwrap();
+        assert_eq!(run.finish(), 143, "{by}: {}", run.rest());
+        assert_eq!(run.lines().last().unwrap(), "job done");
+        assert_eq!(store.inspect("a")["state"], "free");
+    }
+}
+
+#[test]
+fn r13_a_job_whose_shell_was_killed_is_told_to_end_and_keeps_the_lock() {
+    for by in ["", TIMEOUT] {
+        let store = Store::new();
+        let (mut run, shell, _) = start(&store, &LONG, by);
+        wait_for_a_look();
+        kill(&shell, Signal::KILL);
+        assert_eq!(run.line(), "TERM", "{by}");
+        reaped(&shell);
+        assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 75, "{by}");
+        fs::write(store.path("go"), "").unwrap();
+        assert_eq!(run.finish(), 137, "{by}: {}", run.rest());
+        assert_eq!(run.lines().last().unwrap(), "job done");
+    }
+}
+
+/// Who belongs to the command is looked at twice a second. Nobody is told when that has happened.
+fn wait_for_a_look() {
+    thread::sleep(Duration::from_secs(2));
+}
+
+#[test]
+fn r13_a_job_that_does_not_end_after_its_shell_is_killed() {
+    let store = Store::new();
+    let (mut run, _, job) = start(&store, &["run", "a", "--json", "-k", "300ms"], TIMEOUT);
+    run.signal(Signal::TERM);
+    assert_eq!(run.finish(), 143, "{}", run.rest());
+    assert!(!is_alive(&job));
+    assert_eq!(store.inspect("a")["state"], "free");
+}
+
+#[test]
+fn r13_a_job_of_another_user_keeps_the_lock_though_it_cannot_be_killed() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: only root can make a program that becomes another user");
+        return;
+    }
+    let store = Store::new();
+    // A folder of somebody who is not root, and a program that makes them root, as sudo does.
+    let dir = store.path("theirs");
+    fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::chown(&dir, Some(65534), Some(65534)).unwrap();
+    let mut copy = Command::new("sh");
+    copy.args(["-c", "cp $(command -v setpriv) sudo && chmod 4755 sudo"]);
+    assert!(copy.current_dir(store.path("")).status().unwrap().success());
+    let url = format!("file:{}", dir.join("locks.db").display());
+    let job = "echo $$; until test -e go; do sleep 0.02; done";
+    let script = format!("echo $$; ../sudo --reuid 0 --regid 0 --clear-groups sh -c '{job}'; echo shell done");
+    let run = |args: &[&str]| store.as_user(&[&["-S", &url], args].concat());
+    let mut holder = Process::start(run(&sh(&["run", "a", "--json", "-k", "300ms"], &script)).current_dir(&dir));
+    let (shell, job) = (holder.line(), holder.line());
+    kill(&shell, Signal::KILL);
+    // What the job has started that moment may be named beside it.
+    let told = std::iter::repeat_with(|| holder.error_line()).find(|line| line.contains("go on after KILL")).unwrap();
+    assert!(told.contains("another user's") && told.contains(&job), "{job}: {told}");
+    assert!(is_alive(&job));
+    assert_eq!(run(&["run", "a", "-n", "--", "true"]).status().unwrap().code(), Some(75));
+    fs::write(dir.join("go"), "").unwrap();
+    assert_eq!(holder.finish(), 137);
+    assert_eq!(run(&["run", "a", "-n", "--", "true"]).status().unwrap().code(), Some(0));
+}
+
+#[test]
+fn r13_a_loss_while_the_rest_of_the_command_ends_kills_that_in_time() {
+    let store = Store::new();
+    let (mut run, shell, job) = start(&store, &["run", "a", "--json", "-t", "3s", "-k", "1s"], "");
+    let outage = store.outage();
+    kill(&shell, Signal::KILL);
+    run.wait();
+    assert!(!is_alive(&job));
+    drop(outage);
+}
+
+#[test]
+fn r13_no_round_of_elect_begins_beside_what_is_left_of_the_one_before() {
+    // However the round ended: killed, or of its own will with a job in the background.
+    for (end, is_killed) in [("wait", true), ("echo $! >/dev/null; exit 1", false)] {
+        let store = Store::new();
+        let job = "trap \"\" TERM; echo $$ > job; echo job; sleep 1000; true";
+        // A zombie is dead, and PID 1 may be lazy.
+        let look = "test -e job && grep State: /proc/$(cat job)/status 2>/dev/null | grep -qv Z && echo beside";
+        let script = format!("{look}; echo $$; sh -c '{job}' & {end}");
+        let args = ["elect", "a", "--json", "-k", "300ms"];
+        let mut elect = store.start(&sh(&args, &script));
+        let shell = elect.line();
+        if is_killed {
+            assert_eq!(elect.line(), "job");
+            kill(&shell, Signal::KILL);
+        }
+        elect.event("restarting");
+        elect.event("started");
+        elect.signal(Signal::TERM);
+        elect.wait();
+        let lines = elect.lines();
+        assert!(!lines.contains(&"beside".to_owned()), "{end}: {lines:?}");
+    }
+}
+
+/// Loses its lock after a second; TERM ends the shell alone, and KILL would come two seconds later.
+const LOSES: [&str; 9] = ["run", "a", "--json", "-t", "6s", "--max-hold", "1s", "-k", "2s"];
+
+#[test]
+fn r8_a_run_that_is_stopped_or_killed_while_its_command_ends_leaves_nobody() {
+    for signal in [Signal::STOP, Signal::KILL] {
+        let store = Store::new();
+        let (mut run, shell, job) = start(&store, &LOSES, TIMEOUT);
+        run.event("lost");
+        reaped(&shell);
+        run.signal(signal);
+        let look = format!("cat /proc/{job}/stat; true");
+        let output = store.output(&sh(&["run", "a", "-w", "30s"], &look));
+        let left = stdout(&output);
+        assert!(left.is_empty() || left.contains(") Z"), "{signal:?}: {left}");
+        run.signal(Signal::CONT);
+        run.wait();
+    }
+}
+
+#[test]
+fn r8_a_kill_of_run_and_of_the_shell_at_once_leaves_nobody() {
+    let store = Store::new();
+    let (mut run, shell, job) = start(&store, &LONG, TIMEOUT);
+    wait_for_a_look();
+    run.signal(Signal::KILL);
+    kill(&shell, Signal::KILL);
+    run.wait();
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+    assert!(!is_alive(&job));
+}
+
+#[test]
+fn r6_a_loss_tells_jobs_in_groups_of_their_own_to_end() {
+    let store = Store::new();
+    let (mut run, _, job) = start(&store, &LOSES, TIMEOUT);
+    run.event("lost");
+    assert_eq!(run.line(), "TERM");
+    fs::write(store.path("go"), "").unwrap();
+    assert_eq!(run.finish(), 79);
+    assert!(!is_alive(&job));
+}
+
+#[test]
+fn r4_signals_that_were_blocked_change_nothing_and_stay_blocked_for_the_command() {
+    let store = Store::new();
+    let blocked = |args: &[&str], script: &str| {
+        let mut command = Command::new("env");
+        command.arg("--block-signal=CHLD,TERM,USR2").arg(binary()).args(["-S", &store.url()]).args(args);
+        command.args(["--", "sh", "-c", script]).env("LOCKKEEPER_CONFIG", "/dev/null");
+        Process::start(&mut command)
+    };
+    // Its end is heard of, though there is nothing else that would wake anybody.
+    let mut run = blocked(&["run", "a", "--on-lost", "ignore"], "exit 3");
+    let start = Instant::now();
+    assert_eq!(run.finish(), 3);
+    assert!(start.elapsed() < LIMIT);
+    let mut run = blocked(&["run", "a"], "echo ready; exec sleep 1000");
+    assert_eq!(run.line(), "ready");
+    run.signal(Signal::TERM);
+    run.signal(Signal::INT);
+    run.wait();
+    let mut run = Command::new("env");
+    run.arg("--block-signal=USR2").arg(binary()).args(["-S", &store.url(), "run", "a", "--"]);
+    run.args(["grep", "SigBlk", "/proc/self/status"]).env("LOCKKEEPER_CONFIG", "/dev/null");
+    assert_eq!(stdout(&run.output().unwrap()).trim(), "SigBlk:\t0000000000000800");
+    assert_eq!(text(store.path("none")), "");
+    eventually("free", || store.inspect("a")["state"] == "free");
+}
