@@ -25,4 +25,4 @@ pub use self::etcd::{Control, Entry, Etcd, EtcdBuilder};
 pub use self::program::{Program, interop_binary, lockkeeper_binary};
 pub use self::proxy::{Act, Message, Proxy, Seen, Way};
 pub use self::redis::{Cluster, ClusterBuilder, Redis, RedisBuilder, Sentinel, SentinelBuilder};
-pub use self::shared::{cluster, etcd, etcd_debian, etcd_three, etcd_tls, redis, redis_tls, sentinel};
+pub use self::shared::{cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, sentinel};

@@ -41,7 +41,7 @@ pub(crate) fn etcd_binary() -> Result<PathBuf> {
     named("LOCKKEEPER_LIVE_ETCD").unwrap_or_else(|| interop_binary("bin/etcd"))
 }
 
-/// What is built from `interop/`, by its path: `bin/etcdctl`. `cargo xtask test` builds the server of etcd and its
+/// What is built from `interop/`, by its path: `bin/etcdctl`. `cargo xtask test` builds the servers of etcd and
 /// `etcdctl`, `cargo xtask interop` the rest.
 ///
 /// # Errors

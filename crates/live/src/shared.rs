@@ -87,6 +87,15 @@ pub fn etcd_debian() -> Result<&'static Etcd> {
     shared(&SHARED, || Etcd::builder().debian().start())
 }
 
+/// One member of the oldest version that lockkeeper takes.
+///
+/// # Errors
+/// As for [`etcd()`].
+pub fn etcd_oldest() -> Result<&'static Etcd> {
+    static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
+    shared(&SHARED, || Etcd::builder().oldest().start())
+}
+
 /// Starts it for the first who asks; who asks meanwhile waits.
 fn shared<T>(cell: &'static OnceLock<Result<T, String>>, start: fn() -> Result<T>) -> Result<&'static T> {
     let started = cell.get_or_init(|| start().map_err(|error| format!("{error:#}")));

@@ -16,10 +16,19 @@ pub(super) struct User {
     pub(super) prefix: String,
 }
 
+/// One of several versions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Which {
+    #[default]
+    Current,
+    Oldest,
+    Debian,
+}
+
 /// An etcd to be set up.
 #[derive(Clone, Debug)]
 pub struct EtcdBuilder {
-    pub(super) debian: bool,
+    pub(super) which: Which,
     pub(super) members: usize,
     pub(super) tls: Option<Certificates>,
     pub(super) users: Vec<User>,
@@ -32,7 +41,7 @@ pub struct EtcdBuilder {
 impl Default for EtcdBuilder {
     fn default() -> Self {
         Self {
-            debian: false,
+            which: Which::default(),
             members: 1,
             tls: None,
             users: Vec::new(),
@@ -48,7 +57,14 @@ impl EtcdBuilder {
     /// The one that Debian has, in place of the current one.
     #[must_use]
     pub fn debian(mut self) -> Self {
-        self.debian = true;
+        self.which = Which::Debian;
+        self
+    }
+
+    /// The oldest one that lockkeeper takes, in place of the current one.
+    #[must_use]
+    pub fn oldest(mut self) -> Self {
+        self.which = Which::Oldest;
         self
     }
 

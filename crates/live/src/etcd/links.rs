@@ -7,7 +7,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -134,22 +134,33 @@ async fn pass(cut: &mut Cut, ends: [usize; 2]) -> Option<()> {
 async fn whose(address: SocketAddr, processes: &Mutex<Vec<u32>>) -> Option<usize> {
     for _ in 0..LOOKS {
         let known = processes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if !known.is_empty() {
-            // The table is long on a busy machine, and other links and proxies are on this thread.
-            let owner = spawn_blocking(move || owner(&known, address)).await.ok()?;
-            if owner.is_some() {
-                return owner;
-            }
+        if !known.is_empty()
+            && let Some(socket) = socket(&table(Instant::now()).await?, address)
+        {
+            let owner = move || known.into_iter().position(|process| has(process, &socket));
+            return spawn_blocking(owner).await.ok()?;
         }
         sleep(PACE).await;
     }
     None
 }
 
-/// Which of these processes has the socket with this address.
-fn owner(processes: &[u32], address: SocketAddr) -> Option<usize> {
-    let socket = socket(&fs::read_to_string("/proc/net/tcp").ok()?, address)?;
-    processes.iter().position(|process| has(*process, &socket))
+/// The system's table of sockets, read after this instant. One read at a time serves all links: the
+/// table is long on a busy machine, the system reads it slowly, and a member that was killed leaves
+/// hundreds of connections to ask for.
+async fn table(after: Instant) -> Option<Arc<str>> {
+    static LAST: tokio::sync::Mutex<Option<(Instant, Arc<str>)>> = tokio::sync::Mutex::const_new(None);
+    let mut last = LAST.lock().await;
+    if let Some((began, table)) = &*last
+        && *began >= after
+    {
+        return Some(Arc::clone(table));
+    }
+    let began = Instant::now();
+    let read = spawn_blocking(|| fs::read_to_string("/proc/net/tcp")).await.ok()?.ok()?;
+    let table = Arc::from(read);
+    *last = Some((began, Arc::clone(&table)));
+    Some(table)
 }
 
 /// The name that the system has for the socket with this address.

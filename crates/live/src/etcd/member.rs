@@ -7,12 +7,12 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::builder::EtcdBuilder;
+use super::builder::{EtcdBuilder, Which};
 use super::control::Control;
 use crate::nursery::nursery;
 use crate::port;
 use crate::process::Process;
-use crate::program::{Program, etcd_binary};
+use crate::program::{Program, etcd_binary, interop_binary};
 
 const DEBIAN: Program =
     Program { binary: "etcd", packages: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") };
@@ -57,7 +57,11 @@ impl Place {
 
     /// Starts its process, with what it has on disk.
     pub(super) fn spawn(&self, settings: &EtcdBuilder, cluster: &str) -> Result<Process> {
-        let binary = if settings.debian { DEBIAN.find()? } else { etcd_binary()? };
+        let binary = match settings.which {
+            Which::Current => etcd_binary()?,
+            Which::Oldest => interop_binary("bin/etcd-oldest")?,
+            Which::Debian => DEBIAN.find()?,
+        };
         let mut command = Command::new(binary);
         // It takes options from there too.
         env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_")).for_each(|(name, _)| {

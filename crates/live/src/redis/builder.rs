@@ -87,7 +87,8 @@ impl RedisBuilder {
     }
 
     /// No server, but one who watches over some.
-    pub(super) fn sentinel(mut self) -> Self {
+    #[must_use]
+    pub fn sentinel(mut self) -> Self {
         self.sentinel = true;
         self
     }

@@ -141,12 +141,42 @@ impl Cluster {
     /// # Errors
     /// When a node does not do its part.
     pub fn end_move(&self, slot: u16, from: usize, to: usize) -> Result<()> {
+        self.assign(slot, from, to)?;
+        self.wait_until_settled()
+    }
+
+    /// Lets another node serve a slot, with the keys that are in it. The other nodes learn of the move
+    /// later, from each other.
+    ///
+    /// # Errors
+    /// When a node does not do its part.
+    pub fn move_slot_unsettled(&self, slot: u16, from: usize, to: usize) -> Result<()> {
+        self.begin_move(slot, from, to)?;
+        self.move_keys(slot, from, to)?;
+        self.assign(slot, from, to)
+    }
+
+    fn assign(&self, slot: u16, from: usize, to: usize) -> Result<()> {
         let target: String = self.nodes[to].query(&["CLUSTER", "MYID"])?;
         // The new one first: were the old one first, nobody would serve the slot in between.
         for index in [to, from] {
             self.nodes[index].run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &target])?;
         }
-        self.wait_until_settled()
+        Ok(())
+    }
+
+    /// The nodes that are masters now.
+    ///
+    /// # Errors
+    /// When a node that is up does not answer.
+    pub fn masters(&self) -> Result<Vec<usize>> {
+        let mut masters = Vec::new();
+        for (index, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.is_up()) {
+            if node.info("role")? == "master" {
+                masters.push(index);
+            }
+        }
+        Ok(masters)
     }
 
     /// Makes a replica of this node the master in its place, while it lives; returns which.
@@ -154,9 +184,11 @@ impl Cluster {
     /// # Errors
     /// When it has none, or they do not change places within 60 s.
     pub fn fail_over(&self, master: usize) -> Result<usize> {
-        let view = View::of(&self.nodes[master])?;
-        let replica = self.nodes.iter().position(|node| view.is_replica_of_me(node.port()));
-        let replica = replica.context("a node without a replica")?;
+        // One that was a master until a moment ago may not yet be known as a replica.
+        let replica = eventually("a node has a replica", || {
+            let view = View::of(&self.nodes[master])?;
+            Ok(self.nodes.iter().position(|node| view.is_replica_of_me(node.port())))
+        })?;
         self.nodes[replica].run(&["CLUSTER", "FAILOVER"])?;
         eventually("a replica takes the place of its master", || {
             let role = self.nodes[replica].info("role")?;
@@ -179,18 +211,24 @@ impl Cluster {
     /// # Errors
     /// When they do not within 60 s.
     pub fn wait_until_settled(&self) -> Result<()> {
-        eventually("the nodes of a cluster agree", || {
-            let serves = |node: &Redis| {
-                let info = node.query::<String>(&["CLUSTER", "INFO"]);
-                info.is_ok_and(|info| info.contains("cluster_state:ok"))
-            };
-            if !self.up().all(serves) {
-                return Ok(None);
-            }
-            let views = self.up().map(View::of).collect::<Result<Vec<_>>>()?;
-            let agree = views.windows(2).all(|pair| pair[0].shares() == pair[1].shares());
-            Ok((agree && !views.is_empty()).then_some(()))
-        })
+        eventually("the nodes of a cluster agree", || Ok(self.is_settled()?.then_some(())))
+    }
+
+    /// Whether all nodes that are up serve, and agree who serves what.
+    ///
+    /// # Errors
+    /// When a node that is up does not answer.
+    pub fn is_settled(&self) -> Result<bool> {
+        let serves = |node: &Redis| {
+            let info = node.query::<String>(&["CLUSTER", "INFO"]);
+            info.is_ok_and(|info| info.contains("cluster_state:ok"))
+        };
+        if !self.up().all(serves) {
+            return Ok(false);
+        }
+        let views = self.up().map(View::of).collect::<Result<Vec<_>>>()?;
+        let agree = views.windows(2).all(|pair| pair[0].shares() == pair[1].shares());
+        Ok(agree && !views.is_empty())
     }
 
     fn up(&self) -> impl Iterator<Item = &Redis> {

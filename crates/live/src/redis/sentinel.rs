@@ -1,6 +1,6 @@
 //! A Redis, its replicas, and the Sentinels that choose among them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -11,6 +11,9 @@ use crate::process::eventually;
 const NAME: &str = "lk";
 
 const SENTINELS: usize = 3;
+
+/// After so long a failover that was asked for was given up, and is asked for again.
+const GIVEN_UP: Duration = Duration::from_secs(8);
 
 /// Sentinels count in seconds; a test would rather not.
 const PACE: &str = "SENTINEL DEBUG INFO-PERIOD 200 PING-PERIOD 100 ASK-PERIOD 100 ELECTION-TIMEOUT 2000 \
@@ -100,12 +103,15 @@ impl Sentinel {
     /// When they do not.
     pub fn fail_over(&self) -> Result<usize> {
         let old = self.master()?;
-        eventually("a failover begins", || {
-            let begun = self.sentinels[0].run(&["SENTINEL", "FAILOVER", NAME]);
-            // Right after the last one they choose nobody.
-            Ok(begun.is_ok().then_some(()))
-        })?;
-        self.wait_for_other_master(old)
+        let mut asked: Option<Instant> = None;
+        eventually("there is another master", || {
+            // Right after the last failover they choose nobody, and they give one up that takes long.
+            if asked.is_none_or(|asked| asked.elapsed() > GIVEN_UP) {
+                let begun = self.sentinels[0].run(&["SENTINEL", "FAILOVER", NAME]);
+                asked = begun.is_ok().then(Instant::now);
+            }
+            Ok(self.other_master(old))
+        })
     }
 
     /// Waits until most of the Sentinels have another master, and it knows that.
@@ -113,11 +119,13 @@ impl Sentinel {
     /// # Errors
     /// When there is none within 60 s.
     pub fn wait_for_other_master(&self, old: usize) -> Result<usize> {
-        eventually("there is another master", || {
-            let Ok(new) = self.master() else { return Ok(None) };
-            let is_master = || self.servers[new].info("role").is_ok_and(|role| role == "master");
-            Ok((new != old && is_master()).then_some(new))
-        })
+        eventually("there is another master", || Ok(self.other_master(old)))
+    }
+
+    fn other_master(&self, old: usize) -> Option<usize> {
+        let new = self.master().ok()?;
+        let is_master = || self.servers[new].info("role").is_ok_and(|role| role == "master");
+        (new != old && is_master()).then_some(new)
     }
 
     /// Waits until all Sentinels know each other, the master, and its replicas, and complain of nobody.

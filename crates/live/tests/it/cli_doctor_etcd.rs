@@ -78,7 +78,7 @@ fn with_users() -> Etcd {
 }
 
 #[test]
-fn a_good_etcd_has_nothing_against_it_and_nothing_is_left_there() {
+fn a_good_etcd_has_nothing_against_it_and_nothing_but_the_layout_is_left_there() {
     let etcd = Etcd::builder().durable().start().unwrap();
     let report = report(&etcd.url());
     assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
@@ -104,16 +104,41 @@ fn a_good_etcd_has_nothing_against_it_and_nothing_is_left_there() {
     // A disk of a test's machine may be slow.
     assert!(report.line("disk")[1].starts_with("fsync "), "{:#?}", report.lines);
     let control = etcd.control();
-    assert_eq!((control.keys("").unwrap(), control.leases().unwrap()), (vec![], vec![]));
+    let keys: Vec<_> = control.keys("").unwrap().into_iter().map(|entry| entry.key).collect();
+    assert_eq!((keys, control.leases().unwrap()), (vec![b"/lockkeeper/.layout".to_vec()], vec![]));
+}
+
+#[test]
+fn keys_that_are_no_claims_are_named() {
+    let etcd = Etcd::start().unwrap();
+    for key in ["a/qty", "a/b/c", "b/6c0ffee-0", "c/x"] {
+        etcd.control().put(format!("/lockkeeper/.lock/{key}"), "7").unwrap();
+    }
+    etcd.control().put("/lockkeeper/a/qty", "7").unwrap();
+    let lease = etcd.control().grant(600).unwrap();
+    let record =
+        r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","life_ms":30000,"client":"c"}"#;
+    etcd.control().put_with_lease("/lockkeeper/old/6c0ffee-0", record, lease).unwrap();
+    let report = report(&etcd.url());
+    let [(of_keys, strays), (of_old, old)] = report.each("keys")[..] else { panic!("{:#?}", report.lines) };
+    assert_eq!((of_keys, of_old), ("warn", "warn"));
+    let named = "/lockkeeper/.lock/a/b/c, /lockkeeper/.lock/a/qty, /lockkeeper/.lock/b/6c0ffee-0 and 1 more";
+    assert!(strays.ends_with(named), "{strays}");
+    assert!(old.starts_with("an older lockkeeper is at work in /lockkeeper/old/:"), "{old}");
+    assert_eq!(report.failed(), ["layout", "round trip"], "{:#?}", report.lines);
 }
 
 #[test]
 fn an_old_one_is_told_with_its_mistakes() {
     let etcd = etcd_debian().unwrap();
-    let report = report(&etcd.url());
+    let refused = report(&etcd.url());
+    let [_, finding, remedy] = refused.line("server");
+    assert_eq!((refused.code, &*refused.failed()), (Some(1), &["server"][..]), "{:#?}", refused.lines);
+    let name = format!("etcd {} is older than 3.5.14", etcd.control().version().unwrap());
+    assert!(finding.starts_with(&name) && remedy.contains("unsafe=version"), "{finding}");
+    let report = report(&format!("{}?unsafe=version", etcd.url()));
     let [status, finding, remedy] = report.line("server");
     assert_eq!((report.code, status), (Some(0), "warn"), "{:#?}", report.lines);
-    assert!(finding.starts_with(&format!("etcd {}", etcd.control().version().unwrap())), "{finding}");
     assert!(finding.contains("it renews leases that are revoked") && remedy.contains("etcd 3.6"), "{finding}");
 }
 

@@ -6,14 +6,18 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Instant;
 
-use lockkeeper_live::{Etcd, etcd, etcd_debian, etcd_three, etcd_tls};
+use lockkeeper_live::{Etcd, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls};
 
 #[test]
 fn each_of_the_shared_ones_answers() {
     let start = Instant::now();
-    for (etcd, version, members) in
-        [(etcd(), "3.6.", 1), (etcd_three(), "3.6.", 3), (etcd_tls(), "3.6.", 1), (etcd_debian(), "3.", 1)]
-    {
+    for (etcd, version, members) in [
+        (etcd(), "3.6.", 1),
+        (etcd_three(), "3.6.", 3),
+        (etcd_tls(), "3.6.", 1),
+        (etcd_oldest(), "3.5.14", 1),
+        (etcd_debian(), "3.", 1),
+    ] {
         let etcd = etcd.unwrap();
         eprintln!("{} after {:?}", etcd.url(), start.elapsed());
         let told = etcd.control().version().unwrap();

@@ -5,11 +5,15 @@ mod compaction;
 mod ghosts;
 mod leaders;
 mod moves;
+mod neighbours;
+mod reconnects;
 mod restarts;
+mod rights;
 mod seats;
 mod short_lines;
 mod tokens;
 
+use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -113,8 +117,12 @@ pub(crate) async fn drive<T>(
 }
 
 /// Polls a request once, which sends it, and waits until it has happened in etcd: nobody has heard the answer.
-pub(crate) async fn send<T>(asking: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>, happened: impl Fn() -> bool) {
-    assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "it has ended");
+pub(crate) async fn send<T: Debug>(
+    asking: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>,
+    happened: impl Fn() -> bool,
+) {
+    let first = asking.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(first.is_pending(), "it has ended: {first:?}");
     let waiting = async {
         while !happened() {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -126,7 +134,7 @@ pub(crate) async fn send<T>(asking: &mut Pin<Box<dyn Future<Output = T> + Send +
 /// The keys of a line.
 pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<lockkeeper_live::Entry> {
     let name: lockkeeper::LockName = name.parse().unwrap();
-    let keys = || etcd.control().keys(format!("/lockkeeper/{}/", name.encoded()));
+    let keys = || etcd.control().keys(format!("/lockkeeper/.lock/{}/", name.encoded()));
     // While nobody leads nobody tells.
     (0..10).find_map(|_| keys().ok()).expect("the keys of a line")
 }

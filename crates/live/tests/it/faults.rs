@@ -5,11 +5,13 @@ mod clocks;
 mod cuts;
 mod failover;
 mod kleppmann;
+mod long_lines;
 mod messages;
 mod pauses;
 mod refusals;
 mod replies;
 mod restarts;
+mod rights;
 mod silence;
 mod waiters;
 

@@ -1,7 +1,7 @@
 //! The scripts of the Redis store, as the server runs them: in lock step with the memory store and the rule of admission.
 
-use lockkeeper::testing::{RedisAgreement, redis_against_memory};
-use lockkeeper_live::redis;
+use lockkeeper::testing::{RedisAgreement, redis_against_memory, redis_against_memory_with_faults};
+use lockkeeper_live::{Redis, redis};
 
 /// A few that are always the same.
 const SEEDS: [u64; 3] = [1, 20, 300];
@@ -30,4 +30,18 @@ fn the_scripts_agree_with_the_memory_store() {
 fn the_scripts_agree_with_the_memory_store_on_what_nobody_has_tried() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     agree(now.as_micros().try_into().unwrap());
+}
+
+/// A right, the right to publish, memory, or the kind of a side key is missing in a third of all requests. Whatever is
+/// refused has changed nothing and told nobody, whatever passes has done all of it.
+#[test]
+fn a_script_that_is_refused_anything_has_done_all_of_it_or_nothing() {
+    let redis = Redis::start().unwrap();
+    for seed in SEEDS {
+        eprintln!("seed {seed}");
+        let agreement = redis_against_memory_with_faults(&redis.address().to_string(), seed, STEPS, 330);
+        eprintln!("seed {seed}: {agreement:?}");
+        let RedisAgreement { grants, refused, passed, .. } = agreement;
+        assert!(grants > STEPS / 20 && refused > STEPS / 50 && passed > STEPS / 50, "{agreement:?}");
+    }
 }

@@ -1,9 +1,13 @@
 //! Clusters that share their slots anew, masters that give way or die, replicas that are gone: what becomes of locks.
 
 mod clusters;
+mod crossings;
 mod open_slots;
+mod openings;
 mod replicas;
 mod sentinels;
+mod silent_places;
+mod stale_sentinels;
 mod watchers;
 
 use std::future::IntoFuture;
@@ -15,8 +19,10 @@ use tokio::task::JoinHandle;
 
 use crate::faults::{PATIENCE, until_waiting, within};
 
-/// A push comes at once; without one the first in line looks again after 5 s at the earliest.
-const BY_PUSH: Duration = Duration::from_millis(3500);
+/// A push comes at once. Without one who waits finds its grant by its first renewal, 1.3 s after its claim at the earliest.
+const BY_PUSH: Duration = Duration::from_millis(1200);
+/// As often a machine that is slow gets its chance.
+const PUSHES: usize = 3;
 
 pub(crate) async fn keeper(url: &str, ttl: Duration) -> Keeper {
     Keeper::from_url(url).unwrap().ttl(ttl).connect().await.unwrap()
@@ -39,14 +45,17 @@ pub(crate) async fn handed_over(guard: Guard, waiter: JoinHandle<Result<Guard>>)
     next
 }
 
-/// Asserts that the server there is now tells those who wait: the lock goes from hand to hand without a look.
-pub(crate) async fn pushes_come(keeper: &Keeper, guard: Guard) {
-    let name = guard.name().clone();
-    let waiter = waiter(keeper, name.as_str()).await;
-    let released = Instant::now();
-    let next = handed_over(guard, waiter).await;
-    assert!(released.elapsed() < BY_PUSH, "{:?}", released.elapsed());
-    next.release().await.unwrap();
+/// Asserts that the server there is now tells those who wait: the lock goes from hand to hand sooner than anybody looks.
+pub(crate) async fn pushes_come(keeper: &Keeper, mut guard: Guard) {
+    let (name, mut took) = (guard.name().clone(), Vec::new());
+    for _ in 0..PUSHES {
+        let claimed = Instant::now();
+        let waiter = waiter(keeper, name.as_str()).await;
+        guard = handed_over(guard, waiter).await;
+        took.push(claimed.elapsed());
+    }
+    assert!(took.iter().any(|took| *took < BY_PUSH), "{took:?}");
+    guard.release().await.unwrap();
 }
 
 /// Renews until it is known whether the lock is held.

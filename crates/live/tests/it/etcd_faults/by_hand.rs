@@ -95,7 +95,7 @@ async fn a_key_is_deleted_under_a_healthy_session() {
     assert!(etcd.control().delete(&holding.key).unwrap());
     let next = within(PATIENCE, waiting).await.unwrap().unwrap();
     // At its next renewal at the latest; its session does not end.
-    assert_eq!(within(PATIENCE, guard.lost()).await, LostReason::Expired);
+    assert_eq!(within(PATIENCE, guard.lost()).await, LostReason::Forgotten);
     assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
     drop(guard);
     safe.check().unwrap();

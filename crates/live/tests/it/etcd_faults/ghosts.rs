@@ -72,7 +72,7 @@ async fn a_ghost_is_swept_while_its_session_lives() {
     // Of the same session, as a lost answer leaves it: put in line by nobody who would say so again.
     let holding = line(&etcd, &name).remove(0);
     let key = &holder.claim.key;
-    let ghost = format!("/lockkeeper/{}/{}-77", key.name.encoded(), key.session.as_str());
+    let ghost = format!("/lockkeeper/.lock/{}/{}-77", key.name.encoded(), key.session.as_str());
     etcd.control().put_with_lease(&ghost, &holding.value, holding.lease).unwrap();
     let first = Instant::now();
     let swept = async {

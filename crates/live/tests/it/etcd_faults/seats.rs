@@ -9,8 +9,8 @@ use lockkeeper_live::Etcd;
 use super::{Bare, PATIENCE, UNRENEWED, drive, line, name, patiently, send, within};
 
 /// The answer to a release is late, while another claim of the session has got the key of the released one: a try that
-/// knows of the release does not take that one for gone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// knows of the release does not take that one for gone. On one thread, where no answer comes while a request is polled.
+#[tokio::test]
 async fn a_try_sees_who_sits_where_somebody_is_leaving() {
     let (etcd, permits) = (Etcd::start().unwrap(), [(MAX, MAX, 0), (1, 2, 1)]);
     for (weight, capacity, foreign) in permits {
@@ -52,7 +52,8 @@ async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
     reader.granted().await;
     let entry = line(&etcd, &name).remove(0);
     let writer = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    let place = format!("/lockkeeper/{}/{}-0", writer.claim.key.name.encoded(), writer.claim.key.session.as_str());
+    let place =
+        format!("/lockkeeper/.lock/{}/{}-0", writer.claim.key.name.encoded(), writer.claim.key.session.as_str());
     etcd.control().put_with_lease(&place, &entry.value, entry.lease).unwrap();
     let error = writer.store.claim(&writer.claim).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
@@ -94,7 +95,7 @@ async fn a_claim_that_joined_before_the_connection_ended_may_be_there() {
 }
 
 /// A claim that is refused, and whose end nobody has sent yet, is refused when it is asked after too.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_refused_claim_is_refused_when_it_is_asked_after() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let mutex = Bare::new(&etcd.url(), &name, UNRENEWED).await;
@@ -110,7 +111,7 @@ async fn a_refused_claim_is_refused_when_it_is_asked_after() {
 }
 
 /// Where many wait, one more is put on the lease of those who wait without a question; if that has ended, on another one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;

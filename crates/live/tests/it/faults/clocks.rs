@@ -33,7 +33,7 @@ async fn k3_a_clock_that_jumps_ahead_gives_the_lock_away_and_the_fence_refuses_t
     gate.admit(&newer.sequencer()).unwrap();
     gate.admit(&older.sequencer()).unwrap_err();
     older.renew_once().await.unwrap_err();
-    assert_eq!(older.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+    assert_eq!(older.check().unwrap_err().lost_reason(), Some(&LostReason::Forgotten));
     assert_eq!(older.release().await.unwrap(), Release::AlreadyLost);
     renewed(&newer).await;
     newer.release().await.unwrap();

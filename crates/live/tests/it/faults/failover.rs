@@ -60,12 +60,14 @@ impl Pair {
 }
 
 /// A failover that loses the last writes, and the grant with them: a second holder gets the lock while the first still
-/// believes. Exclusion fails, and this test shows it; the tokens rise all the same, also above the lost one, so a fence
-/// that has seen the second refuses the first; and the first hears at its next renewal that it has lost.
+/// believes, which is cut off. Exclusion fails, and this test shows it; the tokens rise all the same, also above the lost
+/// one, so a fence that has seen the second refuses the first; and the first hears that it has lost when it is connected
+/// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_loses_a_grant_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
     let (mut pair, name) = (Pair::start(), name());
-    let (holder, other) = (keeper(pair.clients.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
+    let way = Proxy::resp(pair.clients.address()).unwrap();
+    let (holder, other) = (keeper(way.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
     let before = holder.mutex(&*name).unwrap().lock().await.unwrap();
     before.release().await.unwrap();
     pair.catch_up();
@@ -73,15 +75,17 @@ async fn a_failover_that_loses_a_grant_gives_the_lock_away_and_the_fence_refuses
     let older = holder.mutex(&*name).unwrap().lock().await.unwrap();
     let gate = FenceGate::new(older.name().clone());
     gate.admit(&older.sequencer()).unwrap();
+    way.refuse();
+    way.cut();
     pair.fail_over();
     let newer = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
     older.check().expect("two believe in it at the same time: only the fence helps");
     assert!(newer.token() > older.token());
     gate.admit(&newer.sequencer()).unwrap();
     gate.admit(&older.sequencer()).unwrap_err();
-    let lost = async { while older.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
-    within(PATIENCE, lost).await;
-    assert_eq!(older.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
+    way.accept().unwrap();
+    assert_eq!(within(PATIENCE, older.lost()).await, LostReason::Forgotten);
+    assert!(older.check().is_err());
     assert_eq!(older.release().await.unwrap(), Release::AlreadyLost);
     renewed(&newer).await;
     newer.release().await.unwrap();
@@ -121,4 +125,21 @@ async fn a_failover_that_loses_a_release_costs_the_rest_of_the_ttl() {
     assert!(next.token() > token);
     assert!(began.elapsed() < ttl + Duration::from_secs(5), "{:?}", began.elapsed());
     next.release().await.unwrap();
+}
+
+/// The master gives way to its replica and lives on as one (`FAILOVER`); the clients' address leads to the new master.
+/// No connection ends by that: a client that renews, and one that has nothing to renew, leave the old one by themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_one_address_leave_a_server_that_has_become_a_replica() {
+    let (pair, name) = (Pair::start(), name());
+    let (holder, other) = (keeper(pair.clients.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
+    let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    pair.catch_up();
+    pair.clients.set_target(pair.replica.address());
+    pair.replica.run(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    pair.master.run(&["REPLICAOF", "127.0.0.1", &pair.replica.port().to_string()]).unwrap();
+    renewed(&guard).await;
+    assert!(other.mutex(&*name).unwrap().try_lock().await.unwrap().is_none(), "it was given away");
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    other.mutex(&*name).unwrap().try_lock().await.unwrap().expect("it is free").release().await.unwrap();
 }

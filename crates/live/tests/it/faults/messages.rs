@@ -4,10 +4,11 @@ use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 
 use lockkeeper::store::Wake;
-use lockkeeper::{Break, LostReason, Target};
+use lockkeeper::{Break, Keeper, LostReason, Target};
 use lockkeeper_live::{Act, Message, Proxy, Redis, redis};
+use tokio::sync::oneshot;
 
-use super::{Claimant, LONG, PATIENCE, keeper, name, store, token, until_waiting, within};
+use super::{Claimant, LONG, PATIENCE, hasty_store, keeper, name, renewed, store, token, until_waiting, within};
 
 fn is_message(message: &Message<'_>) -> bool {
     message.is_push() && message.is("message")
@@ -155,4 +156,37 @@ async fn a_break_that_was_not_told_is_found_at_the_next_renewal() {
     let next = next.unwrap();
     assert!(next.token() > guard.token());
     next.release().await.unwrap();
+}
+
+/// Somebody's script keeps the server busy for longer than the client waits for an answer, so that the client connects
+/// again while the server refuses everything. Afterwards the client hears what the server pushes, as before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_connects_to_a_busy_server_hears_it_when_it_is_busy_no_more() {
+    let server = Redis::builder().config("lua-time-limit", "1500").start().unwrap();
+    let proxy = Proxy::resp(server.address()).unwrap();
+    let store = hasty_store(proxy.address(), Duration::from_millis(300)).await;
+    let client = Keeper::builder(store).ttl(LONG).connect().await.unwrap();
+    let guard = client.mutex("busy").unwrap().lock().await.unwrap();
+    let (refused, is_refused) = oneshot::channel();
+    let mut refused = Some(refused);
+    proxy.on_reply(move |message| {
+        if let Some(refused) = refused.take_if(|_| message.bytes.starts_with(b"-BUSY")) {
+            refused.send(()).unwrap();
+        }
+        Act::Pass
+    });
+    let mut connection = server.connect().unwrap();
+    let script = std::thread::spawn(move || ::redis::cmd("EVAL").arg("while true do end").arg(0).exec(&mut connection));
+    while guard.renew_once().await.is_ok() {}
+    within(PATIENCE, is_refused).await.unwrap();
+    server.run(&["SCRIPT", "KILL"]).unwrap();
+    script.join().unwrap().expect_err("it was killed");
+    let listens = async {
+        while server.query::<Vec<String>>(&["PUBSUB", "CHANNELS", "lk:w:*"]).unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(PATIENCE, listens).await;
+    renewed(&guard).await;
+    guard.release().await.unwrap();
 }

@@ -24,6 +24,13 @@ impl Rig {
     async fn new() -> Self {
         let (server, name) = (redis().unwrap().address(), name());
         let proxy = Proxy::resp(server).unwrap();
+        // The server has every script before a request is to be the next one.
+        let before = Claimant::new(&store(server).await, &format!("{name}-before"), LONG).await;
+        before.granted().await;
+        before.show("x").await.unwrap();
+        before.renew().await.unwrap();
+        before.sees(&[&before]).await;
+        before.release().await;
         let behind: RedisStore = hasty_store(proxy.address(), HASTE).await;
         let (a, b) =
             (Claimant::new(&behind, &name, LONG).await, Claimant::new(&store(server).await, &name, LONG).await);

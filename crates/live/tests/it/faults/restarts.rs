@@ -1,11 +1,12 @@
 //! The server is killed and started again.
 
 use std::future::IntoFuture;
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use lockkeeper::fence::FenceGate;
 use lockkeeper::{LostReason, Release};
-use lockkeeper_live::Redis;
+use lockkeeper_live::{Act, Proxy, Redis};
 
 use super::{LONG, PATIENCE, is_free, keeper, name, renewed, until_waiting, within};
 
@@ -51,16 +52,19 @@ async fn tokens_rise_over_restarts_whatever_was_kept() {
 }
 
 /// K4, a crash without fsync. Killed and started again without its data: the lock is forgotten, so a second holder gets it while the first still
-/// believes. Exclusion fails, and this test shows it; the second token is higher, so a fence that has seen it refuses
-/// the first holder; and the first hears at its next renewal that it has lost.
+/// believes, which is cut off. Exclusion fails, and this test shows it; the second token is higher, so a fence that has
+/// seen it refuses the first holder; and the first hears that it has lost when it is connected again.
 #[tokio::test]
 async fn k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
     let mut server = Redis::start().unwrap();
     let name = name();
-    let holder = keeper(server.address(), LONG).await;
+    let proxy = Proxy::resp(server.address()).unwrap();
+    let holder = keeper(proxy.address(), LONG).await;
     let older = holder.mutex(&*name).unwrap().lock().await.unwrap();
     let gate = FenceGate::new(older.name().clone());
     gate.admit(&older.sequencer()).unwrap();
+    proxy.refuse();
+    proxy.cut();
     server.restart().unwrap();
     let other = keeper(server.address(), LONG).await;
     let newer = other.mutex(&*name).unwrap().try_lock().await.unwrap().expect("it is forgotten");
@@ -68,20 +72,40 @@ async fn k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_o
     assert!(newer.token() > older.token());
     gate.admit(&newer.sequencer()).unwrap();
     gate.admit(&older.sequencer()).unwrap_err();
-    let error = within(PATIENCE, async {
-        loop {
-            match older.renew_once().await {
-                Ok(()) => panic!("a renewal has revived it"),
-                Err(error) if error.lost_reason().is_some() => return error,
-                Err(_) => {}
-            }
-        }
-    })
-    .await;
-    assert_eq!(error.lost_reason(), Some(&LostReason::Expired));
+    proxy.accept().unwrap();
+    assert_eq!(within(PATIENCE, older.lost()).await, LostReason::Forgotten);
+    assert!(older.check().is_err(), "a renewal has revived it");
     assert_eq!(older.release().await.unwrap(), Release::AlreadyLost);
     renewed(&newer).await;
     newer.release().await.unwrap();
+}
+
+/// The holder hears of it as soon as it is connected again, by a renewal that is the first thing asked on the new connection,
+/// and not by the next renewal that it would have made: that is ten seconds away.
+#[tokio::test]
+async fn the_holder_hears_at_once_that_the_server_forgot_everything() {
+    let mut server = Redis::start().unwrap();
+    let proxy = Proxy::resp(server.address()).unwrap();
+    let holder = keeper(proxy.address(), LONG).await;
+    let guard = holder.mutex(&*name()).unwrap().lock().await.unwrap();
+    let (asks, asked) = mpsc::channel();
+    proxy.on_request(move |request| {
+        asks.send((request.connection, request.words().join(" "), Instant::now())).unwrap();
+        Act::Pass
+    });
+    server.restart_empty().unwrap();
+    assert_eq!(within(PATIENCE, guard.lost()).await, LostReason::Forgotten);
+    let lost = Instant::now();
+    let asked: Vec<_> = asked.try_iter().collect();
+    let (last, ..) = asked.last().unwrap();
+    let mut asked = asked.iter().filter(|(connection, ..)| connection == last);
+    let (_, _, greeted) = asked.find(|(_, words, _)| words.starts_with("CLIENT SETINFO")).unwrap();
+    let renewals = asked.filter(|(_, words, _)| words.starts_with("EVALSHA")).count();
+    // Once more where the server has to get the script first.
+    assert!((1..=2).contains(&renewals), "{renewals}");
+    eprintln!("heard {:?} after the first words", lost - *greeted);
+    assert!(lost - *greeted < Duration::from_secs(1), "{:?}", lost - *greeted);
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
 }
 
 /// Who waits when the server forgets everything stands in line again and gets the lock, although nobody releases what

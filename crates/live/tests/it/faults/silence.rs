@@ -9,6 +9,8 @@ use super::{LONG, PATIENCE, hasty_store, is_free, keeper, name, renewed, within}
 
 const TTL: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// What a try may take.
+const TRY: Duration = Duration::from_secs(5);
 
 /// The holder's guard is lost by its own deadline although no packet comes; an attempt ends with an error that says so
 /// within its tries; somebody else gets the lock when its life is over; and when all that was held back arrives in the
@@ -30,14 +32,17 @@ async fn falls_silent(way: Way) {
         let reason = guard.lost().await;
         (reason, began.elapsed())
     };
-    let taking = async { other.mutex(&*name).unwrap().lock().await.unwrap() };
-    let ((error, failed), (reason, lost), next) =
+    let taking = async {
+        let next = other.mutex(&*name).unwrap().lock().await.unwrap();
+        (next, began.elapsed())
+    };
+    let ((error, failed), (reason, lost), (next, taken)) =
         within(PATIENCE, async { tokio::join!(attempt, losing, taking) }).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    // Four tries; a connection that answers nothing is given up after 3 s.
-    assert!(failed < 4 * TIMEOUT + Duration::from_secs(8), "{failed:?}");
+    // However often it is repeated, a try is over within 5 s, and what a slow machine takes.
+    assert!(failed < TRY + Duration::from_secs(1), "{failed:?}");
     assert_eq!(reason, LostReason::Expired);
-    assert!(lost < TTL + Duration::from_secs(4), "{lost:?}");
+    assert!(lost < taken, "lost after {lost:?}, and another one had it after {taken:?}");
     assert!(guard.check().is_err());
     assert!(next.token() > guard.token());
     proxy.heal();

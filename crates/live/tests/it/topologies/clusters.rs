@@ -10,12 +10,12 @@ use lockkeeper_live::Cluster;
 use super::{handed_over, is_still_held, keeper, nobody_else_gets_it, pushes_come, until_replicated, waiter};
 use crate::faults::{LONG, PATIENCE, renewed, within};
 
-fn slot_of(cluster: &Cluster, name: &str) -> u16 {
+pub(super) fn slot_of(cluster: &Cluster, name: &str) -> u16 {
     cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()
 }
 
 /// Names that this node serves.
-fn names_on(cluster: &Cluster, node: usize) -> impl Iterator<Item = String> + '_ {
+pub(super) fn names_on(cluster: &Cluster, node: usize) -> impl Iterator<Item = String> + '_ {
     let names = (0..).map(|number| format!("name-{number}"));
     names.filter(move |name| cluster.owner(slot_of(cluster, name)).unwrap() == node)
 }

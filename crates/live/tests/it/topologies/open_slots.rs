@@ -23,8 +23,8 @@ struct Open {
 }
 
 impl Open {
-    fn start() -> Self {
-        let cluster = Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap();
+    fn start(replicas: usize) -> Self {
+        let cluster = Cluster::builder().replicas(replicas).node_timeout(LONG).start().unwrap();
         let slots = NAMES.map(|name| cluster.slot_of(name).unwrap());
         assert_eq!(slots, [slots[0]; NAMES.len()]);
         let from = cluster.owner(slots[0]).unwrap();
@@ -88,7 +88,7 @@ async fn works(keeper: &Keeper, name: &str, after: FencingToken) -> FencingToken
 /// not, and nobody else gets it; what is free can be had and given back; tokens rise; who waits keeps the place in line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
-    let open = Open::start();
+    let open = Open::start(0);
     let url = format!("{}?timeout=1s", open.cluster.url());
     let (holder, other) = (keeper(&url, TTL).await, keeper(&url, TTL).await);
     let [alone, left, lined, used, unused, new] = NAMES;
@@ -139,4 +139,19 @@ async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
     assert_eq!(within(PATIENCE, again.release()).await.unwrap(), Release::Done);
     works(&holder, used, last).await;
     works(&other, left, token).await;
+}
+
+/// Each renewal counts only when a replica has it, also that of a lock whose keys are at the new node, which clients are
+/// sent to (`ASK`) for as long as the slot is open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn with_min_replicas_a_lock_lives_on_at_the_new_node_of_a_slot_that_stays_open() {
+    let open = Open::start(1);
+    let url = format!("{}?timeout=1s&min-replicas=1", open.cluster.url());
+    let (holder, other) = (keeper(&url, TTL).await, keeper(&open.cluster.url(), TTL).await);
+    let held = lock(&holder, NAMES[0]).await;
+    open.begin();
+    open.cluster.move_keys(open.slot, open.from, open.to).unwrap();
+    stays_held(&[&held], &other).await;
+    assert_eq!(within(PATIENCE, held.release()).await.unwrap(), Release::Done);
+    open.end();
 }

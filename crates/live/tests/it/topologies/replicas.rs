@@ -1,12 +1,15 @@
 //! A lock counts only when a replica has it, and the replica is gone.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use lockkeeper::ErrorKind;
-use lockkeeper_live::{Cluster, Sentinel};
+use lockkeeper::store::Store;
+use lockkeeper::{Effect, ErrorKind, RedisStore, Release};
+use lockkeeper_live::{Cluster, Redis, Sentinel};
 
-use super::{handed_over, is_still_held, keeper, waiter};
-use crate::faults::{LONG, PATIENCE, is_free, renewed, within};
+use super::{handed_over, keeper, waiter};
+use crate::faults::{Claimant, LONG, PATIENCE, is_free, renewed, within};
 
 /// An attempt ends in time, with an error that says what is missing and what to do, and nothing of it is left; what was
 /// held before is still held. When the replica is back locks are to be had as before.
@@ -33,8 +36,9 @@ async fn without_its_replica_no_lock_is_handed_out_and_none_is_left() {
     let gone = async { while other.inspect("a-lock").await.unwrap().is_held() {} };
     within(PATIENCE, gone).await;
     is_free(&other, "a-lock").await;
-    renewed(&held).await;
+    held.check().unwrap();
     sentinel.server(1).resume().unwrap();
+    renewed(&held).await;
     let guard = within(PATIENCE, careful.mutex("a-lock").unwrap().lock()).await.unwrap();
     let waiting = waiter(&careful, "a-lock").await;
     let next = handed_over(guard, waiting).await;
@@ -57,7 +61,7 @@ async fn in_a_cluster_the_replica_of_the_slots_own_master_is_needed() {
     cluster.node(master + 3).pause().unwrap();
     let free = careful.mutex(&*there).unwrap().lock().await.unwrap();
     free.release().await.unwrap();
-    assert!(is_still_held(&held).await, "it counted when it was got");
+    held.check().unwrap();
     held.release().await.unwrap();
     let error = within(2 * PATIENCE, careful.mutex(here).unwrap().try_lock()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -72,4 +76,105 @@ async fn in_a_cluster_the_replica_of_the_slots_own_master_is_needed() {
     let guard = within(PATIENCE, careful.mutex(here).unwrap().lock()).await.unwrap();
     assert!(guard.token() > token);
     guard.release().await.unwrap();
+}
+
+/// A master and its replica, and a client that hands out only what the replica has.
+async fn careful(ttl: Duration) -> (Redis, Redis, lockkeeper::Keeper) {
+    let master = Redis::start().unwrap();
+    let replica = Redis::builder().replica_of(&master).start().unwrap();
+    let keeper = keeper(&format!("{}?min-replicas=1&timeout=1s", master.url()), ttl).await;
+    (master, replica, keeper)
+}
+
+/// Who waits is granted the lock by the release, and finds that by its own renewals. It gets the lock only when the replica
+/// has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_waits_gets_no_lock_by_its_renewal_that_no_replica_has() {
+    let (_master, mut replica, careful) = careful(LONG).await;
+    let guard = careful.mutex("a-lock").unwrap().lock().await.unwrap();
+    let mut waiting = waiter(&careful, "a-lock").await;
+    replica.pause().unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    // Its claim is granted; it is renewed every 1.7 s.
+    let held = async { while !careful.inspect("a-lock").await.unwrap().is_held() {} };
+    within(PATIENCE, held).await;
+    let early = tokio::time::timeout(Duration::from_secs(6), &mut waiting).await;
+    assert!(early.is_err(), "{early:?}, and no replica has it");
+    replica.resume().unwrap();
+    let guard = within(PATIENCE, waiting).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// Its replica follows it no more, and may have been made a master. Who holds a lock there stops believing within a ttl.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_master_that_no_replica_follows_renews_nothing() {
+    let ttl = Duration::from_secs(3);
+    let (master, mut replica, careful) = careful(ttl).await;
+    let guard = careful.mutex("a-lock").unwrap().lock().await.unwrap();
+    tokio::time::sleep(2 * ttl).await;
+    guard.check().expect("the replica has each renewal");
+    replica.pause().unwrap();
+    let calls = || master.info("cmdstat_evalsha").unwrap();
+    let before = calls();
+    within(ttl * 2, guard.lost()).await;
+    assert_ne!(calls(), before, "the master was asked meanwhile");
+    assert!(guard.check().is_err());
+}
+
+/// What becomes of a claim that a master has granted, and whose answer nobody looks at before `change` has come about: the
+/// replicas of whoever is there then have not got it from that master.
+async fn granted_before(url: &str, change: impl AsyncFnOnce(&RedisStore)) {
+    let connect = async |url: &str| RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
+    let careful = connect(&format!("{url}?min-replicas=1")).await;
+    // The server has the scripts before the claim is the next thing asked.
+    let warm = Claimant::new(&careful, "another", LONG).await;
+    warm.granted().await;
+    assert_eq!(warm.line().await.entries.len(), 1);
+    let claimant = Claimant::new(&careful, "a-lock", LONG).await;
+    let mut sent = pin!(claimant.send());
+    assert!(matches!(sent.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+    // Its own connection brings this answer behind that one.
+    assert_eq!(claimant.line().await.entries.len(), 1);
+    change(&careful).await;
+    let error = within(PATIENCE, sent).await.expect_err("another server has confirmed it");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    assert!(error.to_string().contains("before replicas had the lock"), "{error}");
+}
+
+/// The line of a lock once it can be asked for again.
+async fn asked(store: &RedisStore) {
+    let asked = async { while store.line(&"a-lock".parse().unwrap()).await.is_err() {} };
+    within(PATIENCE, asked).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_grant_of_a_master_that_was_restarted_since_is_confirmed_by_nobody() {
+    let mut master = Redis::start().unwrap();
+    let replica = Redis::builder().replica_of(&master).start().unwrap();
+    let url = master.url();
+    granted_before(&url, async |careful| {
+        master.restart_empty().unwrap();
+        let follows = || replica.info("master_link_status").unwrap() == "up";
+        within(PATIENCE, async { while !follows() {} }).await;
+        asked(careful).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_grant_of_a_master_is_not_confirmed_by_the_replicas_of_another_one() {
+    let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();
+    granted_before(&sentinel.url(), async |careful| {
+        let new = sentinel.fail_over().unwrap();
+        sentinel.wait_until_settled().unwrap();
+        // The client goes there.
+        let goes = async {
+            while sentinel.servers()[new].info("cmdstat_evalsha").is_err() {
+                asked(careful).await
+            }
+        };
+        within(PATIENCE, goes).await;
+        asked(careful).await;
+    })
+    .await;
 }

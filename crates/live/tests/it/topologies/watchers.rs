@@ -1,15 +1,16 @@
 //! Watchers: each is told of each change, and asks for nothing meanwhile.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use lockkeeper::store::{Interest, Revision, Store, Wake};
 use lockkeeper::testing::unique_prefix;
 use lockkeeper::{LockName, RedisStore};
-use lockkeeper_live::{Cluster, cluster, redis};
+use lockkeeper_live::{Cluster, Redis, cluster, redis};
 use tokio::task::JoinHandle;
 
 use super::keeper;
-use crate::faults::{LONG, PATIENCE, within};
+use crate::faults::{LONG, PATIENCE, until_waiting, within};
 
 async fn store(url: &str) -> RedisStore {
     RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap()
@@ -90,4 +91,100 @@ async fn who_watches_or_waits_in_a_cluster_asks_for_nothing_while_nothing_happen
     for watcher in watchers {
         assert_eq!(within(PATIENCE, watcher).await.unwrap(), Wake::Changed);
     }
+}
+
+/// How often a command was called.
+fn calls(server: &Redis, command: &str) -> u64 {
+    let info: String = server.query(&["INFO", "commandstats"]).unwrap();
+    let begins = format!("cmdstat_{command}:calls=");
+    let line = info.lines().find_map(|line| line.strip_prefix(&begins).map(str::to_owned));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+/// Who watches looks at the line now and then, and watches on: the subscription is begun once. It ends soon after the last
+/// look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_looks_again_and_again_subscribes_once_and_leaves_no_subscription() {
+    let server = Redis::start().unwrap();
+    let (store, name) = (store(&server.url()).await, "watched".parse().unwrap());
+    let (seen, before) = (revision(&store, &name).await, calls(&server, "subscribe"));
+    for _ in 0..5 {
+        let wake = store.wait(Interest::Name(&name), seen, Duration::from_millis(50)).await.unwrap();
+        assert_eq!(wake, Wake::Elapsed);
+        assert_eq!(revision(&store, &name).await, seen);
+    }
+    assert_eq!(calls(&server, "subscribe") - before, 1);
+    let listeners = || server.query::<(String, u32)>(&["PUBSUB", "NUMSUB", "lk:w:{watched}"]).unwrap().1;
+    assert_eq!(listeners(), 1);
+    let gone = async {
+        while listeners() > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    within(PATIENCE, gone).await;
+    // And it begins again.
+    let watching = watch(&store, &name, seen, LONG);
+    let keeper = keeper(&server.url(), LONG).await;
+    let guard = keeper.mutex("watched").unwrap().lock().await.unwrap();
+    assert_eq!(within(Duration::from_secs(5), watching).await.unwrap(), Wake::Changed);
+    guard.release().await.unwrap();
+}
+
+/// Each on a connection of its own.
+const FOLLOWERS: usize = 100;
+/// For so long nothing happens.
+const CALM: Duration = Duration::from_secs(5);
+
+/// Many follow one election, each in a program of its own, and somebody would like to lead. While nothing happens no follower
+/// asks for anything; a change is one message to the server, whatever their number, and all hear of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() {
+    let server = Redis::start().unwrap();
+    let keeper = keeper(&server.url(), LONG).await;
+    let mut leadership = keeper.election("leader").unwrap().campaign("one").await.unwrap();
+    // Others would like to lead.
+    let candidate = tokio::spawn(keeper.election("leader").unwrap().campaign("next").into_future());
+    until_waiting(&keeper, "leader", 1).await;
+    let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    for _ in 0..FOLLOWERS {
+        let (follower, told) = (super::keeper(&server.url(), LONG).await, told.clone());
+        tokio::spawn(async move {
+            let mut observer = follower.election("leader").unwrap().observe();
+            while let Ok(leader) = observer.next().await {
+                if told.send(leader.map(|leader| leader.value)).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    let mut all_hear = async |what: &[u8]| {
+        for _ in 0..FOLLOWERS {
+            assert_eq!(within(PATIENCE, hears.recv()).await.unwrap().as_deref(), Some(what));
+        }
+    };
+    all_hear(b"one").await;
+    // Those who were told first may still be asking to be told of changes.
+    let settled = async {
+        let mut asked = 0;
+        while asked != std::mem::replace(&mut asked, calls(&server, "evalsha")) {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    within(PATIENCE, settled).await;
+    let (asked, began) = (calls(&server, "evalsha"), cpu(&server));
+    tokio::time::sleep(CALM).await;
+    let (asked, cpu) = (calls(&server, "evalsha") - asked, cpu(&server) - began);
+    eprintln!("{FOLLOWERS} followers, {CALM:?}: {asked} scripts, {cpu:.3} s of the server's processor");
+    assert!(asked < FOLLOWERS as u64, "{asked} scripts in {CALM:?}");
+    let published = calls(&server, "publish");
+    leadership.proclaim("two").await.unwrap();
+    all_hear(b"two").await;
+    assert_eq!(calls(&server, "publish") - published, 1);
+    candidate.abort();
+}
+
+/// What the server has used of its processor, in seconds.
+fn cpu(server: &Redis) -> f64 {
+    let used = |field| server.info(field).unwrap().parse::<f64>().unwrap();
+    used("used_cpu_user") + used("used_cpu_sys")
 }

@@ -6,8 +6,8 @@ use lockkeeper_live::Proxy;
 use tokio::task::JoinSet;
 
 use super::{Calls, less, once, patient, put, shared_with, take_one, value};
-use crate::contract::{BehindTls, ByResp2, BySentinels, Clustered, Servers, Standalone};
 use crate::faults::{PATIENCE, name, store, within};
+use crate::servers::{BehindTls, ByResp2, BySentinels, Clustered, Servers, Standalone};
 
 /// Wherever the store is: the first look is overtaken, the second is not; all is done together, and the answers are the
 /// same in both protocols.

@@ -14,7 +14,8 @@ use crate::faults::store;
 async fn a_user_without_one_of_the_rights_changes_nothing_and_is_told_them() {
     const RIGHTS: [&str; 7] = ["~stock", "+watch", "+unwatch", "+multi", "+exec", "+get", "+set"];
     let server = Redis::builder().user("app", "on >pw +info +ping").start().unwrap();
-    let url = server.url().replace("redis://", "redis://app:pw@");
+    // A user for transactions alone.
+    let url = server.url().replace("redis://", "redis://app:pw@") + "?unsafe=rights";
     let transactions = super::store(&url).await.transactions();
     for missing in RIGHTS {
         put(&server, "stock", 7);

@@ -1,0 +1,94 @@
+//! The connection to etcd is made again: what is held is in doubt until it was renewed, and is renewed at once.
+
+use std::time::Duration;
+
+use lockkeeper::store::{Admin as _, Evict, Target};
+use lockkeeper::{Keeper, LostReason, SessionState};
+use lockkeeper_live::{Etcd, Proxy, Way};
+
+use super::{Bare, PATIENCE, keeper, line, name, within};
+
+/// A third of it is longer than a test is patient: what is renewed sooner is renewed for a reason.
+const TTL: Duration = Duration::from_secs(300);
+
+/// The session goes through doubt to being valid again, long before a third of the ttl is over.
+async fn is_renewed_after(keeper: &Keeper, fault: impl AsyncFnOnce()) {
+    let mut session = keeper.session();
+    assert_eq!(session.state(), SessionState::Valid);
+    let states = async {
+        assert_eq!(session.changed().await, SessionState::Jeopardy);
+        session.changed().await
+    };
+    let ((), state) = within(3 * PATIENCE, async { tokio::join!(fault(), states) }).await;
+    assert_eq!(state, SessionState::Valid);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_is_renewed_at_once_when_the_connection_was_made_again() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let keeper = keeper(&etcd.url_through(&[&proxy]), TTL).await;
+    let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
+    let lease = line(&etcd, &name)[0].lease;
+    let left = || etcd.control().lease_left(lease).unwrap().unwrap();
+    while left() >= 298 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    is_renewed_after(&keeper, async || proxy.cut()).await;
+    assert!(left() >= 298, "it was renewed in etcd too: {}", left());
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_is_renewed_at_once_at_another_member() {
+    let mut etcd = Etcd::builder().members(3).election_timeout(Duration::from_secs(1)).start().unwrap();
+    let name = name();
+    let (leader, addresses) = (etcd.leader().unwrap(), etcd.addresses());
+    let (asked, next) = ((leader + 1) % 3, (leader + 2) % 3);
+    let keeper = keeper(&format!("etcd://{},{}", addresses[asked], addresses[next]), TTL).await;
+    let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
+    is_renewed_after(&keeper, async || etcd.kill(asked).unwrap()).await;
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// Its lease went with its data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_was_forgotten_while_the_connection_was_away_is_lost_as_soon_as_it_is_there_again() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let keeper = keeper(&etcd.url_through(&[&proxy]), TTL).await;
+    let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
+    etcd.control().revoke(line(&etcd, &name)[0].lease).unwrap();
+    proxy.cut();
+    let reason = within(PATIENCE, guard.lost()).await;
+    assert_eq!(reason, LostReason::SessionExpired);
+}
+
+/// A mark is on its way for as long as a majority's disks stand still, and the one who broke the lock is gone. The holder
+/// may have renewed until a moment before it was marked, and is cut off since: its claim stands for its whole life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mark_that_comes_late_leaves_the_holder_its_whole_life() {
+    let (etcd, name, ttl) = (Etcd::start().unwrap(), name(), Duration::from_secs(20));
+    let holder = Bare::new(&etcd.url(), &name, ttl).await;
+    holder.granted().await;
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let breaker = super::store(&(etcd.url_through(&[&proxy]) + "?timeout=10s")).await;
+    let leases = etcd.control().leases().unwrap().len();
+    let token = line(&etcd, &name)[0].create_revision.unsigned_abs();
+    let (name_of_it, target) = (name.parse().unwrap(), Target::Token(token));
+    let mut breaking = breaker.evict(&name_of_it, &target, Evict::Mark, "somebody", "a test");
+    // The leases of the bell and of the mark are there, and their answers are not.
+    let granted = |more: usize| etcd.control().leases().unwrap().len() == leases + more;
+    super::drive(&mut breaking, || granted(1)).await;
+    proxy.hold(Way::ToClient);
+    super::drive(&mut breaking, || granted(2)).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    proxy.heal();
+    let marked = || String::from_utf8_lossy(&line(&etcd, &name)[0].value).contains("\"broken\"");
+    super::drive(&mut breaking, marked).await;
+    drop(breaking);
+    let left = etcd.control().lease_left(line(&etcd, &name)[0].lease).unwrap().unwrap();
+    assert!(left >= 19, "it was marked just now, and would end in {left} s");
+}

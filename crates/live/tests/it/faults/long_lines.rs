@@ -1,0 +1,40 @@
+//! A line whose values are so many bytes that the server would end a connection for them.
+
+use std::sync::Arc;
+
+use lockkeeper::store::{Meta, Verdict};
+use lockkeeper_live::Redis;
+
+use super::{Claimant, LONG, keeper, name, renewed, store};
+
+const CANDIDATES: usize = 40;
+const VALUE: usize = 64 << 10;
+
+/// What a look at it costs the connections that have subscribed: nothing. Locks are renewed on them.
+#[tokio::test]
+async fn a_look_at_a_long_line_breaks_no_connection_that_renews() {
+    let server = Redis::start().unwrap();
+    // A server ends a connection with subscriptions that it owes more: 32 MB unless it is told otherwise.
+    server.set("client-output-buffer-limit", "pubsub 1mb 1mb 0").unwrap();
+    let (name, holder) = (name(), keeper(server.address(), LONG).await);
+    let guard = holder.mutex("another").unwrap().lock().await.unwrap();
+    let candidates = store(server.address()).await;
+    for number in 0..CANDIDATES {
+        let mut candidate = Claimant::new(&candidates, &name, LONG).await;
+        candidate.claim.meta = Meta { value: Some(Arc::from(vec![b'v'; VALUE])), ..Meta::default() };
+        let verdict = candidate.send().await.unwrap();
+        assert!((number == 0) == matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
+    }
+    let subscribed = || {
+        let clients: String = server.query(&["CLIENT", "LIST", "TYPE", "pubsub"]).unwrap();
+        let id = |client: &str| client.split(' ').next().unwrap().to_owned();
+        clients.lines().map(id).collect::<Vec<_>>()
+    };
+    let before = subscribed();
+    let line = holder.inspect(&*name).await.unwrap();
+    assert_eq!((line.holders.len(), line.waiters.len()), (1, CANDIDATES - 1));
+    let leader = holder.election(&*name).unwrap().leader().await.unwrap().unwrap();
+    assert_eq!(leader.value.len(), VALUE);
+    assert_eq!(subscribed(), before, "a connection was made again");
+    renewed(&guard).await;
+}

@@ -1,0 +1,194 @@
+//! A user who lacks a right that the scripts need.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use lockkeeper::{ErrorKind, Keeper, RedisStore};
+use lockkeeper_live::{Cluster, Redis};
+
+use super::{PATIENCE, name, until_waiting, within};
+
+const TTL: Duration = Duration::from_secs(3);
+
+/// The user of Redis 7 that may do everything, but has no channels.
+const WITHOUT_CHANNELS: &str = "on >pw ~* +@all";
+
+const WAIVED: &str = "?unsafe=rights";
+
+async fn keeper(server: &Redis, waived: &str) -> lockkeeper::Result<Keeper> {
+    let url = format!("redis://app:pw@{}{waived}", server.address());
+    Keeper::builder(RedisStore::from_url(&url.parse()?)?).ttl(TTL).connect().await
+}
+
+/// Six wait for one lock, and nobody may publish. Each release lets in one of them, in their order, and never two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn without_the_right_to_publish_a_release_lets_in_one_and_not_two() {
+    let server = Redis::builder().user("app", WITHOUT_CHANNELS).start().unwrap();
+    let (holder, name) = (keeper(&server, WAIVED).await.unwrap(), name());
+    let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
+    let (got, mut holds) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..6 {
+        let (own, of, got) = (keeper(&server, WAIVED).await.unwrap(), name.clone(), got.clone());
+        tokio::spawn(async move {
+            let guard = own.mutex(of).unwrap().lock().into_future().await.unwrap();
+            got.send((number, guard)).unwrap();
+        });
+        until_waiting(&holder, &name, number + 1).await;
+    }
+    drop(guard);
+    let mut token = 0;
+    for turn in 0..6 {
+        let (number, guard) = within(PATIENCE, holds.recv()).await.unwrap();
+        assert_eq!(number, turn, "out of order");
+        // As long as it takes to renew all that was granted by mistake.
+        let second = tokio::time::timeout(TTL / 2, holds.recv()).await;
+        assert!(second.is_err(), "two at once: {second:?}");
+        guard.check().unwrap();
+        assert!(guard.token().get() > token);
+        token = guard.token().get();
+        drop(guard);
+    }
+}
+
+/// What most people would write for Redis 7 is refused when the store is opened, with what is missing and the remedy; so is
+/// each user who lacks a command of the scripts.
+#[tokio::test]
+async fn a_user_who_may_not_do_what_scripts_do_is_refused_when_the_store_is_opened() {
+    let server = Redis::builder().user("app", WITHOUT_CHANNELS).start().unwrap();
+    let refused = async |what: &str| {
+        let error = keeper(&server, "").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains("doctor") && text.contains("unsafe=rights"), "{text}");
+    };
+    refused("PUBLISH").await;
+    server.run(&["ACL", "SETUSER", "app", "allchannels"]).unwrap();
+    keeper(&server, "").await.unwrap();
+    for command in ["zadd", "hset", "pexpireat", "del"] {
+        server.run(&["ACL", "SETUSER", "app", &format!("-{command}")]).unwrap();
+        refused(&command.to_uppercase()).await;
+        server.run(&["ACL", "SETUSER", "app", &format!("+{command}")]).unwrap();
+    }
+    // Which keys a user may touch is left to the names that are used.
+    server.run(&["ACL", "SETUSER", "app", "resetkeys", "~lk:{team%2F*"]).unwrap();
+    let keeper = keeper(&server, "").await.unwrap();
+    let guard = keeper.mutex("team/lock").unwrap().lock().await.unwrap();
+    guard.release().await.unwrap();
+    let keys: Vec<String> = server.query(&["KEYS", "*"]).unwrap();
+    assert_eq!(keys, ["lk:{team%2Flock}"], "the trial has left something");
+}
+
+/// Where messages go to shards, that is another right: without it a release would be told to nobody.
+#[tokio::test]
+async fn a_user_who_may_not_publish_to_the_shards_of_a_cluster_is_refused_when_the_store_is_opened() {
+    let cluster = Cluster::builder().replicas(0).start().unwrap();
+    let all = |rule: &str| {
+        let words = ["ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", rule];
+        cluster.nodes().iter().try_for_each(|node| node.run(&words))
+    };
+    all("+@all").unwrap();
+    // Before Redis 7 there are no shards.
+    let has_shards = all("-spublish").is_ok();
+    let url = cluster.url().replace("://", "://app:pw@");
+    match Keeper::from_url(&url).unwrap().connect().await {
+        Ok(_) => assert!(!has_shards, "nobody would be told"),
+        Err(error) => assert!(has_shards && error.to_string().contains("SPUBLISH"), "{error}"),
+    }
+    all("+@all").unwrap();
+    Keeper::from_url(&url).unwrap().connect().await.unwrap();
+}
+
+/// A right is taken away from a client that is connected: its next connection is refused, and says why.
+#[tokio::test]
+async fn a_right_that_is_taken_away_is_told_with_the_next_connection() {
+    let server = Redis::builder().user("app", "on >pw ~* &* +@all").start().unwrap();
+    let (keeper, name) = (keeper(&server, "").await.unwrap(), name());
+    server.run(&["ACL", "SETUSER", "app", "-hset"]).unwrap();
+    server.run(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
+    server.run(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
+    let error = within(PATIENCE, keeper.mutex("another").unwrap().try_lock()).await.unwrap_err();
+    assert!(error.to_string().contains("HSET"), "{error}");
+    server.run(&["ACL", "SETUSER", "app", "+hset"]).unwrap();
+    let back = async {
+        loop {
+            if let Ok(Some(guard)) = keeper.mutex(&*name).unwrap().try_lock().await {
+                break guard;
+            }
+        }
+    };
+    within(PATIENCE, back).await.release().await.unwrap();
+}
+
+/// A server without one of the commands: whoever waits is served or refused, and never two at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn on_a_server_without_one_command_nobody_holds_beside_another() {
+    let commands = ["PUBLISH", "ZADD", "ZREM", "HSET", "HDEL", "DEL", "PEXPIRE", "ZRANGE", "HGETALL"];
+    let all: Vec<_> = commands.into_iter().map(|command| tokio::spawn(without(command))).collect();
+    for one in all {
+        one.await.unwrap();
+    }
+}
+
+async fn without(command: &str) {
+    let server = Redis::builder().user("app", "on >pw ~* &* +@all");
+    let server = server.config("rename-command", &format!("{command} \"\"")).start().unwrap();
+    let (keeper, name) = (keeper(&server, WAIVED).await.unwrap(), name());
+    let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
+    let (got, mut holds) = tokio::sync::mpsc::unbounded_channel();
+    for _ in 0..3 {
+        let attempt = keeper.mutex(&*name).unwrap().lock().wait(Duration::from_secs(2));
+        let got = got.clone();
+        tokio::spawn(async move {
+            if let Ok(guard) = attempt.into_future().await {
+                drop(got.send(guard));
+            }
+        });
+    }
+    drop(got);
+    drop(guard);
+    let mut alive: Vec<lockkeeper::Guard> = Vec::new();
+    while let Ok(Some(next)) = tokio::time::timeout(TTL, holds.recv()).await {
+        alive.push(next);
+        assert!(alive.iter().filter(|guard| guard.check().is_ok()).count() <= 1, "{command}: two at once");
+    }
+}
+
+/// What a later version has written is refused with its number, and what nobody of ours has written as such. Neither is
+/// taken for a lock that is free, and neither is changed.
+#[tokio::test]
+async fn a_layout_that_is_not_known_is_refused_by_its_number_and_left_as_it_is() {
+    let server = Redis::start().unwrap();
+    let store = super::store(server.address()).await;
+    let keeper = Keeper::builder(store).connect().await.unwrap();
+    let later = [&[0; 16][..], &[0x20], &[7; 83]].concat();
+    for (value, says) in [(&later[..], "layout 2"), (&later[..30], "layout 2"), (b"something", "has not written")] {
+        let key = "lk:{a-lock}";
+        let _: redis::Value = redis::cmd("SET").arg(key).arg(value).query(&mut server.connect().unwrap()).unwrap();
+        let errors = [
+            keeper.mutex("a-lock").unwrap().try_lock().await.unwrap_err(),
+            keeper.mutex("a-lock").unwrap().lock().wait(Duration::from_secs(1)).into_future().await.unwrap_err(),
+            keeper.inspect("a-lock").await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            let text = error.to_string();
+            assert!(text.contains(says) && text.contains("a-lock") && error.remedy().is_some(), "{text}");
+        }
+        let left: Vec<u8> = server.query(&["GET", key]).unwrap();
+        assert_eq!(left, value);
+    }
+}
+
+/// The side key of one lock is of another kind. Its holder is not renewed and is told so; the holder's other locks are.
+#[tokio::test]
+async fn a_line_that_cannot_be_renewed_keeps_no_other_from_being_renewed() {
+    let server = Redis::start().unwrap();
+    let keeper = super::keeper(server.address(), TTL).await;
+    let good = keeper.mutex("good").unwrap().lock().await.unwrap();
+    let readers = keeper.rw_lock("bad").unwrap();
+    let bad = [readers.read().await.unwrap(), readers.read().await.unwrap()];
+    server.run(&["SET", "lk:{bad}:w", "of somebody else"]).unwrap();
+    within(PATIENCE, bad[0].lost()).await;
+    good.check().unwrap();
+    good.release().await.unwrap();
+}

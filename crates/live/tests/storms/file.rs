@@ -1,0 +1,51 @@
+//! A file store whose processes are killed, and stand still for longer than a lock lives.
+
+use std::time::Duration;
+
+use lockkeeper::testing::Seeded;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::play::{Round, Storm, plain};
+
+const STORM: Storm = Storm {
+    test: "file::processes_are_killed_and_stand_still",
+    tasks: 8,
+    pause: Duration::from_millis(3),
+    ttl: Duration::from_secs(2),
+    lingers: Duration::from_secs(20),
+    at_most: Duration::MAX,
+};
+
+/// The longest pause between two faults.
+const PAUSE: u64 = 400;
+
+/// No lock has two holders that believe, tokens rise, and every waiter gets its lock.
+#[test]
+fn processes_are_killed_and_stand_still() {
+    if STORM.is_played_here(plain) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", folder.path().join("locks.db").display());
+    let (mut kills, mut stops) = (0, 0);
+    let fault = |round: &mut Round<'_>, draw: &mut Seeded| {
+        std::thread::sleep(Duration::from_millis(draw.below(PAUSE)));
+        if draw.happens(700) {
+            round.kill_one(draw);
+            kills += 1;
+        } else {
+            stand_still(round.one(draw), Duration::from_millis(draw.below(3000)));
+            stops += 1;
+        }
+    };
+    STORM.play(&url, &[], fault, Storm::nobody_beside_another);
+    eprintln!("{kills} processes were killed, {stops} stood still");
+}
+
+/// A child of ours that was not waited for: its number is its own.
+fn stand_still(process: u32, time: Duration) {
+    let process = Pid::from_raw(process.try_into().unwrap()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    std::thread::sleep(time);
+    kill_process(process, Signal::CONT).unwrap();
+}

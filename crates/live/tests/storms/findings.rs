@@ -1,0 +1,117 @@
+//! A storm finds what is wrong: contestants forge a grant now and then.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockkeeper::testing::Seeded;
+use lockkeeper::testing::history::lives::{Life, checked, recorded};
+use lockkeeper::testing::history::{Ask, Contestant, Held, Kind, Seed};
+use lockkeeper::{FencingToken, Release, Result};
+use lockkeeper_live::Redis;
+
+use crate::play::{Round, Storm};
+use crate::witness::violations;
+use crate::{fenced, sentinel};
+
+/// One grant of so many is a forgery.
+const FORGED: u64 = 10;
+
+const FORGERY: Storm = Storm {
+    test: "findings::two_holders_are_seen_by_the_witness_and_by_the_history",
+    tasks: 8,
+    pause: Duration::from_millis(3),
+    ttl: Duration::from_secs(5),
+    lingers: Duration::from_secs(30),
+    at_most: Duration::from_secs(3),
+};
+
+const UNFENCED: Storm =
+    Storm { test: "findings::an_increment_that_is_lost_is_missed_where_no_fence_stands", ..FORGERY };
+
+/// The witness needs no history, and the history needs no witness.
+#[test]
+fn two_holders_are_seen_by_the_witness_and_by_the_history() {
+    if FORGERY.is_played_here(forging) {
+        return;
+    }
+    let redis = Redis::start().unwrap();
+    FORGERY.play(&redis.url(), &[], calm, |storm, folder, locks, seed| {
+        let violations = violations(folder);
+        assert!(!violations.is_empty() && violations[0].contains("with token 1 "), "{violations:?}");
+        let history = recorded(folder).unwrap();
+        let found = locks.iter().filter_map(|lock| {
+            catch_unwind(AssertUnwindSafe(|| checked(&history, &[*lock], storm.lingers, seed))).err()
+        });
+        let found: Vec<_> = found.map(|panic| *panic.downcast::<String>().unwrap()).collect();
+        assert!(!found.is_empty() && found.iter().all(|text| text.contains(&seed.to_string())), "{found:?}");
+    });
+}
+
+/// The same forgeries at a counter: without the fence increments are lost.
+#[test]
+fn an_increment_that_is_lost_is_missed_where_no_fence_stands() {
+    if UNFENCED.is_played_here(|inner, life, lock| fenced::counting(forging(inner, life, lock), life, lock, false)) {
+        return;
+    }
+    let (redis, data) = (Redis::start().unwrap(), Redis::start().unwrap());
+    let judge = |_: &Storm, folder: &Path, locks: &[(&str, Kind)], seed: Seed| {
+        let found = catch_unwind(AssertUnwindSafe(|| sentinel::judge(&data, folder, locks, seed)));
+        let found = *found.unwrap_err().downcast::<String>().unwrap();
+        assert!(found.contains("increments, and the counter says") && found.contains(&seed.to_string()), "{found}");
+    };
+    UNFENCED.play(&redis.url(), &[fenced::place(&data)], calm, judge);
+}
+
+fn calm(round: &mut Round<'_>, _: &mut Seeded) {
+    std::thread::sleep(round.remaining());
+}
+
+/// A contestant that sometimes asks nobody.
+fn forging(inner: Arc<dyn Contestant>, _: &Life, _: &str) -> Arc<dyn Contestant> {
+    Arc::new(Forger(inner))
+}
+
+/// How often a contestant of this process was asked.
+static ASKED: AtomicU64 = AtomicU64::new(1);
+
+struct Forger(Arc<dyn Contestant>);
+
+#[async_trait]
+impl Contestant for Forger {
+    async fn acquire(&self, ask: Ask) -> Result<Option<Box<dyn Held>>> {
+        if ASKED.fetch_add(1, Ordering::Relaxed).is_multiple_of(FORGED) {
+            return Ok(Some(Box::new(Forged)));
+        }
+        self.0.acquire(ask).await
+    }
+}
+
+/// A lock that nobody granted.
+struct Forged;
+
+#[async_trait]
+impl Held for Forged {
+    fn token(&self) -> FencingToken {
+        FencingToken::new(0, 1).unwrap()
+    }
+
+    fn believed(&self) -> Option<Duration> {
+        Some(Duration::from_secs(5))
+    }
+
+    async fn release(self: Box<Self>) -> Result<Release> {
+        Ok(Release::Done)
+    }
+
+    async fn downgrade(self: Box<Self>) -> (Box<dyn Held>, Result<()>) {
+        panic!("a mutex is not shared")
+    }
+
+    async fn upgrade(self: Box<Self>) -> Result<(Box<dyn Held>, bool)> {
+        panic!("a mutex is not shared")
+    }
+}

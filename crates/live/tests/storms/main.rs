@@ -1,0 +1,15 @@
+//! Storms: several processes with many tasks take a few locks for as long as one wants, while the
+//! servers fail. The history checker and a witness that knows nothing of lockkeeper look on.
+//!
+//! Each runs for 20 s. `cargo xtask storm NAME --seconds N --seed S` runs one for as long as you like.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
+
+mod cluster;
+mod cluster_kills;
+mod etcd;
+mod fenced;
+mod file;
+mod findings;
+mod play;
+mod sentinel;
+mod witness;

@@ -1,0 +1,191 @@
+//! What all storms share: processes, rounds, and what is looked at after each round.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use lockkeeper::testing::Seeded;
+use lockkeeper::testing::history::lives::{Life, Lived, checked, recorded};
+use lockkeeper::testing::history::{Contestant, Kind, LibraryClient, Seed};
+use lockkeeper::{ErrorKind, Keeper};
+
+use crate::witness::{Witnessed, violations};
+
+/// How long a storm lasts, in seconds: `cargo xtask storm` sets it.
+const SECONDS: &str = "LOCKKEEPER_STORM_SECONDS";
+/// If nobody sets it.
+const IN_CI: Duration = Duration::from_secs(20);
+/// After so long the processes are new ones, the locks have other names, and the history is checked.
+const ROUND: Duration = Duration::from_secs(20);
+/// How many locks there are.
+const LOCKS: usize = 24;
+/// How many processes there are at a time.
+pub(crate) const PROCESSES: u64 = 4;
+/// How long those who wait at the end of the faults may take.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Where the processes find the store.
+const URL: &str = "store.url";
+/// Where the processes find the names of the locks.
+const NAMES: &str = "locks";
+
+/// What a storm is like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Storm {
+    /// The test that each process is started for. It calls [`Storm::is_played_here`] first of all.
+    pub(crate) test: &'static str,
+    /// How many tasks a process has.
+    pub(crate) tasks: u64,
+    /// The longest pause of a task.
+    pub(crate) pause: Duration,
+    /// The life of a lock without a renewal.
+    pub(crate) ttl: Duration,
+    /// How long a lock may stay with a process after it was killed.
+    pub(crate) lingers: Duration,
+    /// How long the storm lasts at most.
+    pub(crate) at_most: Duration,
+}
+
+/// What a contestant does besides.
+pub(crate) type Dress = fn(Arc<dyn Contestant>, &Life, &str) -> Arc<dyn Contestant>;
+
+/// The processes of a round.
+pub(crate) struct Round<'a> {
+    storm: &'a Storm,
+    folder: &'a Path,
+    lives: Vec<Lived>,
+    started: u64,
+    ends: Instant,
+}
+
+impl Storm {
+    /// Whether this process is one of the storm's; if so, it has done its part.
+    pub(crate) fn is_played_here(&self, dress: Dress) -> bool {
+        let Some(life) = Life::here() else { return false };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(self.live(&life, dress));
+        true
+    }
+
+    async fn live(&self, life: &Life, dress: Dress) {
+        let url = fs::read_to_string(life.folder.join(URL)).unwrap();
+        let names = fs::read_to_string(life.folder.join(NAMES)).unwrap();
+        let locks: Vec<_> = names.lines().map(|name| (name, Kind::Mutex)).collect();
+        let keeper = keeper(&url, self.ttl).await;
+        let contestant = |lock: &str, kind| {
+            let inner = Arc::new(LibraryClient::new(&keeper, &lock.parse().unwrap(), kind));
+            let (folder, lock) = (life.folder.clone(), lock.to_owned());
+            let inner = dress(inner, life, &lock);
+            Arc::new(Witnessed { inner, folder, lock }) as Arc<dyn Contestant>
+        };
+        life.walk_as(&locks, self.tasks, self.pause, contestant).await;
+        keeper.shutdown(PATIENCE).await.unwrap();
+    }
+
+    /// Plays it in rounds until its time is over. Each round has a folder with these `files`; `fault` is
+    /// done again and again; `judge` looks at what a round has left in its folder.
+    ///
+    /// # Panics
+    /// When a process fails, and when `judge` does.
+    pub(crate) fn play(
+        &self,
+        url: &str,
+        files: &[(&str, String)],
+        mut fault: impl FnMut(&mut Round<'_>, &mut Seeded),
+        mut judge: impl FnMut(&Self, &Path, &[(&str, Kind)], Seed),
+    ) {
+        let seed = Seed::several(1).next().unwrap();
+        let mut draw = Seeded::new(seed.number());
+        let (began, lasts, mut rounds) = (Instant::now(), duration().min(self.at_most), 0);
+        while began.elapsed() < lasts {
+            rounds += 1;
+            let folder = tempfile::tempdir().unwrap();
+            let names: Vec<_> = (1..=LOCKS).map(|lock| format!("r{rounds}/l{lock}")).collect();
+            fs::write(folder.path().join(URL), url).unwrap();
+            fs::write(folder.path().join(NAMES), names.join("\n")).unwrap();
+            for (name, text) in files {
+                fs::write(folder.path().join(name), text).unwrap();
+            }
+            let ends = Instant::now() + ROUND.min(lasts.saturating_sub(began.elapsed()));
+            let mut round = Round { storm: self, folder: folder.path(), lives: Vec::new(), started: 0, ends };
+            (0..PROCESSES).for_each(|_| round.start(&mut draw));
+            while Instant::now() < ends {
+                fault(&mut round, &mut draw);
+            }
+            round.finish(seed);
+            let locks: Vec<_> = names.iter().map(|name| (name.as_str(), Kind::Mutex)).collect();
+            judge(self, folder.path(), &locks, seed);
+        }
+    }
+
+    /// Two holders at once, seen by the witness or by the history, and tokens that do not rise.
+    pub(crate) fn nobody_beside_another(&self, folder: &Path, locks: &[(&str, Kind)], seed: Seed) {
+        let violations = violations(folder);
+        assert!(violations.is_empty(), "the witness saw what may not be. {seed}\n{}", violations.join("\n"));
+        let history = recorded(folder).unwrap();
+        let grants: usize = checked(&history, locks, self.lingers, seed).iter().map(|summary| summary.grants).sum();
+        assert!(grants > 100, "only {grants} grants");
+        eprintln!("{grants} grants");
+    }
+}
+
+impl Round<'_> {
+    fn start(&mut self, draw: &mut Seeded) {
+        self.started += 1;
+        self.lives.push(Life::start(self.storm.test, self.folder, self.started, draw.number()));
+    }
+
+    /// Kills a process, and starts another in its place.
+    pub(crate) fn kill_one(&mut self, draw: &mut Seeded) {
+        let chosen = usize::try_from(draw.below(self.lives.len() as u64)).unwrap();
+        self.lives.remove(chosen).kill();
+        self.start(draw);
+    }
+
+    /// The number of one of the processes.
+    pub(crate) fn one(&self, draw: &mut Seeded) -> u32 {
+        self.lives[usize::try_from(draw.below(self.lives.len() as u64)).unwrap()].id()
+    }
+
+    /// How long the round goes on.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.ends.saturating_duration_since(Instant::now())
+    }
+
+    /// The names of the round's locks.
+    pub(crate) fn names(&self) -> Vec<String> {
+        fs::read_to_string(self.folder.join(NAMES)).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    fn finish(self, seed: Seed) {
+        let last_fault = Instant::now();
+        self.lives.into_iter().for_each(Lived::finish);
+        let took = last_fault.elapsed();
+        assert!(took < PATIENCE, "the last waiter finished {took:?} after the last fault. {seed}");
+        eprintln!("{} processes, the last waiter finished {took:?} after the last fault", self.started);
+    }
+}
+
+/// Contestants as they are.
+pub(crate) fn plain(inner: Arc<dyn Contestant>, _: &Life, _: &str) -> Arc<dyn Contestant> {
+    inner
+}
+
+/// The servers may be failing just now.
+async fn keeper(url: &str, ttl: Duration) -> Keeper {
+    let began = Instant::now();
+    loop {
+        match Keeper::from_url(url).unwrap().ttl(ttl).connect().await {
+            Ok(keeper) => return keeper,
+            // That is all that servers are which fail just now.
+            Err(error) => {
+                assert!(error.kind() == ErrorKind::Unavailable && began.elapsed() < PATIENCE, "{error:?}");
+            }
+        }
+    }
+}
+
+fn duration() -> Duration {
+    let given = env::var(SECONDS).ok();
+    given.map_or(IN_CI, |text| Duration::from_secs(text.parse().expect("LOCKKEEPER_STORM_SECONDS is a number")))
+}

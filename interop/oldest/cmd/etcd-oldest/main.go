@@ -1,0 +1,12 @@
+// The oldest server that lockkeeper takes, as its authors build it.
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() {
+	etcdmain.Main(os.Args)
+}
