@@ -4,21 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use anyhow::{Result, bail};
 
 use crate::secrets;
-use crate::test::{cargo, say};
+use crate::test::Outcome;
 
 /// Many times what any of them takes, for a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// An example that was built.
 #[derive(Debug, PartialEq, Eq)]
-struct Example {
-    package: String,
-    name: String,
-    program: PathBuf,
+pub(crate) struct Example {
+    pub(crate) package: String,
+    pub(crate) name: String,
+    pub(crate) program: PathBuf,
 }
 
 impl Example {
@@ -27,20 +26,26 @@ impl Example {
     }
 }
 
-/// Runs them one after the other, whatever becomes of one; returns how many lines showed a secret.
-pub(crate) fn run(root: &Path) -> Result<usize> {
-    let (mut failures, mut secrets) = (Vec::new(), 0);
-    for example in build(root)? {
+/// Runs them one after the other, whatever becomes of one.
+pub(crate) fn run(root: &Path, examples: &[Example]) -> Result<Outcome> {
+    if examples.is_empty() {
+        bail!("cargo has built no example. Try: cargo build --workspace --examples --all-features");
+    }
+    let (mut failures, mut outcome) = (Vec::new(), Outcome::default());
+    for example in examples {
         println!("\n---- example {} ----", example.name);
         let mut command = Command::new(&example.program);
-        let (status, shown) = secrets::watch(command.current_dir(root).stdin(Stdio::null()), Some(LIMIT))?;
-        secrets += shown;
-        failures.extend(complaint(&example, status));
+        let command = command.current_dir(root).stdin(Stdio::null());
+        let (status, secrets) = secrets::watch(command, Some(LIMIT), &secrets::show, &|| ())?;
+        outcome.secrets += secrets;
+        match complaint(example, status) {
+            None => outcome.passed += 1,
+            Some(complaint) => failures.push(complaint),
+        }
     }
-    if !failures.is_empty() {
-        bail!("{}", failures.join("\n       "));
-    }
-    Ok(secrets)
+    outcome.failed = failures.len();
+    outcome.complaint = (!failures.is_empty()).then(|| failures.join("\n       "));
+    Ok(outcome)
 }
 
 fn complaint(example: &Example, status: Option<ExitStatus>) -> Option<String> {
@@ -52,83 +57,14 @@ fn complaint(example: &Example, status: Option<ExitStatus>) -> Option<String> {
     Some(format!("example {} {how}. To repeat it: {}", example.name, example.to_repeat()))
 }
 
-/// Which there are is what cargo says that it has built.
-fn build(root: &Path) -> Result<Vec<Example>> {
-    let mut build = cargo(root);
-    build.args(["build", "--workspace", "--examples", "--all-features", "--locked"]);
-    build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
-    let line = say(&build);
-    let output = build.output().with_context(|| format!("cannot run {line}"))?;
-    if !output.status.success() {
-        bail!("the examples do not build. To repeat it: {line}");
-    }
-    let mut examples: Vec<_> = String::from_utf8_lossy(&output.stdout).lines().filter_map(example).collect();
-    examples.sort_by(|one, other| one.name.cmp(&other.name));
-    if examples.is_empty() {
-        bail!("cargo has built no example. Try: {line}");
-    }
-    Ok(examples)
-}
-
-/// The example that a message of cargo speaks of, if it does.
-fn example(message: &str) -> Option<Example> {
-    let message: Value = serde_json::from_str(message).ok()?;
-    let target = &message["target"];
-    let is_example = target["kind"].as_array()?.iter().any(|kind| kind == "example");
-    if message["reason"] != "compiler-artifact" || !is_example {
-        return None;
-    }
-    Some(Example {
-        package: package(message["package_id"].as_str()?)?.to_owned(),
-        name: target["name"].as_str()?.to_owned(),
-        program: message["executable"].as_str()?.into(),
-    })
-}
-
-/// Of `path+file:///…/crates/lockkeeper#0.1.0`, or `…#name@0.1.0` where the folder is called otherwise.
-fn package(id: &str) -> Option<&str> {
-    let (place, version) = id.rsplit_once('#')?;
-    match version.split_once('@') {
-        Some((name, _)) => Some(name),
-        None => place.rsplit('/').next(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn message(kind: &str, package: &str, executable: &str) -> String {
-        format!(
-            r#"{{"reason":"compiler-artifact","package_id":"path+file:///x/{package}","target":{{"kind":["{kind}"],
-            "name":"tickets"}},"executable":{executable}}}"#
-        )
-    }
-
-    #[test]
-    fn an_example_is_found_in_what_cargo_says() {
-        for package in ["crates/lockkeeper#0.1.0", "crates/other#lockkeeper@0.1.0"] {
-            let found = example(&message("example", package, r#""/t/tickets""#)).unwrap();
-            assert_eq!(found.program, Path::new("/t/tickets"));
-            assert_eq!(found.to_repeat(), "cargo run -p lockkeeper --all-features --example tickets");
-        }
-    }
-
-    #[test]
-    fn nothing_else_is_taken_for_an_example() {
-        let others = [
-            message("lib", "lockkeeper#0.1.0", "null"),
-            message("bin", "lockkeeper#0.1.0", r#""/t/x""#),
-            message("example", "lockkeeper#0.1.0", "null"),
-            r#"{"reason":"build-finished","success":true}"#.to_owned(),
-            "hello".to_owned(),
-        ];
-        assert!(others.iter().all(|other| example(other).is_none()));
-    }
-
     #[test]
     fn a_failure_names_the_example_and_how_to_repeat_it() {
-        let failing = example(&message("example", "lockkeeper#0.1.0", r#""/t/tickets""#)).unwrap();
+        let failing =
+            Example { package: "lockkeeper".to_owned(), name: "tickets".to_owned(), program: "/t/tickets".into() };
         let status = |code: &str| Some(Command::new("sh").args(["-c", code]).status().unwrap());
         assert_eq!(complaint(&failing, status("exit 0")), None);
         for (status, how) in [(status("exit 3"), "failed (exit status: 3)"), (None, "did not end within 120 s")] {

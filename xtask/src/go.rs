@@ -1,4 +1,5 @@
-//! Builds the Go programs of `interop/go`: the etcd of the tests, and foreign clients.
+//! Builds the Go programs of `interop/go`, the etcd of the tests and foreign clients, and of `interop/oldest`, the oldest
+//! etcd that lockkeeper takes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::packages::{Program, install_missing, is_installed, say_and_run};
 use crate::test::cargo;
 
-const MODULE: &str = "interop/go";
+const MODULES: [&str; 2] = ["interop/go", "interop/oldest"];
 
 const GO: Program = Program { binary: "go", package: "golang-go", variable: None };
 
@@ -26,23 +27,28 @@ const TOOLCHAIN: &str = "GOTOOLCHAIN";
 
 /// Builds those that are missing or older than what they are made of, into `interop/bin` of cargo's target folder.
 pub(crate) fn build(root: &Path) -> Result<()> {
-    let (module, bin) = (root.join(MODULE), target(root)?.join("interop/bin"));
-    if is_built(&module, &bin)? {
+    let bin = target(root)?.join("interop/bin");
+    MODULES.iter().try_for_each(|module| build_one(&root.join(module), &bin))
+}
+
+fn build_one(module: &Path, bin: &Path) -> Result<()> {
+    if is_built(module, bin)? {
         return Ok(());
     }
     let go = find()?;
-    let (has, needs) = (version(&go)?, needed(&module)?);
+    let (has, needs) = (version(&go)?, needed(module)?);
     let mut build = Command::new(&go);
-    build.args(["build", "-trimpath", "-buildvcs=false", "-o"]).arg(&bin).arg("./cmd/...").current_dir(&module);
+    build.args(["build", "-trimpath", "-buildvcs=false", "-o"]).arg(bin).arg("./cmd/...").current_dir(module);
     if must_get_another(has, needs)? && std::env::var_os(TOOLCHAIN).is_none() {
         build.env(TOOLCHAIN, "auto");
     }
-    fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
+    fs::create_dir_all(bin).with_context(|| format!("cannot make {}", bin.display()))?;
     if !say_and_run(&mut build)?.success() {
-        bail!("the programs of {MODULE} do not build. To repeat it: cd {MODULE} && go build ./cmd/...");
+        let at = module.display();
+        bail!("the programs of {at} do not build. To repeat it: cd {at} && go build ./cmd/...");
     }
     // What Go finds unchanged it leaves as it is.
-    programs(&module)?.iter().try_for_each(|name| touch(&bin.join(name)))
+    programs(module)?.iter().try_for_each(|name| touch(&bin.join(name)))
 }
 
 fn is_built(module: &Path, bin: &Path) -> Result<bool> {
@@ -164,7 +170,7 @@ mod tests {
     #[test]
     fn the_programs_are_built_again_when_a_source_is_newer() {
         let root = crate::root().unwrap();
-        let module = root.join(MODULE);
+        let module = root.join(MODULES[0]);
         let bin = std::env::temp_dir().join(format!("lockkeeper-go-{}", std::process::id()));
         fs::create_dir_all(&bin).unwrap();
         assert!(!is_built(&module, &bin).unwrap());
@@ -181,9 +187,11 @@ mod tests {
     }
 
     #[test]
-    fn the_module_names_a_version_and_its_programs() {
-        let module = crate::root().unwrap().join(MODULE);
-        assert!(needed(&module).unwrap() > GETS_OTHERS);
-        assert!(programs(&module).unwrap().contains(&"etcd".to_owned()));
+    fn each_module_names_a_version_and_its_programs() {
+        for (module, program) in MODULES.into_iter().zip(["etcd", "etcd-oldest"]) {
+            let module = crate::root().unwrap().join(module);
+            assert!(needed(&module).unwrap() > GETS_OTHERS);
+            assert!(programs(&module).unwrap().contains(&program.to_owned()));
+        }
     }
 }

@@ -4,8 +4,10 @@ mod bench;
 mod examples;
 mod go;
 mod interop;
+mod mutants;
 mod packages;
 mod secrets;
+mod storm;
 mod tables;
 mod test;
 mod tidy;
@@ -16,12 +18,22 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 /// Name, arguments, what it does.
-const TASKS: [(&str, &str, &str); 5] = [
+const TASKS: [(&str, &str, &str); 7] = [
     ("bench", "[GOAL…]", "measure the goals, and print the table of docs/benchmarks.md"),
     (
         "interop",
         "[ARG…]",
         "build the foreign clients, and run the tests that put them beside lockkeeper; needs Go and Java",
+    ),
+    (
+        "mutants",
+        "[--live] FILE… [-- ARG…]",
+        "change one place of the files after the other, and see whether a test fails; ARGs go to cargo test",
+    ),
+    (
+        "storm",
+        "NAME",
+        "run a storm: cluster, cluster_kills, etcd, file or sentinel; --seconds N --seed S: its length and its seed",
     ),
     ("tables", "[--check]", "write what the stores promise into docs/stores.md, or only compare"),
     (
@@ -58,6 +70,8 @@ fn run() -> Result<ExitCode> {
         }
         Some("bench") => bench::run(&root()?, &args.collect::<Vec<_>>()),
         Some("interop") => interop::run(&root()?, &args.collect::<Vec<_>>()),
+        Some("mutants") => mutants::run(&root()?, &args.collect::<Vec<_>>()),
+        Some("storm") => storm::run(&root()?, &args.collect::<Vec<_>>()),
         Some("tables") => tables::run(&root()?, &args.collect::<Vec<_>>()),
         Some("test") => test::run(&root()?, &args.collect::<Vec<_>>()),
         Some("tidy") => tidy::run(&root()?),

@@ -1,4 +1,4 @@
-//! Passes the output of tests and examples on, and looks for secrets in all of it, also in what the passing tests
+//! Passes the output of tests and examples on, line by line, and looks for secrets in all of it, also in what the passing tests
 //! printed.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,12 +12,21 @@ use anyhow::{Context, Result};
 /// The passwords that the tests use. None of them may ever be printed.
 const SECRETS: [&str; 2] = ["hunter2", "hush@"];
 
-/// How often a command with a limit is looked at.
+/// How often a command is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs a command, one that runs tests with `--show-output`. Returns how it ended (`None` when it had to be killed at
-/// its limit), and how many lines showed a secret.
-pub(crate) fn watch(command: &mut Command, limit: Option<Duration>) -> Result<(Option<ExitStatus>, usize)> {
+/// Gets each line, without secrets, and whether it is to be shown.
+pub(crate) type See<'a> = &'a (dyn Fn(&str, bool) + Sync);
+
+/// Runs a command, one that runs tests with `--show-output`. `see` gets its lines, `look` is called now and then
+/// while it runs. Returns how it ended (`None` when it had to be killed at its limit), and how many lines showed a
+/// secret.
+pub(crate) fn watch(
+    command: &mut Command,
+    limit: Option<Duration>,
+    see: See<'_>,
+    look: &dyn Fn(),
+) -> Result<(Option<ExitStatus>, usize)> {
     if limit.is_some() {
         // Whatever it starts belongs to it: the output ends only when they all have ended.
         command.process_group(0);
@@ -27,20 +36,27 @@ pub(crate) fn watch(command: &mut Command, limit: Option<Duration>) -> Result<(O
     let (out, err) = (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
     let (found, mut ended) = (AtomicUsize::new(0), Ok(None));
     std::thread::scope(|scope| {
-        scope.spawn(|| pass_on(out, std::io::stdout(), &found));
-        scope.spawn(|| pass_on(err, std::io::stderr(), &found));
-        ended = end(&mut child, limit);
+        scope.spawn(|| pass_on(out, see, &found));
+        scope.spawn(|| pass_on(err, see, &found));
+        ended = end(&mut child, limit, look);
     });
     Ok((ended?, found.into_inner()))
 }
 
-fn end(child: &mut Child, limit: Option<Duration>) -> Result<Option<ExitStatus>> {
-    let Some(limit) = limit else { return Ok(Some(child.wait()?)) };
+/// Shows what is to be shown at once.
+pub(crate) fn show(line: &str, is_to_be_shown: bool) {
+    if is_to_be_shown {
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
+}
+
+fn end(child: &mut Child, limit: Option<Duration>, look: &dyn Fn()) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
-    while start.elapsed() < limit {
+    while limit.is_none_or(|limit| start.elapsed() < limit) {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
+        look();
         std::thread::sleep(LOOK);
     }
     // Not reaped yet, so the number is still its own.
@@ -50,7 +66,7 @@ fn end(child: &mut Child, limit: Option<Duration>) -> Result<Option<ExitStatus>>
     Ok(None)
 }
 
-fn pass_on(from: impl Read, mut to: impl Write, found: &AtomicUsize) {
+fn pass_on(from: impl Read, see: See<'_>, found: &AtomicUsize) {
     let mut section = Section::default();
     for line in BufReader::new(from).split(b'\n') {
         let Ok(line) = line else { return };
@@ -58,10 +74,10 @@ fn pass_on(from: impl Read, mut to: impl Write, found: &AtomicUsize) {
         let secret = SECRETS.iter().find(|secret| line.contains(**secret));
         if let Some(secret) = secret {
             found.fetch_add(1, Ordering::Relaxed);
-            let shown = line.replace(secret, "[SECRET]");
-            let _ = writeln!(to, "xtask: a secret was printed: {shown}");
-        } else if section.is_to_be_shown(&line) {
-            let _ = writeln!(to, "{line}");
+            see(&format!("xtask: a secret was printed: {}", line.replace(secret, "[SECRET]")), true);
+        } else {
+            let is_to_be_shown = section.is_to_be_shown(&line);
+            see(&line, is_to_be_shown);
         }
     }
 }
@@ -87,12 +103,19 @@ impl Section {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     fn passed_on(text: &str) -> (String, usize) {
-        let (mut shown, found) = (Vec::new(), AtomicUsize::new(0));
-        pass_on(text.as_bytes(), &mut shown, &found);
-        (String::from_utf8(shown).unwrap(), found.into_inner())
+        let (shown, found) = (Mutex::new(String::new()), AtomicUsize::new(0));
+        let see = |line: &str, is_to_be_shown: bool| {
+            if is_to_be_shown {
+                *shown.lock().unwrap() += &format!("{line}\n");
+            }
+        };
+        pass_on(text.as_bytes(), &see, &found);
+        (shown.into_inner().unwrap(), found.into_inner())
     }
 
     #[test]
@@ -100,7 +123,7 @@ mod tests {
         let mut sh = Command::new("sh");
         sh.args(["-c", "sleep 1000 & sleep 1000"]);
         let start = Instant::now();
-        let (ended, _) = watch(&mut sh, Some(Duration::from_millis(200))).unwrap();
+        let (ended, _) = watch(&mut sh, Some(Duration::from_millis(200)), &show, &|| ()).unwrap();
         assert!(ended.is_none() && start.elapsed() < Duration::from_secs(500));
     }
 
@@ -108,7 +131,7 @@ mod tests {
     fn what_ends_in_time_says_how() {
         let mut sh = Command::new("sh");
         sh.args(["-c", "exit 3"]);
-        let (ended, _) = watch(&mut sh, Some(Duration::from_secs(500))).unwrap();
+        let (ended, _) = watch(&mut sh, Some(Duration::from_secs(500)), &show, &|| ()).unwrap();
         assert_eq!(ended.unwrap().code(), Some(3));
     }
 

@@ -1,0 +1,149 @@
+//! `cargo xtask mutants`: changes one place of a file after the other, and runs the tests on each change.
+//!
+//! A mutant that survives is a line that no test protects: it gets a test, or a reason why the program is the same
+//! with it.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Result, bail};
+
+use crate::go;
+use crate::packages::say_and_run;
+use crate::test::{cargo, exit_code};
+
+/// The crate that makes the mutants, from crates.io.
+const TOOL: &str = "cargo-mutants";
+const VERSION: &str = "27.1.0";
+
+/// A mutant that makes the tests take this many times as long as without it counts as found.
+const PATIENCE: &str = "4";
+
+/// What the tests of the library are that look at files which begin so: the programs, and the names of the tests. To
+/// build all for each mutant takes minutes. Of other files it is all tests of their package.
+const THAT_MATTER: [(&str, &[&str]); 5] = [
+    (
+        "crates/lockkeeper/src/engine/",
+        &["--lib", "--test", "it", "--", "engine::", "memory_store::", "memory_store_by_session::", "dedicated::"],
+    ),
+    ("crates/lockkeeper/src/store/", &["--lib", "--", "store::", "backend::"]),
+    ("crates/lockkeeper/src/backend/memory/", &["--lib", "--test", "it", "--", "memory"]),
+    ("crates/lockkeeper/src/backend/file/", &["--lib", "--test", "it", "--", "backend::file::", "file_store::"]),
+    ("crates/lockkeeper/src/backend/", &["--lib", "--", "backend::"]),
+];
+
+/// Runs the tests that look at the files, or the tests of servers with `--live`, on each mutant of the files. What
+/// stands behind `--` goes to `cargo test`, instead of the choice of tests here.
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
+    let (options, tests) = split(args);
+    let (live, files): (Vec<_>, Vec<_>) = options.iter().partition(|option| *option == "--live");
+    if files.is_empty() {
+        bail!("no FILE. Try: cargo xtask mutants crates/lockkeeper/src/store/admit.rs");
+    }
+    if let Some(missing) = files.iter().find(|file| !root.join(file).is_file()) {
+        bail!("{missing} is no file below {}", root.display());
+    }
+    install()?;
+    let mut mutants = command(root, &files, !live.is_empty());
+    if !live.is_empty() {
+        go::build(root)?;
+        mutants.env("LOCKKEEPER_LIVE_ETCD", go::target(root)?.join("interop/bin/etcd"));
+    }
+    mutants.arg("--");
+    if tests.is_empty() && live.is_empty() {
+        mutants.args(that_matter(&files))
+    } else {
+        mutants.args(tests)
+    };
+    Ok(exit_code(say_and_run(&mut mutants)?))
+}
+
+/// The tests that look at all of these files; all there are, where they do not have the same.
+fn that_matter(files: &[&String]) -> &'static [&'static str] {
+    let of = |file: &String| THAT_MATTER.iter().find(|(place, _)| file.starts_with(place)).map(|(_, tests)| *tests);
+    let all: Vec<_> = files.iter().map(|file| of(file)).collect();
+    all[0].filter(|first| all.iter().all(|other| *other == Some(*first))).unwrap_or_default()
+}
+
+fn split(args: &[String]) -> (&[String], &[String]) {
+    match args.iter().position(|arg| arg == "--") {
+        Some(at) => (&args[..at], &args[at + 1..]),
+        None => (args, &[]),
+    }
+}
+
+/// The tool copies the tree, so that a mutant never stands in this checkout. What is built of the dependencies stays from
+/// one run to the next, and nothing is built for a debugger.
+fn command(root: &Path, files: &[&String], live: bool) -> Command {
+    let mut mutants = cargo(root);
+    mutants.env("CARGO_TARGET_DIR", root.join("target/mutants")).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    mutants.args(["mutants", "--workspace", "--all-features", "--no-shuffle", "--jobs", "1", "--output", "target"]);
+    mutants.args(["--timeout-multiplier", PATIENCE, "--minimum-test-timeout", "60"]);
+    mutants.args(["--exclude-re", "impl (fmt::)?(Debug|Display)"]);
+    files.iter().for_each(|file| {
+        mutants.args(["--file", file]);
+    });
+    if live {
+        mutants.args(["--test-package", "lockkeeper-live"]);
+    }
+    mutants
+}
+
+fn install() -> Result<()> {
+    let there = Command::new("cargo").args(["mutants", "--version"]).output();
+    if there.is_ok_and(|answer| String::from_utf8_lossy(&answer.stdout).contains(VERSION)) {
+        return Ok(());
+    }
+    let mut install = Command::new("cargo");
+    install.args(["install", "--locked", TOOL, "--version", VERSION]);
+    if !say_and_run(&mut install)?.success() {
+        bail!("{TOOL} {VERSION} cannot be installed: see above");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(args: &[&str]) -> Vec<String> {
+        args.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_stands_behind_the_dashes_goes_to_the_tests() {
+        let args = owned(&["a.rs", "--live", "--", "--lib", "redis"]);
+        assert_eq!(split(&args), (&args[..2], &args[3..]));
+        assert_eq!(split(&args[..2]), (&args[..2], &[][..]));
+    }
+
+    #[test]
+    fn the_tests_that_look_at_a_file_are_chosen_by_its_folder() {
+        let engine = "crates/lockkeeper/src/engine/hold.rs".to_owned();
+        let admit = "crates/lockkeeper/src/store/admit.rs".to_owned();
+        let other = "crates/lockkeeper/src/time.rs".to_owned();
+        assert!(that_matter(&[&engine, &engine]).contains(&"engine::"));
+        assert_eq!(that_matter(&[&admit])[0], "--lib");
+        assert!(that_matter(&[&engine, &admit]).is_empty() && that_matter(&[&other]).is_empty());
+    }
+
+    #[test]
+    fn each_folder_whose_tests_are_chosen_is_there() {
+        for (place, _) in THAT_MATTER {
+            assert!(crate::root().unwrap().join(place).is_dir(), "{place}");
+        }
+    }
+
+    #[test]
+    fn each_file_is_named_and_servers_only_where_they_are_asked_for() {
+        let (one, two) = ("a.rs".to_owned(), "b.rs".to_owned());
+        let words = |live| {
+            let command = command(Path::new("/"), &[&one, &two], live);
+            let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+            words.join(" ")
+        };
+        assert!(words(false).contains("--file a.rs --file b.rs"), "{}", words(false));
+        assert!(!words(false).contains("--test-package"), "{}", words(false));
+        assert!(words(true).ends_with("--test-package lockkeeper-live"), "{}", words(true));
+    }
+}

@@ -1,0 +1,92 @@
+//! `cargo xtask test`: installs what is missing, builds every test program, runs several of them
+//! side by side, and then every example.
+
+mod args;
+mod outcome;
+mod programs;
+mod side_by_side;
+
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use anyhow::Result;
+
+use self::args::Args;
+pub(crate) use self::outcome::Outcome;
+use self::outcome::Total;
+use crate::packages::Program;
+use crate::{examples, go, packages};
+
+/// What the live tests start. The memory and the file store need no server. A Sentinel is `redis-server --sentinel`.
+/// The current etcd is built from its Go module.
+const SERVERS: &[Program] = &[
+    Program { binary: "etcd", package: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") },
+    Program { binary: "redis-server", package: "redis-server", variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER") },
+    Program { binary: "redis-cli", package: "redis-tools", variable: None },
+];
+
+/// Names another etcd than the one that is built.
+const ETCD: &str = "LOCKKEEPER_LIVE_ETCD";
+
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
+    install(root)?;
+    run_tests(root, &["--workspace"], args)
+}
+
+/// Installs and builds the servers of the live tests.
+pub(crate) fn install(root: &Path) -> Result<()> {
+    packages::install_missing(SERVERS)?;
+    if std::env::var_os(ETCD).is_none() {
+        go::build(root)?;
+    }
+    Ok(())
+}
+
+/// Runs some of the tests, with all features. Without `args`, the documentation's and the examples
+/// are among them where `which` names whole packages.
+pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String]) -> Result<ExitCode> {
+    let args = Args::new(args);
+    // Beside `--workspace` cargo would pass over the packages that the user names.
+    let which = if args.name_packages() { &[] } else { which };
+    let built = programs::build(root, which, &args)?;
+    let everything = args.is_empty() && which == ["--workspace"];
+    let mut programs = built.programs;
+    if everything {
+        programs.push(programs::documentation(root));
+    }
+    programs.sort_by_key(programs::TestProgram::rank);
+    let mut total = side_by_side::run(programs, &args)?;
+    if everything {
+        total.add("examples", examples::run(root, &built.examples)?);
+    }
+    Ok(summary(&total))
+}
+
+/// Prints what failed and how to repeat it, and in the last line how many tests there were.
+fn summary(total: &Total) -> ExitCode {
+    for line in total.lines() {
+        println!("xtask: {line}");
+    }
+    if total.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The cargo that runs us, in the root of the repository.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root);
+    cargo
+}
+
+pub(crate) fn say(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let line: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    let line = line.join(" ");
+    eprintln!("xtask: {line}");
+    line
+}
+
+/// The code of the command; 1 when a signal ended it.
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    ExitCode::from(code)
+}

@@ -1,0 +1,224 @@
+//! The test programs that cargo builds.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::args::Args;
+use super::{cargo, say};
+use crate::examples::Example;
+
+/// What the tests of a program do most of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// They wait for a server on real time.
+    Sleep,
+    /// They start processes.
+    Spawn,
+    /// They compute most of the time.
+    Compute,
+    /// Each takes all that the machine has.
+    Storm,
+}
+
+impl Kind {
+    /// How many tests of such a program run at a time.
+    pub(crate) fn threads(self) -> usize {
+        match self {
+            Self::Sleep => 16,
+            Self::Spawn => 4,
+            Self::Storm => 1,
+            Self::Compute => 2 * std::thread::available_parallelism().map_or(2, usize::from),
+        }
+    }
+}
+
+/// By package and program. All others compute.
+const KINDS: [(&str, &str, Kind); 5] = [
+    ("lockkeeper-live", "contract", Kind::Sleep),
+    ("lockkeeper-live", "it", Kind::Spawn),
+    ("lockkeeper-cli", "it", Kind::Spawn),
+    ("lockkeeper", "it", Kind::Sleep),
+    ("lockkeeper-live", "storms", Kind::Storm),
+];
+
+/// A program whose tests are run.
+#[derive(Debug)]
+pub(crate) struct TestProgram {
+    /// `lockkeeper-live contract`
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    /// What cargo is told to run it.
+    choice: Vec<String>,
+    command: Command,
+}
+
+impl TestProgram {
+    /// The longest first: the place in `KINDS`.
+    pub(crate) fn rank(&self) -> usize {
+        let place = KINDS.iter().position(|(package, name, _)| self.name == format!("{package} {name}"));
+        place.unwrap_or(KINDS.len())
+    }
+
+    pub(crate) fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
+    /// The line that runs these tests of it again.
+    pub(crate) fn to_repeat(&self, tests: &[String]) -> String {
+        let mut line = format!("cargo test --all-features --locked {}", self.choice.join(" "));
+        if !tests.is_empty() {
+            line += " -- --exact";
+            // The name of a test in the documentation has spaces.
+            tests.iter().for_each(|test| line += &format!(" '{test}'"));
+        }
+        line
+    }
+}
+
+/// What there is to run.
+pub(crate) struct Built {
+    pub(crate) programs: Vec<TestProgram>,
+    pub(crate) examples: Vec<Example>,
+}
+
+/// Builds all at once, and takes from cargo's messages what there is.
+pub(crate) fn build(root: &Path, which: &[&str], args: &Args) -> Result<Built> {
+    let mut build = cargo(root);
+    build.arg("test").args(which).args(["--all-features", "--locked", "--no-run"]).args(&args.cargo);
+    build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    let line = say(&build);
+    let output = build.output().with_context(|| format!("cannot run {line}"))?;
+    if !output.status.success() {
+        bail!("the tests do not build. To repeat it: {line}");
+    }
+    let (mut programs, mut examples) = (Vec::new(), Vec::new());
+    for message in String::from_utf8_lossy(&output.stdout).lines() {
+        let Some(artifact) = Artifact::new(message) else { continue };
+        if artifact.is_test {
+            programs.push(artifact.test());
+        } else if artifact.kind == "example" {
+            examples.push(Example { package: artifact.package, name: artifact.name, program: artifact.program });
+        }
+    }
+    if programs.is_empty() {
+        bail!("cargo has built no test. Try: {line}");
+    }
+    examples.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(Built { programs, examples })
+}
+
+/// The tests in the documentation, which cargo builds and runs itself.
+pub(crate) fn documentation(root: &Path) -> TestProgram {
+    let mut command = cargo(root);
+    command.args(["test", "--doc", "--workspace", "--all-features", "--locked", "--"]);
+    let choice = vec!["--workspace".to_owned(), "--doc".to_owned()];
+    TestProgram { name: "documentation".to_owned(), kind: Kind::Compute, choice, command }
+}
+
+/// A program, by a message of cargo.
+struct Artifact {
+    package: String,
+    name: String,
+    kind: String,
+    is_test: bool,
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl Artifact {
+    /// The program that a message speaks of, if it does.
+    fn new(message: &str) -> Option<Self> {
+        let message: Value = serde_json::from_str(message).ok()?;
+        if message["reason"] != "compiler-artifact" {
+            return None;
+        }
+        let target = &message["target"];
+        Some(Self {
+            package: package(message["package_id"].as_str()?)?.to_owned(),
+            name: target["name"].as_str()?.to_owned(),
+            kind: target["kind"].as_array()?.first()?.as_str()?.to_owned(),
+            is_test: message["profile"]["test"] == true,
+            program: message["executable"].as_str()?.into(),
+            folder: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
+        })
+    }
+
+    /// In the folder of its package, as cargo runs it.
+    fn test(self) -> TestProgram {
+        let mut command = Command::new("env");
+        // Whoever starts the tests in the background of a script has these ignored, which programs
+        // inherit and commands keep: the tests that send them would wait in vain.
+        command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(&self.program);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        let target = match self.kind.as_str() {
+            kind @ ("bin" | "bench" | "test" | "example") => vec![format!("--{kind}"), self.name.clone()],
+            _ => vec!["--lib".to_owned()],
+        };
+        let (package, name) = (self.package, self.name);
+        let known = KINDS.iter().find(|known| (known.0, known.1) == (&package, &name));
+        let kind = known.map_or(Kind::Compute, |known| known.2);
+        let name = if self.kind == "test" { name } else { self.kind };
+        let choice = ["-p".to_owned(), package.clone()].into_iter().chain(target).collect();
+        TestProgram { name: format!("{package} {name}"), kind, choice, command }
+    }
+}
+
+/// Of `path+file:///…/crates/lockkeeper#0.1.0`, or `…#name@0.1.0` where the folder is called otherwise.
+fn package(id: &str) -> Option<&str> {
+    let (place, version) = id.rsplit_once('#')?;
+    match version.split_once('@') {
+        Some((name, _)) => Some(name),
+        None => place.rsplit('/').next(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: &str, package: &str, name: &str, is_test: bool, executable: &str) -> String {
+        format!(
+            r#"{{"reason":"compiler-artifact","package_id":"path+file:///x/{package}","manifest_path":"/x/c/Cargo.toml",
+            "target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{is_test}}},"executable":{executable}}}"#
+        )
+    }
+
+    #[test]
+    fn a_test_program_is_found_with_its_kind_and_how_to_repeat_it() {
+        let id = "crates/other#lockkeeper-live@0.1.0";
+        let test = Artifact::new(&message("test", id, "contract", true, r#""/t/c-1""#)).unwrap().test();
+        assert_eq!((test.name.as_str(), test.kind), ("lockkeeper-live contract", Kind::Sleep));
+        assert_eq!(
+            test.to_repeat(&["a::b".to_owned()]),
+            "cargo test --all-features --locked -p lockkeeper-live --test contract -- --exact 'a::b'"
+        );
+        let id = "crates/lockkeeper#0.1.0";
+        let unit = Artifact::new(&message("lib", id, "lockkeeper", true, r#""/t/l-1""#)).unwrap().test();
+        assert_eq!((unit.name.as_str(), unit.kind), ("lockkeeper lib", Kind::Compute));
+        assert_eq!(unit.to_repeat(&[]), "cargo test --all-features --locked -p lockkeeper --lib");
+        assert!(unit.rank() > test.rank());
+    }
+
+    #[test]
+    fn what_has_no_program_is_passed_by() {
+        let others = [
+            message("lib", "lockkeeper#0.1.0", "x", true, "null"),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+            "hello".to_owned(),
+        ];
+        assert!(others.iter().all(|other| Artifact::new(other).is_none()));
+    }
+
+    #[test]
+    fn every_kind_that_is_named_is_a_program_of_the_workspace() {
+        for (package, name, _) in KINDS {
+            let crates = crate::root().unwrap().join("crates");
+            let folder = if package == "lockkeeper-live" { crates.join("live") } else { crates.join(package) };
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+            assert!(manifest.contains(&format!("[[test]]\nname = \"{name}\"")), "{package} has no test {name}");
+        }
+    }
+}
