@@ -2,8 +2,9 @@
 //!
 //! A group alone is not enough. A shell that controls jobs gives each job a group of its own, and `timeout` makes
 //! itself the leader of one; they are found as descendants, while their parents live. Looks now and then, and one
-//! before the first signal that ends a parent, find them in time. A process that has made a session of its own and lost
-//! its parent while the command lived is a daemon, and is left alone.
+//! before the first signal that ends a parent, find them in time. From that signal on an orphan is a child of `run`, and
+//! is found there if it is in a session of the command. A process that has made a session of its own and lost its parent
+//! while the command lived is a daemon, and is left alone.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -18,6 +19,7 @@ use rustix::process::{
     pidfd_send_signal, test_kill_process_group,
 };
 
+use super::orphans::Adopter;
 use super::processes::{self, Process, group_of, own_group};
 
 /// How often those that were just found are stopped, and others looked for, before all are killed. Whoever is started
@@ -31,8 +33,11 @@ pub(super) struct Doomed {
     /// The groups whose members all belong to it: the command's, and those that its descendants lead.
     groups: HashSet<Pid>,
     seen: HashMap<Pid, Seen>,
+    /// The sessions in which those were seen; all of them since the command is being ended.
+    sessions: HashSet<Option<Pid>>,
     /// The command is being ended: who loses its parent now does not do that of its own will.
     is_ending: bool,
+    adopter: Option<Adopter>,
 }
 
 #[derive(Debug)]
@@ -50,15 +55,43 @@ impl Doomed {
         let ours = [own_group(), getppid().and_then(group_of)];
         // One that has joined our own group is ended alone.
         let groups = group_of(leader).filter(|group| !ours.contains(&Some(*group))).into_iter().collect();
-        let mut doomed = Self { leader, groups, seen: HashMap::new(), is_ending: false };
+        let (seen, sessions) = (HashMap::new(), HashSet::new());
+        let mut doomed = Self { leader, groups, seen, sessions, is_ending: false, adopter: None };
         doomed.know(leader);
         doomed
+    }
+
+    /// Orphans of a command that is being ended become children of this process, which starts nobody unknown.
+    pub(super) fn adopted_by(self, adopter: Pid) -> Self {
+        let adopter = Some(Adopter::new(adopter, self.leader));
+        Self { adopter, ..self }
+    }
+
+    /// This child of the adopter does not belong to the command.
+    pub(super) fn except(&mut self, pid: Pid) {
+        if let Some(adopter) = &mut self.adopter {
+            adopter.except(pid);
+        }
     }
 
     /// This one belongs to the command too.
     pub(super) fn know(&mut self, pid: Pid) {
         let session = Process::of(pid.as_raw_nonzero().get()).and_then(|process| process.session);
+        self.sessions.insert(session);
         self.seen.extend(open(pid).map(|process| (pid, Seen { process, session })));
+    }
+
+    /// The command is not being ended: who loses its parent now does that of its own will. Who has done so by now is left
+    /// alone.
+    pub(super) fn go_on(&mut self) {
+        self.is_ending = false;
+        if let Some(adopter) = &mut self.adopter {
+            adopter
+                .adopted()
+                .iter()
+                .filter(|it| !self.seen.contains_key(&it.pid))
+                .for_each(|it| adopter.except(it.pid));
+        }
     }
 
     /// Looks who belongs to it, as it is being ended. What is seen now belongs to it for ever. Whether anything lives.
@@ -69,11 +102,15 @@ impl Doomed {
     }
 
     fn lives(&self, searched: Option<bool>) -> bool {
-        if searched.is_some() {
-            !self.seen.is_empty()
-        } else {
-            self.groups.iter().any(|group| test_kill_process_group(*group) != Err(Errno::SRCH))
+        if searched.is_some() && (!self.seen.is_empty() || !processes::hides_some()) {
+            return !self.seen.is_empty();
         }
+        self.groups.iter().any(|group| processes::group_lives(*group))
+    }
+
+    /// The groups whose members all belong to it.
+    pub(super) fn groups(&self) -> impl Iterator<Item = Pid> {
+        self.groups.iter().copied()
     }
 
     /// Looks for new descendants of those who are known. That costs by the size of the command's tree alone, and so can
@@ -84,6 +121,10 @@ impl Doomed {
         }
         let known = self.seen.keys().filter_map(|pid| Process::of(pid.as_raw_nonzero().get()));
         let mut found: Vec<_> = known.filter(|process| !process.has_ended && self.has(process)).collect();
+        if self.is_ending {
+            let adopted = self.adopter.as_ref().map(Adopter::adopted).unwrap_or_default();
+            found.extend(adopted.into_iter().filter(|orphan| !self.has(orphan) && self.is_orphan(orphan)));
+        }
         let mut pids: HashSet<_> = found.iter().map(|process| process.pid).collect();
         let mut next = 0;
         while let Some(parent) = found.get(next) {
@@ -97,7 +138,8 @@ impl Doomed {
     /// Whether somebody new was found outside of the groups that were known; `None` where one cannot look.
     fn search(&mut self) -> Option<bool> {
         let all = processes::all()?.into_iter().filter(|process| !process.has_ended);
-        let (mut found, others): (Vec<_>, Vec<_>) = all.partition(|process| self.has(process));
+        let (mut found, others): (Vec<_>, Vec<_>) =
+            all.partition(|process| self.has(process) || self.is_orphan(process));
         let mut children = HashMap::<_, Vec<_>>::new();
         for process in others {
             children.entry(process.parent).or_default().push(process);
@@ -133,12 +175,23 @@ impl Doomed {
             Some((pid, Seen { process, session }))
         });
         self.seen = seen.collect();
+        // Whom `/proc` does not show has not left.
+        self.seen.extend(before.into_iter().filter(|(pid, _)| Process::of(pid.as_raw_nonzero().get()).is_none()));
+        if !self.is_ending && self.seen.contains_key(&self.leader) {
+            self.sessions.clear();
+        }
+        self.sessions.extend(found.iter().map(|process| process.session));
         grew
     }
 
     /// Whether it belongs to the command, whichever process its parent is.
     fn has(&self, process: &Process) -> bool {
         process.group.is_some_and(|group| self.groups.contains(&group)) || self.is_seen_alive(process)
+    }
+
+    /// Whether it has lost its parent since the command is being ended, and is no daemon.
+    fn is_orphan(&self, process: &Process) -> bool {
+        self.sessions.contains(&process.session) && self.adopter.as_ref().is_some_and(|it| it.has(process))
     }
 
     /// Who has made a session of its own and lost its parent while the command lived is a daemon; the command itself is
@@ -255,7 +308,7 @@ fn room() -> usize {
 }
 
 /// `None` if it is gone.
-fn open(pid: Pid) -> Option<Option<OwnedFd>> {
+pub(super) fn open(pid: Pid) -> Option<Option<OwnedFd>> {
     match pidfd_open(pid, PidfdFlags::empty()) {
         Err(Errno::SRCH) => None,
         result => Some(result.ok()),

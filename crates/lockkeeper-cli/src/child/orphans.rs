@@ -1,11 +1,17 @@
 //! Processes that became our children when their parents ended: of a command that is killed, and, as the first process
 //! of a container, all of them.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use rustix::process::{Pid, WaitOptions, getpid, getppid, set_child_subreaper, wait};
 use tokio::signal::unix::{self, SignalKind};
+
+use super::doomed::{has_ended, open};
+use super::processes::{self, Process};
 
 /// Hears of every end of a child.
 #[derive(Debug)]
@@ -26,8 +32,8 @@ impl Orphans {
     }
 }
 
-/// Makes orphans of the group our children, so that they are reaped here however lazy PID 1 is. Not before it is
-/// needed: a daemon that the command starts may expect PID 1 as its parent.
+/// Makes orphans of the command our children, so that they are found, and reaped here however lazy PID 1 is. Not before
+/// it is needed: a daemon that the command starts may expect PID 1 as its parent.
 pub(super) fn adopt() {
     let _ = set_child_subreaper(Some(getpid()));
 }
@@ -35,4 +41,50 @@ pub(super) fn adopt() {
 /// What the next command leaves in the background is PID 1's again.
 pub(super) fn leave_to_pid_1() {
     let _ = set_child_subreaper(None);
+}
+
+/// Who has the orphans of a command as children while that is being ended: `run`.
+#[derive(Debug)]
+pub(super) struct Adopter {
+    pid: Pid,
+    /// Its children that are no orphans of the command.
+    others: HashMap<Pid, Option<OwnedFd>>,
+}
+
+impl Adopter {
+    /// Of a command that has not begun: all children that are there already are others.
+    pub(super) fn new(pid: Pid, leader: Pid) -> Self {
+        let mut children = processes::children(pid);
+        if !children.iter().any(|child| child.pid == leader) {
+            // The kernel does not list them.
+            children = processes::all().unwrap_or_default();
+            children.retain(|process| process.parent == Some(pid));
+        }
+        let others = children.into_iter().filter(|child| child.pid != leader);
+        Self { pid, others: others.filter_map(|child| Some((child.pid, open(child.pid)?))).collect() }
+    }
+
+    /// This child of the adopter is no orphan either.
+    pub(super) fn except(&mut self, child: Pid) {
+        self.others.extend(open(child).map(|process| (child, process)));
+    }
+
+    /// Its children that may be orphans of the command.
+    pub(super) fn adopted(&self) -> Vec<Process> {
+        let mut children = processes::children(self.pid);
+        children.retain(|child| self.has(child));
+        children
+    }
+
+    /// Whether it is a child that may be an orphan of the command.
+    pub(super) fn has(&self, process: &Process) -> bool {
+        // If the adopter has ended, its number may be somebody else's.
+        let is_here = self.pid == getpid() || getppid() == Some(self.pid);
+        is_here && process.parent == Some(self.pid) && !self.is_other(process.pid)
+    }
+
+    fn is_other(&self, pid: Pid) -> bool {
+        let lives = |other: &OwnedFd| !has_ended(other, Duration::ZERO);
+        self.others.get(&pid).is_some_and(|other| other.as_ref().is_none_or(lives))
+    }
 }

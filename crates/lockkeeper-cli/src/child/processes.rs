@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process_group};
 
 /// Where proc(5) has the state of a process among the fields of its `stat`, and how many threads it has.
 const STATE: usize = 3;
@@ -24,6 +25,20 @@ pub(super) struct Process {
 pub(super) fn can_be_seen() -> bool {
     let own = fs::read_link("/proc/self").ok();
     own.and_then(|own| own.to_str()?.parse().ok()) == Some(getpid().as_raw_nonzero().get())
+}
+
+/// Whether `/proc` shows only some processes (`hidepid`, `ProtectProc` of systemd). Then whoever of the command is another
+/// user, or executes what may not be read, may be hidden.
+pub(super) fn hides_some() -> bool {
+    fs::read("/proc/1/stat").is_err()
+}
+
+/// Whether a group has a member, be it a zombie that its parent has not asked about yet. If that parent is ours, which
+/// may be stopped and not ask for long, others may be there too, or not; that counts as nobody.
+pub(super) fn group_lives(group: Pid) -> bool {
+    let parent = getppid();
+    let is_left = |it: &Process| it.group == Some(group) && it.has_ended && it.parent == parent;
+    test_kill_process_group(group) != Err(Errno::SRCH) && !all().is_some_and(|all| all.iter().any(is_left))
 }
 
 /// All that can be seen; `None` where that is nothing.
@@ -102,8 +117,6 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
-
-    use rustix::process::getppid;
 
     use super::*;
 

@@ -8,13 +8,18 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait, waitpgid, waitpid};
 use tokio::signal::unix;
+use tokio::time::Instant;
 
 use super::doomed::Doomed;
 use super::guard::Guardian;
+use super::orphans;
 use super::processes::group_of;
 use super::shim::Shim;
 use super::terminal::Terminal;
 use crate::event::Reporter;
+
+/// How long a command that gets a HUP may take to end by it. After that it counts as one that goes on.
+const HANG_UP: Duration = Duration::from_secs(5);
 
 /// A process, its group, the guard over both, and the terminal that they may read.
 #[derive(Debug)]
@@ -28,6 +33,14 @@ pub(crate) struct Running {
     guard: Guardian,
     /// There is no guard, and will be none.
     is_unguarded: bool,
+    /// Why, until somebody has heard it.
+    no_guard: Option<io::Error>,
+    /// When it got a HUP, of which nobody knows what that tells it, and no other signal that ends.
+    hung_up: Option<Instant>,
+    /// It got one that asks for its end.
+    was_asked: bool,
+    /// The shim waits for the word to begin.
+    is_ready: bool,
     shim: Shim,
     terminal: Option<Terminal>,
     processes: Doomed,
@@ -55,18 +68,55 @@ impl Running {
     ) -> Self {
         let leader = shim.pid();
         guard.watch(leader);
-        let (processes, group) = (Doomed::of(leader), group_of(leader).unwrap_or(leader));
-        let (status, stopped, is_unguarded) = (None, None, false);
-        Self { leader, group, status, stopped, ends, guard, is_unguarded, shim, terminal, processes, reporter }
+        let (mut processes, group) = (Doomed::of(leader), group_of(leader).unwrap_or(leader));
+        if guard.starts_nobody_else() {
+            processes = processes.adopted_by(getpid());
+        }
+        Self {
+            leader,
+            group,
+            status: None,
+            stopped: None,
+            ends,
+            guard,
+            is_unguarded: false,
+            no_guard: None,
+            hung_up: None,
+            was_asked: false,
+            is_ready: false,
+            shim,
+            terminal,
+            processes,
+            reporter,
+        }
     }
 
-    /// Completes when the guard knows the command, and the command can begin. Cancel safe.
+    /// Completes when the command can begin, and a guard that is there knows it. Cancel safe.
     pub(super) async fn ready(&mut self) -> io::Result<()> {
-        self.guard
-            .stands()
-            .await
-            .map_err(|error| io::Error::new(error.kind(), format!("no guard process: {error}")))?;
-        self.shim.ready().await
+        loop {
+            self.guarded().await.map_err(|error| io::Error::new(error.kind(), format!("no guard process: {error}")))?;
+            // A guard that answered long ago may have ended since.
+            if self.is_ready && !self.guard.has_ended() {
+                return Ok(());
+            }
+            if !self.is_ready {
+                self.shim.ready().await?;
+                self.is_ready = true;
+            }
+        }
+    }
+
+    /// Completes when a guard has answered.
+    async fn guarded(&mut self) -> io::Result<()> {
+        loop {
+            self.keep_guarded();
+            if self.is_unguarded {
+                return Err(self.no_guard.take().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()));
+            }
+            if self.guard.stands().await.is_ok() {
+                return Ok(());
+            }
+        }
     }
 
     /// The command begins.
@@ -104,7 +154,8 @@ impl Running {
             if let Some(signal) = self.stopped.take() {
                 return Ok(Change::Stopped(signal));
             }
-            if let Err(error) = self.keep_guarded() {
+            self.keep_guarded();
+            if let Some(error) = self.no_guard.take() {
                 return Ok(Change::Unguarded(error));
             }
             tokio::select! {
@@ -115,19 +166,20 @@ impl Running {
     }
 
     /// Puts another guard in place of one that has ended, which knows what is known here.
-    fn keep_guarded(&mut self) -> io::Result<()> {
+    fn keep_guarded(&mut self) {
         if self.is_unguarded || !self.guard.has_ended() {
-            return Ok(());
+            return;
         }
         let leader = self.status.is_none().then_some(self.leader);
         let others = self.processes.living().filter(|pid| *pid != self.leader);
         let replaced = self.guard.replace(leader, others);
         self.is_unguarded = !matches!(replaced, Ok(true));
         if !self.is_unguarded {
+            self.processes.except(self.guard.pid());
             self.reporter
                 .warn("the guard process ended before its time (it was killed?); another one stands in for it");
         }
-        replaced.map(drop)
+        self.no_guard = replaced.err();
     }
 
     /// Waits for the end of the command itself and reaps it. Cancel safe; later calls give the same answer.
@@ -151,6 +203,9 @@ impl Running {
     /// belongs to the command, and is sent once the guard knows them too. Whoever is stopped goes on in order to end.
     pub(super) async fn signal(&mut self, signal: Signal) {
         if matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
+            orphans::adopt();
+            self.was_asked |= signal != Signal::HUP;
+            self.hung_up = (!self.was_asked).then(Instant::now);
             self.guard.look().await;
             self.is_alive();
             self.processes.signal_once(signal);
@@ -162,6 +217,12 @@ impl Running {
 
     /// Looks for those who came to belong to the command since.
     pub(super) fn look_around(&mut self) {
+        if self.hung_up.is_some_and(|since| since.elapsed() > HANG_UP) {
+            self.hung_up = None;
+            orphans::leave_to_pid_1();
+            self.processes.go_on();
+            self.guard.go_on();
+        }
         self.processes.look_around();
     }
 
@@ -244,18 +305,20 @@ impl Running {
 
     /// Whether anything of the command is left. What was seen once is found again, wherever it goes.
     pub(super) fn is_alive(&mut self) -> bool {
-        drop((self.reap(), self.keep_guarded()));
+        drop(self.reap());
+        self.keep_guarded();
         self.processes.look()
     }
 
     /// Nothing more is expected of the command, and what it left in the background lives on. Whether the guard has
     /// killed it.
     pub(super) fn dismiss(self) -> bool {
+        orphans::leave_to_pid_1();
         self.retire_terminal();
         self.guard.dismiss()
     }
 
-    /// Reaps the command, wherever it went, and adopted orphans of its group; as PID 1, all orphans.
+    /// Reaps the command, wherever it went, and adopted orphans of its groups; as PID 1, all orphans.
     fn reap(&mut self) -> io::Result<()> {
         // As long as it can be asked for.
         self.group();
@@ -264,14 +327,13 @@ impl Running {
         {
             self.note(pid, status);
         }
-        while let Ok(Some((pid, status))) = self.orphan() {
-            self.note(pid, status);
+        let groups: Vec<_> = self.processes.groups().chain([self.group]).collect();
+        for group in groups {
+            while let Ok(Some((pid, status))) = orphan(group) {
+                self.note(pid, status);
+            }
         }
         Ok(())
-    }
-
-    fn orphan(&self) -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
-        if getpid().is_init() { wait(WaitOptions::NOHANG) } else { waitpgid(self.group, WaitOptions::NOHANG) }
     }
 
     fn note(&mut self, pid: Pid, status: WaitStatus) {
@@ -283,4 +345,8 @@ impl Running {
             None => self.status = Some(ExitStatus::from_raw(status.as_raw())),
         }
     }
+}
+
+fn orphan(group: Pid) -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
+    if getpid().is_init() { wait(WaitOptions::NOHANG) } else { waitpgid(group, WaitOptions::NOHANG) }
 }

@@ -118,6 +118,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) liveness: Option<File>,
     /// Who tells that something is wrong while it runs.
     pub(crate) reporter: Arc<Reporter>,
+    /// This process starts nobody but commands and what they need: every other child is an orphan of one.
+    pub(crate) starts_nobody_else: bool,
 }
 
 /// How the start went.
@@ -167,7 +169,11 @@ impl Program {
             return Ok(Started::Lost(reason));
         }
         // From here on the guard kills in time, even if we are stopped before the next step.
-        running.go().map_err(|error| self.internal(&error))?;
+        if let Err(error) = running.go() {
+            running.give_up();
+            // The guard may have ended it just now.
+            return lost_by_now(lease, policy).map(Started::Lost).ok_or_else(|| self.internal(&error));
+        }
         match timeout(EXECUTE.min(lease.remaining() / 6), running.refusal()).await {
             Ok(Some(error)) => {
                 running.give_up();
@@ -181,8 +187,8 @@ impl Program {
     fn prepare(&self, launch: Launch<'_>, kill_at: Duration) -> Result<Running, Failure> {
         // Before the start, so that no end is missed.
         let ends = unix::signal(SignalKind::child()).map_err(|error| self.internal(&error))?;
-        let mut guard =
-            Guardian::start(launch.liveness).map_err(|error| runtime::refused("no guard process", &error))?;
+        let mut guard = Guardian::start(launch.liveness, launch.starts_nobody_else)
+            .map_err(|error| runtime::refused("no guard process", &error))?;
         guard.extend(kill_at);
         let environment = |command: &mut Command| {
             for variable in launch.stripped {

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::orphans;
@@ -20,12 +21,21 @@ const LOOK_BEHIND: Duration = Duration::from_millis(10);
 /// How long what was killed may take to vanish before somebody is told.
 const VANISH: Duration = Duration::from_secs(1);
 
-/// Sends the first signal, unless everything has heard it.
-pub(super) async fn begin(running: &mut Running, stop: &Stop, has_heard: bool) {
+/// Sends the first signal, unless everything has heard it. Gives when KILL is due.
+///
+/// Where that is the first one, nothing is sent here: whom KILL reaches before all others are found has orphans.
+pub(super) async fn begin(running: &mut Running, lease: &impl Lease, stop: &Stop, has_heard: bool) -> Instant {
     orphans::adopt();
-    if !has_heard {
-        running.signal(stop.signal).await;
+    let at = Instant::now() + stop.kill_after;
+    if !has_heard && stop.signal != Signal::KILL {
+        // A guard that does not answer must not make the kill late.
+        tokio::select! {
+            biased;
+            () = kill_time(lease, stop, at) => {}
+            () = running.signal(stop.signal) => {}
+        }
     }
+    at
 }
 
 /// Waits until everything has ended, with KILL at its time. What cannot be killed is waited for, however long that
@@ -35,13 +45,13 @@ pub(super) async fn finish(
     lease: &impl Lease,
     signals: &mut Signals,
     stop: &Stop,
+    at: Instant,
     reporter: &Reporter,
 ) -> io::Result<ExitStatus> {
-    let ended = end(running, lease, signals, stop).await;
+    let ended = end(running, signals, kill_time(lease, stop, at)).await;
     if ended.is_none() {
         kill(running, reporter).await;
     }
-    orphans::leave_to_pid_1();
     match ended {
         Some(ended) => ended,
         None => running.ended().await,
@@ -51,25 +61,27 @@ pub(super) async fn finish(
 /// `None` when the time to kill has come.
 async fn end(
     running: &mut Running,
-    lease: &impl Lease,
     signals: &mut Signals,
-    stop: &Stop,
+    kill: impl Future<Output = ()>,
 ) -> Option<io::Result<ExitStatus>> {
-    let mut kill = pin!(kill_time(lease, stop));
+    let mut kill = pin!(kill);
     loop {
         tokio::select! {
             biased;
             () = &mut kill => return None,
             status = all_ended(running) => return Some(status),
             signal = signals.next() => if !is_a_pause(signal) {
-                running.signal(signal).await;
+                tokio::select! {
+                    biased;
+                    () = &mut kill => return None,
+                    () = running.signal(signal) => {}
+                }
             }
         }
     }
 }
 
-async fn kill_time(lease: &impl Lease, stop: &Stop) {
-    let at = Instant::now() + stop.kill_after;
+async fn kill_time(lease: &impl Lease, stop: &Stop, at: Instant) {
     let margin = async {
         match stop.margin {
             Some(margin) => drop(falls_to(lease, margin).await),

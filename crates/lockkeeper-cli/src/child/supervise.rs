@@ -83,20 +83,21 @@ pub(crate) async fn supervise(
         Watched::Ended { status, lost } => {
             let exit = status.into();
             if let Some(stop) = policy.clear_away(exit, signals.explain(exit, false)) {
-                stop::begin(&mut running, &stop, signals.heard_term()).await;
-                stop::finish(&mut running, lease, signals, &stop, reporter).await.map_err(unwaitable)?;
+                let kill_at = stop::begin(&mut running, lease, &stop, signals.heard_term()).await;
+                stop::finish(&mut running, lease, signals, &stop, kill_at, reporter).await.map_err(unwaitable)?;
             }
             (status, lost)
         }
         Watched::Lost(loss) => {
-            stop::begin(&mut running, &loss.stop, false).await;
-            reporter.lost(lease.weakest(), &loss.reason, Some(signals::name(loss.stop.signal)));
-            (stop::finish(&mut running, lease, signals, &loss.stop, reporter).await.map_err(unwaitable)?, true)
+            let Loss { reason, stop } = loss;
+            let kill_at = stop::begin(&mut running, lease, &stop, false).await;
+            reporter.lost(lease.weakest(), &reason, Some(signals::name(stop.signal)));
+            (stop::finish(&mut running, lease, signals, &stop, kill_at, reporter).await.map_err(unwaitable)?, true)
         }
         Watched::Unguarded(error) => {
             let stop = policy.by_term();
-            stop::begin(&mut running, &stop, false).await;
-            stop::finish(&mut running, lease, signals, &stop, reporter).await.map_err(unwaitable)?;
+            let kill_at = stop::begin(&mut running, lease, &stop, false).await;
+            stop::finish(&mut running, lease, signals, &stop, kill_at, reporter).await.map_err(unwaitable)?;
             running.dismiss();
             return Err(runtime::refused("no guard process, so the command was ended", &error));
         }
@@ -181,7 +182,7 @@ async fn watch(
                     asked_to_stop = true;
                     running.signal(Signal::TSTP).await;
                 }
-                _ => running.signal(signal).await,
+                _ => hand_on(running, signal, lease, policy).await,
             },
             _ = around.tick() => running.look_around(),
             // A command that may outlive its lock was given all its time at the start.
@@ -190,6 +191,21 @@ async fn watch(
                 tell.as_mut().reset(Instant::now() + (lease.remaining() / TELL).clamp(TELL_MIN, LOOK));
             }
         }
+    }
+}
+
+/// Sends a signal that came for the command. A guard that does not answer must not make the end of the command late.
+async fn hand_on(running: &mut Running, signal: Signal, lease: &impl Lease, policy: Policy) {
+    let lost = async {
+        match policy.ignores_losses() {
+            true => pending().await,
+            false => drop(loss(lease, policy).await),
+        }
+    };
+    tokio::select! {
+        biased;
+        () = lost => {}
+        () = running.signal(signal) => {}
     }
 }
 

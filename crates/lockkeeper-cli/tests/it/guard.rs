@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::escaping::with_environment;
 use crate::support::{self, Process, Store, binary, children, eventually, is_alive, sh, text};
 
 /// Runs under the lock `a` with a long lease, so that nothing ends by time.
@@ -19,7 +20,7 @@ fn kill(pid: &str, signal: Signal) {
 }
 
 /// The guard process of a run.
-fn guard(run: &Process) -> String {
+pub(crate) fn guard(run: &Process) -> String {
     let mut found = None;
     eventually("the guard", || {
         let is_guard = |pid: &String| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper-guard");
@@ -117,19 +118,6 @@ fn r7_kill_reaches_what_is_started_while_it_looks() {
         left.iter().for_each(|pid| kill(pid, Signal::KILL));
         assert_eq!(left, Vec::<String>::new(), "{limit}");
     }
-}
-
-/// `run` kills by itself here, and the guard does not.
-#[test]
-fn r7_a_loss_that_kills_reaches_what_was_started_since_the_last_look() {
-    let store = Store::new();
-    let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & sleep 0.002; done";
-    let mut run = store.start(&sh(&["run", "a", "--json", "--max-hold", "700ms", "--on-lost", "kill"], script));
-    let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
-    assert_eq!(run.wait().code(), Some(79));
-    let left = with_environment(&format!("LOCKKEEPER_FENCING_TOKEN={token}\0"));
-    left.iter().for_each(|pid| kill(pid, Signal::KILL));
-    assert_eq!(left, Vec::<String>::new());
 }
 
 #[test]
@@ -277,15 +265,6 @@ fn r8_a_kill_in_the_moment_of_the_start_leaves_no_command() {
         let mark = format!("LOCKKEEPER_FENCING_TOKEN={token}\0");
         assert_eq!(with_environment(&mark), Vec::<String>::new(), "killed after {step} steps");
     }
-}
-
-/// The living processes with a variable in their environment.
-fn with_environment(variable: &str) -> Vec<String> {
-    let pids = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let has = |pid: &String| {
-        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|it| String::from_utf8_lossy(&it).contains(variable))
-    };
-    pids.filter(has).filter(|pid| is_alive(pid)).collect()
 }
 
 #[test]

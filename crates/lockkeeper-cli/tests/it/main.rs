@@ -12,6 +12,7 @@ mod elect;
 mod endings;
 mod environment;
 mod errors;
+mod escaping;
 mod event_targets;
 mod events;
 mod exit_codes;

@@ -76,18 +76,41 @@ fn r8_a_new_guard_hears_of_renewals_too() {
     assert!(!is_alive(&pid));
 }
 
+/// One is left: too few for a guard.
+fn leave_too_few_descriptors(run: &Process) {
+    let fds = fs::read_dir(format!("/proc/{}/fd", run.pid())).unwrap();
+    let fds: Vec<u64> = fds.map(|fd| fd.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    let free = (0..).find(|fd| !fds.contains(fd)).unwrap();
+    let limit = Rlimit { current: Some(free + 1), maximum: Some(4096) };
+    prlimit(Pid::from_raw(run.pid().cast_signed()), Resource::Nofile, limit).unwrap();
+}
+
+/// That there can be no other one is found while a signal is handed on.
+#[test]
+fn r8_a_guard_that_ends_while_it_is_to_look_is_missed_too() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&["run", "a", "--json"], "trap '' HUP; echo $$; while :; do sleep 0.02; done"));
+    let pid = run.line();
+    let guard = guard_but(&run, "");
+    leave_too_few_descriptors(&run);
+    signal(guard.parse().unwrap(), Signal::STOP);
+    run.signal(Signal::HUP);
+    // It is asked to look, and does not answer.
+    thread::sleep(Duration::from_millis(100));
+    kill(&guard);
+    assert_eq!(run.finish(), 70);
+    let rest = run.rest();
+    assert!(rest.contains("no guard process, so the command was ended: Too many open files"), "{rest}");
+    assert!(!is_alive(&pid));
+}
+
 #[test]
 fn r8_a_run_that_can_have_no_other_guard_ends_its_command_and_says_so() {
     let store = Store::new();
     let mut run = store.start(&sh(&["run", "a", "--json"], "echo $$; exec sleep 1000"));
     let pid = run.line();
     let guard = guard_but(&run, "");
-    // One descriptor is left: too few for a guard.
-    let fds = fs::read_dir(format!("/proc/{}/fd", run.pid())).unwrap();
-    let fds: Vec<u64> = fds.map(|fd| fd.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
-    let free = (0..).find(|fd| !fds.contains(fd)).unwrap();
-    let limit = Rlimit { current: Some(free + 1), maximum: Some(4096) };
-    prlimit(Pid::from_raw(run.pid().cast_signed()), Resource::Nofile, limit).unwrap();
+    leave_too_few_descriptors(&run);
     kill(&guard);
     assert_eq!(run.finish(), 70);
     let rest = run.rest();

@@ -22,6 +22,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::net::UnixStream;
@@ -55,17 +56,20 @@ pub(crate) struct Guardian {
     process: Child,
     line: UnixStream,
     liveness: Option<File>,
+    starts_nobody_else: bool,
     /// What it was told last.
     kill_at: Option<Duration>,
     /// How many answers it owes us.
     owed: usize,
     /// How many in a row, this one included, have not answered yet.
     silent: usize,
+    /// There was no room for what it was to be told: it is stopped, and would act on old orders when it goes on.
+    is_deaf: bool,
 }
 
 impl Guardian {
     /// Starts a guard. Until it is told of a command it waits for that, or for our end.
-    pub(super) fn start(liveness: Option<File>) -> io::Result<Self> {
+    pub(super) fn start(liveness: Option<File>, starts_nobody_else: bool) -> io::Result<Self> {
         let (line, far) = Line::pair()?;
         line.set_nonblocking(true)?;
         let line = UnixStream::from_std(line)?;
@@ -77,7 +81,21 @@ impl Guardian {
         command.stdin(OwnedFd::from(far)).stdout(sign.map_or_else(Stdio::null, Stdio::from)).stderr(Stdio::null());
         // The mask is inherited, so that no signal comes between its start and its first line.
         let process = signals::with_all_blocked(|| command.spawn())?;
-        Ok(Self { process, line, liveness, kill_at: None, owed: 0, silent: 1 })
+        let (kill_at, owed, silent, is_deaf) = (None, 0, 1, false);
+        let mut guard = Self { process, line, liveness, starts_nobody_else, kill_at, owed, silent, is_deaf };
+        if starts_nobody_else {
+            guard.tell(&Order::Adopted);
+        }
+        Ok(guard)
+    }
+
+    /// Whether every other child of this process is an orphan of a command.
+    pub(super) fn starts_nobody_else(&self) -> bool {
+        self.starts_nobody_else
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
     }
 
     /// This is the command, or is going to be.
@@ -104,8 +122,11 @@ impl Guardian {
         }
     }
 
-    /// Whether it has gone before it was dismissed. Takes the answers that are there.
+    /// Whether it has gone before it was dismissed, or is of no use any more. Takes the answers that are there.
     pub(super) fn has_ended(&mut self) -> bool {
+        if self.is_deaf {
+            return true;
+        }
         let mut answer = [0];
         loop {
             match self.line.try_read(&mut answer) {
@@ -122,6 +143,9 @@ impl Guardian {
     /// Starts another one in place of a guard that has ended, and tells it the same. `false` if the guard has done its
     /// work, and nothing is left of the command.
     pub(super) fn replace(&mut self, command: Option<Pid>, others: impl Iterator<Item = Pid>) -> io::Result<bool> {
+        if self.is_deaf {
+            let _ = self.process.kill();
+        }
         // It may have been reaped with others.
         let status = self.process.wait().ok();
         if status.is_some_and(has_killed) {
@@ -130,7 +154,7 @@ impl Guardian {
         if self.silent >= TRIES {
             return Err(io::Error::other(format!("it does not stand up ({status:?})")));
         }
-        let mut next = Self::start(self.liveness.take())?;
+        let mut next = Self::start(self.liveness.take(), self.starts_nobody_else)?;
         next.silent += self.silent;
         if let Some(kill_at) = self.kill_at {
             next.extend(kill_at);
@@ -150,6 +174,11 @@ impl Guardian {
         let _ = timeout(LOOK, self.stands()).await;
     }
 
+    /// The command has outlived a signal that ends others.
+    pub(super) fn go_on(&mut self) {
+        self.tell(&Order::GoOn);
+    }
+
     /// The command may live up to this time of [`now`]'s clock.
     pub(super) fn extend(&mut self, kill_at: Duration) {
         self.kill_at = Some(kill_at);
@@ -167,20 +196,42 @@ impl Guardian {
                 // It has nothing left to do, and ends at once, unless its time has come to kill: what it cannot kill
                 // must not keep us too.
                 if !has_ended(&guard, PATIENCE) {
-                    return true;
+                    return self.kill_at.is_some_and(|kill_at| now() >= kill_at);
                 }
             }
         }
         self.process.wait().is_ok_and(has_killed)
     }
 
-    /// A guard that was killed is not there to hear it, but the next one will be. One that is stopped has not read what
-    /// it was told before, and cannot be helped.
-    fn tell(&self, order: &Order) {
-        let _ = rustix::io::write(&self.line, &order.bytes());
+    /// A guard that was killed is not there to hear it, but the next one will be.
+    fn tell(&mut self, order: &Order) {
+        let written = rustix::io::write(&self.line, &order.bytes());
+        self.is_deaf |= written == Err(Errno::AGAIN);
     }
 }
 
 fn has_killed(status: ExitStatus) -> bool {
     status.code() == Some(HAS_KILLED.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It would find a deadline of long ago when it goes on, and none of those that there was no room for.
+    #[tokio::test]
+    async fn r8_a_guard_that_was_stopped_for_too_long_is_replaced() {
+        let mut guard = Guardian::start(None, false).unwrap();
+        let stopped = pidfd_open(guard.pid(), PidfdFlags::empty()).unwrap();
+        pidfd_send_signal(&stopped, Signal::STOP).unwrap();
+        let full = (0..100_000).find(|_| {
+            guard.extend(now());
+            guard.has_ended()
+        });
+        assert!(full.is_some());
+        guard.extend(now() + Duration::from_secs(1000));
+        assert!(guard.replace(None, [].into_iter()).unwrap());
+        assert!(has_ended(&stopped, Duration::ZERO) && !guard.has_ended());
+        assert!(!guard.dismiss());
+    }
 }

@@ -10,6 +10,8 @@ pub(super) const LENGTH: usize = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
+    /// Orphans of the command that is being ended become children of who gives the orders and starts nobody else.
+    Adopted,
     /// This is the command, or is about to become it. To be answered.
     Watch(Pid),
     /// This belongs to the command too, which somebody has watched before.
@@ -18,6 +20,8 @@ pub(super) enum Order {
     KillAt(Duration),
     /// Look who belongs to it now, and answer: some of them are about to lose their parents.
     Look,
+    /// The command goes on after all: who loses its parent now does that of its own will.
+    GoOn,
     /// Leave it alone, and go.
     Leave,
 }
@@ -25,10 +29,12 @@ pub(super) enum Order {
 impl Order {
     pub(super) fn bytes(self) -> [u8; LENGTH] {
         let (kind, number) = match self {
+            Self::Adopted => (b'a', 0),
             Self::Watch(pid) => (b'w', number(pid)),
             Self::Know(pid) => (b'n', number(pid)),
             Self::KillAt(time) => (b'k', u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             Self::Look => (b'o', 0),
+            Self::GoOn => (b'g', 0),
             Self::Leave => (b'l', 0),
         };
         let mut bytes = [kind; LENGTH];
@@ -40,10 +46,12 @@ impl Order {
         let [kind, number @ ..] = bytes;
         let number = u64::from_le_bytes(number);
         match kind {
+            b'a' => Some(Self::Adopted),
             b'w' => pid(number).map(Self::Watch),
             b'n' => pid(number).map(Self::Know),
             b'k' => Some(Self::KillAt(Duration::from_nanos(number))),
             b'o' => Some(Self::Look),
+            b'g' => Some(Self::GoOn),
             b'l' => Some(Self::Leave),
             _ => None,
         }
@@ -72,7 +80,8 @@ mod tests {
     fn an_order_is_read_as_it_was_written() {
         let pid = Pid::from_raw(4711).unwrap();
         let time = Order::KillAt(Duration::new(77, 123_456_789));
-        for order in [Order::Watch(pid), Order::Know(pid), time, Order::Look, Order::Leave] {
+        for order in [Order::Adopted, Order::Watch(pid), Order::Know(pid), time, Order::Look, Order::GoOn, Order::Leave]
+        {
             assert_eq!(Order::read(order.bytes()), Some(order));
         }
         assert_eq!(Order::read([b'w', 0, 0, 0, 0, 0, 0, 0, 0]), None);

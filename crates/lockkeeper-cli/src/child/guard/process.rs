@@ -50,6 +50,8 @@ struct Post {
     orders: UnixStream,
     /// Who gives them.
     parent: Option<Pid>,
+    /// Whose children orphans of a command become that is being ended.
+    adopter: Option<Pid>,
     /// Goes off at its time even if the machine was suspended meanwhile.
     alarm: OwnedFd,
     clocks: Clocks,
@@ -67,6 +69,7 @@ impl Post {
         Ok(Self {
             orders,
             parent: getppid(),
+            adopter: None,
             alarm,
             clocks: Clocks::new(),
             deadline: None,
@@ -106,19 +109,21 @@ impl Post {
         let mut order = [0; LENGTH];
         match self.orders.read_exact(&mut order) {
             Ok(()) => match Order::read(order)? {
+                Order::Adopted => self.adopter = self.parent,
                 Order::Watch(pid) => {
-                    self.command = Some(Doomed::of(pid));
+                    self.command = Some(self.watch(pid));
                     self.answer();
                 }
                 Order::Know(pid) => match &mut self.command {
                     Some(command) => command.know(pid),
-                    None => self.command = Some(Doomed::of(pid)),
+                    None => self.command = Some(self.watch(pid)),
                 },
                 Order::KillAt(time) => {
                     self.deadline = Some(Deadline::new(time, self.clocks.read()));
                     self.set_alarm();
                 }
                 Order::Look => self.look(),
+                Order::GoOn => self.command.iter_mut().for_each(Doomed::go_on),
                 Order::Leave => return Some(Ending::Dismissed),
             },
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -128,6 +133,15 @@ impl Post {
             }
         }
         None
+    }
+
+    /// While the command is being ended its orphans are our neighbours.
+    fn watch(&self, command: Pid) -> Doomed {
+        let command = Doomed::of(command);
+        match self.adopter {
+            Some(adopter) => command.adopted_by(adopter),
+            None => command,
+        }
     }
 
     fn look(&mut self) {

@@ -1,10 +1,13 @@
+use std::cell::Cell;
 use std::sync::Arc;
+use std::thread;
 
-use rustix::process::{Pid, getpgid};
+use rustix::process::{Pid, getpgid, kill_process};
 use tokio::time::sleep_until;
 
 use super::*;
 use crate::child::policy::OnLost;
+use crate::child::processes;
 use crate::child::restart::Restart;
 use crate::child::spawn::{Launch, Started, find};
 use crate::event::Outlets;
@@ -81,7 +84,9 @@ async fn run(script: &str, lease: &impl Lease, policy: Policy) -> (Ended, Durati
     let argv = ["/bin/sh", "-c", script].map(Into::into);
     let reporter = Arc::new(Reporter::new(&["a".into()], Outlets::stderr(false).unwrap(), Verbosity::Errors));
     let mut signals = Signals::catch(signals::END_A_RUN).unwrap();
-    let launch = Launch { set: &[], stripped: &[], policy, liveness: None, reporter: Arc::clone(&reporter) };
+    let (liveness, of_run) = (None, Arc::clone(&reporter));
+    // Other tests in this process start others.
+    let launch = Launch { set: &[], stripped: &[], policy, liveness, reporter: of_run, starts_nobody_else: false };
     let program = find(&argv, None).unwrap();
     let Started::Yes(running) = program.start(launch, lease, &mut signals).await.unwrap() else { panic!("no start") };
     let group = getpgid(Pid::from_raw(running.pid().cast_signed())).unwrap();
@@ -157,4 +162,57 @@ async fn r6_a_loss_that_is_ignored_changes_nothing() {
     assert_eq!((ended.lost, ended.status.code()), (true, Some(7)));
     let took = start.elapsed();
     assert!(took >= 990 * MS, "{took:?}");
+}
+
+/// A lease that is lost between two looks at it. At the first one the guard's time has come.
+struct Overtaken {
+    looks: Cell<u32>,
+}
+
+impl Lease for Overtaken {
+    fn remaining(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn loss(&self) -> Option<LostReason> {
+        self.looks.set(self.looks.get() + 1);
+        if self.looks.get() > 1 {
+            return Some(LostReason::Expired);
+        }
+        kill_shim("sleep 0.4711");
+        None
+    }
+
+    async fn lost(&self) -> LostReason {
+        pending().await
+    }
+
+    fn weakest(&self) -> &str {
+        "a"
+    }
+}
+
+/// Kills what waits for the word to become this script, as its guard would.
+fn kill_shim(script: &str) {
+    let command = |pid: Pid| std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    let line = |pid: Pid| String::from_utf8_lossy(&command(pid)).into_owned();
+    let is_it = |pid: Pid| line(pid).contains("__start") && line(pid).contains(script);
+    let all = processes::all().unwrap();
+    let shim = all.iter().map(|process| process.pid).find(|pid| is_it(*pid)).unwrap();
+    kill_process(shim, Signal::KILL).unwrap();
+    while processes::Process::of(shim.as_raw_nonzero().get()).is_some_and(|process| !process.has_ended) {
+        thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn r8_a_command_that_its_guard_has_killed_before_it_began_was_lost() {
+    let argv = ["/bin/sh", "-c", "sleep 0.4711"].map(Into::into);
+    let reporter = Arc::new(Reporter::new(&["a".into()], Outlets::stderr(false).unwrap(), Verbosity::Errors));
+    let mut signals = Signals::catch(signals::END_A_RUN).unwrap();
+    let policy = policy(OnLost::Term, Duration::ZERO);
+    let launch = Launch { set: &[], stripped: &[], policy, liveness: None, reporter, starts_nobody_else: false };
+    let lease = Overtaken { looks: Cell::new(0) };
+    let started = find(&argv, None).unwrap().start(launch, &lease, &mut signals).await;
+    assert!(matches!(started, Ok(Started::Lost(LostReason::Expired))), "{started:?}");
 }

@@ -104,7 +104,14 @@ impl Run<'_> {
         set.extend(environment::in_place_of(&stripped));
         set.extend(self.settings.handed_down.iter().cloned());
         let reporter = Arc::clone(&self.reporter);
-        let launch = Launch { set: &set, stripped: &stripped, policy: self.policy, liveness, reporter };
+        let launch = Launch {
+            set: &set,
+            stripped: &stripped,
+            policy: self.policy,
+            liveness,
+            reporter,
+            starts_nobody_else: true,
+        };
         let running = match self.program.start(launch, holding, &mut self.signals).await? {
             Started::Yes(running) => running,
             Started::Lost(reason) => return Ok(Under::Lost(reason)),

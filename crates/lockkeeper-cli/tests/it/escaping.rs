@@ -1,0 +1,122 @@
+//! R7: nothing of a command escapes its end, however short before that it was started and however little is seen of it.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use lockkeeper::store::Evict;
+use rustix::process::Signal;
+
+use crate::guard::guard;
+use crate::support::{self, Process, Store, children, eventually, is_alive, sh, text};
+
+/// The living processes with a variable in their environment.
+pub(crate) fn with_environment(variable: &str) -> Vec<String> {
+    let pids = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let has = |pid: &String| {
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|it| String::from_utf8_lossy(&it).contains(variable))
+    };
+    pids.filter(has).filter(|pid| is_alive(pid)).collect()
+}
+
+/// What is left of the command of a run that has acquired, as numbers. It is killed.
+fn left(run: &mut Process, code: i32) -> Vec<String> {
+    let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
+    assert_eq!(run.wait().code(), Some(code), "{}", run.rest());
+    let left = with_environment(&format!("LOCKKEEPER_FENCING_TOKEN={token}\0"));
+    left.iter().for_each(|pid| kill(pid, Signal::KILL));
+    left
+}
+
+fn kill(pid: &str, signal: Signal) {
+    support::signal(pid.parse().unwrap(), signal);
+}
+
+/// `run` kills by itself here, and the guard does not.
+#[test]
+fn r7_a_loss_that_kills_reaches_what_was_started_since_the_last_look() {
+    let store = Store::new();
+    let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & sleep 0.002; done";
+    let mut run = store.start(&sh(&["run", "a", "--json", "--max-hold", "700ms", "--on-lost", "kill"], script));
+    assert_eq!(left(&mut run, 79), Vec::<String>::new());
+}
+
+/// Each job makes itself the leader of a group, and has lost its parent when that has heard TERM.
+#[test]
+fn r7_a_loss_reaches_what_is_started_between_the_look_and_the_signal() {
+    let store = Store::new();
+    for _ in 0..3 {
+        let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & sleep 0.006; done";
+        let args = ["run", "a", "--json", "--max-hold", "1200ms", "-k", "500ms"];
+        let mut run = store.start(&sh(&args, script));
+        assert_eq!(left(&mut run, 79), Vec::<String>::new());
+    }
+}
+
+/// The guard is stopped, and does not say that it has looked.
+#[test]
+fn r7_a_guard_that_does_not_answer_makes_no_kill_late() {
+    let store = Store::new();
+    let script = "trap 'touch heard' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3s", "-k", "100ms"], script));
+    assert_eq!(run.line(), "ready");
+    let token = run.event("acquired")["token"].as_str().unwrap().parse().unwrap();
+    kill(&guard(&run), Signal::STOP);
+    store.break_lock("a", token, Evict::Mark);
+    assert_eq!(run.finish(), 79);
+    // The time to kill came before the guard's time to answer was over.
+    assert!(!store.path("heard").exists());
+}
+
+/// Where `/proc` shows only who may be read, what executes a program that may only be executed is hidden.
+#[test]
+fn r7_what_proc_hides_is_not_dead() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: only root can mount a /proc that hides processes");
+        return;
+    }
+    let store = Store::new();
+    let prepare = "mkdir theirs && chown 65534:65534 theirs && cp $(command -v sh) worker && chmod 711 worker";
+    let prepared = Command::new("sh").args(["-c", prepare]).current_dir(store.path("")).status().unwrap();
+    assert!(prepared.success());
+    let (url, dir) = (format!("file:{}", store.path("theirs/locks.db").display()), store.path("theirs"));
+    let work = "trap \"\" TERM; while :; do sleep 0.02; date +%s%N > beat; done";
+    for by in ["", "timeout 1000 "] {
+        let script =
+            format!("trap 'exit 3' TERM; {by}../worker -c '{work}' & until test -e beat; do sleep 0.02; done; wait");
+        let run = ["-S", &url, "run", "a", "--json", "--max-hold", "2s", "-k", "500ms"];
+        let ours = store.as_user(&sh(&run, &script));
+        let mut command = Command::new("unshare");
+        let mount =
+            "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
+        command.args(["-m", "sh", "-c", mount, "sh"]).arg(ours.get_program()).args(ours.get_args());
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LOCKKEEPER_CONFIG", "/dev/null");
+        let mut run = Process::start(command.current_dir(&dir));
+        assert_eq!(left(&mut run, 79), Vec::<String>::new(), "{by}");
+        assert!(dir.join("beat").exists());
+        fs::remove_file(dir.join("beat")).unwrap();
+    }
+}
+
+#[test]
+fn r7_a_daemon_that_is_started_after_a_reload_is_left_alone() {
+    let store = Store::new();
+    let start = "echo $(sh -c \"setsid sleep 1000 >/dev/null & echo \\$!\")";
+    let wait = "until test -e go; do sleep 0.02; done";
+    let script = format!("trap : HUP; echo $$; {wait}; {start}; sleep 1000");
+    let mut run = store.start(&sh(&["run", "a", "--json"], &script));
+    let shell = run.line();
+    run.signal(Signal::HUP);
+    // Nobody tells when a HUP counts as one that changed nothing.
+    thread::sleep(Duration::from_secs(8));
+    fs::write(store.path("go"), "").unwrap();
+    let daemon = run.line();
+    // Once setsid(1) has made its session.
+    eventually("it is a daemon", || text(format!("/proc/{daemon}/comm")).starts_with("sleep"));
+    assert!(!children(run.pid()).contains(&daemon), "it has got another parent than init");
+    kill(&shell, Signal::KILL);
+    assert_eq!(run.finish(), 137);
+    assert!(is_alive(&daemon));
+    kill(&daemon, Signal::KILL);
+}
