@@ -8,19 +8,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
-use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Resource, Signal, getppid, getrlimit, kill_process, kill_process_group, pidfd_open,
-    pidfd_send_signal, test_kill_process_group,
-};
+use rustix::process::{Pid, Signal, getppid, kill_process_group, pidfd_send_signal, test_kill_process_group};
 
 use super::orphans::Adopter;
 use super::processes::{self, Process, group_of, own_group};
+use super::seen::{Seen, has_ended, open, room};
 
 /// How often those that were just found are stopped, and others looked for, before all are killed. Whoever is started
 /// faster than that is met by the next kill, if it can be.
@@ -38,15 +34,6 @@ pub(super) struct Doomed {
     /// The command is being ended: who loses its parent now does not do that of its own will.
     is_ending: bool,
     adopter: Option<Adopter>,
-}
-
-#[derive(Debug)]
-struct Seen {
-    /// A descriptor rather than a number: a number may be given to somebody else meanwhile. `None` where there would be
-    /// too many, and none left to look with.
-    process: Option<OwnedFd>,
-    /// At the last look.
-    session: Option<Pid>,
 }
 
 impl Doomed {
@@ -76,9 +63,10 @@ impl Doomed {
 
     /// This one belongs to the command too.
     pub(super) fn know(&mut self, pid: Pid) {
-        let session = Process::of(pid.as_raw_nonzero().get()).and_then(|process| process.session);
+        let process = Process::of(pid.as_raw_nonzero().get());
+        let (session, started) = (process.and_then(|it| it.session), process.and_then(|it| it.started));
         self.sessions.insert(session);
-        self.seen.extend(open(pid).map(|process| (pid, Seen { process, session })));
+        self.seen.extend(open(pid).map(|process| (pid, Seen { process, session, started })));
     }
 
     /// The command is not being ended: who loses its parent now does that of its own will. Who has done so by now is left
@@ -161,9 +149,9 @@ impl Doomed {
         self.groups.retain(|group| test_kill_process_group(*group) != Err(Errno::SRCH));
         self.groups.extend(found.iter().filter(|it| it.group == Some(it.pid)).map(|it| it.pid));
         let mut before = mem::take(&mut self.seen);
-        before.retain(|_, seen| seen.is_alive());
+        before.retain(|pid, seen| seen.is_alive(*pid));
         let mut room = room().saturating_sub(before.len());
-        let seen = found.iter().filter_map(|&Process { pid, session, .. }| {
+        let seen = found.iter().filter_map(|&Process { pid, session, started, .. }| {
             let process = match before.remove(&pid) {
                 Some(seen) => seen.process,
                 None if room == 0 => None,
@@ -172,7 +160,7 @@ impl Doomed {
                     open(pid)?
                 }
             };
-            Some((pid, Seen { process, session }))
+            Some((pid, Seen { process, session, started }))
         });
         self.seen = seen.collect();
         // Whom `/proc` does not show has not left.
@@ -197,7 +185,7 @@ impl Doomed {
     /// Who has made a session of its own and lost its parent while the command lived is a daemon; the command itself is
     /// none, wherever it goes.
     fn is_seen_alive(&self, process: &Process) -> bool {
-        let find = |pid: Pid| self.seen.get(&pid).filter(|seen| seen.is_alive());
+        let find = |pid: Pid| self.seen.get(&pid).filter(|seen| seen.is_alive(pid));
         let is_daemon = |seen: &Seen| {
             let leader = find(self.leader).filter(|leader| leader.session != process.session);
             seen.session != process.session || (leader.is_some() && !self.is_ending)
@@ -207,7 +195,7 @@ impl Doomed {
 
     /// Kills all that is left, and what is found on the way. Whether anything lived.
     pub(super) fn kill(&mut self) -> bool {
-        if !self.seen.get(&self.leader).is_some_and(Seen::is_alive) {
+        if !self.seen.get(&self.leader).is_some_and(|it| it.is_alive(self.leader)) {
             // Its group may have ended too, and the number be somebody else's. To look takes a while on a busy machine,
             // and those who are known for sure are not to go on until then.
             self.stop_those_who_are_known();
@@ -250,7 +238,9 @@ impl Doomed {
 
     /// The command may have made itself the leader of a group. Asked for also where nobody can be seen.
     fn follow(&mut self) {
-        if self.seen.get(&self.leader).is_some_and(Seen::is_alive) && group_of(self.leader) == Some(self.leader) {
+        if self.seen.get(&self.leader).is_some_and(|it| it.is_alive(self.leader))
+            && group_of(self.leader) == Some(self.leader)
+        {
             self.groups.insert(self.leader);
         }
     }
@@ -276,7 +266,7 @@ impl Doomed {
 
     /// Those of them who live.
     pub(super) fn living(&self) -> impl Iterator<Item = Pid> {
-        self.seen.iter().filter(|(_, seen)| seen.is_alive()).map(|(pid, _)| *pid)
+        self.seen.iter().filter(|(pid, seen)| seen.is_alive(**pid)).map(|(pid, _)| *pid)
     }
 
     /// Waits a moment for the end of what was seen.
@@ -286,39 +276,6 @@ impl Doomed {
             None => thread::sleep(limit),
         }
     }
-}
-
-impl Seen {
-    fn is_alive(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| !has_ended(process, Duration::ZERO))
-    }
-
-    fn signal(&self, pid: Pid, signal: Signal) {
-        let _ = match &self.process {
-            Some(process) => pidfd_send_signal(process, signal),
-            None => kill_process(pid, signal),
-        };
-    }
-}
-
-/// How many descriptors of processes there may be.
-fn room() -> usize {
-    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
-    limit.map_or(usize::MAX, |limit| limit / 2)
-}
-
-/// `None` if it is gone.
-pub(super) fn open(pid: Pid) -> Option<Option<OwnedFd>> {
-    match pidfd_open(pid, PidfdFlags::empty()) {
-        Err(Errno::SRCH) => None,
-        result => Some(result.ok()),
-    }
-}
-
-/// Waits for the end of a process for at most this long.
-pub(super) fn has_ended(process: &OwnedFd, within: Duration) -> bool {
-    let within = Timespec::try_from(within).ok();
-    poll(&mut [PollFd::new(process, PollFlags::IN)], within.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]
@@ -339,6 +296,20 @@ mod tests {
         let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
         let mut doomed = Doomed::of(leader);
         doomed.seen.extend(Doomed::of(pid).seen);
+        assert!(doomed.look());
+        assert!(doomed.kill());
+        for child in [&mut command, &mut left] {
+            assert_eq!(child.wait().unwrap().signal(), Some(9));
+        }
+        assert!(!doomed.kill());
+    }
+
+    #[test]
+    fn who_has_no_descriptor_is_known_by_number_and_start() {
+        let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
+        let mut doomed = Doomed::of(leader);
+        doomed.seen.extend(Doomed::of(pid).seen);
+        doomed.seen.values_mut().for_each(|seen| seen.process = None);
         assert!(doomed.look());
         assert!(doomed.kill());
         for child in [&mut command, &mut left] {

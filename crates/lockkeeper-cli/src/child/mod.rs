@@ -8,6 +8,7 @@ pub(crate) mod policy;
 pub(crate) mod processes;
 pub(crate) mod restart;
 pub(crate) mod running;
+mod seen;
 pub(crate) mod shim;
 pub(crate) mod signals;
 pub(crate) mod spawn;

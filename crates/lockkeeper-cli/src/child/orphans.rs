@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::process::{Pid, WaitOptions, getpid, getppid, set_child_subreaper, wait};
 use tokio::signal::unix::{self, SignalKind};
 
-use super::doomed::{has_ended, open};
-use super::processes::{self, Process};
+use super::processes::{self, Process, group_of};
+use super::seen::{has_ended, open};
 
 /// Hears of every end of a child.
 #[derive(Debug)]
@@ -47,6 +47,8 @@ pub(super) fn leave_to_pid_1() {
 #[derive(Debug)]
 pub(super) struct Adopter {
     pid: Pid,
+    /// Its own group, whose other members are nobody of the command.
+    group: Option<Pid>,
     /// Its children that are no orphans of the command.
     others: HashMap<Pid, Option<OwnedFd>>,
 }
@@ -61,7 +63,8 @@ impl Adopter {
             children.retain(|process| process.parent == Some(pid));
         }
         let others = children.into_iter().filter(|child| child.pid != leader);
-        Self { pid, others: others.filter_map(|child| Some((child.pid, open(child.pid)?))).collect() }
+        let group = group_of(pid);
+        Self { pid, group, others: others.filter_map(|child| Some((child.pid, open(child.pid)?))).collect() }
     }
 
     /// This child of the adopter is no orphan either.
@@ -80,7 +83,8 @@ impl Adopter {
     pub(super) fn has(&self, process: &Process) -> bool {
         // If the adopter has ended, its number may be somebody else's.
         let is_here = self.pid == getpid() || getppid() == Some(self.pid);
-        is_here && process.parent == Some(self.pid) && !self.is_other(process.pid)
+        let is_child = process.parent == Some(self.pid) && process.group != self.group;
+        is_here && is_child && !self.is_other(process.pid)
     }
 
     fn is_other(&self, pid: Pid) -> bool {

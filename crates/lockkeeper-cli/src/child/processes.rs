@@ -5,9 +5,11 @@ use std::fs;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process_group};
 
-/// Where proc(5) has the state of a process among the fields of its `stat`, and how many threads it has.
+/// Where proc(5) has the state of a process among the fields of its `stat`, and how many threads it has, and when it
+/// was started.
 const STATE: usize = 3;
 const THREADS: usize = 20;
+const STARTED: usize = 22;
 
 /// One process, at the moment of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub(super) struct Process {
     pub(super) session: Option<Pid>,
     /// It has ended, and only waits for its parent to ask how.
     pub(super) has_ended: bool,
+    /// When it was started, in ticks since the machine was.
+    pub(super) started: Option<u64>,
 }
 
 /// Whether there is a `/proc`, and not one of another PID namespace, whose numbers mean others.
@@ -105,12 +109,13 @@ impl Process {
     fn read(pid: i32, stat: &str) -> Option<Self> {
         let fields = stat.rsplit_once(") ")?.1;
         let is_alone = fields.split(' ').nth(THREADS - STATE).is_none_or(|threads| threads == "0" || threads == "1");
+        let started = fields.split(' ').nth(STARTED - STATE).and_then(|ticks| ticks.parse().ok());
         let mut fields = fields.split(' ');
         let state = fields.next()?;
         let has_ended = matches!(state, "Z" | "X" | "x") && is_alone;
         let mut number = || Some(Pid::from_raw(fields.next()?.parse::<u32>().ok()?.cast_signed()));
         let (parent, group, session) = (number()?, number()?, number()?);
-        Some(Self { pid: Pid::from_raw(pid)?, parent, group, session, has_ended })
+        Some(Self { pid: Pid::from_raw(pid)?, parent, group, session, has_ended, started })
     }
 }
 
@@ -128,6 +133,7 @@ mod tests {
         assert_eq!(process.session, Pid::from_raw(2));
         assert!(!process.has_ended);
         assert!(read("7 (sh) Z 0 7 2").has_ended);
+        assert_eq!(read("7 (sh) S 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 4711 0").started, Some(4711));
         assert!(read("7 (sh) Z 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 …").has_ended);
         assert!(!read("7 (sh) Z 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 2 0 …").has_ended);
         assert_eq!(read("7 (sh) Z 0 7 2").parent, None);

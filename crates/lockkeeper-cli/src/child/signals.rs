@@ -3,11 +3,13 @@
 use std::fmt;
 use std::future::{poll_fn, ready};
 use std::io;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::flag;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::task::yield_now;
 
@@ -29,6 +31,10 @@ const CAUGHT: [Signal; 11] = [
     Signal::CONT,
 ];
 
+/// What came last: a signal that asks for a stop, or the one that ends it.
+const STOPPED: usize = 1;
+const CONTINUED: usize = 2;
+
 /// The signals that were blocked when this process was started.
 static GIVEN: OnceLock<SigSet> = OnceLock::new();
 /// What ends the waiting of a run.
@@ -44,6 +50,8 @@ pub(crate) struct Signals {
     ending: &'static [Signal],
     /// The set of those that were asked for.
     heard: u64,
+    /// [`STOPPED`] or [`CONTINUED`].
+    latest: Arc<AtomicUsize>,
 }
 
 impl fmt::Debug for Signals {
@@ -62,14 +70,19 @@ impl Signals {
 
     /// Leaves all others to their default action.
     pub(crate) fn catch_only(signals: &[Signal]) -> io::Result<Self> {
-        let ignored = ignored();
+        let (ignored, latest) = (ignored(), Arc::default());
         let mut caught = Vec::with_capacity(signals.len());
         for &signal in signals {
             if ignored & mask(signal) == 0 {
+                // Before the stream, which must not be faster.
+                if is_a_pause(signal) {
+                    let latest_of = if signal == Signal::CONT { CONTINUED } else { STOPPED };
+                    flag::register_usize(signal.as_raw(), Arc::clone(&latest), latest_of)?;
+                }
                 caught.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
-        Ok(Self { caught, ending: END_A_RUN, heard: 0 })
+        Ok(Self { caught, ending: END_A_RUN, heard: 0, latest })
     }
 
     /// The next signal. Cancel safe.
@@ -109,14 +122,12 @@ impl Signals {
         can
     }
 
-    /// Whether this process was continued, and nobody has heard of that.
-    async fn was_continued(&mut self) -> bool {
+    /// Whether this process was continued since the last signal that asked for a stop. The streams tell that both came,
+    /// and not in which order.
+    pub(super) async fn was_continued(&self) -> bool {
         // The signals that came until now are handed out only then.
         yield_now().await;
-        let Some((_, stream)) = self.caught.iter_mut().find(|(signal, _)| *signal == Signal::CONT) else {
-            return false;
-        };
-        poll_fn(|cx| Poll::Ready(stream.poll_recv(cx).is_ready())).await
+        self.latest.load(Ordering::SeqCst) == CONTINUED
     }
 
     /// Forgets those that were heard so far: what they were for has ended.
@@ -168,6 +179,11 @@ fn stop() {
     let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
 }
 
+/// Whether somebody is there to continue this process. The kernel asks the same before it stops one.
+fn can_pause() -> bool {
+    processes::own_group().is_some_and(|group| !processes::is_orphaned(group))
+}
+
 /// Stops this process and its whole group, such as the script around us, until they are continued. One step stops all,
 /// so that a shell that sees one of them stopped continues all of them. Whether somebody could continue them.
 pub(super) fn pause_group() -> bool {
@@ -176,11 +192,6 @@ pub(super) fn pause_group() -> bool {
         let _ = kill_current_process_group(Signal::STOP);
     }
     can
-}
-
-/// Whether somebody is there to continue this process. The kernel asks the same before it stops one.
-fn can_pause() -> bool {
-    processes::own_group().is_some_and(|group| !processes::is_orphaned(group))
 }
 
 /// The parent of this process may have blocked what we live by. The command gets the mask as it was.
@@ -249,7 +260,7 @@ mod tests {
     fn an_end_is_explained_by_a_signal_that_asks_for_it_or_that_it_came_by() {
         let explained = |heard: &[Signal], exit, had_terminal| {
             let heard = heard.iter().map(|signal| mask(*signal)).sum();
-            Signals { caught: Vec::new(), ending: END_A_RUN, heard }.explain(exit, had_terminal)
+            Signals { caught: Vec::new(), ending: END_A_RUN, heard, latest: Arc::default() }.explain(exit, had_terminal)
         };
         for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
             assert!(explained(&[signal, Signal::WINCH], Exit::Child(1), false), "{signal:?}");

@@ -10,10 +10,10 @@ use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::orphans;
-use super::policy::Stop;
+use super::policy::{Policy, Stop};
 use super::running::Running;
 use super::signals::{Signals, is_a_pause};
-use super::supervise::{Lease, falls_to};
+use super::supervise::{Lease, falls_to, tell_guard};
 use crate::event::Reporter;
 
 /// How often what the command left behind is looked at. Nobody tells us of its end.
@@ -42,15 +42,15 @@ pub(super) async fn begin(running: &mut Running, lease: &impl Lease, stop: &Stop
 /// takes: nobody else may have the lock beside it.
 pub(super) async fn finish(
     running: &mut Running,
-    lease: &impl Lease,
+    (lease, policy): (&impl Lease, Policy),
     signals: &mut Signals,
     stop: &Stop,
     at: Instant,
     reporter: &Reporter,
 ) -> io::Result<ExitStatus> {
-    let ended = end(running, signals, kill_time(lease, stop, at)).await;
+    let ended = end(running, (lease, policy), signals, kill_time(lease, stop, at)).await;
     if ended.is_none() {
-        kill(running, reporter).await;
+        kill(running, (lease, policy), reporter).await;
     }
     match ended {
         Some(ended) => ended,
@@ -61,15 +61,18 @@ pub(super) async fn finish(
 /// `None` when the time to kill has come.
 async fn end(
     running: &mut Running,
+    (lease, policy): (&impl Lease, Policy),
     signals: &mut Signals,
     kill: impl Future<Output = ()>,
 ) -> Option<io::Result<ExitStatus>> {
-    let mut kill = pin!(kill);
+    let (mut kill, mut tell) = (pin!(kill), pin!(sleep(Duration::ZERO)));
     loop {
         tokio::select! {
             biased;
             () = &mut kill => return None,
             status = all_ended(running) => return Some(status),
+            // The lock is renewed meanwhile, and the guard must not end what has its time still.
+            () = &mut tell => tell.as_mut().reset(Instant::now() + tell_guard(running, lease, policy)),
             signal = signals.next() => if !is_a_pause(signal) {
                 tokio::select! {
                     biased;
@@ -96,7 +99,7 @@ async fn kill_time(lease: &impl Lease, stop: &Stop, at: Instant) {
     }
 }
 
-async fn kill(running: &mut Running, reporter: &Reporter) {
+async fn kill(running: &mut Running, (lease, policy): (&impl Lease, Policy), reporter: &Reporter) {
     let (mut pause, mut since) = (LOOK_BEHIND, Some(Instant::now()));
     while running.kill() {
         if since.is_some_and(|since| since.elapsed() > VANISH) {
@@ -108,7 +111,7 @@ async fn kill(running: &mut Running, reporter: &Reporter) {
                  lockkeeper waits for their end"
             ));
         }
-        sleep(pause).await;
+        sleep(pause.min(tell_guard(running, lease, policy))).await;
     }
 }
 

@@ -84,7 +84,9 @@ pub(crate) async fn supervise(
             let exit = status.into();
             if let Some(stop) = policy.clear_away(exit, signals.explain(exit, false)) {
                 let kill_at = stop::begin(&mut running, lease, &stop, signals.heard_term()).await;
-                stop::finish(&mut running, lease, signals, &stop, kill_at, reporter).await.map_err(unwaitable)?;
+                stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter)
+                    .await
+                    .map_err(unwaitable)?;
             }
             (status, lost)
         }
@@ -92,12 +94,17 @@ pub(crate) async fn supervise(
             let Loss { reason, stop } = loss;
             let kill_at = stop::begin(&mut running, lease, &stop, false).await;
             reporter.lost(lease.weakest(), &reason, Some(signals::name(stop.signal)));
-            (stop::finish(&mut running, lease, signals, &stop, kill_at, reporter).await.map_err(unwaitable)?, true)
+            (
+                stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter)
+                    .await
+                    .map_err(unwaitable)?,
+                true,
+            )
         }
         Watched::Unguarded(error) => {
             let stop = policy.by_term();
             let kill_at = stop::begin(&mut running, lease, &stop, false).await;
-            stop::finish(&mut running, lease, signals, &stop, kill_at, reporter).await.map_err(unwaitable)?;
+            stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter).await.map_err(unwaitable)?;
             running.dismiss();
             return Err(runtime::refused("no guard process, so the command was ended", &error));
         }
@@ -173,6 +180,8 @@ async fn watch(
                 lost = true;
             }
             signal = signals.next() => match signal {
+                // One that came before a stop is no answer to that.
+                Signal::CONT if !signals.was_continued().await => {}
                 Signal::CONT => {
                     asked_to_stop = false;
                     running.resume_in_foreground();
@@ -187,8 +196,7 @@ async fn watch(
             _ = around.tick() => running.look_around(),
             // A command that may outlive its lock was given all its time at the start.
             () = &mut tell, if !policy.ignores_losses() => {
-                running.extend(policy.kill_time(lease));
-                tell.as_mut().reset(Instant::now() + (lease.remaining() / TELL).clamp(TELL_MIN, LOOK));
+                tell.as_mut().reset(Instant::now() + tell_guard(running, lease, policy));
             }
         }
     }
@@ -207,6 +215,16 @@ async fn hand_on(running: &mut Running, signal: Signal, lease: &impl Lease, poli
         () = lost => {}
         () = running.signal(signal) => {}
     }
+}
+
+/// Tells the guard up to when the command may live, and gives when it is to hear more. Of a lock that is lost it has
+/// heard enough.
+pub(super) fn tell_guard(running: &mut Running, lease: &impl Lease, policy: Policy) -> Duration {
+    if policy.ignores_losses() || lease.loss().is_some() {
+        return LOOK;
+    }
+    running.extend(policy.kill_time(lease));
+    (lease.remaining() / TELL).clamp(TELL_MIN, LOOK)
 }
 
 /// What is to be done with a command that was stopped.

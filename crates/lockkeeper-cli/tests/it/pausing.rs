@@ -126,6 +126,24 @@ fn r5_a_stop_that_is_sent_stops_both_without_a_terminal() {
 }
 
 #[test]
+fn r5_a_stop_right_after_a_continuation_is_a_stop() {
+    let store = Store::new();
+    let mut command = store.command(&sh(&["run", "a", "--json"], "echo ready; read x; exit 4"));
+    let mut run = Process::start(command.process_group(0));
+    let child = run.event("started")["pid"].as_u64().unwrap().try_into().unwrap();
+    run.line();
+    run.signal(Signal::TSTP);
+    for _ in 0..20 {
+        eventually("both are stopped", || is_stopped(child) && is_stopped(run.pid()));
+        run.signal(Signal::CONT);
+        run.signal(Signal::TSTP);
+    }
+    eventually("both are stopped", || is_stopped(child) && is_stopped(run.pid()));
+    run.signal(Signal::CONT);
+    assert_eq!(run.finish(), 4);
+}
+
+#[test]
 fn r5_a_lock_that_was_lost_while_stopped_is_noticed_without_the_guard() {
     let store = Store::new();
     let script = "trap 'touch continued' CONT TERM; echo ready; read x";

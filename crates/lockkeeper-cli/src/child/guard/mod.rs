@@ -28,7 +28,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::doomed::has_ended;
+use super::seen::has_ended;
 use super::signals;
 use super::this_program::ThisProgram;
 use order::Order;
@@ -187,7 +187,9 @@ impl Guardian {
 
     /// The command has ended: what it left in the background in order lives on. Whether the guard has killed it.
     pub(super) fn dismiss(mut self) -> bool {
-        if !self.has_ended() {
+        if self.is_deaf {
+            let _ = self.process.kill();
+        } else if !self.has_ended() {
             self.tell(&Order::Leave);
             let _ = shutdown(&self.line, Shutdown::Write);
             if let Ok(guard) = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()) {
