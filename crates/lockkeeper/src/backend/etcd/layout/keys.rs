@@ -112,10 +112,11 @@ impl Lines {
 
     /// Whether a key under the folder of a name is a contender for that name, and not for one that begins like it.
     /// Whatever somebody has put into a native line by hand is one: a key that was passed over would hide another one
-    /// where only the last few are asked for.
+    /// where only the last few are asked for. Beside the keys of others may be what a store says of itself whose path is
+    /// the name.
     pub(in super::super) fn contends(&self, line: &Span, key: &[u8]) -> bool {
         let rest = key.strip_prefix(&*line.from);
-        rest.is_some_and(|rest| self.layout == Layout::Native || !rest.contains(&b'/'))
+        rest.is_some_and(|rest| self.layout == Layout::Native || !(rest.contains(&b'/') || is_ours(rest)))
     }
 
     /// Says which layout the claims of this prefix have.
@@ -227,6 +228,10 @@ impl Lines {
 /// The part of this, between slashes, that nobody else may have.
 fn part_of_ours(text: &str) -> Option<&'static str> {
     text.split('/').find_map(|part| OWN.into_iter().find(|own| *own == part))
+}
+
+fn is_ours(part: &[u8]) -> bool {
+    OWN.into_iter().any(|own| own.as_bytes() == part)
 }
 
 /// `<lease>-<seat>`

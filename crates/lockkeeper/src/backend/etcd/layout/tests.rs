@@ -43,6 +43,14 @@ fn a_name_that_begins_like_another_is_another_line() {
 }
 
 #[test]
+fn what_a_store_says_of_itself_is_in_nobodys_line_where_names_are_paths() {
+    let (shop, stock) =
+        (Lines::new(Layout::Concurrency, Some("/shop")), Lines::new(Layout::Native, Some("/shop/stock")));
+    let line = shop.of(&"stock".parse().unwrap());
+    assert!(!shop.contends(&line, &stock.marker()) && shop.contends(&line, b"/shop/stock/694d8"));
+}
+
+#[test]
 fn what_is_our_own_is_in_nobodys_line() {
     let lines = Lines::new(Layout::Native, None);
     for own in [lines.gone(key("a").id), lines.bell("c"), lines.register("a/b")] {
