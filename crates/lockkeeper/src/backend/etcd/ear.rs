@@ -42,8 +42,7 @@ async fn listen(shared: Weak<Shared>) {
             let Some(shared) = shared.upgrade() else { return };
             stood = true;
             match told {
-                Told::Begun if std::mem::replace(&mut has_begun, true) => shared.reconnected(),
-                Told::Begun => {}
+                Told::Begun => shared.hears(std::mem::replace(&mut has_begun, true)),
                 Told::Events(events) => events.iter().for_each(|event| shared.rung(event)),
             }
         }
@@ -70,8 +69,18 @@ impl Shared {
         self.tell(|losses| losses.tell(id, broken.clone()));
     }
 
-    fn reconnected(&self) {
-        self.tell(Losses::reconnected);
+    /// The watch stands, for the first time or `again`. What was rung before nobody has heard: all who wait look.
+    fn hears(&self, again: bool) {
+        self.rung.notify_waiters();
+        if again {
+            self.tell(Losses::reconnected);
+        }
+    }
+
+    /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them.
+    pub(super) fn listens(&self, to: Losses) {
+        self.tell(Losses::is_heard);
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).push(to);
     }
 
     /// Tells all who listen, and forgets those who do not any more.
@@ -79,5 +88,42 @@ impl Shared {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let deaf: Vec<_> = losses.into_iter().filter(|losses| !word(losses)).collect();
         self.losses.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !deaf.contains(losses));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::AtomicBool;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::store::Store as _;
+
+    fn store() -> EtcdStore {
+        EtcdStore::unasked(&EtcdStore::new(["127.0.0.1:1"])).unwrap()
+    }
+
+    #[tokio::test]
+    async fn all_who_wait_look_whenever_the_ear_hears_again() {
+        let store = store();
+        for again in [false, true] {
+            let mut looks = pin!(store.0.rung.notified());
+            looks.as_mut().enable();
+            store.0.hears(again);
+            assert!(looks.poll(&mut Context::from_waker(Waker::noop())).is_ready(), "again: {again}");
+        }
+    }
+
+    #[tokio::test]
+    async fn keepers_that_have_gone_are_forgotten() {
+        let store = store();
+        for _ in 0..100 {
+            let listens = Arc::new(AtomicBool::new(true));
+            let heard = Arc::clone(&listens);
+            store.tell_losses(Losses::new(move |_, _| heard.load(Ordering::Relaxed), || true));
+            listens.store(false, Ordering::Relaxed);
+        }
+        assert_eq!(store.0.losses.lock().unwrap().len(), 1);
     }
 }

@@ -33,7 +33,7 @@ mod withdraw;
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -364,6 +364,6 @@ impl Store for EtcdStore {
     }
 
     fn tell_losses(&self, to: Losses) {
-        self.0.losses.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+        self.0.listens(to);
     }
 }
