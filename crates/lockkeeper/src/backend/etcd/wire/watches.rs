@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedReceiver, UnboundedSender};
 use tokio_stream::Stream;
 use tonic::Request;
 use tonic::client::Grpc;
@@ -26,6 +27,9 @@ mod tests;
 
 /// What etcd answers instead of the number of a watch that it refuses.
 const REFUSED: i64 = -1;
+
+/// So many answers wait for the reader of a watch. One who is later than that has a watch that has ended.
+const UNREAD: usize = 256;
 
 /// What is watched.
 #[derive(Clone, Debug)]
@@ -57,7 +61,7 @@ pub(crate) enum Told {
 #[derive(Debug)]
 pub(crate) struct Watch {
     id: i64,
-    told: UnboundedReceiver<Told>,
+    told: Receiver<Told>,
     heard_before: u64,
     shared: Weak<Mutex<State>>,
 }
@@ -114,7 +118,7 @@ struct State {
 #[derive(Debug)]
 struct Watching {
     what: What,
-    tell: UnboundedSender<Told>,
+    tell: Sender<Told>,
     /// It was told that it stands.
     has_begun: bool,
 }
@@ -173,9 +177,9 @@ impl State {
         Some((self.streams, Requests(sent)))
     }
 
-    fn watch(&mut self, what: What) -> (i64, UnboundedReceiver<Told>) {
+    fn watch(&mut self, what: What) -> (i64, Receiver<Told>) {
         self.last += 1;
-        let (id, (tell, told)) = (self.last, mpsc::unbounded_channel());
+        let (id, (tell, told)) = (self.last, mpsc::channel(UNREAD));
         self.send(RequestUnion::CreateRequest(WatchCreateRequest {
             key: what.key.clone(),
             range_end: what.end.clone(),
@@ -252,9 +256,11 @@ impl State {
             WatchResponse { events, .. } if events.is_empty() => return,
             WatchResponse { events, .. } => Some(Told::Events(events)),
         };
-        match told {
+        match told.map(|told| watch.tell.try_send(told)) {
+            // etcd would go on with it. Its reader hears that it has ended, and looks.
+            Some(Err(TrySendError::Full(_))) => self.forget(response.watch_id),
             // Who does not listen any more is about to say so.
-            Some(told) => drop(watch.tell.send(told)),
+            Some(_) => {}
             None => drop(self.watching.remove(&response.watch_id)),
         }
     }

@@ -49,7 +49,7 @@ struct Stream {
 struct Mine {
     id: i64,
     what: What,
-    told: UnboundedReceiver<Told>,
+    told: Receiver<Told>,
     expected: Vec<i64>,
     heard: Vec<i64>,
     has_begun: bool,
@@ -272,6 +272,26 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_watch_whose_reader_is_too_late_ends_and_what_it_has_heard_has_no_gap() {
+    let mut world = World::default();
+    world.watch(None);
+    world.watch(Some(1));
+    world.settle();
+    for _ in 0..UNREAD + 7 {
+        world.change("a");
+        world.arrive(0);
+    }
+    assert!(world.take(0), "etcd is told that nobody watches any more");
+    assert_eq!(world.streams[0].watches.len(), 1);
+    world.hear();
+    let late = &world.mine[0];
+    assert!(late.is_over && late.heard.len() <= UNREAD, "{} answers waited", late.heard.len());
+    world.change("b");
+    world.settle();
+    assert!(!world.mine[1].is_over && world.mine[1].heard == world.mine[1].expected, "the others hear on");
 }
 
 #[test]
