@@ -139,6 +139,22 @@ impl Runtime {
         Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone())) })
     }
 
+    /// Lets `task` go on whether its caller polls or not, after a first poll in place: what it holds holds up nobody else
+    /// then. `None` when the runtime has ended first.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn carry_on<T, F>(&self, task: F) -> impl Future<Output = Option<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (done, result) = oneshot::channel();
+        self.post(async move {
+            // Its caller may have gone.
+            let _ = done.send(task.await);
+        });
+        async move { result.await.ok() }
+    }
+
     /// Runs what only ends with the engine.
     pub(crate) fn serve<F>(&self, task: F)
     where

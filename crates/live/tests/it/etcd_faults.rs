@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod compaction;
+mod crowds;
 mod ghosts;
 mod leaders;
 mod moves;
@@ -12,6 +13,7 @@ mod rights;
 mod seats;
 mod short_lines;
 mod tokens;
+mod unpolled;
 
 use std::fmt::Debug;
 use std::pin::Pin;

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use lockkeeper::Effect;
-use lockkeeper::store::{Claim, LiveState, Renewal, Store as _, Verdict, Withdrawal};
+use lockkeeper::store::{Claim, ClaimId, ClaimKey, Live, LiveState, Renewal, Store as _, Verdict, Withdrawal};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, UNRENEWED, keeper, line, name, patiently, within};
+use super::{Bare, LONG, PATIENCE, UNRENEWED, drive, keeper, line, name, patiently, within};
 
 /// A claim arrives after its own withdrawal, which said that it may: it is gone before it comes.
 #[tokio::test]
@@ -86,4 +86,49 @@ async fn a_ghost_is_swept_while_its_session_lives() {
     let lived = first.elapsed();
     assert!(lived >= ttl, "it was swept after {lived:?}: a claim in flight would have been, too");
     assert_eq!(line(&etcd, &name).len(), 1);
+}
+
+/// A renewal that has listed a ghost is held up for longer than a life. Meanwhile the ghost has gone, and a claim has got its
+/// seat: what the renewal sweeps then is the ghost, and not the claim.
+#[tokio::test]
+async fn the_sweep_of_an_old_list_leaves_what_has_come_since() {
+    let (etcd, names, ttl) = (Etcd::start().unwrap(), [name(), name()], Duration::from_secs(8));
+    let other = Bare::new(&etcd.url(), &names[0], UNRENEWED).await;
+    let waiter = Bare::new(&etcd.url(), &names[0], ttl).await;
+    other.granted().await;
+    waiter.queued().await;
+    let mut next = waiter.another();
+    next.claim.key.name = names[1].parse().unwrap();
+    let session = &waiter.claim.key.session;
+    let seat = format!("/lockkeeper/.lock/{}/{}-0", next.claim.key.name.encoded(), session.as_str());
+    let lease = i64::from_str_radix(session.as_str(), 16).unwrap();
+    etcd.control().put_with_lease(&seat, "", lease).unwrap();
+    // Of one whose place is not known all leases are listed.
+    let live = |key, state| Live { key, state };
+    let unknown = live(ClaimKey { id: ClaimId::random(), ..next.claim.key.clone() }, LiveState::InFlight);
+    let both = [live(waiter.claim.key.clone(), LiveState::Queued), unknown];
+    waiter.store.renew(session, &both).await.unwrap();
+    other.store.withdraw(&other.claim.key, None).await.unwrap();
+    let mut late = waiter.store.renew(session, &both);
+    drive(&mut late, || line(&etcd, &names[0]).iter().all(|entry| entry.lease == lease)).await;
+    assert!(etcd.control().delete(&seat).unwrap());
+    next.granted().await;
+    assert_eq!(line(&etcd, &names[1])[0].key, seat.as_bytes());
+    let begun = Instant::now();
+    while begun.elapsed() <= ttl {
+        let renewal = patiently(async || next.renew(LiveState::Granted).await).await;
+        assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
+        tokio::time::sleep(ttl / 16).await;
+    }
+    // What says that an id is gone is swept last.
+    next.store.withdraw(&next.another().claim.key, Some(Duration::ZERO)).await.unwrap();
+    within(PATIENCE, late).await.unwrap();
+    let swept = async {
+        while !etcd.control().keys("/lockkeeper/.gone/").unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within(PATIENCE, swept).await;
+    assert_eq!(line(&etcd, &names[1]).len(), 1, "the claim is there");
+    assert!(matches!(next.renew(LiveState::Granted).await.unwrap(), Renewal::Held { .. }));
 }

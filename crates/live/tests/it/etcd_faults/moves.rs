@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, PATIENCE, UNRENEWED, drive, line, name, within};
+use super::{Bare, PATIENCE, UNRENEWED, drive, line, name, send, within};
 
 /// A reader has joined behind a writer, and is to be moved to the lease of those who wait; before it is, the writer goes, and
 /// a renewal finds that the reader holds. The move comes too late then: what holds stays on the lease of those who hold.
@@ -29,6 +29,35 @@ async fn a_move_that_comes_late_does_not_take_a_grant_back() {
     let standing = line(&etcd, &name);
     assert_eq!(standing.iter().map(|entry| entry.lease).collect::<Vec<_>>(), [session]);
     assert_eq!(reader.renew(LiveState::Granted).await.unwrap(), Renewal::Held { token });
+}
+
+/// Two readers are to be moved to the lease of those who wait, which somebody has revoked. Both hear of that: the one that
+/// is later has not lost its session by that.
+#[tokio::test]
+async fn a_lease_of_waiters_that_ends_under_two_readers_costs_none_of_them_its_session() {
+    let (etcd, names) = (Etcd::start().unwrap(), [name(), name(), name()]);
+    let writer = Bare::new(&etcd.url(), &names[0], UNRENEWED).await;
+    let reader = Bare::new(&etcd.url(), &names[0], UNRENEWED).await;
+    let mut readers = Vec::new();
+    for name in &names {
+        let (mut writes, mut reads) = (writer.another(), reader.another());
+        writes.claim.key.name = name.parse().unwrap();
+        (reads.claim.weight, reads.claim.key.name) = (1, writes.claim.key.name.clone());
+        writes.granted().await;
+        readers.push(reads);
+    }
+    let mut first = readers[0].store.claim(&readers[0].claim);
+    send(&mut first, || line(&etcd, &names[0]).len() == 2).await;
+    let mut second = readers[1].store.claim(&readers[1].claim);
+    send(&mut second, || line(&etcd, &names[1]).len() == 2).await;
+    // The third one lets the lease be made, and the answers to the others arrive.
+    readers[2].queued().await;
+    let standing = line(&etcd, &names[2]);
+    etcd.control().revoke(standing.iter().max_by_key(|entry| entry.create_revision).unwrap().lease).unwrap();
+    let (first, second) = within(PATIENCE, async { tokio::join!(first, second) }).await;
+    for verdict in [first.unwrap(), second.unwrap()] {
+        assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
+    }
 }
 
 /// A claim that is sent again and a renewal both find that it holds, and both move it: it has not lost its place, however

@@ -9,12 +9,12 @@ use serde_json::json;
 use super::{LONG, PATIENCE, keeper, name, waiter, within};
 
 /// What `etcdctl user add` does.
-fn add_user(etcd: &Etcd, name: &str) {
+pub(super) fn add_user(etcd: &Etcd, name: &str) {
     etcd.control().call("auth/user/add", &json!({ "name": name, "password": "secret" })).unwrap();
 }
 
 /// Tokens that carry the revision of the rights, and live for five minutes.
-fn with_jwt(folder: &std::path::Path) -> EtcdBuilder {
+pub(super) fn with_jwt(folder: &std::path::Path) -> EtcdBuilder {
     let key = folder.join("key");
     std::fs::write(&key, "a secret of etcd's own, which is as long as this").unwrap();
     Etcd::builder().option("auth-token", &format!("jwt,priv-key={},sign-method=HS256", key.display()))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::store::{Admin as _, Claim, Evict, LiveState, MAX, Renewal, Store as _, Target, Verdict, Withdrawal};
 use lockkeeper::{Effect, ErrorKind};
-use lockkeeper_live::Etcd;
+use lockkeeper_live::{Etcd, Proxy, Way};
 
 use super::{Bare, PATIENCE, UNRENEWED, drive, line, name, patiently, send, within};
 
@@ -61,36 +61,30 @@ async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
     assert!(matches!(verdict, Verdict::Queued { ahead: 2, .. }), "{verdict:?}");
 }
 
-/// A claim is in line, and waits for the lease that another one makes, when the connection ends: what it asks then cannot be
-/// sent, but it is there, and its withdrawal finds it.
+/// A claim is in line, and the connection ends with the answer: what it asks then cannot be sent, but it is there, and its
+/// withdrawal finds it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_joined_before_the_connection_ended_may_be_there() {
     let (mut etcd, name) = (Etcd::start().unwrap(), name());
     let writer = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    let mut first = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    first.claim.weight = 1;
-    let second = first.another();
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let mut reader = Bare::new(&etcd.url_through(&[&proxy]), &name, UNRENEWED).await;
+    reader.claim.weight = 1;
     writer.granted().await;
-    let leases = etcd.control().leases().unwrap().len();
-    let mut one = first.store.claim(&first.claim);
-    drive(&mut one, || etcd.control().leases().unwrap().len() > leases).await;
-    let mut other = second.store.claim(&second.claim);
-    drive(&mut other, || line(&etcd, &name).len() == 3).await;
-    let mut more = 10;
-    drive(&mut other, || {
-        more -= 1;
-        more == 0
-    })
-    .await;
+    proxy.hold(Way::ToClient);
+    let mut claiming = reader.store.claim(&reader.claim);
+    send(&mut claiming, || line(&etcd, &name).len() == 2).await;
+    proxy.refuse();
     etcd.kill(0).unwrap();
-    drop(one);
+    proxy.release();
     let unsent =
-        async { while first.store.claim(&first.another().claim).await.unwrap_err().effect() != Effect::None {} };
+        async { while reader.store.claim(&reader.another().claim).await.unwrap_err().effect() != Effect::None {} };
     within(PATIENCE, unsent).await;
-    let error = within(PATIENCE, other).await.unwrap_err();
+    let error = within(PATIENCE, claiming).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
     etcd.restart(0).unwrap();
-    let withdrawal = patiently(async || second.store.withdraw(&second.claim.key, None).await).await;
+    proxy.accept().unwrap();
+    let withdrawal = patiently(async || reader.store.withdraw(&reader.claim.key, None).await).await;
     assert_eq!(withdrawal, Withdrawal::Removed);
 }
 
@@ -178,6 +172,34 @@ async fn a_replaced_claim_frees_its_seat_though_the_answer_was_lost() {
     taken.sort();
     seats.sort();
     assert_eq!(taken, seats);
+}
+
+/// A reader is leaving, and its withdrawal has not arrived, when another one of its client becomes the writer: that takes
+/// along what leaves, as every claim does.
+#[tokio::test]
+async fn an_upgrade_takes_along_a_reader_that_is_leaving() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let mut old = Bare::new(&etcd.url_through(&[&proxy]), &name, UNRENEWED).await;
+    old.claim.weight = 1;
+    let leaving = old.another();
+    old.granted().await;
+    leaving.granted().await;
+    proxy.refuse();
+    proxy.cut();
+    let unsent = async || while old.store.line(&old.claim.key.name).await.is_ok() {};
+    within(PATIENCE, unsent()).await;
+    let mut late = leaving.store.withdraw(&leaving.claim.key, None);
+    send(&mut late, || true).await;
+    // What was asked before that was not sent either.
+    within(PATIENCE, unsent()).await;
+    proxy.accept().unwrap();
+    patiently(async || old.store.line(&old.claim.key.name).await).await;
+    let mut new = old.another();
+    (new.claim.weight, new.claim.queue, new.claim.replaces) = (MAX, false, Some(old.claim.key.id));
+    assert_eq!(line(&etcd, &name).len(), 2);
+    new.granted().await;
+    assert_eq!(line(&etcd, &name).len(), 1);
 }
 
 /// A full etcd takes nothing more, and lets go of what is there all the same.

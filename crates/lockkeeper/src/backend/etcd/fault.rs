@@ -21,6 +21,13 @@ pub(super) fn of(error: WireError) -> Error {
     }
 }
 
+/// The store's runtime has ended in the middle of a request.
+pub(super) fn ended() -> Error {
+    Error::new(ErrorKind::Closed, "the runtime in which the store was connected has ended")
+        .with_unknown_effect()
+        .with_remedy("to connect in a runtime that lives as long as the store")
+}
+
 /// What to do where there is no connection. The words are those of `net` and of the system.
 fn remedy_of(why: &str) -> &'static str {
     let says = |words: &str| why.contains(words);

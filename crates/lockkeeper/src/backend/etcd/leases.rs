@@ -1,15 +1,24 @@
 //! The leases of a session, as etcd makes and renews them.
 
+use std::sync::Arc;
+
 use super::sessions::{self, Purpose, Session};
 use super::{EtcdStore, fault};
 use crate::Result;
 
 impl EtcdStore {
     /// A lease that bears one more claim, made if there is none. If there is one, nothing is awaited.
-    pub(super) async fn lease(&self, session: &Session, purpose: Purpose) -> Result<i64> {
+    pub(super) async fn lease(&self, session: &Arc<Session>, purpose: Purpose) -> Result<i64> {
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }
+        // Others wait for it, whatever becomes of whoever has asked.
+        let (store, session) = (self.clone(), Arc::clone(session));
+        let making = self.0.runtime.carry_on(async move { store.make_lease(&session, purpose).await });
+        making.await.unwrap_or_else(|| Err(fault::ended()))
+    }
+
+    async fn make_lease(&self, session: &Session, purpose: Purpose) -> Result<i64> {
         let _alone = session.gate.lock().await;
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
@@ -32,7 +41,7 @@ impl EtcdStore {
     pub(super) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
         let sent = self.0.clock.now();
         let lives = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
-        let is_there = session.is_renewed(lease, lives.get(&lease).copied().unwrap_or_default())?;
+        let is_there = session.is_renewed(lease, lives.get(&lease).copied().unwrap_or_default(), None)?;
         match is_there {
             true => session.renewed(lease, sent),
             false => session.ended(lease),

@@ -18,6 +18,7 @@ mod compare;
 pub(super) mod doctor;
 mod ear;
 mod fault;
+mod grants;
 mod layout;
 mod leases;
 mod marker;
@@ -27,6 +28,7 @@ mod renewals;
 mod seats;
 mod sessions;
 mod standing;
+mod sweep;
 mod wait;
 mod wire;
 mod withdraw;
@@ -103,7 +105,7 @@ struct Shared {
     calls: Arc<Calls>,
     lines: Lines,
     sessions: Sessions,
-    order: Order,
+    order: Arc<Order>,
     /// What this client is called where it is told of its claims.
     client: Arc<str>,
     address: String,
@@ -154,7 +156,7 @@ impl EtcdStore {
             calls: Calls::new(builder.addresses(), builder.settings()?)?,
             lines,
             sessions: Sessions::default(),
-            order: Order::default(),
+            order: Arc::default(),
             client: HEXLOWER.encode(&random::bits128()).into(),
             address: builder.to_string(),
             timeout: builder.timeout,

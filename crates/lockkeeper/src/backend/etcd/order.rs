@@ -38,8 +38,8 @@ struct One {
 
 /// A place among the claims of a name, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
-    order: &'a Order,
+pub(super) struct Turn {
+    order: Arc<Order>,
     name: LockName,
     /// Whoever has it is asking.
     pub(super) gate: Arc<Gate<()>>,
@@ -57,12 +57,12 @@ pub(super) struct Leaves<'a> {
 
 impl Order {
     /// A place behind the claims of this name that are on their way.
-    pub(super) fn turn(&self, name: &LockName) -> Turn<'_> {
+    pub(super) fn turn(self: &Arc<Self>, name: &LockName) -> Turn {
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
         let (gate, crowd) = (Arc::clone(&line.gate), Arc::clone(&line.crowd));
-        Turn { order: self, name: name.clone(), gate, crowd }
+        Turn { order: Arc::clone(self), name: name.clone(), gate, crowd }
     }
 
     /// The key that this revision has made is about to be deleted. Where that is not known, nobody takes it along.
@@ -113,7 +113,7 @@ impl Leaves<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         self.order.drop_place(&self.name, None);
     }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn claims_of_one_name_go_one_after_the_other_in_the_order_of_their_first_polls() {
-        let (order, name) = (Order::default(), "a".parse().unwrap());
+        let (order, name) = (Arc::new(Order::default()), "a".parse().unwrap());
         let turns = [order.turn(&name), order.turn(&name), order.turn(&name)];
         let mut cx = Context::from_waker(Waker::noop());
         let mut second = Box::pin(turns[1].gate.lock());

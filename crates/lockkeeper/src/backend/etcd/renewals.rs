@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::layout::transaction::{delete, delete_made, transaction};
+use super::grants::Admitted;
 use super::sessions::{self, Place, Purpose, Session};
 use super::standing::Standing;
 use super::wire::all;
-use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, RangeRequest, TxnResponse};
+use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
 use super::{EtcdStore, fault, wait};
 use crate::store::{Live, LiveState, Renewal, Renewed, SessionId};
 use crate::time::Instant;
@@ -25,30 +25,45 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
     let session = store.0.sessions.get(id)?;
+    let renewed = renew_all(store, &session, live).await;
+    if renewed.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
+        store.0.sessions.lost(id);
+    }
+    renewed
+}
+
+async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> Result<Renewed> {
     let trusted = store.0.clock.now() - TRUSTED;
-    let proof = store.prove(&session, live, trusted).await?;
+    let proof = store.prove(session, live, trusted).await?;
     let mut claims = Vec::with_capacity(live.len());
     let mut doubtful = Vec::new();
     for (at, live) in live.iter().enumerate() {
         let place = session.place(live.key.id);
         let seat = session.seat_of(&store.0.lines, &live.key).at;
-        let renewal = at_once(&session, live, place.as_ref(), proof.keys.get(&seat).copied(), &proof, trusted);
+        let renewal = at_once(session, live, place.as_ref(), proof.keys.get(&seat).copied(), &proof, trusted);
         if renewal.is_none() {
             doubtful.push((at, live, place));
         }
         claims.push(renewal.unwrap_or(Renewal::Unknown));
     }
     let asked: Vec<_> =
-        doubtful.iter().map(|(_, live, place)| wait::asked(store, &session, &live.key, place.as_ref())).collect();
+        doubtful.iter().map(|(_, live, place)| wait::asked(store, session, &live.key, place.as_ref())).collect();
+    let (mut admitted, mut places) = (Vec::new(), Vec::new());
     for ((at, live, place), standing) in doubtful.into_iter().zip(store.look(&asked).await?) {
-        claims[at] = match store.stands(&session, live, place, standing, &proof.renewed).await {
-            Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
-            // The others are what they are.
-            Err(_) => Renewal::Unknown,
-            Ok(renewal) => renewal,
-        };
+        match standing {
+            Standing::First { created, lease } => {
+                admitted.push(Admitted { key: &live.key, created, lease });
+                places.push(at);
+            }
+            standing => claims[at] = store.stands(session, live, place, standing, &proof.renewed),
+        }
     }
-    store.sweep(&session, live, proof).await;
+    for ((at, one), holds) in places.into_iter().zip(&admitted).zip(store.let_all_in(session, &admitted).await?) {
+        if holds {
+            claims[at] = Renewal::Held { token: one.created.unsigned_abs() };
+        }
+    }
+    store.sweep(session, live, proof);
     Ok(Renewed { claims, server_time: None })
 }
 
@@ -81,14 +96,26 @@ fn at_once(
 }
 
 /// What a renewal of a session has shown.
-struct Proof {
+pub(super) struct Proof {
     /// Which keys are on which of those leases that were asked for them.
-    keys: HashMap<Bytes, i64>,
+    pub(super) keys: HashMap<Bytes, i64>,
     listed: Vec<i64>,
     /// Whether all were asked.
-    is_whole: bool,
+    pub(super) is_whole: bool,
     /// The leases that live on.
     renewed: Vec<i64>,
+    /// When they were asked. Who has come since is not among those keys, or is and has not been listed by anybody.
+    pub(super) sent: Instant,
+}
+
+/// What is on some leases.
+#[derive(Default)]
+struct Listed {
+    keys: HashMap<Bytes, i64>,
+    /// Those of them that are not there.
+    gone: Vec<i64>,
+    /// For how many seconds each was granted.
+    granted: HashMap<i64, i64>,
 }
 
 impl EtcdStore {
@@ -98,15 +125,17 @@ impl EtcdStore {
         let mut leases = session.living(sent);
         let listed = session.to_list(&leases, live, trusted, sent);
         let within = session.life.map_or(PATIENCE, |ttl| ttl / 4);
-        let (lives, keys) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
+        let (lives, on_leases) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
         let mut over: Vec<i64> = Vec::new();
-        for (lease, seconds) in lives.map_err(fault::of)? {
-            match session.is_renewed(lease, seconds)? {
+        // Without what was granted nobody knows of the lease of somebody else's whether it was renewed.
+        let lives = lives.map_err(fault::of)?;
+        let Listed { keys, gone, granted } = on_leases?;
+        for (lease, seconds) in lives {
+            match session.is_renewed(lease, seconds, granted.get(&lease).copied())? {
                 true => session.renewed(lease, sent),
                 false => over.push(lease),
             }
         }
-        let (keys, gone) = keys?;
         if gone.iter().any(|lease| !over.contains(lease)) {
             // A lease that is renewed and not there: one of two leaders is none.
             return Err(Error::new(ErrorKind::Unavailable, "the members of etcd contradict each other about a lease")
@@ -122,12 +151,12 @@ impl EtcdStore {
         if is_whole {
             session.was_listed(sent);
         }
-        Ok(Proof { keys, listed, is_whole, renewed: leases })
+        Ok(Proof { keys, listed, is_whole, renewed: leases, sent })
     }
 
     /// Which keys are on which of these leases, and which of them are not there.
-    async fn keys_on(&self, leases: &[i64], within: Duration) -> Result<(HashMap<Bytes, i64>, Vec<i64>)> {
-        let (mut found, mut gone) = (HashMap::new(), Vec::new());
+    async fn keys_on(&self, leases: &[i64], within: Duration) -> Result<Listed> {
+        let mut listed = Listed::default();
         let ask = |lease: &i64| {
             let request = LeaseTimeToLiveRequest { id: *lease, keys: true };
             self.0.calls.ask_within("/etcdserverpb.Lease/LeaseTimeToLive", request, within)
@@ -136,22 +165,24 @@ impl EtcdStore {
             let answer: LeaseTimeToLiveResponse = asked.map_err(fault::of)?;
             // What is left is cut to whole seconds; -1 is for what is not there.
             if answer.ttl < 0 {
-                gone.push(*lease);
+                listed.gone.push(*lease);
             }
-            found.extend(answer.keys.into_iter().map(|key| (key, *lease)));
+            listed.granted.insert(*lease, answer.granted_ttl);
+            listed.keys.extend(answer.keys.into_iter().map(|key| (key, *lease)));
         }
-        Ok((found, gone))
+        Ok(listed)
     }
 
-    async fn stands(
+    /// How one stands that is not admitted.
+    fn stands(
         &self,
         session: &Session,
         live: &Live,
         place: Option<Place>,
         standing: Standing,
         renewed: &[i64],
-    ) -> Result<Renewal> {
-        Ok(match standing {
+    ) -> Renewal {
+        match standing {
             Standing::Absent | Standing::Broken(_) if place.is_some() && session.place(live.key.id).is_none() => {
                 // It was withdrawn meanwhile.
                 Renewal::Unknown
@@ -167,64 +198,7 @@ impl EtcdStore {
                 }
                 Renewal::Queued
             }
-            Standing::First { created, lease } => match self.let_in(session, &live.key, created, lease).await? {
-                true => Renewal::Held { token: created.unsigned_abs() },
-                false => Renewal::Unknown,
-            },
-        })
-    }
-
-    /// Deletes what lost replies have left on the leases. What fails is tried again with the next renewal.
-    async fn sweep(&self, session: &Arc<Session>, live: &[Live], proof: Proof) {
-        let now = self.0.clock.now();
-        if proof.is_whole {
-            self.sweep_leases(session, &proof.keys, now).await;
-            self.sweep_keys(session, live, proof.keys, now).await;
+            Standing::First { .. } => Renewal::Unknown,
         }
-        let said = session.gone_for_long(now);
-        for keys in said.chunks(100) {
-            let request = transaction(Vec::new(), keys.iter().map(delete).collect(), Vec::new());
-            let swept = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
-            if let Err(error) = swept.map(|_: TxnResponse| ()).map_err(fault::of) {
-                self.tell_unswept(&error);
-                return said.into_iter().for_each(|key| session.said_gone(key, now));
-            }
-        }
-    }
-
-    /// Gives back the leases on which nothing has stood for a while.
-    async fn sweep_leases(&self, session: &Session, found: &HashMap<Bytes, i64>, now: Instant) {
-        for lease in session.given_back(&found.values().copied().collect(), now) {
-            if let Err(error) = self.revoke(lease).await {
-                self.tell_unswept(&error);
-            }
-        }
-    }
-
-    async fn sweep_keys(&self, session: &Arc<Session>, live: &[Live], mut found: HashMap<Bytes, i64>, now: Instant) {
-        for live in live {
-            found.remove(&session.seat_of(&self.0.lines, &live.key).at);
-        }
-        let unlisted = found.into_keys().filter(|key| self.0.lines.is_claim(key)).collect();
-        for over in session.left_over(unlisted, now) {
-            if let Err(error) = self.remove(session, &over).await {
-                self.tell_unswept(&error);
-            }
-        }
-    }
-
-    /// Removes a leftover, unless another claim has got its seat meanwhile.
-    async fn remove(&self, session: &Session, over: &Bytes) -> Result<()> {
-        let there = self.range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() }).await?;
-        let Some(there) = there.kvs.first().filter(|_| !session.was_taken_lately(over, self.0.clock.now())) else {
-            return Ok(());
-        };
-        let request = transaction(Vec::new(), vec![delete_made(over, there.create_revision)], Vec::new());
-        let removed = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
-        removed.map(|_: TxnResponse| ()).map_err(fault::of)
-    }
-
-    fn tell_unswept(&self, error: &Error) {
-        tracing::debug!(target: "lockkeeper", store = %self, %error, "leftovers were not removed");
     }
 }

@@ -86,8 +86,9 @@ impl Seats {
         }
     }
 
-    pub(super) fn has_taken_within(&self, at: &Bytes, life: Duration, now: Instant) -> bool {
-        self.taken.values().any(|seat| seat.at == *at && now.saturating_since(seat.since) < life)
+    /// Whether somebody sits there who has come less than a life before this, or after it.
+    pub(super) fn has_taken_within(&self, at: &Bytes, life: Duration, then: Instant) -> bool {
+        self.taken.values().any(|seat| seat.at == *at && then.saturating_since(seat.since) < life)
     }
 
     pub(super) fn take(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> Seat {

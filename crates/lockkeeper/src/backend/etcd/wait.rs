@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::EtcdStore;
@@ -43,7 +44,7 @@ pub(super) fn asked(store: &EtcdStore, session: &Session, key: &ClaimKey, place:
 
 struct Waiting<'a> {
     store: &'a EtcdStore,
-    session: &'a Session,
+    session: &'a Arc<Session>,
     key: &'a ClaimKey,
     asked: Asked,
     /// Who stands behind it may be let in together with it, and hears of that from its key.

@@ -2,34 +2,26 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::super::ahead::FEW;
-use super::super::layout::transaction::{
-    all, changed, created, delete_made, get, leased, move_to, only, ranges, transaction,
-};
+use super::super::layout::transaction::{all, changed, delete_made, leased, move_to, transaction};
 use super::super::layout::{Contender, Layout, ahead_of, standings};
-use super::super::sessions::{self, Purpose, Session};
+use super::super::sessions::Purpose;
 use super::super::standing::{Standing, stand};
-use super::super::wire::WireError;
-use super::super::wire::messages::TxnResponse;
-use super::super::{EtcdStore, fault};
 use super::{Answer, Claiming, busy, length};
 use crate::random::jittered;
-use crate::store::{ClaimKey, Revision, Verdict, refusal};
+use crate::store::{Revision, Verdict, refusal};
 use crate::{Error, ErrorKind, Result};
 
 /// When to claim again if nothing is heard, for which etcd reads the whole line. Who waits looks for itself more often.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
-/// How often a claim is looked for that was moved meanwhile.
-const TRIES: u32 = 8;
 
-impl Claiming<'_> {
+impl Claiming {
     /// What is to be told of it.
     pub(super) async fn answered(&self, answer: Answer) -> Result<Verdict> {
         match answer {
             Answer::Spent => Ok(Verdict::Gone),
             Answer::Outside { line, revision } => Ok(busy(&line, revision)),
+            Answer::Held { lease, created } => Ok(self.granted(lease, created)),
             Answer::Joined { lease, created, line, count } => {
                 self.stands(lease, created, false);
                 let ahead = ahead_of(&line, created);
@@ -118,9 +110,8 @@ impl Claiming<'_> {
             let when = vec![changed(&self.key, changed_at), leased(&self.key, lease)];
             let moved = self.ask(transaction(when, vec![move_to(&self.key, wait)], Vec::new())).await;
             match moved {
-                Err(error) if error.kind() == ErrorKind::SessionLost && self.session.purpose(wait).is_some() => {
-                    self.session.ended(wait);
-                }
+                // It is the lease for those who wait that has ended, whoever has found that first: on to the next one.
+                Err(error) if error.kind() == ErrorKind::SessionLost => self.session.ended(wait),
                 moved => {
                     if moved?.succeeded {
                         self.stands(wait, revision, false);
@@ -166,59 +157,8 @@ impl Claiming<'_> {
     }
 
     /// Takes it out of the line again.
-    async fn leave(&self, created: i64) -> Result<()> {
+    pub(super) async fn leave(&self, created: i64) -> Result<()> {
         let deleting = transaction(Vec::new(), vec![delete_made(&self.key, created)], Vec::new());
         self.ask(deleting).await.map_err(Error::with_unknown_effect).map(drop)
-    }
-}
-
-impl EtcdStore {
-    /// Moves a claim of this client that is admitted to where those are who hold; `false` if it is not there any more.
-    pub(in super::super) async fn let_in(
-        &self,
-        session: &Session,
-        key: &ClaimKey,
-        created: i64,
-        lease: i64,
-    ) -> Result<bool> {
-        let at = session.seat_of(&self.0.lines, key).at;
-        let Some(lease) = self.hold(session, &at, created, lease).await? else { return Ok(false) };
-        session.holds(key.id, lease, created);
-        Ok(true)
-    }
-
-    /// Moves a claim that is admitted to a lease for those who hold, unless it is there: where it is then; `None` if it
-    /// is not there any more. Even where both are the same lease it is changed: who waits for that hears of it.
-    pub(in super::super) async fn hold(
-        &self,
-        session: &Session,
-        key: &Bytes,
-        revision: i64,
-        lease: i64,
-    ) -> Result<Option<i64>> {
-        let mut on = lease;
-        for _ in 0..TRIES {
-            let hold = match session.purpose(on) {
-                Some(Purpose::Hold) => on,
-                _ => self.lease(session, Purpose::Hold).await?,
-            };
-            let when = vec![created(key, revision), leased(key, on)];
-            let request = transaction(when, vec![move_to(key, hold)], vec![get(key)]);
-            let moved: Result<TxnResponse, WireError> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
-            let moved = match moved {
-                Ok(moved) if moved.succeeded => return Ok(Some(hold)),
-                Ok(moved) => moved,
-                Err(error) if error.is_no_lease() => return Err(sessions::lost()),
-                Err(error) => return Err(fault::of(error)),
-            };
-            // A renewal and a claim of one client may both find that it holds: then it is where the other has put it.
-            let own = only(ranges(moved.responses).next()).map(Contender::read);
-            match own.filter(|own| own.created == revision && !own.is_broken()) {
-                Some(own) if session.purpose(own.lease) == Some(Purpose::Hold) => return Ok(Some(own.lease)),
-                Some(own) if session.purpose(own.lease).is_some() => on = own.lease,
-                _ => return Ok(None),
-            }
-        }
-        Ok(None)
     }
 }

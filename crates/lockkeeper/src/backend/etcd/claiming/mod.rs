@@ -4,16 +4,17 @@
 mod judge;
 mod tries;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::OwnedMutexGuard;
 
 use super::layout::transaction::{
-    absent, all, delete_made, empty_but_for, get, inner, last, nested, only, put, range, ranges, transaction,
+    absent, all, delete_made, empty_but_for, get, inners, last, nested, only, put, range, ranges, transaction,
 };
 use super::layout::{Contender, Layout, Record, Span, mark};
+use super::order::Turn;
 use super::sessions::{self, Place, Purpose, Session};
 use super::wire::WireError;
 use super::wire::messages::{Compare, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
@@ -25,24 +26,29 @@ use crate::{Error, ErrorKind, Result};
 const CROWD: u32 = 16;
 
 /// One claim, on its way.
-struct Claiming<'a> {
-    store: &'a EtcdStore,
-    claim: &'a Claim,
+struct Claiming {
+    store: EtcdStore,
+    claim: Claim,
     session: Arc<Session>,
     line: Span,
     key: Bytes,
     gone: Bytes,
     record: Arc<Record>,
+    /// Its place among the claims of this client on this name.
+    turn: Turn,
     /// Held until the claim has been put in line, or has not.
-    turn: Mutex<Option<OwnedMutexGuard<()>>>,
-    /// How many stood in line a moment ago.
-    crowd: Arc<AtomicU32>,
+    gate: Mutex<Option<OwnedMutexGuard<()>>>,
 }
+
+/// Lets the next one have its turn when this is dropped.
+struct Asks<'a>(&'a Claiming);
 
 /// What came of a transaction.
 enum Answer {
     /// The claim is in line, on this lease, made by this revision; behind these, as far as they were asked for.
     Joined { lease: i64, created: i64, line: Vec<Contender>, count: u32 },
+    /// The claim is in line, on this lease for those who hold, and nobody is in its way.
+    Held { lease: i64, created: i64 },
     /// The claim was there already.
     Known(KeyValue),
     /// Its id is spent.
@@ -55,22 +61,18 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     store.0.lines.check_name(&claim.key.name)?;
     let session = store.0.sessions.get(&claim.key.session)?;
     let seat = session.seat(&store.0.lines, &claim.key, store.0.clock.now());
-    let turn = store.0.order.turn(&claim.key.name);
-    let claiming = Claiming {
-        store,
-        claim,
+    let claiming = Arc::new(Claiming {
+        store: store.clone(),
+        claim: claim.clone(),
         session,
         line: store.0.lines.of(&claim.key.name),
         key: seat.at,
         gone: store.0.lines.gone(claim.key.id),
         record: Arc::new(Record::of(claim, &store.0.client)),
-        turn: Mutex::default(),
-        crowd: Arc::clone(&turn.crowd),
-    };
-    let gate = Arc::clone(&turn.gate).lock_owned().await;
-    claiming.turn.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
+        turn: store.0.order.turn(&claim.key.name),
+        gate: Mutex::default(),
+    });
     let verdict = claiming.run().await;
-    claiming.let_the_next();
     let is_in_line = match &verdict {
         Ok(verdict) => matches!(verdict, Verdict::Granted { .. } | Verdict::Queued { .. }),
         // What failed was the question after it; the claim may be where it was.
@@ -91,8 +93,24 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     verdict
 }
 
-impl Claiming<'_> {
-    async fn run(&self) -> Result<Verdict> {
+impl Drop for Asks<'_> {
+    fn drop(&mut self) {
+        self.0.let_the_next();
+    }
+}
+
+impl Claiming {
+    /// The turn is taken and used in the store's runtime: others wait for it, whether this is polled or not.
+    async fn run(self: &Arc<Self>) -> Result<Verdict> {
+        let claiming = Arc::clone(self);
+        let asking = self.store.0.runtime.carry_on(async move { claiming.ask_in_turn().await });
+        self.answered(asking.await.unwrap_or_else(|| Err(fault::ended()))?).await
+    }
+
+    async fn ask_in_turn(&self) -> Result<Answer> {
+        let gate = Arc::clone(&self.turn.gate).lock_owned().await;
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
+        let _asks = Asks(self);
         if self.claim.resend {
             return self.resend().await;
         }
@@ -100,29 +118,28 @@ impl Claiming<'_> {
             return self.replace().await;
         }
         let has_two_lives = self.is_exclusive() && !self.session.has_one_life();
-        let purpose = match self.claim.queue && has_two_lives && self.crowd.load(Ordering::Relaxed) > CROWD {
+        let purpose = match self.claim.queue && has_two_lives && self.turn.crowd.load(Ordering::Relaxed) > CROWD {
             true => Purpose::Wait,
             false => Purpose::Hold,
         };
         let lease = self.store.lease(&self.session, purpose).await?;
-        let answer = match (self.claim.queue, purpose) {
-            (false, _) => return self.attempt(lease).await,
-            (true, Purpose::Hold) if has_two_lives => self.join_on_either(lease).await?,
+        match (self.claim.queue, purpose) {
+            (false, _) => self.attempt(lease).await,
+            (true, Purpose::Hold) if has_two_lives => self.join_on_either(lease).await,
             (true, _) => match self.join_on(lease).await {
                 // It is the lease for those who wait that has ended; nothing was done.
                 Err(error) if error.kind() == ErrorKind::SessionLost && purpose == Purpose::Wait => {
                     self.session.ended(lease);
-                    self.join_on_either(self.store.lease(&self.session, Purpose::Hold).await?).await?
+                    self.join_on_either(self.store.lease(&self.session, Purpose::Hold).await?).await
                 }
-                answer => answer?,
+                answer => answer,
             },
-        };
-        self.answered(answer).await
+        }
     }
 
     /// What was asked has its place among the claims of this client.
     fn let_the_next(&self) {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     fn is_exclusive(&self) -> bool {
@@ -165,7 +182,7 @@ impl Claiming<'_> {
                 let created = answer.header.map_or(0, |header| header.revision);
                 return Ok(Answer::Joined { lease: hold, created, line: Vec::new(), count: 1 });
             }
-            let Some(second) = inner(answer.responses) else { return Err(garbled()) };
+            let Some(second) = inners(answer.responses).next() else { return Err(garbled()) };
             let second = TxnResponse { header: answer.header, ..second };
             match wait {
                 Some(wait) => return Ok(self.joined(second, wait)),
@@ -190,7 +207,7 @@ impl Claiming<'_> {
         let created = answer.header.map_or(0, |header| header.revision);
         let seen = ranges(answer.responses).next().unwrap_or_default();
         let count = u32::try_from(seen.count).unwrap_or(u32::MAX);
-        self.crowd.store(count, Ordering::Relaxed);
+        self.turn.crowd.store(count, Ordering::Relaxed);
         Answer::Joined { lease, created, line: self.read(seen), count }
     }
 
@@ -268,6 +285,11 @@ fn length(line: &[Contender]) -> u32 {
 
 fn deletions(leaving: &[(Bytes, i64)]) -> Vec<RequestOp> {
     leaving.iter().map(|(key, made)| delete_made(key, *made)).collect()
+}
+
+/// What was put there is the only one, or one of those who are let in together.
+fn held(lease: i64, answer: &TxnResponse) -> Answer {
+    Answer::Held { lease, created: answer.header.as_ref().map_or(0, |header| header.revision) }
 }
 
 fn known_or_spent(responses: Vec<super::wire::messages::ResponseOp>) -> Answer {

@@ -8,25 +8,25 @@ use super::super::EtcdStore;
 use super::super::layout::transaction::{
     absent, all, created, delete, empty_but_for, get, leased, nobody_since, only, present, put, range, transaction,
 };
-use super::super::layout::{Contender, standings};
+use super::super::layout::{Contender, ahead_of, standings};
 use super::super::sessions::{Purpose, Seat};
+use super::super::standing::{Standing, stand};
 use super::super::wire::messages::RangeRequest;
-use super::{Answer, Claiming, busy, deletions, garbled, known_or_spent};
+use super::{Answer, Claiming, deletions, garbled, held, known_or_spent};
 use crate::Result;
-use crate::store::{ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, refusal};
+use crate::store::{ClaimId, ClaimKey, TOMBSTONE_MIN, refusal};
 
-/// How often a try looks again because somebody else has joined meanwhile.
+/// How often a try looks again because somebody else has joined meanwhile. Then it stands in line, and looks who is before it.
 const TRIES: u32 = 32;
 
-impl Claiming<'_> {
+impl Claiming {
     /// Takes the lock if that is possible now.
-    pub(super) async fn attempt(&self, lease: i64) -> Result<Verdict> {
+    pub(super) async fn attempt(&self, lease: i64) -> Result<Answer> {
         let leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
         let mut when = self.is_new();
         when.extend(empty_but_for(&self.line, &leaving));
         let mut then = deletions(&leaving);
         then.push(self.put(lease));
-        let mut seen = (Vec::new(), 0);
         for _ in 0..TRIES {
             let mut otherwise = self.known();
             otherwise.push(range(all(&self.line)));
@@ -34,37 +34,50 @@ impl Claiming<'_> {
             self.let_the_next();
             let answer = answer?;
             if answer.succeeded {
-                return Ok(self.granted(lease, answer.header.map_or(0, |header| header.revision)));
+                return Ok(held(lease, &answer));
             }
             let (line, revision) = match self.outside(answer) {
                 Answer::Outside { line, revision } => (line, revision),
-                known => return self.answered(known).await,
+                known => return Ok(known),
             };
-            // What leaves is not in anybody's way; but who sits there after it is.
-            let leaves =
-                |other: &Contender| leaving.iter().any(|(key, made)| (key, *made) == (&other.key, other.created));
-            let stay: Vec<_> = line.iter().filter(|other| !leaves(other)).cloned().collect();
+            let stay = staying(&line, &leaving);
             self.check(&stay)?;
             if !self.would_be_admitted(&stay) {
-                return Ok(busy(&line, revision));
+                return Ok(Answer::Outside { line, revision });
             }
             // If nobody has joined since, it is as it was; and whoever left is in nobody's way.
             when = self.is_new();
             when.push(nobody_since(&self.line, revision));
             then = deletions(&leaving);
             then.push(self.put(lease));
-            seen = (line, revision);
         }
-        Ok(busy(&seen.0, seen.1))
+        self.join_and_see(lease).await
+    }
+
+    /// Puts a try in line, and takes it out again if it does not hold there.
+    async fn join_and_see(&self, lease: i64) -> Result<Answer> {
+        let (created, line) = match self.join_on(lease).await? {
+            Answer::Joined { created, line, .. } => (created, line),
+            known => return Ok(known),
+        };
+        let ahead = ahead_of(&line, created);
+        if self.check(ahead).is_ok()
+            && let Standing::First { .. } = stand(&self.own(lease, created), ahead, true)
+        {
+            return Ok(Answer::Held { lease, created });
+        }
+        self.leave(created).await?;
+        self.check(ahead)?;
+        Ok(Answer::Outside { line: ahead.to_vec(), revision: created })
     }
 
     /// Asks after a claim that may have arrived; if it has not, it never will.
-    pub(super) async fn resend(&self) -> Result<Verdict> {
+    pub(super) async fn resend(&self) -> Result<Answer> {
         self.let_the_next();
         // It is there, most of the time; and to look costs etcd less than to write.
         let own = RangeRequest { key: self.key.clone(), ..RangeRequest::default() };
         if let Some(own) = only(Some(self.store.range(own).await?)) {
-            return self.answered(Answer::Known(own)).await;
+            return Ok(Answer::Known(own));
         }
         let lease = self.store.lease(&self.session, Purpose::Hold).await?;
         let stands = self.claim.ttl.max(TOMBSTONE_MIN);
@@ -72,13 +85,13 @@ impl Claiming<'_> {
         let spend = put(&self.gone, Bytes::new(), lease);
         let answer = self.ask(transaction(vec![absent(&self.key)], vec![spend], vec![get(&self.key)])).await?;
         if answer.succeeded {
-            return Ok(Verdict::Gone);
+            return Ok(Answer::Spent);
         }
-        self.answered(known_or_spent(answer.responses)).await
+        Ok(known_or_spent(answer.responses))
     }
 
     /// Takes the place of the caller's own claim, if that is the only one.
-    pub(super) async fn replace(&self) -> Result<Verdict> {
+    pub(super) async fn replace(&self) -> Result<Answer> {
         let Some(old) = self.claim.replaces else { return Err(garbled()) };
         // A fixed lease has a session of its own.
         let session = self.store.0.sessions.of(old).unwrap_or_else(|| Arc::clone(&self.session));
@@ -94,6 +107,8 @@ impl Claiming<'_> {
         }
         let lease = self.store.lease(&self.session, Purpose::Hold).await?;
         let mut on = place.map(|place| place.lease);
+        let mut leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
+        leaving.retain(|(key, _)| *key != old);
         loop {
             let mut when = self.is_new();
             when.push(match made {
@@ -103,26 +118,30 @@ impl Claiming<'_> {
             // One that was broken is on another.
             when.extend(on.map(|on| leased(&old, on)));
             let no_later = if made == 0 { i64::MAX - 1 } else { made };
-            when.extend(empty_but_for(&self.line, &[(old.clone(), no_later)]));
+            let but: Vec<_> = leaving.iter().cloned().chain([(old.clone(), no_later)]).collect();
+            when.extend(empty_but_for(&self.line, &but));
+            let mut then = deletions(&leaving);
+            then.extend([delete(&old), self.put(lease)]);
             let mut otherwise = self.known();
             otherwise.push(range(all(&self.line)));
-            let answer = self.ask(transaction(when, vec![delete(&old), self.put(lease)], otherwise)).await;
+            let answer = self.ask(transaction(when, then, otherwise)).await;
             self.let_the_next();
             let answer = answer?;
             if answer.succeeded {
-                return Ok(self.granted(lease, answer.header.map_or(0, |header| header.revision)));
+                return Ok(held(lease, &answer));
             }
             let (line, revision) = match self.outside(answer) {
                 Answer::Outside { line, revision } => (line, revision),
-                known => return self.answered(known).await,
+                known => return Ok(known),
             };
-            self.check(&line)?;
-            match &*line {
+            let stay = staying(&line, &leaving);
+            self.check(&stay)?;
+            match &*stay {
                 // It has been moved to the lease of those who hold meanwhile.
                 [alone] if alone.key == old && on.is_some_and(|on| on != alone.lease) && !alone.is_broken() => {
                     on = Some(alone.lease);
                 }
-                line => return Ok(busy(line, revision)),
+                _ => return Ok(Answer::Outside { line, revision }),
             }
         }
     }
@@ -132,6 +151,12 @@ impl Claiming<'_> {
         line.push(self.own(0, i64::MAX));
         standings(&line).all(|(_, admitted)| admitted)
     }
+}
+
+/// What leaves is not in anybody's way; but who sits there after it is.
+fn staying(line: &[Contender], leaving: &[(Bytes, i64)]) -> Vec<Contender> {
+    let leaves = |other: &Contender| leaving.iter().any(|(key, made)| (key, *made) == (&other.key, other.created));
+    line.iter().filter(|other| !leaves(other)).cloned().collect()
 }
 
 impl EtcdStore {

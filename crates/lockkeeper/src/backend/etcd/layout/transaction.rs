@@ -143,9 +143,9 @@ pub(in super::super) fn ranges(responses: Vec<ResponseOp>) -> impl Iterator<Item
     })
 }
 
-/// The answer to the nested transaction.
-pub(in super::super) fn inner(responses: Vec<ResponseOp>) -> Option<TxnResponse> {
-    responses.into_iter().find_map(|response| match response.response {
+/// The answers to the nested transactions, in their order.
+pub(in super::super) fn inners(responses: Vec<ResponseOp>) -> impl Iterator<Item = TxnResponse> {
+    responses.into_iter().filter_map(|response| match response.response {
         Some(Response::ResponseTxn(inner)) => Some(inner),
         _ => None,
     })

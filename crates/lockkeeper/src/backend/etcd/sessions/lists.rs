@@ -16,16 +16,17 @@ const LISTED: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Session {
-    /// Whether a lease that has so many seconds left was renewed; it is not there any more if not.
+    /// Whether a lease that has so many seconds left was renewed; it is not there any more if not. Of one that somebody else
+    /// has made etcd says for how many seconds it was `granted`.
     ///
     /// # Errors
     /// `Unavailable` for less than its life, which no member says of one that it has renewed: something between us and etcd
     /// has answered from what it knew.
-    pub(in super::super) fn is_renewed(&self, id: i64, seconds: i64) -> Result<bool> {
+    pub(in super::super) fn is_renewed(&self, id: i64, seconds: i64, granted: Option<i64>) -> Result<bool> {
         let life = match (self.life, self.purpose(id)) {
             (Some(_), Some(Purpose::Hold)) => self.hold,
             (Some(_), Some(Purpose::Wait)) => self.wait,
-            _ => 1,
+            _ => granted.unwrap_or(1),
         };
         if seconds > 0 && seconds < life {
             let problem =
@@ -123,10 +124,30 @@ mod tests {
     #[test]
     fn a_renewal_for_less_than_the_life_of_a_lease_is_none() {
         let session = session(Clock::boot().now());
-        assert!(session.is_renewed(FIRST, 30).unwrap() && session.is_renewed(FIRST, 60).unwrap());
-        assert!(!session.is_renewed(FIRST, 0).unwrap());
-        let error = session.is_renewed(FIRST, 29).unwrap_err();
+        let renewed = |seconds: i64| session.is_renewed(FIRST, seconds, None);
+        assert!(renewed(30).unwrap() && renewed(60).unwrap() && !renewed(0).unwrap());
+        let error = renewed(29).unwrap_err();
         assert!(error.kind() == ErrorKind::Unavailable && error.remedy().unwrap().contains("not a proxy"), "{error}");
+    }
+
+    #[test]
+    fn a_renewal_of_an_adopted_lock_is_one_for_the_whole_life_that_its_lease_was_granted() {
+        let session = Sessions::default().get(&name_of(FIRST)).unwrap();
+        let renewed = |seconds: i64| session.is_renewed(FIRST, seconds, Some(30));
+        assert!(renewed(30).unwrap() && !renewed(0).unwrap());
+        assert_eq!(renewed(29).unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn an_adopted_session_that_was_lost_is_forgotten_and_one_that_was_opened_here_is_not() {
+        let (sessions, now, adopted) = (Sessions::default(), Clock::boot().now(), name_of(8));
+        sessions.opened(name_of(FIRST), &SessionSpec::new(Duration::from_secs(30), Duration::ZERO), FIRST, now);
+        let (ours, theirs) = (sessions.get(&name_of(FIRST)).unwrap(), sessions.get(&adopted).unwrap());
+        assert!(Arc::ptr_eq(&sessions.get(&adopted).unwrap(), &theirs));
+        sessions.lost(&adopted);
+        sessions.lost(&name_of(FIRST));
+        assert!(Arc::ptr_eq(&sessions.get(&name_of(FIRST)).unwrap(), &ours));
+        assert_eq!(sessions.lock().len(), 1);
     }
 
     #[test]

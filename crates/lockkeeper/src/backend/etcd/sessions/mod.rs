@@ -144,6 +144,14 @@ impl Sessions {
         self.lock().remove(id);
     }
 
+    /// etcd has ended the session. One that somebody else has opened is closed by nobody here.
+    pub(super) fn lost(&self, id: &SessionId) {
+        let mut sessions = self.lock();
+        if sessions.get(id).is_some_and(|session| session.life.is_none()) {
+            sessions.remove(id);
+        }
+    }
+
     /// No operation on it can panic half-way.
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -313,10 +321,15 @@ impl Session {
         Some(place)
     }
 
-    /// Whether a claim has got this seat that no renewal may have listed yet.
-    pub(super) fn was_taken_lately(&self, at: &Bytes, now: Instant) -> bool {
+    /// Whether a claim has got this seat that the renewal which was sent then may not have listed.
+    pub(super) fn may_be_unlisted(&self, at: &Bytes, sent: Instant) -> bool {
         let life = Duration::from_secs(self.hold.unsigned_abs());
-        self.lock().seats.has_taken_within(at, life, now)
+        self.lock().seats.has_taken_within(at, life, sent)
+    }
+
+    /// So many claims are on their way to this lease, or, where it is less than none, are so no more.
+    pub(super) fn expects(&self, lease: i64, claims: isize) {
+        self.lock().count(lease, claims);
     }
 
     /// That an id is gone is said until then.

@@ -104,16 +104,22 @@ impl Calls {
     }
 
     /// Logs in, unless somebody has done so since this token was used.
-    async fn log_in_after(&self, old: Option<&MetadataValue<Ascii>>) -> Result<(), WireError> {
-        let _alone = self.gate.lock().await;
-        if self.token().as_ref() != old {
-            return Ok(());
-        }
-        self.log_in().await
+    /// Others wait for it, so that it goes on whether this is polled or not.
+    async fn log_in_after(self: &Arc<Self>, old: Option<MetadataValue<Ascii>>) -> Result<(), WireError> {
+        let calls = Arc::clone(self);
+        let logging_in = async move {
+            let _alone = calls.gate.lock().await;
+            if calls.token() != old {
+                return Ok(());
+            }
+            calls.log_in().await
+        };
+        let ended = || WireError::Broken("the runtime in which the store was connected has ended".to_owned());
+        self.watches.runtime().carry_on(logging_in).await.unwrap_or_else(|| Err(ended()))
     }
 
     /// Asks one member. The request is on its way with the first poll.
-    pub(crate) async fn ask<Q, A>(&self, method: &'static str, request: Q) -> Result<A, WireError>
+    pub(crate) async fn ask<Q, A>(self: &Arc<Self>, method: &'static str, request: Q) -> Result<A, WireError>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
@@ -123,7 +129,7 @@ impl Calls {
 
     /// The same with a patience of its own, if that is shorter.
     pub(crate) async fn ask_within<Q, A>(
-        &self,
+        self: &Arc<Self>,
         method: &'static str,
         request: Q,
         within: Duration,
@@ -138,7 +144,7 @@ impl Calls {
         let asked = self.once(left, method, request, token.clone(), within).await;
         match (asked, again) {
             (Err(error), Some(request)) if error.is_of_an_old_token() => {
-                self.log_in_after(token.as_ref()).await?;
+                self.log_in_after(token).await?;
                 let left = self.left.load(Ordering::Acquire);
                 let asked = self.once(left, method, request, self.token(), within).await;
                 self.heeding(left, within, asked)
@@ -169,13 +175,17 @@ impl Calls {
     }
 
     /// Renews leases in one go: how many seconds each has then, 0 for one that is not there.
-    pub(crate) async fn keep_alive(&self, leases: &[i64], within: Duration) -> Result<HashMap<i64, i64>, WireError> {
+    pub(crate) async fn keep_alive(
+        self: &Arc<Self>,
+        leases: &[i64],
+        within: Duration,
+    ) -> Result<HashMap<i64, i64>, WireError> {
         let within = within.min(self.timeout);
         let (left, token) = (self.left.load(Ordering::Acquire), self.token());
         let asked = self.kept_alive(left, leases, within).await;
         match asked {
             Err(error) if error.is_of_an_old_token() && self.login.is_some() => {
-                self.log_in_after(token.as_ref()).await?;
+                self.log_in_after(token).await?;
                 self.kept_alive(left, leases, within).await
             }
             asked => self.heeding(left, within, asked),

@@ -155,6 +155,11 @@ impl Watches {
         Watch { id, told, heard_before: state.heard, shared: Arc::downgrade(&self.shared) }
     }
 
+    /// Where what the store does by itself goes on.
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     /// Ends all watches at this member.
     pub(super) fn end(&self, left: usize) {
         lock(&self.shared).leave(left);

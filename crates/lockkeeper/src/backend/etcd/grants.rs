@@ -1,0 +1,135 @@
+//! Letting in those that are admitted: each is moved to a lease of those who hold, where it is not there yet.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::layout::Contender;
+use super::layout::transaction::{created, get, inners, leased, move_to, nested, only, ranges, transaction};
+use super::sessions::{self, Purpose, Session};
+use super::wire::messages::{RequestOp, TxnResponse};
+use super::wire::{WireError, all};
+use super::{EtcdStore, fault};
+use crate::store::ClaimKey;
+use crate::{ErrorKind, Result};
+
+/// How often a claim is looked for that was moved meanwhile.
+const TRIES: u32 = 8;
+/// How many are moved in one transaction: etcd takes 128 operations, and counts the two conditions of each one too.
+const TOGETHER: usize = 100;
+
+/// A claim of this client that is admitted: made by this revision, and on this lease when it was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admitted<'a> {
+    pub(super) key: &'a ClaimKey,
+    pub(super) created: i64,
+    pub(super) lease: i64,
+}
+
+impl EtcdStore {
+    /// Moves a claim of this client that is admitted to where those are who hold; `false` if it is not there any more.
+    pub(super) async fn let_in(
+        &self,
+        session: &Arc<Session>,
+        key: &ClaimKey,
+        created: i64,
+        lease: i64,
+    ) -> Result<bool> {
+        let at = session.seat_of(&self.0.lines, key).at;
+        let Some(lease) = self.hold(session, &at, created, lease).await? else { return Ok(false) };
+        session.holds(key.id, lease, created);
+        Ok(true)
+    }
+
+    /// Moves a claim that is admitted to a lease for those who hold, unless it is there: where it is then; `None` if it
+    /// is not there any more. Even where both are the same lease it is changed: who waits for that hears of it.
+    pub(super) async fn hold(
+        &self,
+        session: &Arc<Session>,
+        key: &Bytes,
+        revision: i64,
+        lease: i64,
+    ) -> Result<Option<i64>> {
+        let mut on = lease;
+        for _ in 0..TRIES {
+            let hold = match session.purpose(on) {
+                Some(Purpose::Hold) => on,
+                _ => self.lease(session, Purpose::Hold).await?,
+            };
+            let when = vec![created(key, revision), leased(key, on)];
+            let request = transaction(when, vec![move_to(key, hold)], vec![get(key)]);
+            let moved: Result<TxnResponse, WireError> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+            let moved = match moved {
+                Ok(moved) if moved.succeeded => return Ok(Some(hold)),
+                Ok(moved) => moved,
+                Err(error) if error.is_no_lease() => return Err(sessions::lost()),
+                Err(error) => return Err(fault::of(error)),
+            };
+            // A renewal and a claim of one client may both find that it holds: then it is where the other has put it.
+            let own = only(ranges(moved.responses).next()).map(Contender::read);
+            match own.filter(|own| own.created == revision && !own.is_broken()) {
+                Some(own) if session.purpose(own.lease) == Some(Purpose::Hold) => return Ok(Some(own.lease)),
+                Some(own) if session.purpose(own.lease).is_some() => on = own.lease,
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lets in many, in few transactions side by side: a renewal of many claims has to be done within a waiter's life.
+    /// Which of them hold; of the others nothing is known.
+    ///
+    /// # Errors
+    /// `SessionLost` when a lease of those who hold has ended.
+    pub(super) async fn let_all_in(&self, session: &Arc<Session>, admitted: &[Admitted<'_>]) -> Result<Vec<bool>> {
+        let mut hold = Vec::with_capacity(admitted.len());
+        for (let_in, chunk) in all(admitted.chunks(TOGETHER).map(|chunk| self.let_in_together(session, chunk)))
+            .await
+            .into_iter()
+            .zip(admitted.chunks(TOGETHER))
+        {
+            match let_in {
+                Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
+                // The others are what they are.
+                Err(_) => hold.extend(chunk.iter().map(|_| false)),
+                Ok(let_in) => hold.extend(let_in),
+            }
+        }
+        Ok(hold)
+    }
+
+    async fn let_in_together(&self, session: &Arc<Session>, chunk: &[Admitted<'_>]) -> Result<Vec<bool>> {
+        let lease = self.lease(session, Purpose::Hold).await?;
+        let claims = isize::try_from(chunk.len()).unwrap_or(isize::MAX);
+        session.expects(lease, claims);
+        let target = |one: &Admitted<'_>| match session.purpose(one.lease) {
+            Some(Purpose::Hold) => one.lease,
+            _ => lease,
+        };
+        let targets: Vec<_> = chunk.iter().map(target).collect();
+        let moves = chunk.iter().zip(&targets).map(|(one, to)| self.moving(session, one, *to)).collect();
+        let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), moves, Vec::new())).await;
+        session.expects(lease, -claims);
+        let answer: TxnResponse = asked.map_err(|error: WireError| match error.is_no_lease() {
+            true => sessions::lost(),
+            false => fault::of(error),
+        })?;
+        let moved = inners(answer.responses).map(|inner| inner.succeeded).chain(std::iter::repeat(false));
+        let moved: Vec<_> = moved.take(chunk.len()).collect();
+        let settle = async |one: &Admitted<'_>, to: i64, is_moved: bool| {
+            if is_moved {
+                session.holds(one.key.id, to, one.created);
+                return Ok(true);
+            }
+            self.let_in(session, one.key, one.created, one.lease).await
+        };
+        let settled = chunk.iter().zip(targets).zip(moved).map(|((one, to), is_moved)| settle(one, to, is_moved));
+        all(settled).await.into_iter().collect()
+    }
+
+    fn moving(&self, session: &Session, one: &Admitted<'_>, to: i64) -> RequestOp {
+        let at = session.seat_of(&self.0.lines, one.key).at;
+        let when = vec![created(&at, one.created), leased(&at, one.lease)];
+        nested(transaction(when, vec![move_to(&at, to)], Vec::new()))
+    }
+}

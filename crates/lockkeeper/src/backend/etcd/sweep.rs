@@ -1,0 +1,90 @@
+//! Sweeping, after a renewal has listed all keys of a session: what lost replies have left on its leases. No answer to the
+//! renewal waits for it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::EtcdStore;
+use super::fault;
+use super::layout::transaction::{delete, delete_made, transaction};
+use super::renewals::Proof;
+use super::sessions::Session;
+use super::wire::messages::{RangeRequest, TxnResponse};
+use crate::store::Live;
+use crate::time::Instant;
+use crate::{Error, Result};
+
+/// What is to go.
+#[derive(Debug, Default)]
+struct Leftovers {
+    /// The leases on which nothing has stood for a while.
+    leases: Vec<i64>,
+    /// What nobody has listed for a whole life.
+    keys: Vec<Bytes>,
+    /// What has said for long enough that an id is gone.
+    said: Vec<Bytes>,
+}
+
+impl EtcdStore {
+    /// Deletes what is left over. What fails is tried again with a later renewal.
+    pub(super) fn sweep(&self, session: &Arc<Session>, live: &[Live], proof: Proof) {
+        let (sent, over) = (proof.sent, self.left_over(session, live, proof));
+        if over.leases.is_empty() && over.keys.is_empty() && over.said.is_empty() {
+            return;
+        }
+        let (store, session) = (self.clone(), Arc::clone(session));
+        self.0.runtime.serve(async move { store.remove_all(&session, over, sent).await });
+    }
+
+    fn left_over(&self, session: &Session, live: &[Live], proof: Proof) -> Leftovers {
+        let now = self.0.clock.now();
+        let mut over = Leftovers { said: session.gone_for_long(now), ..Leftovers::default() };
+        if proof.is_whole {
+            let mut found = proof.keys;
+            over.leases = session.given_back(&found.values().copied().collect(), now);
+            for live in live {
+                found.remove(&session.seat_of(&self.0.lines, &live.key).at);
+            }
+            let unlisted = found.into_keys().filter(|key| self.0.lines.is_claim(key)).collect();
+            over.keys = session.left_over(unlisted, now);
+        }
+        over
+    }
+
+    async fn remove_all(&self, session: &Session, over: Leftovers, sent: Instant) {
+        for lease in over.leases {
+            if let Err(error) = self.revoke(lease).await {
+                self.tell_unswept(&error);
+            }
+        }
+        for key in over.keys {
+            if let Err(error) = self.remove(session, &key, sent).await {
+                self.tell_unswept(&error);
+            }
+        }
+        for keys in over.said.chunks(100) {
+            let request = transaction(Vec::new(), keys.iter().map(delete).collect(), Vec::new());
+            let swept = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+            if let Err(error) = swept.map(|_: TxnResponse| ()).map_err(fault::of) {
+                self.tell_unswept(&error);
+                keys.iter().for_each(|key| session.said_gone(key.clone(), sent));
+            }
+        }
+    }
+
+    /// Removes a leftover that was listed by a renewal which was sent then, unless another claim has got its seat meanwhile.
+    async fn remove(&self, session: &Session, over: &Bytes, sent: Instant) -> Result<()> {
+        let there = self.range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() }).await?;
+        let Some(there) = there.kvs.first().filter(|_| !session.may_be_unlisted(over, sent)) else {
+            return Ok(());
+        };
+        let request = transaction(Vec::new(), vec![delete_made(over, there.create_revision)], Vec::new());
+        let removed = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        removed.map(|_: TxnResponse| ()).map_err(fault::of)
+    }
+
+    fn tell_unswept(&self, error: &Error) {
+        tracing::debug!(target: "lockkeeper", store = %self, %error, "leftovers were not removed");
+    }
+}
