@@ -47,7 +47,7 @@ impl Dialogue {
     /// Waits for its next line.
     ///
     /// # Errors
-    /// After 60 s, and when there will be none.
+    /// After 180 s, and when there will be none.
     pub fn answer(&mut self) -> Result<String> {
         self.answers.recv_timeout(PATIENCE).map_err(|error| match error {
             RecvTimeoutError::Timeout => anyhow!("a program did not answer within {PATIENCE:?}"),

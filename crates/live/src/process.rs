@@ -12,8 +12,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::nursery::nursery;
 
 /// Many times what anything here takes, for a busy machine. A Sentinel that finds that time has jumped, because the machine
-/// stood still for 2 s, chooses nobody for 30 s.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// stood still for 2 s, chooses nobody for 30 s, and that may happen again.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+/// After so long a failover that was asked for was given up, and is asked for again.
+pub(crate) const GIVEN_UP: Duration = Duration::from_secs(8);
 
 /// How often is looked whether something has come true that nobody tells.
 const PACE: Duration = Duration::from_millis(2);
@@ -21,7 +24,7 @@ const PACE: Duration = Duration::from_millis(2);
 /// Asks until there is an answer.
 ///
 /// # Errors
-/// When it says so itself, and after 60 s.
+/// When it says so itself, and after 180 s.
 pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {

@@ -92,7 +92,7 @@ impl Etcd {
     /// Who leads, for most of the members.
     ///
     /// # Errors
-    /// When nobody does within 60 s.
+    /// When nobody does within 180 s.
     pub fn leader(&self) -> Result<usize> {
         eventually("etcd has a leader", || Ok(self.leader_now()))
     }
@@ -100,7 +100,7 @@ impl Etcd {
     /// Waits until most members follow another one than this; returns him.
     ///
     /// # Errors
-    /// When there is none within 60 s.
+    /// When there is none within 180 s.
     pub fn wait_for_other_leader(&self, old: usize) -> Result<usize> {
         eventually("etcd has another leader", || Ok(self.leader_now().filter(|leader| *leader != old)))
     }

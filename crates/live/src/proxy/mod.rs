@@ -203,7 +203,7 @@ impl Proxy {
     /// Waits until it has seen something.
     ///
     /// # Errors
-    /// After 60 s, with what it has seen instead.
+    /// After 180 s, with what it has seen instead.
     pub async fn until(&self, what: impl FnMut(&Seen) -> bool + Send) -> Result<Seen> {
         let mut seen = self.shared.seen.subscribe();
         let found = tokio::time::timeout(PATIENCE, seen.wait_for(what)).await.map(|seen| seen.map(|seen| *seen));

@@ -1,12 +1,12 @@
 //! A Redis cluster.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use super::view::View;
 use super::{Redis, RedisBuilder};
-use crate::process::eventually;
+use crate::process::{GIVEN_UP, eventually};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
@@ -182,15 +182,19 @@ impl Cluster {
     /// Makes a replica of this node the master in its place, while it lives; returns which.
     ///
     /// # Errors
-    /// When it has none, or they do not change places within 60 s.
+    /// When it has none, or they do not change places within 180 s.
     pub fn fail_over(&self, master: usize) -> Result<usize> {
         // One that was a master until a moment ago may not yet be known as a replica.
         let replica = eventually("a node has a replica", || {
             let view = View::of(&self.nodes[master])?;
             Ok(self.nodes.iter().position(|node| view.is_replica_of_me(node.port())))
         })?;
-        self.nodes[replica].run(&["CLUSTER", "FAILOVER"])?;
+        let mut asked: Option<Instant> = None;
         eventually("a replica takes the place of its master", || {
+            if asked.is_none_or(|asked| asked.elapsed() > GIVEN_UP) {
+                let begun = self.nodes[replica].run(&["CLUSTER", "FAILOVER"]);
+                asked = begun.is_ok().then(Instant::now);
+            }
             let role = self.nodes[replica].info("role")?;
             Ok((role == "master").then_some(()))
         })?;
@@ -201,7 +205,7 @@ impl Cluster {
     /// Waits until another node than this serves a slot; returns which.
     ///
     /// # Errors
-    /// When none does within 60 s.
+    /// When none does within 180 s.
     pub fn wait_for_other_owner(&self, slot: u16, old: usize) -> Result<usize> {
         eventually("another node serves the slot", || Ok(self.owner(slot).ok().filter(|new| *new != old)))
     }
@@ -209,7 +213,7 @@ impl Cluster {
     /// Waits until all nodes that are up serve, and agree who serves what.
     ///
     /// # Errors
-    /// When they do not within 60 s.
+    /// When they do not within 180 s.
     pub fn wait_until_settled(&self) -> Result<()> {
         eventually("the nodes of a cluster agree", || Ok(self.is_settled()?.then_some(())))
     }

@@ -5,15 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::{Redis, RedisBuilder};
-use crate::process::eventually;
+use crate::process::{GIVEN_UP, eventually};
 
 /// What the Sentinels call them.
 const NAME: &str = "lk";
 
 const SENTINELS: usize = 3;
-
-/// After so long a failover that was asked for was given up, and is asked for again.
-const GIVEN_UP: Duration = Duration::from_secs(8);
 
 /// Sentinels count in seconds; a test would rather not.
 const PACE: &str = "SENTINEL DEBUG INFO-PERIOD 200 PING-PERIOD 100 ASK-PERIOD 100 ELECTION-TIMEOUT 2000 \
@@ -117,7 +114,7 @@ impl Sentinel {
     /// Waits until most of the Sentinels have another master, and it knows that.
     ///
     /// # Errors
-    /// When there is none within 60 s.
+    /// When there is none within 180 s.
     pub fn wait_for_other_master(&self, old: usize) -> Result<usize> {
         eventually("there is another master", || Ok(self.other_master(old)))
     }
@@ -131,7 +128,7 @@ impl Sentinel {
     /// Waits until all Sentinels know each other, the master, and its replicas, and complain of nobody.
     ///
     /// # Errors
-    /// When they do not within 60 s.
+    /// When they do not within 180 s.
     pub fn wait_until_settled(&self) -> Result<()> {
         eventually("the Sentinels know everybody", || {
             Ok(self.sentinels.iter().all(|sentinel| self.knows_everybody(sentinel)).then_some(()))

@@ -2,25 +2,34 @@
 
 use std::time::Duration;
 
-use lockkeeper::{ErrorKind, EtcdStore, Keeper, Result};
+use lockkeeper::{Error, ErrorKind, EtcdStore};
 use lockkeeper_live::{Etcd, etcd_debian, etcd_oldest};
 
-use crate::etcd_faults::name;
+use crate::etcd_faults::{LONG, PATIENCE, is_free, keeper, name, within};
 
-async fn open(url: &str) -> Result<EtcdStore> {
-    EtcdStore::from_url(&url.parse().unwrap()).unwrap().connect().await
+/// Why it is not used, once all members have answered in time.
+async fn refused(url: &str) -> Error {
+    let builder = EtcdStore::from_url(&url.parse().unwrap()).unwrap();
+    let asking = async {
+        loop {
+            match builder.clone().connect().await {
+                Err(error) if error.kind() != ErrorKind::Unavailable => return error,
+                _ => {}
+            }
+        }
+    };
+    within(PATIENCE, asking).await
 }
 
 async fn can_lock(url: &str) {
-    let keeper = Keeper::builder(open(url).await.unwrap()).connect().await.unwrap();
-    keeper.mutex(name()).unwrap().try_lock().await.unwrap().expect("it is free").release().await.unwrap();
+    is_free(&keeper(url, LONG).await, &name()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_oldest_one_is_used_and_older_ones_are_refused() {
     can_lock(&etcd_oldest().unwrap().url()).await;
     let debian = etcd_debian().unwrap();
-    let refused = open(&debian.url()).await.unwrap_err();
+    let refused = refused(&debian.url()).await;
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
     let version = debian.control().version().unwrap();
     assert!(refused.to_string().contains(&format!("is etcd {version}, older than 3.5.14")), "{refused}");
@@ -32,7 +41,7 @@ async fn the_oldest_one_is_used_and_older_ones_are_refused() {
 async fn members_of_two_clusters_are_refused() {
     let (one, other) = (Etcd::start().unwrap(), Etcd::start().unwrap());
     let url = format!("etcd://{},{}", one.addresses()[0], other.addresses()[0]);
-    let refused = open(&url).await.unwrap_err();
+    let refused = refused(&url).await;
     let told = format!("{} is of another cluster than {}", other.addresses()[0], one.addresses()[0]);
     assert!(refused.kind() == ErrorKind::Unsupported && refused.to_string().contains(&told), "{refused}");
     can_lock(&(url + "?unsafe=members")).await;

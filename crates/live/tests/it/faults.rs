@@ -25,7 +25,7 @@ use lockkeeper::store::{
     SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use lockkeeper::testing::unique_prefix;
-use lockkeeper::{Guard, Keeper, RedisStore, Result};
+use lockkeeper::{ErrorKind, Guard, Keeper, RedisStore, Result};
 
 /// Longer than a test takes.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -37,9 +37,18 @@ pub(crate) async fn store(address: SocketAddr) -> RedisStore {
     RedisStore::standalone(address.to_string()).connect().await.unwrap()
 }
 
-/// A client that gives a request up so soon.
+/// A client that gives a request up so soon. On a busy machine it may take several attempts to connect.
 pub(crate) async fn hasty_store(address: SocketAddr, timeout: Duration) -> RedisStore {
-    RedisStore::standalone(address.to_string()).timeout(timeout).connect().await.unwrap()
+    let builder = RedisStore::standalone(address.to_string()).timeout(timeout);
+    let connecting = async {
+        loop {
+            match builder.clone().connect().await {
+                Ok(store) => return store,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+            }
+        }
+    };
+    within(PATIENCE, connecting).await
 }
 
 pub(crate) async fn keeper(address: SocketAddr, ttl: Duration) -> Keeper {

@@ -22,7 +22,10 @@ use crate::faults::{PATIENCE, until_waiting, within};
 /// A push comes at once. Without one who waits finds its grant by its first renewal, 1.3 s after its claim at the earliest.
 const BY_PUSH: Duration = Duration::from_millis(1200);
 /// As often a machine that is slow gets its chance.
-const PUSHES: usize = 3;
+const PUSHES: usize = 20;
+
+/// For what is to be held while nothing renews it, or a machine stands still.
+pub(crate) const UNRENEWED: Duration = Duration::from_secs(600);
 
 pub(crate) async fn keeper(url: &str, ttl: Duration) -> Keeper {
     Keeper::from_url(url).unwrap().ttl(ttl).connect().await.unwrap()
@@ -53,9 +56,12 @@ pub(crate) async fn pushes_come(keeper: &Keeper, mut guard: Guard) {
         let waiter = waiter(keeper, name.as_str()).await;
         guard = handed_over(guard, waiter).await;
         took.push(claimed.elapsed());
+        if claimed.elapsed() < BY_PUSH {
+            guard.release().await.unwrap();
+            return;
+        }
     }
-    assert!(took.iter().any(|took| *took < BY_PUSH), "{took:?}");
-    guard.release().await.unwrap();
+    panic!("no push has come: {took:?}");
 }
 
 /// Renews until it is known whether the lock is held.

@@ -6,21 +6,22 @@ use lockkeeper::optimistic::{Register as _, update};
 use lockkeeper::{Break, ErrorKind, EtcdStore, Keeper, Target, Upgrade};
 use lockkeeper_live::Etcd;
 
-use super::{LONG, PATIENCE, UNRENEWED, within};
+use super::{LONG, PATIENCE, UNRENEWED, keeper, patiently, within};
 
 /// A client that keeps its locks under this path.
 async fn under(etcd: &Etcd, path: &str, ttl: Duration) -> Keeper {
-    let store =
-        EtcdStore::from_url(&format!("{}{path}", etcd.url()).parse().unwrap()).unwrap().connect().await.unwrap();
-    Keeper::builder(store).ttl(ttl).connect().await.unwrap()
+    keeper(&format!("{}{path}", etcd.url()), ttl).await
 }
 
 /// Asserts that the lock, which somebody holds, is to be had by nobody else: neither by a try, nor by waiting.
 async fn is_closed(keeper: &Keeper, name: &str) {
     let mutex = keeper.mutex(name).unwrap();
-    assert!(mutex.try_lock().await.unwrap().is_none(), "a try has got {name}, which is held");
+    let tried = patiently(async || mutex.try_lock().await).await;
+    assert!(tried.is_none(), "a try has got {name}, which is held");
     let waited = mutex.lock().wait(Duration::from_millis(700)).await;
-    assert_eq!(waited.map(|guard| guard.token()).unwrap_err().kind(), ErrorKind::Timeout, "{name}");
+    let kind = waited.map(|guard| guard.token()).unwrap_err().kind();
+    // A busy machine answers late.
+    assert!(matches!(kind, ErrorKind::Timeout | ErrorKind::Unavailable), "{name}: {kind:?}");
 }
 
 /// Three keys two levels below the old folder of a name, and one right in it.

@@ -8,6 +8,9 @@ use serde_json::json;
 
 use super::{LONG, PATIENCE, keeper, name, waiter, within};
 
+/// Each request is to succeed at once, also on a machine that stands still for a while.
+const PATIENT: &str = "?timeout=20s";
+
 /// What `etcdctl user add` does.
 pub(super) fn add_user(etcd: &Etcd, name: &str) {
     etcd.control().call("auth/user/add", &json!({ "name": name, "password": "secret" })).unwrap();
@@ -43,13 +46,13 @@ async fn goes_on(etcd: &Etcd, keeper: &Keeper, user: &str) {
 async fn a_change_of_users_costs_nobody_a_lock_where_tokens_carry_the_revision_of_the_rights() {
     let folder = tempfile::tempdir().unwrap();
     let etcd = with_jwt(folder.path()).login("app", "hunter2").start().unwrap();
-    goes_on(&etcd, &keeper(&etcd.url(), LONG).await, "jwt").await;
+    goes_on(&etcd, &keeper(&(etcd.url() + PATIENT), LONG).await, "jwt").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_users_between_a_claim_and_its_answer_is_no_bug_and_has_no_effect() {
     let etcd = Etcd::builder().login("app", "hunter2").start().unwrap();
-    let keeper = keeper(&etcd.url(), LONG).await;
+    let keeper = keeper(&(etcd.url() + PATIENT), LONG).await;
     goes_on(&etcd, &keeper, "simple").await;
     let changes = async {
         for number in 0..20 {

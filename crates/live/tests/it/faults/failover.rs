@@ -123,7 +123,7 @@ async fn a_failover_that_loses_a_release_costs_the_rest_of_the_ttl() {
     let began = Instant::now();
     let next = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
     assert!(next.token() > token);
-    assert!(began.elapsed() < ttl + Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < ttl + Duration::from_secs(15), "{:?}", began.elapsed());
     next.release().await.unwrap();
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use lockkeeper::Keeper;
 use lockkeeper::store::{Meta, Verdict};
 use lockkeeper_live::Redis;
 
-use super::{Claimant, LONG, keeper, name, renewed, store};
+use super::{Claimant, LONG, PATIENCE, hasty_store, name, renewed};
 
 const CANDIDATES: usize = 40;
 const VALUE: usize = 64 << 10;
@@ -16,11 +17,13 @@ async fn a_look_at_a_long_line_breaks_no_connection_that_renews() {
     let server = Redis::start().unwrap();
     // A server ends a connection with subscriptions that it owes more: 32 MB unless it is told otherwise.
     server.set("client-output-buffer-limit", "pubsub 1mb 1mb 0").unwrap();
-    let (name, holder) = (name(), keeper(server.address(), LONG).await);
+    // No connection is made again because an answer comes late.
+    let patient = hasty_store(server.address(), PATIENCE).await;
+    let (name, holder) = (name(), Keeper::builder(patient.clone()).ttl(LONG).connect().await.unwrap());
     let guard = holder.mutex("another").unwrap().lock().await.unwrap();
-    let candidates = store(server.address()).await;
     for number in 0..CANDIDATES {
-        let mut candidate = Claimant::new(&candidates, &name, LONG).await;
+        let mut candidate = Claimant::new(&patient, &name, LONG).await;
+        candidate.claim.wait_ttl = LONG;
         candidate.claim.meta = Meta { value: Some(Arc::from(vec![b'v'; VALUE])), ..Meta::default() };
         let verdict = candidate.send().await.unwrap();
         assert!((number == 0) == matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");

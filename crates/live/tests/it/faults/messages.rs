@@ -162,9 +162,9 @@ async fn a_break_that_was_not_told_is_found_at_the_next_renewal() {
 /// again while the server refuses everything. Afterwards the client hears what the server pushes, as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_connects_to_a_busy_server_hears_it_when_it_is_busy_no_more() {
-    let server = Redis::builder().config("lua-time-limit", "1500").start().unwrap();
+    let server = Redis::builder().config("lua-time-limit", "5000").start().unwrap();
     let proxy = Proxy::resp(server.address()).unwrap();
-    let store = hasty_store(proxy.address(), Duration::from_millis(300)).await;
+    let store = hasty_store(proxy.address(), Duration::from_millis(1500)).await;
     let client = Keeper::builder(store).ttl(LONG).connect().await.unwrap();
     let guard = client.mutex("busy").unwrap().lock().await.unwrap();
     let (refused, is_refused) = oneshot::channel();

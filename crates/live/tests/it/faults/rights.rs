@@ -8,7 +8,7 @@ use lockkeeper_live::{Cluster, Redis};
 
 use super::{PATIENCE, name, until_waiting, within};
 
-const TTL: Duration = Duration::from_secs(3);
+const TTL: Duration = Duration::from_secs(15);
 
 /// The user of Redis 7 that may do everything, but has no channels.
 const WITHOUT_CHANNELS: &str = "on >pw ~* +@all";
@@ -40,8 +40,8 @@ async fn without_the_right_to_publish_a_release_lets_in_one_and_not_two() {
     for turn in 0..6 {
         let (number, guard) = within(PATIENCE, holds.recv()).await.unwrap();
         assert_eq!(number, turn, "out of order");
-        // As long as it takes to renew all that was granted by mistake.
-        let second = tokio::time::timeout(TTL / 2, holds.recv()).await;
+        // As long as it takes to renew all that was granted by mistake: who waits does so every 1.7 s.
+        let second = tokio::time::timeout(Duration::from_secs(2), holds.recv()).await;
         assert!(second.is_err(), "two at once: {second:?}");
         guard.check().unwrap();
         assert!(guard.token().get() > token);
@@ -188,7 +188,7 @@ async fn a_line_that_cannot_be_renewed_keeps_no_other_from_being_renewed() {
     let readers = keeper.rw_lock("bad").unwrap();
     let bad = [readers.read().await.unwrap(), readers.read().await.unwrap()];
     server.run(&["SET", "lk:{bad}:w", "of somebody else"]).unwrap();
-    within(PATIENCE, bad[0].lost()).await;
+    within(2 * PATIENCE, bad[0].lost()).await;
     good.check().unwrap();
     good.release().await.unwrap();
 }

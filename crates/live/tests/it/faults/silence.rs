@@ -28,22 +28,16 @@ async fn falls_silent(way: Way) {
         let error = cut_off.mutex(format!("{name}2")).unwrap().try_lock().await.unwrap_err();
         (error, began.elapsed())
     };
-    let losing = async {
-        let reason = guard.lost().await;
-        (reason, began.elapsed())
-    };
     let taking = async {
         let next = other.mutex(&*name).unwrap().lock().await.unwrap();
-        (next, began.elapsed())
+        assert!(guard.check().is_err(), "two believe in it at the same time");
+        next
     };
-    let ((error, failed), (reason, lost), (next, taken)) =
-        within(PATIENCE, async { tokio::join!(attempt, losing, taking) }).await;
+    let ((error, failed), reason, next) = within(PATIENCE, async { tokio::join!(attempt, guard.lost(), taking) }).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     // However often it is repeated, a try is over within 5 s, and what a slow machine takes.
-    assert!(failed < TRY + Duration::from_secs(1), "{failed:?}");
+    assert!(failed < TRY + Duration::from_secs(10), "{failed:?}");
     assert_eq!(reason, LostReason::Expired);
-    assert!(lost < taken, "lost after {lost:?}, and another one had it after {taken:?}");
-    assert!(guard.check().is_err());
     assert!(next.token() > guard.token());
     proxy.heal();
     assert_eq!(within(PATIENCE, guard.release()).await.unwrap(), Release::AlreadyLost);

@@ -8,9 +8,9 @@ use lockkeeper_live::Cluster;
 use super::{handed_over, keeper, nobody_else_gets_it, pushes_come, waiter};
 use crate::faults::{Claimant, LONG, PATIENCE, renewed, within};
 
-const TTL: Duration = Duration::from_secs(6);
+const TTL: Duration = Duration::from_secs(9);
 /// For so long the slot is left as it is.
-const STAY: Duration = Duration::from_secs(7);
+const STAY: Duration = Duration::from_secs(10);
 
 /// Names of one slot.
 const NAMES: [&str; 6] = ["one", "n1435", "n4347", "n18345", "n79798", "n141562"];
@@ -108,7 +108,8 @@ async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
     let first = works(&other, unused, last).await;
 
     // An answer that was lost is asked for again.
-    let store = RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
+    let patient = format!("{}?timeout=20s", open.cluster.url());
+    let store = RedisStore::from_url(&patient.parse().unwrap()).unwrap().connect().await.unwrap();
     let asks = Claimant::new(&store, unused, LONG).await;
     assert_eq!(asks.granted().await, asks.granted().await);
     asks.release().await;

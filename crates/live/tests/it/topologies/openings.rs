@@ -11,7 +11,7 @@ use crate::faults::{LONG, PATIENCE, within};
 
 /// Patient enough for a failover.
 fn connecting(url: &str) -> JoinHandle<Result<Keeper>> {
-    tokio::spawn(Keeper::from_url(&format!("{url}?timeout=20s")).unwrap().ttl(LONG).connect().into_future())
+    tokio::spawn(Keeper::from_url(&format!("{url}?timeout=200s")).unwrap().ttl(LONG).connect().into_future())
 }
 
 /// The client stands before the master and is about to ask what it is. When the question arrives it is a replica.
@@ -32,7 +32,7 @@ async fn a_node_that_gives_way_while_a_client_connects_is_no_reason_to_refuse_th
         proxy.on_nothing();
         proxy.release();
     });
-    let keeper = within(PATIENCE, connecting).await.unwrap().unwrap();
+    let keeper = within(10 * PATIENCE, connecting).await.unwrap().unwrap();
     within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap().release().await.unwrap();
 }
 
@@ -48,6 +48,6 @@ async fn a_master_that_gives_way_while_a_client_connects_is_no_reason_to_fail() 
     sentinel.wait_until_settled().unwrap();
     proxy.on_nothing();
     proxy.release();
-    let keeper = within(PATIENCE, connecting).await.unwrap().unwrap();
+    let keeper = within(10 * PATIENCE, connecting).await.unwrap().unwrap();
     within(PATIENCE, keeper.mutex("a-lock").unwrap().lock()).await.unwrap().release().await.unwrap();
 }

@@ -8,7 +8,7 @@ use lockkeeper::store::Store;
 use lockkeeper::{Effect, ErrorKind, RedisStore, Release};
 use lockkeeper_live::{Cluster, Redis, Sentinel};
 
-use super::{handed_over, keeper, waiter};
+use super::{UNRENEWED, handed_over, keeper, waiter};
 use crate::faults::{Claimant, LONG, PATIENCE, is_free, renewed, within};
 
 /// An attempt ends in time, with an error that says what is missing and what to do, and nothing of it is left; what was
@@ -18,7 +18,9 @@ async fn without_its_replica_no_lock_is_handed_out_and_none_is_left() {
     let mut sentinel = Sentinel::builder().down_after(4 * LONG).start().unwrap();
     let careful = keeper(&format!("{}?min-replicas=1&timeout=1s", sentinel.url()), LONG).await;
     let other = keeper(&sentinel.url(), LONG).await;
-    let held = careful.mutex("held").unwrap().lock().await.unwrap();
+    // It is not renewed before the replica is back.
+    let patient = keeper(&format!("{}?min-replicas=1&timeout=1s", sentinel.url()), UNRENEWED).await;
+    let held = patient.mutex("held").unwrap().lock().await.unwrap();
     sentinel.server(1).pause().unwrap();
     let began = Instant::now();
     let error = within(2 * PATIENCE, careful.mutex("a-lock").unwrap().try_lock()).await.unwrap_err();
@@ -57,7 +59,8 @@ async fn in_a_cluster_the_replica_of_the_slots_own_master_is_needed() {
     let here = "a-lock";
     let master = owner(&cluster, here);
     let there = (0..).map(|number| format!("name-{number}")).find(|name| owner(&cluster, name) != master).unwrap();
-    let held = careful.mutex(here).unwrap().lock().await.unwrap();
+    let patient = keeper(&format!("{}?min-replicas=1&timeout=1s", cluster.url()), UNRENEWED).await;
+    let held = patient.mutex(here).unwrap().lock().await.unwrap();
     cluster.node(master + 3).pause().unwrap();
     let free = careful.mutex(&*there).unwrap().lock().await.unwrap();
     free.release().await.unwrap();
@@ -108,10 +111,10 @@ async fn who_waits_gets_no_lock_by_its_renewal_that_no_replica_has() {
 /// Its replica follows it no more, and may have been made a master. Who holds a lock there stops believing within a ttl.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_master_that_no_replica_follows_renews_nothing() {
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(12);
     let (master, mut replica, careful) = careful(ttl).await;
     let guard = careful.mutex("a-lock").unwrap().lock().await.unwrap();
-    tokio::time::sleep(2 * ttl).await;
+    tokio::time::sleep(ttl + Duration::from_secs(3)).await;
     guard.check().expect("the replica has each renewal");
     replica.pause().unwrap();
     let calls = || master.info("cmdstat_evalsha").unwrap();
@@ -125,12 +128,12 @@ async fn a_master_that_no_replica_follows_renews_nothing() {
 /// replicas of whoever is there then have not got it from that master.
 async fn granted_before(url: &str, change: impl AsyncFnOnce(&RedisStore)) {
     let connect = async |url: &str| RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
-    let careful = connect(&format!("{url}?min-replicas=1")).await;
+    let careful = connect(&format!("{url}?min-replicas=1&timeout=200s")).await;
     // The server has the scripts before the claim is the next thing asked.
     let warm = Claimant::new(&careful, "another", LONG).await;
     warm.granted().await;
     assert_eq!(warm.line().await.entries.len(), 1);
-    let claimant = Claimant::new(&careful, "a-lock", LONG).await;
+    let claimant = Claimant::new(&careful, "a-lock", UNRENEWED).await;
     let mut sent = pin!(claimant.send());
     assert!(matches!(sent.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
     // Its own connection brings this answer behind that one.
