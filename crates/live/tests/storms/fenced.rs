@@ -149,7 +149,10 @@ impl Tally {
             if path.extension().is_none_or(|extension| extension != "counts") {
                 continue;
             }
-            for line in fs::read_to_string(&path).unwrap().lines() {
+            // The last line may not be whole yet.
+            for line in
+                fs::read_to_string(&path).unwrap().split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+            {
                 match line.split(' ').collect::<Vec<_>>()[..] {
                     [of, _, "refused"] if of == lock => tally.refused += 1,
                     [of, token, value] if of == lock => {
@@ -165,6 +168,11 @@ impl Tally {
 
     pub(crate) fn written(&self) -> usize {
         self.writes.len()
+    }
+
+    /// Whether an increment is lost: a number was written twice.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.writes.windows(2).any(|pair| pair[0].0 == pair[1].0)
     }
 
     /// Each number was written once, and each by a later holder than the one before it.

@@ -60,5 +60,5 @@ pub(crate) fn judge(data: &Redis, folder: &Path, locks: &[(&str, Kind)], seed: S
     }
     let violations = violations(folder).len();
     eprintln!("{written} increments, {refused} refused; the witness saw {violations} times two holders");
-    assert!(written > 100, "only {written} increments. {seed}");
+    assert!(written > 10, "only {written} increments. {seed}");
 }
