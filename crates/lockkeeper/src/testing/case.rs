@@ -15,7 +15,7 @@ use crate::time::{Clock, Instant};
 const fn limit(time: Time) -> Duration {
     match time {
         Time::Virtual => Duration::from_secs(24 * 3600),
-        Time::Real => Duration::from_secs(120),
+        Time::Real => Duration::from_secs(400),
     }
 }
 

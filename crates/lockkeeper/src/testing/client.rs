@@ -1,11 +1,25 @@
 //! Clients, each as if in a process of its own.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::{Contender, Lives};
 use crate::store::{Claim, ClaimId, ClaimKey, Live, MAX, Meta, Renewed, SessionId, SessionSpec, Store};
 use crate::time::{Clock, Instant};
-use crate::{LockName, Result};
+use crate::{ErrorKind, LockName, Result};
+
+/// How soon a request is sent again that the store did not answer.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Asks again while the store does not answer: a busy machine may hold up a request for longer than it may take.
+pub(super) async fn patiently<T, F: Future<Output = Result<T>>>(clock: &Clock, ask: impl Fn() -> F) -> Result<T> {
+    loop {
+        match ask().await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => clock.sleep(PAUSE).await,
+            answer => return answer,
+        }
+    }
+}
 
 /// One client with a session.
 #[derive(Clone, Debug)]
@@ -22,7 +36,8 @@ pub struct Client {
 
 impl Client {
     pub(super) async fn open(store: Arc<dyn Store>, clock: Clock, lives: Lives) -> Self {
-        Self::try_open(store, clock, lives).await.expect("a session")
+        let open = || Self::try_open(Arc::clone(&store), clock.clone(), lives);
+        patiently(&clock, open).await.expect("a session")
     }
 
     pub(super) async fn try_open(store: Arc<dyn Store>, clock: Clock, lives: Lives) -> Result<Self> {

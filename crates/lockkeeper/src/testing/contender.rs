@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::client::patiently;
 use super::{Client, Lives};
 use crate::store::{
     Amend, Amended, Claim, ClaimId, Expiry, IdHash, Interest, Line, Live, LiveState, Meta, Renewal, Revision,
@@ -14,9 +15,6 @@ use crate::{ErrorKind, Result};
 /// What is to be heard of at once is heard of within this time. Shorter than a waiter lives, since waiting renews
 /// nothing.
 const SOON: Duration = Duration::from_secs(4);
-
-/// How soon a renewal is sent again that the store did not answer.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// One claim of one client. Clones are the same claim.
 #[derive(Clone, Debug)]
@@ -103,7 +101,10 @@ impl Contender {
 
     /// Sends the claim, which is not refused.
     pub async fn claim(&self) -> Verdict {
-        self.send().await.expect("a verdict")
+        match self.send().await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => self.resend().await,
+            verdict => verdict.expect("a verdict"),
+        }
     }
 
     /// Sends the claim as one that may have been processed before.
@@ -113,7 +114,7 @@ impl Contender {
 
     /// Sends the claim as one that may have been processed before, and which is not refused.
     pub async fn resend(&self) -> Verdict {
-        self.send_again().await.expect("a verdict")
+        self.patiently(|| self.send_again()).await.expect("a verdict")
     }
 
     async fn send_as(&self, claim: Claim) -> Result<Verdict> {
@@ -200,14 +201,22 @@ impl Contender {
 
     /// Waits for news of this claim.
     pub async fn wait(&self, seen: Revision, within: Duration) -> Wake {
-        self.client.store.wait(Interest::Claim(&self.claim.key), seen, within).await.expect("a wake-up")
+        self.wakes(Interest::Claim(&self.claim.key), seen, within).await
     }
 
     /// Waits until the line is not as it was seen; panics when it hears of nothing.
     pub async fn hears_of_a_change(&self, seen: Revision) {
         let name = &self.claim.key.name;
-        let wake = self.client.store.wait(Interest::Name(name), seen, SOON).await.expect("a wake-up");
+        let wake = self.wakes(Interest::Name(name), seen, SOON).await;
         assert_eq!(wake, Wake::Changed, "nobody told it that the line has changed");
+    }
+
+    async fn wakes(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Wake {
+        self.patiently(|| self.client.store.wait(interest, seen, within)).await.expect("a wake-up")
+    }
+
+    async fn patiently<T, F: Future<Output = Result<T>>>(&self, ask: impl Fn() -> F) -> Result<T> {
+        patiently(&self.client.clock, ask).await
     }
 
     /// Renews this claim alone.
@@ -227,20 +236,14 @@ impl Contender {
         Ok(answer)
     }
 
-    /// Renews this claim alone, again while the store does not answer: a busy machine may hold up a renewal for longer
-    /// than it may take.
+    /// Renews this claim alone, again while the store does not answer.
     pub async fn renewed(&self) -> Result<Renewal> {
         self.renewed_as(LiveState::Granted).await
     }
 
     /// The same, in this state.
     pub async fn renewed_as(&self, state: LiveState) -> Result<Renewal> {
-        loop {
-            match self.renew_as(state).await {
-                Err(error) if error.kind() == ErrorKind::Unavailable => self.client.clock.sleep(PAUSE).await,
-                answer => return answer,
-            }
-        }
+        self.patiently(|| self.renew_as(state)).await
     }
 
     /// Renews this claim, which holds the lock, and returns its token.
@@ -267,12 +270,16 @@ impl Contender {
 
     /// Withdraws the claim.
     pub async fn withdraw(&self) -> Withdrawal {
-        self.client.store.withdraw(&self.claim.key, None).await.expect("an answer")
+        self.withdraw_as(None).await
     }
 
     /// Withdraws the claim as one whose outcome was unknown.
     pub async fn withdraw_unsettled(&self) -> Withdrawal {
-        self.client.store.withdraw(&self.claim.key, Some(TOMBSTONE_MIN)).await.expect("an answer")
+        self.withdraw_as(Some(TOMBSTONE_MIN)).await
+    }
+
+    async fn withdraw_as(&self, tombstone: Option<Duration>) -> Withdrawal {
+        self.patiently(|| self.client.store.withdraw(&self.claim.key, tombstone)).await.expect("an answer")
     }
 
     /// Gives up the lock that it holds.
@@ -282,12 +289,12 @@ impl Contender {
 
     /// Changes the claim.
     pub async fn amend(&self, change: Amend) -> Amended {
-        self.client.store.amend(&self.claim.key, &change).await.expect("an answer")
+        self.patiently(|| self.client.store.amend(&self.claim.key, &change)).await.expect("an answer")
     }
 
     /// The line as this client sees it.
     pub async fn line(&self) -> Line {
-        self.client.store.line(&self.claim.key.name).await.expect("a line")
+        self.patiently(|| self.client.store.line(&self.claim.key.name)).await.expect("a line")
     }
 
     /// Asserts that the line is these claims in this order, and that so many of the first hold the lock.

@@ -84,13 +84,13 @@ pub async fn one_wait_is_for_all_of_them<H: Harness>(case: &Case<H>) {
     let first = blocker.mutex(&a).unwrap().lock().await.unwrap();
     let _second = blocker.mutex(&b).unwrap().lock().await.unwrap();
     let start = case.now();
-    let wait = Duration::from_millis(4000);
+    let wait = Duration::from_secs(10);
     let waiting = tokio::spawn(multi(&keeper, &[a, b]).lock().wait(wait).into_future());
-    case.pass(Duration::from_millis(3000)).await;
+    case.pass(Duration::from_secs(8)).await;
     first.release().await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
     let took = case.since(start);
-    assert!(took >= wait && took < Duration::from_millis(6900), "{took:?}");
+    assert!(took >= wait && took < Duration::from_secs(17), "{took:?}");
 }
 
 /// When one is lost, all are: whoever holds them is told, and lets go of the others.
@@ -195,15 +195,15 @@ pub async fn max_hold_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
-    let max_hold = Duration::from_millis(800);
+    let max_hold = Duration::from_secs(6);
     let waiting = tokio::spawn(multi(&keeper, &[a.clone(), b.clone()]).lock().max_hold(max_hold).into_future());
     case.until_waiting(&blocker, &b, 1).await;
     let early = blocker.inspect(&a).await.unwrap().holders[0].token;
-    case.pass(max_hold * 2).await;
+    case.pass(max_hold).await;
     held.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
     assert_eq!(Some(guard.guards()[0].token()), early, "what it had was kept while it waited");
-    assert!(guard.remaining() > max_hold / 2, "{:?}", guard.remaining());
+    assert!(guard.remaining() > max_hold / 4, "{:?}", guard.remaining());
     assert_eq!(guard.lost().await, LostReason::MaxHold);
     assert!(guard.guards().iter().all(|guard| guard.check().is_err()));
 }

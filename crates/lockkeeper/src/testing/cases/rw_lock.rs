@@ -216,9 +216,10 @@ pub async fn a_fixed_lease_is_upgraded<H: Harness>(case: &Case<H>) {
 pub async fn max_hold_outlives_an_upgrade<H: Harness>(case: &Case<H>) {
     let lock = lock(case).await;
     let start = case.now();
-    let most = Duration::from_millis(1500);
+    // A busy machine has what is left of it for the upgrade.
+    let most = Duration::from_secs(9);
     let reader = lock.read().max_hold(most).await.unwrap();
-    case.pass(most / 2).await;
+    case.pass(most / 3).await;
     let writer = written(reader.try_upgrade().await.unwrap());
     assert_eq!(writer.lost().await, LostReason::MaxHold);
     let held = case.since(start);
