@@ -38,12 +38,7 @@ pub(crate) const UNRENEWED: Duration = Duration::from_secs(600);
 /// A client of all members.
 pub(crate) async fn store(url: &str) -> EtcdStore {
     let builder = EtcdStore::from_url(&url.parse().unwrap()).unwrap();
-    loop {
-        match builder.clone().connect().await {
-            Ok(store) => return store,
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
-        }
-    }
+    patiently(async || builder.clone().connect().await).await
 }
 
 /// Asks again while nobody leads: a busy machine causes elections too.
@@ -104,14 +99,15 @@ pub(crate) async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Gua
 }
 
 /// Polls a claim by hand until something has happened in etcd, and no further.
-pub(crate) async fn drive<T>(
+pub(crate) async fn drive<T: Debug>(
     claiming: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>,
     mut happened: impl FnMut() -> bool,
 ) {
     let mut cx = Context::from_waker(Waker::noop());
     let driving = async {
         while !happened() {
-            assert!(claiming.as_mut().poll(&mut cx).is_pending(), "it has ended");
+            let polled = claiming.as_mut().poll(&mut cx);
+            assert!(polled.is_pending(), "it has ended: {polled:?}");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };

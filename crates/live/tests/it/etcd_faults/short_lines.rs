@@ -1,5 +1,6 @@
 //! Where few are ahead, one watch tells a waiter of them all.
 
+use std::fmt::Debug;
 use std::pin::Pin;
 
 use lockkeeper::store::{Admin as _, Evict, Interest, Revision, Store as _, Target, Wake};
@@ -63,7 +64,7 @@ async fn two(etcd: &Etcd, name: &str) -> (Bare, Bare) {
 }
 
 /// It goes on for a while: what it may have heard by then has not ended it.
-async fn goes_on<T>(wait: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) {
+async fn goes_on<T: Debug>(wait: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) {
     let mut polls = 0..50;
     drive(wait, || polls.next().is_none()).await;
 }
