@@ -288,7 +288,7 @@ impl Store for RedisStore {
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         let (keys, places, servers) = (Keys::of(&claim.key.name), &self.0.heard.places, &self.0.servers);
         let channel = servers.channel(&keys);
-        let before = places.before();
+        let sent = places.asks(claim.key.id);
         self.0.claimed.claim(claim, self.0.clock.now());
         let request = layout::claim(claim, &self.0.client, &channel);
         // Nobody would know of which node's replicas to ask.
@@ -301,7 +301,7 @@ impl Store for RedisStore {
         let answer = self.understood(&keys, layout::claim_answer(claim, &answer))?;
         match answer.value {
             Verdict::Queued { .. } => {
-                places.queued(&claim.key, before, servers.listen(&keys));
+                sent.queued(&claim.key, servers.listen(&keys));
             }
             Verdict::Granted { .. } => {
                 places.left(claim.key.id);

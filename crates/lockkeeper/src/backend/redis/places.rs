@@ -1,7 +1,7 @@
 //! The claims of this client that stand in line, and what the server has pushed about them.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -22,6 +22,8 @@ struct Inner {
     places: HashMap<ClaimId, Place>,
     /// Grants that were pushed before the answer to their claim was looked at: the token, and the number of the push.
     early: HashMap<ClaimId, (u64, u64)>,
+    /// The claims that were sent, are not answered, and were not withdrawn.
+    asked: HashSet<ClaimId>,
     /// How often a subscription has begun. What was pushed before may have been missed.
     subscriptions: u64,
     /// How many pushes there were.
@@ -33,6 +35,31 @@ struct Inner {
 pub(super) struct Before {
     subscriptions: u64,
     pushes: u64,
+}
+
+/// A claim that was sent and is not answered.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    places: &'a Places,
+    id: ClaimId,
+    before: Before,
+}
+
+impl Asked<'_> {
+    /// The server says that the claim stands in line. One that was withdrawn meanwhile has no place: nobody would leave
+    /// it.
+    pub(super) fn queued(self, key: &ClaimKey, listens: Option<Listens>) {
+        let mut inner = self.places.lock();
+        if inner.asked.contains(&self.id) {
+            inner.queued(key, self.before, listens);
+        }
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.places.lock().asked.remove(&self.id);
+    }
 }
 
 #[derive(Debug)]
@@ -62,46 +89,28 @@ pub(super) enum Known {
 }
 
 impl Places {
-    /// What has been heard so far: to be asked before a claim is sent.
-    pub(super) fn before(&self) -> Before {
-        let inner = self.lock();
-        Before { subscriptions: inner.subscriptions, pushes: inner.pushes }
+    /// A claim is being sent now.
+    pub(super) fn asks(&self, id: ClaimId) -> Asked<'_> {
+        let mut inner = self.lock();
+        inner.asked.insert(id);
+        Asked { places: self, id, before: inner.before() }
     }
 
-    /// The claim stands in line, as the server says that was asked when `before` was all that had been heard. Whether a
-    /// subscription has begun since decides whether a push can have been missed; a push that came before is of another
-    /// time, when the server knew more, or another server had the line.
-    pub(super) fn queued(&self, key: &ClaimKey, before: Before, listens: Option<Listens>) {
-        let mut inner = self.lock();
-        let now = inner.subscriptions;
-        let missed = now != before.subscriptions;
-        let granted = inner.early.remove(&key.id).filter(|(_, push)| *push > before.pushes);
-        match inner.places.entry(key.id) {
-            Entry::Occupied(mut known) => {
-                let place = known.get_mut();
-                place.granted = place.granted.filter(|(_, push)| *push > before.pushes).or(granted);
-                place.again = place.again.filter(|push| *push > before.pushes);
-                if missed {
-                    place.look = Some(now);
-                }
-            }
-            Entry::Vacant(new) => {
-                new.insert(Place {
-                    name: key.name.clone(),
-                    granted,
-                    look: missed.then_some(now),
-                    again: None,
-                    bell: Arc::default(),
-                    _listens: listens,
-                });
-            }
-        }
+    #[cfg(test)]
+    fn before(&self) -> Before {
+        self.lock().before()
+    }
+
+    #[cfg(test)]
+    fn queued(&self, key: &ClaimKey, before: Before, listens: Option<Listens>) {
+        self.lock().queued(key, before, listens);
     }
 
     /// The claim does not stand in line any more.
     pub(super) fn left(&self, id: ClaimId) {
         let mut inner = self.lock();
         inner.early.remove(&id);
+        inner.asked.remove(&id);
         if let Some(place) = inner.places.remove(&id) {
             place.bell.notify_waiters();
         }
@@ -181,6 +190,41 @@ impl Places {
     /// No operation on it can panic half-way.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn before(&self) -> Before {
+        Before { subscriptions: self.subscriptions, pushes: self.pushes }
+    }
+
+    /// The claim stands in line, as the server says that was asked when `before` was all that had been heard. Whether a
+    /// subscription has begun since decides whether a push can have been missed; a push that came before is of another
+    /// time, when the server knew more, or another server had the line.
+    fn queued(&mut self, key: &ClaimKey, before: Before, listens: Option<Listens>) {
+        let now = self.subscriptions;
+        let missed = now != before.subscriptions;
+        let granted = self.early.remove(&key.id).filter(|(_, push)| *push > before.pushes);
+        match self.places.entry(key.id) {
+            Entry::Occupied(mut known) => {
+                let place = known.get_mut();
+                place.granted = place.granted.filter(|(_, push)| *push > before.pushes).or(granted);
+                place.again = place.again.filter(|push| *push > before.pushes);
+                if missed {
+                    place.look = Some(now);
+                }
+            }
+            Entry::Vacant(new) => {
+                new.insert(Place {
+                    name: key.name.clone(),
+                    granted,
+                    look: missed.then_some(now),
+                    again: None,
+                    bell: Arc::default(),
+                    _listens: listens,
+                });
+            }
+        }
     }
 }
 
@@ -278,6 +322,19 @@ mod tests {
         places.granted(key.id, 8);
         places.queued(&key, before, None);
         assert!(matches!(places.known(key.id), Some(Known::Granted(8))));
+    }
+
+    #[test]
+    fn a_claim_that_was_withdrawn_before_its_answer_came_has_no_place() {
+        let (places, key) = (Places::default(), key());
+        let asked = places.asks(key.id);
+        places.left(key.id);
+        asked.queued(&key, None);
+        assert!(places.known(key.id).is_none());
+        places.asks(key.id).queued(&key, None);
+        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+        drop(places.asks(ClaimId::random()));
+        assert!(places.lock().asked.is_empty());
     }
 
     #[test]

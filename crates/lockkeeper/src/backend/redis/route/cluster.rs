@@ -33,7 +33,6 @@ pub(crate) struct Cluster(Arc<Handle>);
 #[derive(Debug)]
 struct Handle {
     inner: Arc<Inner>,
-    _runtime: Runtime,
 }
 
 impl Drop for Handle {
@@ -44,6 +43,8 @@ impl Drop for Handle {
 }
 
 struct Inner {
+    /// Of whoever opened the cluster. The connection to a node lives in it, whoever meets the node first.
+    runtime: Runtime,
     seed: Endpoint,
     seeds: Vec<Endpoint>,
     settings: Arc<Settings>,
@@ -95,7 +96,9 @@ impl Cluster {
     ) -> Result<(Self, Server), WireError> {
         let seed = seeds.first().cloned().ok_or_else(|| WireError::NotSent("the cluster has no nodes".to_owned()))?;
         let state = Mutex::new(State { map: vec![None; SLOTS], ..State::default() });
+        let runtime = Runtime::here_or_own().map_err(|e| WireError::NotSent(e.to_string()))?;
         let inner = Arc::new_cyclic(|this| Inner {
+            runtime,
             seed,
             seeds,
             settings: Arc::new(settings),
@@ -109,9 +112,8 @@ impl Cluster {
         let node = inner.learn().await?;
         let server = node.ready().await?;
         inner.shards.store(has_shards(&node).await?, Ordering::Release);
-        let runtime = Runtime::here_or_own().map_err(|e| WireError::NotSent(e.to_string()))?;
-        runtime.finish(watch(Arc::downgrade(&inner), Arc::clone(&inner.news)));
-        Ok((Self(Arc::new(Handle { inner, _runtime: runtime })), server))
+        inner.runtime.finish(watch(Arc::downgrade(&inner), Arc::clone(&inner.news)));
+        Ok((Self(Arc::new(Handle { inner })), server))
     }
 
     pub(super) fn shards(&self) -> bool {
@@ -182,9 +184,12 @@ impl Inner {
     }
 
     fn node(&self, state: &mut State, endpoint: Endpoint) -> Link {
-        let ear = || Arc::new(Ear { inner: Weak::clone(&self.this), node: endpoint.clone() });
-        let open = || Link::open(endpoint.clone(), Arc::clone(&self.settings), ear());
-        state.nodes.entry(endpoint.clone()).or_insert_with(open).clone()
+        state.nodes.entry(endpoint.clone()).or_insert_with(|| self.open_link(endpoint)).clone()
+    }
+
+    fn open_link(&self, endpoint: Endpoint) -> Link {
+        let ear = Arc::new(Ear { inner: Weak::clone(&self.this), node: endpoint.clone() });
+        Link::open_in(&self.runtime, endpoint, Arc::clone(&self.settings), ear)
     }
 
     /// Asks one node after the other for the map, until one answers; that one.
@@ -287,9 +292,7 @@ impl Inner {
         if let Some(old) = channel.home.take().and_then(|home| nodes.get(&home)) {
             old.unsubscribe(name, shards);
         }
-        let ear = || Arc::new(Ear { inner: Weak::clone(&self.this), node: place.clone() });
-        let link =
-            nodes.entry(place.clone()).or_insert_with(|| Link::open(place.clone(), Arc::clone(&self.settings), ear()));
+        let link = nodes.entry(place.clone()).or_insert_with(|| self.open_link(place.clone()));
         link.subscribe(name.to_vec(), shards);
         channel.home = Some(place);
     }

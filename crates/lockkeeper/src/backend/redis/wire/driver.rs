@@ -28,9 +28,17 @@ const GOOD: Duration = Duration::from_secs(1);
 /// How long a server may be silent before it is asked whether it is there, in answer timeouts.
 const SILENCE: u32 = 3;
 
-/// Serves the link until its last handle is gone and what was sent is done.
-pub(super) async fn run(shared: Arc<Shared>) {
-    let _last_words = LastWords(Arc::clone(&shared));
+/// Serves the link until its last handle is gone and what was sent is done. A runtime that has ended drops it before the
+/// first poll; the link hears of that too.
+pub(super) fn run(shared: Arc<Shared>) -> impl Future<Output = ()> + Send + 'static {
+    let last_words = LastWords(Arc::clone(&shared));
+    async move {
+        let _last_words = last_words;
+        serve_all(shared).await;
+    }
+}
+
+async fn serve_all(shared: Arc<Shared>) {
     let mut backoff = FIRST_BACKOFF;
     loop {
         tokio::select! {

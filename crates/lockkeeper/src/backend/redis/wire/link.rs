@@ -49,6 +49,18 @@ impl Link {
         Self::start(Shared::new(endpoint, settings, listener, Purpose::Requests))
     }
 
+    /// Connects in this runtime, whatever the caller's is. The link lives as long as the runtime.
+    pub(crate) fn open_in(
+        runtime: &Runtime,
+        endpoint: Endpoint,
+        settings: Arc<Settings>,
+        listener: Arc<dyn Listener>,
+    ) -> Self {
+        let shared = Arc::new(Shared::new(endpoint, settings, listener, Purpose::Requests));
+        runtime.finish(driver::run(Arc::clone(&shared)));
+        Self(Arc::new(Handle { shared, _runtime: None }))
+    }
+
     /// Another connection to the same server, for somebody else's messages.
     pub(crate) fn beside(&self, listener: Arc<dyn Listener>) -> Self {
         Self::open(self.endpoint().clone(), Arc::clone(&self.0.shared.settings), listener)

@@ -156,10 +156,10 @@ impl Shared {
 
     pub(super) fn subscribe(&self, name: Vec<u8>, sharded: bool) {
         let mut state = self.lock();
-        if !state.channels.add(name.clone(), sharded) {
-            return;
+        // A connection of messages may have lost the channel meanwhile, and knows itself what it has.
+        if state.channels.add(name.clone(), sharded) || state.side.is_some() {
+            self.change(state, name, sharded, true);
         }
-        self.change(state, name, sharded, true);
     }
 
     pub(super) fn unsubscribe(&self, name: &[u8], sharded: bool) {

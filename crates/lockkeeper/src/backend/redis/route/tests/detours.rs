@@ -131,6 +131,30 @@ async fn a_node_that_a_slot_is_on_its_way_to_keeps_its_connection_while_it_has_n
     }
 }
 
+/// A keeper with a thread of its own may share the store, and end before the others.
+#[tokio::test]
+async fn a_connection_outlives_the_runtime_of_the_request_that_led_to_it() {
+    let mut pair = cluster(patient()).await;
+    let (third, route) = (Peer::new().await, pair.route.clone());
+    let short_lived = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        std::thread::spawn(move || runtime.block_on(route.send(5, echo("x")))).join().unwrap()
+    });
+    let ask = format!("-ASK 5 127.0.0.1:{}\r\n", third.endpoint.port);
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+    pair.one.1.say(&ask).await;
+    let mut there = greet(&third).await;
+    assert_eq!([there.request().await, there.request().await], [vec!["ASKING"], vec!["ECHO", "x"]]);
+    there.say("+OK\r\n:1\r\n").await;
+    assert_eq!(within(short_lived).await.unwrap(), Ok(Value::Int(1)));
+    let answer = tokio::spawn(pair.route.send(5, echo("y")));
+    assert_eq!(asked(&mut pair.one.1).await, ["ECHO", "y"]);
+    pair.one.1.say(&ask).await;
+    assert_eq!([asked(&mut there).await, asked(&mut there).await], [vec!["ASKING"], vec!["ECHO", "y"]]);
+    there.say("+OK\r\n:2\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(2)));
+}
+
 #[tokio::test]
 async fn a_request_whose_keys_are_in_two_places_is_made_with_fewer_of_them() {
     let mut pair = cluster(patient()).await;

@@ -157,6 +157,42 @@ async fn an_end_that_was_asked_for_is_not_told() {
     assert_eq!(heard.now(), []);
 }
 
+/// A slot leaves the node, and comes back.
+#[tokio::test]
+async fn in_resp2_a_channel_that_the_server_ended_is_asked_for_again() {
+    let peer = Peer::new().await;
+    let (listener, mut heard) = super::peer::ear();
+    let link = super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener);
+    link.subscribe(b"mine".to_vec(), true);
+    let mut main = peer.accept().await;
+    main.greet_in_resp2().await;
+    let mut side = peer.accept().await;
+    side.prepare().await;
+    assert_eq!(side.request().await, ["SSUBSCRIBE", "mine"]);
+    side.say("*3\r\n$10\r\nssubscribe\r\n$4\r\nmine\r\n:1\r\n").await;
+    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    side.say("*3\r\n$12\r\nsunsubscribe\r\n$4\r\nmine\r\n:0\r\n").await;
+    assert_eq!(heard.next().await, Sound::Unsubscribed("mine".to_owned()));
+    link.subscribe(b"mine".to_vec(), true);
+    assert_eq!(side.request().await, ["SSUBSCRIBE", "mine"]);
+}
+
+#[tokio::test]
+async fn a_link_in_a_runtime_that_has_ended_says_so() {
+    let peer = Peer::new().await;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    let (listener, _heard) = super::peer::ear();
+    let link = {
+        let _entered = handle.enter();
+        super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener)
+    };
+    let error = within(link.send(echo("x"))).await.unwrap_err();
+    assert!(error.to_string().contains("nobody serves it any more"), "{error}");
+    within(link.ready()).await.unwrap_err();
+}
+
 #[tokio::test]
 async fn in_resp2_messages_have_a_connection_of_their_own() {
     let peer = Peer::new().await;
