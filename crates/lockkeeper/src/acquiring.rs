@@ -104,10 +104,10 @@ impl<G: Acquired> Acquire<G> {
 
     fn advance(&self, running: &mut Running, cx: &mut Context<'_>) -> Poll<Result<G>> {
         let engine = &self.engine;
-        if engine.has_no_runtime()
+        if (engine.has_no_runtime() || !engine.usable_here())
             && let Err(error) = engine.usable()
         {
-            // No timer of it may be polled any more.
+            // No timer of that runtime may be polled any more, and in a forked child nobody answers.
             let name = self.name_of(running.patience.part()).clone();
             return Poll::Ready(Err(error.about(name)));
         }
@@ -224,6 +224,18 @@ mod tests {
 
     use super::*;
     use crate::Keeper;
+
+    #[tokio::test]
+    async fn an_attempt_that_goes_on_in_a_forked_child_ends_there() {
+        let keeper = Keeper::memory();
+        let _held = keeper.mutex("n").unwrap().lock().await.unwrap();
+        let mut attempt = keeper.mutex("n").unwrap().lock().wait(Duration::from_secs(60)).into_future();
+        assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut attempt).poll(cx).is_pending())).await);
+        attempt.acquire.engine.pretend_to_be_forked();
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut attempt).poll(cx))).await;
+        let Poll::Ready(Err(error)) = polled else { panic!("{polled:?}") };
+        assert_eq!(error.kind(), crate::ErrorKind::Forked);
+    }
 
     #[tokio::test]
     async fn an_attempt_that_is_dropped_in_a_forked_child_drops_no_timer() {

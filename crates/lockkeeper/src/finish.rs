@@ -36,11 +36,10 @@ impl<T: Send + 'static> Future for Finish<T> {
             if runtime.is_own() && this.engine.usable_here() {
                 this.task = this.task.take().map(|task| runtime.carry(task));
             }
-        } else if this.in_runtime
-            && this.engine.has_no_runtime()
+        } else if ((this.in_runtime && this.engine.has_no_runtime()) || !this.engine.usable_here())
             && let Err(error) = this.engine.usable()
         {
-            // It may have timers, which may be polled no more.
+            // It may have timers, which may be polled no more; in a forked child nobody answers.
             return Poll::Ready(Err(error.with_unknown_effect()));
         }
         let Some(task) = &mut this.task else { return Poll::Pending };

@@ -275,11 +275,11 @@ impl Hold {
 
     /// Completes when it is lost.
     pub(crate) async fn lost(&self) -> LostReason {
-        // There is no engine in a forked child that would tell it.
-        if self.is_forked() {
-            return LostReason::Forked;
-        }
         loop {
+            // There is no engine in a forked child that would tell it.
+            if self.is_forked() {
+                return LostReason::Forked;
+            }
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();

@@ -140,7 +140,8 @@ impl Engine {
                 self.renewed(session, holds, live, renewed, sent);
                 Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::SessionLost => {
+            // A store that has closed grants what is held here to others.
+            Err(error) if matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::Closed) => {
                 self.expire_session(session);
                 Err(error)
             }

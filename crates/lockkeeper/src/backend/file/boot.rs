@@ -52,8 +52,8 @@ impl Boot {
 
     /// As a container sees it that is told another id.
     #[cfg(test)]
-    pub(super) fn told_otherwise() -> Self {
-        Self { id: "a container's own".to_owned(), ..Self::of_this_process().unwrap() }
+    pub(super) fn told_otherwise() -> Result<Self> {
+        Ok(Self { id: "a container's own".to_owned(), ..Self::of_this_process()? })
     }
 
     /// As if the machine had been restarted just now, and had run for `up` since.

@@ -33,12 +33,12 @@ pub struct FileStoreBuilder {
     pub(super) path: PathBuf,
     create_parents: bool,
     pub(super) waived: Vec<Check>,
-    boot: Option<Boot>,
+    boot: fn() -> Result<Boot>,
 }
 
 impl FileStoreBuilder {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, create_parents: false, waived: Vec::new(), boot: None }
+        Self { path, create_parents: false, waived: Vec::new(), boot: Boot::of_this_process }
     }
 
     /// Makes the folders of the path, for their owner alone, if they are not there.
@@ -55,8 +55,8 @@ impl FileStoreBuilder {
 
     /// As if this were the start of the machine.
     #[cfg(test)]
-    pub(super) fn boot(mut self, boot: Boot) -> Self {
-        self.boot = Some(boot);
+    pub(super) fn boot(mut self, boot: fn() -> Result<Boot>) -> Self {
+        self.boot = boot;
         self
     }
 
@@ -83,16 +83,16 @@ impl FileStoreBuilder {
         opened.await.unwrap_or_else(|_| Err(reader::ended()))
     }
 
-    fn set_up(mut self) -> Result<(FileStore, Writer, Receiver<Job>)> {
+    fn set_up(self) -> Result<(FileStore, Writer, Receiver<Job>)> {
         let path = self.locate()?;
         let beside = Beside::of(&path);
         beside.check(&path, &self.waived)?;
         Self::recognise(&path)?;
         beside.make()?;
         let gate = beside.gate()?;
-        let boot = self.boot.take().map_or_else(Boot::of_this_process, Ok)?;
-
         let inside = gate.enter().map_err(|e| fault::io(&path, "lock its gate", e))?;
+        // Not before: by a clock that was read long ago the times in the file are those of another start.
+        let boot = (self.boot)()?;
         database::create(&path).map_err(|e| fault::io(&path, "create it", e))?;
         let file = Identity::of(&path).map_err(|e| fault::io(&path, "look at it", e))?;
         let mut db = database::connect(&path)?;

@@ -63,13 +63,22 @@ impl Identity {
     /// Whoever opens the path after it was replaced gets another file, and grants what we hold. So nothing in ours
     /// counts any more. A number of an inode is not given out again while we have the file open.
     pub(super) fn check(&self) -> Result<()> {
-        let Some((lost, _)) = self.files.iter().find(|(path, was)| !inode(path).is_ok_and(|now| now == *was)) else {
-            return Ok(());
-        };
+        for (path, was) in &self.files {
+            match inode(path) {
+                Ok(now) if now == *was => {}
+                // The rights of the folder may come back.
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fault::io(path, "look at it", e)),
+                _ => return Err(Self::gone(path)),
+            }
+        }
+        Ok(())
+    }
+
+    fn gone(lost: &Path) -> Error {
         let problem = format!("file:{}: it was deleted or replaced while in use", lost.display());
         // Not Unavailable: it does not pass, so nobody is to wait for it with the old file open.
-        Err(Error::new(ErrorKind::Closed, problem)
-            .with_remedy("restart this program, and keep other programs from removing the file"))
+        Error::new(ErrorKind::Closed, problem)
+            .with_remedy("restart this program, and keep other programs from removing the file")
     }
 }
 

@@ -143,7 +143,7 @@ impl Desk {
             })
             .collect();
         let (failure, ringing, dead) = turn.finish();
-        let committed = failure.map_or_else(|| self.commit(), Err);
+        let committed = failure.map_or_else(|| self.commit(), Err).and_then(|()| self.still_counts());
         Done { answers, committed, ringing, dead }
     }
 
@@ -164,6 +164,11 @@ impl Desk {
             self.commit = commit;
         }
         Ok(())
+    }
+
+    /// The file may have been removed within the turn: who waits at the gate makes another one.
+    fn still_counts(&self) -> Result<()> {
+        self.file.check().map_err(Error::with_unknown_effect)
     }
 
     fn commit(&self) -> Result<()> {

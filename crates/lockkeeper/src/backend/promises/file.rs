@@ -89,19 +89,23 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "the file, or its log, is deleted or replaced",
             Shown {
-                says: "Nobody uses it any more (`Closed`): holders cannot renew, and stop in time.",
+                says: "Nobody uses it any more (`Closed`). A holder stops with its next renewal, after ttl/3 at most. Until then a program that opens the path may have the lock beside it, in another file; the fence refuses the older token.",
                 by: &[
                     Own("backend::file::tests::faults::a_file_that_was_deleted_or_replaced_is_not_used_any_more"),
                     Own(
                         "backend::file::tests::faults::a_file_or_a_log_that_alone_was_deleted_or_replaced_is_not_used_any_more",
                     ),
+                    Own(
+                        "backend::file::tests::faults::what_is_committed_to_a_file_that_was_deleted_within_the_turn_is_not_believed",
+                    ),
+                    Own("engine::sessions::a_store_that_says_that_it_has_closed_ends_what_is_held_at_once"),
                 ],
             },
         ),
         (
             "the disk is full",
             Shown {
-                says: "What is held is renewed; new locks are refused.",
+                says: "New locks are refused. What is held is renewed as long as the log beside the file need not grow, which it does up to 4 MiB; else it is lost at its deadline.",
                 by: &[Own("backend::file::tests::faults::a_full_disk_is_unavailable_and_nothing_has_happened")],
             },
         ),

@@ -30,6 +30,17 @@ async fn a_session_that_the_store_forgot_loses_all_its_locks_at_once() {
     }
 }
 
+/// Its file was replaced, say, and the new one grants what is held here.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_says_that_it_has_closed_ends_what_is_held_at_once() {
+    let world = World::new();
+    let party = world.party_by_session(secs(30), 0).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Closed));
+    sleep(secs(11)).await;
+    assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::SessionExpired));
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_deadline_of_a_session_is_the_end_of_it() {
     let world = World::new();

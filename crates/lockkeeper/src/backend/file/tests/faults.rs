@@ -53,6 +53,20 @@ async fn a_file_that_was_deleted_or_replaced_is_not_used_any_more() {
     }
 }
 
+/// Who waits at the gate makes another file, and grants the same lock.
+#[tokio::test]
+async fn what_is_committed_to_a_file_that_was_deleted_within_the_turn_is_not_believed() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let path = machine.path();
+    let removing = client.store.write(move |_: &mut Turn<'_>| {
+        fs::remove_file(&path).unwrap();
+        Ok(())
+    });
+    let error = removing.await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Closed, Effect::Unknown), "{error}");
+}
+
 #[tokio::test]
 async fn a_stopped_process_in_the_gate_stops_writes_but_not_reads() {
     let machine = Machine::new();
