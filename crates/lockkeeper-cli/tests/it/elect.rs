@@ -296,17 +296,23 @@ fn hup_is_a_word_to_the_command_unless_it_ends_by_it() {
     assert_eq!(elect.events().last().unwrap(), "exited");
 }
 
+/// The third pause lasts for 4 s and more.
+fn in_a_long_pause(store: &Store) -> Process {
+    let mut elect = exits(store, &[], &["3", "3", "3", "0"]);
+    (0..3).for_each(|_| drop(elect.event("restarting")));
+    elect
+}
+
 #[test]
 fn r3_a_signal_in_a_pause_or_in_line_ends_it_at_once() {
     let store = Store::new();
     for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
-        let mut elect = exits(&store, &[], &["3", "0"]);
-        elect.event("restarting");
+        let mut elect = in_a_long_pause(&store);
         elect.signal(signal);
         assert_eq!(elect.wait().signal(), Some(signal.as_raw()));
         // After the pause it would have begun another round.
         assert_eq!(elect.events().last().unwrap(), "exited");
-        assert_eq!(text(store.path("number")), "2\n");
+        assert_eq!(text(store.path("number")), "4\n");
     }
     let _holder = store.hold("a");
     let mut elect = candidate(&store, "me", &[]);
@@ -320,8 +326,7 @@ fn r3_a_signal_in_a_pause_or_in_line_ends_it_at_once() {
 fn r3_a_reload_ends_no_candidate_that_pauses_or_waits() {
     let store = Store::new();
     let reload = |elect: &Process| [Signal::HUP, Signal::USR1, Signal::USR2].map(|signal| elect.signal(signal));
-    let mut elect = exits(&store, &[], &["3", "0"]);
-    elect.event("restarting");
+    let mut elect = in_a_long_pause(&store);
     reload(&elect);
     elect.event("started");
     assert_eq!(elect.finish(), 0);

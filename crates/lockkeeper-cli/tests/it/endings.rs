@@ -64,7 +64,7 @@ fn r13_a_job_whose_shell_was_killed_is_told_to_end_and_keeps_the_lock() {
 
 /// Who belongs to the command is looked at twice a second. Nobody is told when that has happened.
 fn wait_for_a_look() {
-    thread::sleep(Duration::from_secs(2));
+    thread::sleep(Duration::from_secs(4));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn r13_a_job_of_another_user_keeps_the_lock_though_it_cannot_be_killed() {
 #[test]
 fn r13_a_loss_while_the_rest_of_the_command_ends_kills_that_in_time() {
     let store = Store::new();
-    let (mut run, shell, job) = start(&store, &["run", "a", "--json", "-t", "3s", "-k", "1s"], "");
+    let (mut run, shell, job) = start(&store, &["run", "a", "--json", "-t", "12s", "-k", "4s"], "");
     let outage = store.outage();
     kill(&shell, Signal::KILL);
     run.wait();
@@ -147,8 +147,8 @@ fn r13_no_round_of_elect_begins_beside_what_is_left_of_the_one_before() {
     }
 }
 
-/// Loses its lock after a second; TERM ends the shell alone, and KILL would come two seconds later.
-const LOSES: [&str; 9] = ["run", "a", "--json", "-t", "6s", "--max-hold", "1s", "-k", "2s"];
+/// Loses its lock after some seconds; TERM ends the shell alone, and KILL would come five seconds later.
+const LOSES: [&str; 9] = ["run", "a", "--json", "-t", "18s", "--max-hold", "6s", "-k", "5s"];
 
 #[test]
 fn r8_a_run_that_is_stopped_or_killed_while_its_command_ends_leaves_nobody() {

@@ -187,8 +187,8 @@ fn a_reader_that_is_stuck_does_not_keep_the_command_from_ending_in_time() {
 fn a_log_that_nobody_reads_keeps_no_renewal() {
     let store = Store::new();
     let _stuck = stuck_pipe(&store.path("pipe"));
-    // Twice as long as the lease.
-    let script = "-vv run a -t 2s -- sh -c 'echo ready; sleep 4; exit 4'";
+    // Longer than the lease.
+    let script = "-vv run a -t 15s -- sh -c 'echo ready; sleep 18; exit 4'";
     let mut run = Process::start(&mut redirected(&store, script, "2>pipe"));
     assert_eq!(run.line(), "ready");
     assert_eq!(run.finish(), 4);

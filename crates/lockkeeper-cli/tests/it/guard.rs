@@ -153,7 +153,7 @@ fn r7_a_loss_kills_grandchildren_in_groups_of_their_own() {
         "exec bash -mc 'trap : TERM; sleep 1000 & echo $$ $!; wait; wait'",
         "trap 'exit 3' TERM; timeout 1000 sh -c 'echo $PPID $$; sleep 1000; true' & wait",
     ] {
-        let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "3s"], script);
+        let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "9s"], script);
         let outage = store.outage();
         run.event("lost");
         assert_eq!(run.finish(), 79, "{script}: {}", run.rest());
@@ -201,7 +201,7 @@ fn r8_the_next_command_starts_after_the_last_process_of_the_old_group_is_dead() 
 fn r8_a_command_of_a_stopped_run_is_dead_before_the_next_one_starts() {
     let store = Store::new();
     let script = "trap '' TERM; sleep 1000 & echo $$ $!; wait";
-    let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "2s"], script);
+    let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "8s"], script);
     let look = format!("for p in {}; do cat /proc/$p/stat 2>/dev/null; done; echo done", pids.join(" "));
     let mut next = store.queue(&sh(&["run", "a"], &look), "a", 0);
     run.signal(Signal::STOP);
@@ -218,8 +218,8 @@ fn r8_a_command_of_a_stopped_run_is_dead_before_the_next_one_starts() {
 #[test]
 fn r8_a_run_that_goes_on_between_the_kill_and_the_deadline_has_lost() {
     let store = Store::new();
-    for _ in 0..5 {
-        let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "1s"], "echo $$; exec sleep 1000");
+    for _ in 0..2 {
+        let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "6s"], "echo $$; exec sleep 1000");
         run.signal(Signal::STOP);
         // The guard leaves a tenth of a second between its kill and the end of the lock.
         eventually("the command is killed", || !is_alive(&pids[0]));
@@ -330,7 +330,7 @@ fn r8_a_guard_that_was_stopped_hears_all_that_it_was_told_before_it_kills() {
 #[test]
 fn r8_a_guard_is_left_in_peace_when_the_loss_changes_nothing() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "500ms", "--on-lost", "ignore"], "echo ready; cat"));
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "6s", "--on-lost", "ignore"], "echo ready; cat"));
     assert_eq!(run.line(), "ready");
     let _outage = store.outage();
     run.event("lost");

@@ -94,7 +94,7 @@ fn r5_a_command_that_lost_its_lock_while_stopped_is_killed_and_not_continued() {
     let store = Store::new();
     pipe(&store, "never");
     let mut shell = Shell::new(&store);
-    shell.keys("lockkeeper run -t 4s a -- sh -c 'trap \"touch continued\" CONT TERM; echo ready; read x < never'\n");
+    shell.keys("lockkeeper run -t 15s a -- sh -c 'trap \"touch continued\" CONT TERM; echo ready; read x < never'\n");
     shell.sees("ready");
     let run = shell.run();
     let command = children(run).into_iter().find(|pid| text(format!("/proc/{pid}/cmdline")).starts_with("sh")).unwrap();
@@ -147,7 +147,7 @@ fn r5_a_stop_right_after_a_continuation_is_a_stop() {
 fn r5_a_lock_that_was_lost_while_stopped_is_noticed_without_the_guard() {
     let store = Store::new();
     let script = "trap 'touch continued' CONT TERM; echo ready; read x";
-    let mut command = store.command(&sh(&["run", "a", "--json", "-t", "2s"], script));
+    let mut command = store.command(&sh(&["run", "a", "--json", "-t", "15s"], script));
     let mut run = Process::start(command.process_group(0));
     let child: u32 = run.event("started")["pid"].as_u64().unwrap().try_into().unwrap();
     run.line();
@@ -183,7 +183,7 @@ fn r5_a_stop_that_is_sent_while_waiting_is_only_a_pause() {
 #[test]
 fn r5_a_command_that_stops_itself_without_a_terminal_keeps_its_lock() {
     let store = Store::new();
-    let args = ["run", "a", "--json", "-t", "6s", "-k", "500ms"];
+    let args = ["run", "a", "--json", "-t", "15s", "-k", "500ms"];
     let mut command = store.command(&sh(&args, "echo ready; kill -STOP $$; exit 4"));
     // In a session of its own there is no terminal, even if the tests have one.
     let mut shell = Command::new("setsid");
@@ -192,7 +192,7 @@ fn r5_a_command_that_stops_itself_without_a_terminal_keeps_its_lock() {
     let mut run = Process::start(&mut command);
     let child: u32 = run.event("started")["pid"].as_u64().unwrap().try_into().unwrap();
     eventually("it is stopped", || is_stopped(child));
-    thread::sleep(Duration::from_secs(7));
+    thread::sleep(Duration::from_secs(16));
     assert_eq!(store.inspect("a")["state"], "held");
     crate::support::signal(child, Signal::CONT);
     assert_eq!(run.finish(), 4);

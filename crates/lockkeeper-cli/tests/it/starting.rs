@@ -64,13 +64,13 @@ fn r8_a_guard_that_is_killed_is_replaced_by_another_one() {
 #[test]
 fn r8_a_new_guard_hears_of_renewals_too() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3s", "-k", "500ms"], "echo ready; cat; exit 4"));
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "15s", "-k", "500ms"], "echo ready; cat; exit 4"));
     assert_eq!(run.line(), "ready");
     let guard = guard_but(&run, "");
     kill(&guard);
     let pid = guard_but(&run, &guard);
-    // Renewed more than once.
-    thread::sleep(Duration::from_secs(4));
+    // Longer than the lease.
+    thread::sleep(Duration::from_secs(17));
     assert!(is_alive(&pid));
     assert_eq!(run.finish(), 4);
     assert!(!is_alive(&pid));
@@ -123,8 +123,8 @@ fn r8_a_run_that_can_have_no_other_guard_ends_its_command_and_says_so() {
 fn r8_a_run_that_is_stopped_before_the_start_for_longer_than_its_lease_starts_nothing() {
     let store = Store::new();
     let time = |name: &str| text(store.path(name)).trim().parse::<u128>().ok();
-    for _ in 0..25 {
-        let mut run = store.start(&sh(&["run", "a", "--json", "-t", "500ms"], "date +%s%N > ran"));
+    for _ in 0..4 {
+        let mut run = store.start(&sh(&["run", "a", "--json", "-t", "4s"], "date +%s%N > ran"));
         run.event("acquired");
         run.signal(Signal::STOP);
         assert_eq!(store.code(&sh(&["run", "a"], "date +%s%N > next")), 0);

@@ -271,7 +271,7 @@ fn a_release_that_is_under_way_when_the_runtime_of_its_keeper_ends_is_told_so() 
     party.spy.rule(move |asked| {
         let fails = asked.operation == Operation::Withdraw && left > 0;
         left -= u32::from(fails);
-        fails.then_some(Do::FailAfter(millis(300), ErrorKind::Unavailable))
+        fails.then_some(Do::FailAfter(secs(3), ErrorKind::Unavailable))
     });
     let releasing = std::thread::spawn(move || runtime().block_on(held.release()));
     while party.spy.asked(Operation::Withdraw).is_empty() {

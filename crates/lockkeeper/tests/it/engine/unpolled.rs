@@ -89,7 +89,7 @@ async fn an_attempt_that_is_polled_late_but_in_time_has_its_lock() {
 async fn a_lock_whose_caller_does_not_come_for_it_is_given_back_by_an_engine_with_a_thread_of_its_own() {
     let world = World::real();
     let holder = world.party(secs(60)).await;
-    let party = world.party_with(|builder| builder.ttl(secs(1)).dedicated_thread()).await;
+    let party = world.party_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
     party.spy.once(Operation::Claim, Do::Late(millis(50)));
     let mut left = pin!(party.mutex("n").lock().into_future());
     poll_once(left.as_mut()).await;

@@ -205,7 +205,8 @@ async fn nothing_is_remembered_of_sessions_that_ended_by_themselves() {
     let mut most = 0;
     for _ in 0..300 {
         let client = Client::on(store.clone(), spec.clone()).await;
-        client.renew(&[]).await.unwrap();
+        // A busy machine may end the session before that.
+        let _ = client.renew(&[]).await;
         tokio::time::sleep(ms(5)).await;
         most = store.write(|turn| Ok(turn.remembered())).await.unwrap().max(most);
     }
