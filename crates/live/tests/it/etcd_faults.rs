@@ -38,7 +38,15 @@ pub(crate) const UNRENEWED: Duration = Duration::from_secs(600);
 /// A client of all members.
 pub(crate) async fn store(url: &str) -> EtcdStore {
     let builder = EtcdStore::from_url(&url.parse().unwrap()).unwrap();
-    patiently(async || builder.clone().connect().await).await
+    let connecting = async {
+        loop {
+            match builder.clone().connect().await {
+                Ok(store) => return store,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+            }
+        }
+    };
+    within(PATIENCE * 2, connecting).await
 }
 
 /// Asks again while nobody leads: a busy machine causes elections too.
