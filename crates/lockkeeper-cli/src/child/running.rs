@@ -350,3 +350,32 @@ impl Running {
 fn orphan(group: Pid) -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
     if getpid().is_init() { wait(WaitOptions::NOHANG) } else { waitpgid(group, WaitOptions::NOHANG) }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+    use tokio::signal::unix::SignalKind;
+
+    use super::*;
+    use crate::child::seen::has_ended;
+    use crate::event::Outlets;
+    use crate::output::Verbosity;
+
+    #[tokio::test]
+    async fn r8_a_guard_that_has_answered_and_ended_is_replaced_before_the_start() {
+        let ends = unix::signal(SignalKind::child()).unwrap();
+        let mut guard = Guardian::start(None, false).unwrap();
+        guard.extend(crate::child::guard::now() + Duration::from_secs(1000));
+        let shim = Shim::start("/bin/true".as_ref(), &["true".into()], |_| {}).unwrap();
+        let reporter = Reporter::new(&["a".into()], Outlets::stderr(false).unwrap(), Verbosity::Errors);
+        let mut running = Running::new(shim, ends, guard, None, reporter.into());
+        running.ready().await.unwrap();
+        let first = running.guard.pid();
+        let process = pidfd_open(first, PidfdFlags::empty()).unwrap();
+        pidfd_send_signal(&process, Signal::KILL).unwrap();
+        assert!(has_ended(&process, Duration::from_secs(60)));
+        running.ready().await.unwrap();
+        assert_ne!(running.guard.pid(), first);
+        running.give_up();
+    }
+}

@@ -22,6 +22,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -135,9 +136,16 @@ impl Guardian {
                     self.owed = self.owed.saturating_sub(1);
                     self.silent = 0;
                 }
-                Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+                Err(error) => return error.kind() != io::ErrorKind::WouldBlock || self.has_hung_up(),
             }
         }
+    }
+
+    /// The runtime may not have heard of it yet.
+    fn has_hung_up(&self) -> bool {
+        let mut line = [PollFd::new(&self.line, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut line, Some(&at_once)).is_ok() && line[0].revents().contains(PollFlags::HUP)
     }
 
     /// Starts another one in place of a guard that has ended, and tells it the same. `false` if the guard has done its
