@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, pidfd_send_signal, test_kill_process_group};
 
+use super::environment;
 use super::orphans::Adopter;
 use super::processes::{self, Process, group_of, own_group};
 use super::seen::{Seen, has_ended, open, room};
@@ -34,6 +35,8 @@ pub(super) struct Doomed {
     /// The command is being ended: who loses its parent now does not do that of its own will.
     is_ending: bool,
     adopter: Option<Adopter>,
+    /// The variable that its processes were started with.
+    mark: Option<(&'static str, String)>,
 }
 
 impl Doomed {
@@ -43,9 +46,14 @@ impl Doomed {
         // One that has joined our own group is ended alone.
         let groups = group_of(leader).filter(|group| !ours.contains(&Some(*group))).into_iter().collect();
         let (seen, sessions) = (HashMap::new(), HashSet::new());
-        let mut doomed = Self { leader, groups, seen, sessions, is_ending: false, adopter: None };
+        let mut doomed = Self { leader, groups, seen, sessions, is_ending: false, adopter: None, mark: None };
         doomed.know(leader);
         doomed
+    }
+
+    /// Its processes have this number in their environment, unless they were started without.
+    pub(super) fn marked(self, mark: u64) -> Self {
+        Self { mark: Some(environment::mark(mark)), ..self }
     }
 
     /// Orphans of a command that is being ended become children of this process, which starts nobody unknown.
@@ -127,7 +135,7 @@ impl Doomed {
     fn search(&mut self) -> Option<bool> {
         let all = processes::all()?.into_iter().filter(|process| !process.has_ended);
         let (mut found, others): (Vec<_>, Vec<_>) =
-            all.partition(|process| self.has(process) || self.is_orphan(process));
+            all.partition(|process| self.has(process) || self.is_orphan(process) || self.is_marked(process));
         let mut children = HashMap::<_, Vec<_>>::new();
         for process in others {
             children.entry(process.parent).or_default().push(process);
@@ -182,6 +190,12 @@ impl Doomed {
         self.sessions.contains(&process.session) && self.adopter.as_ref().is_some_and(|it| it.has(process))
     }
 
+    /// Whether the command has started it, though nobody has seen it while its parent lived, and it is no daemon.
+    fn is_marked(&self, process: &Process) -> bool {
+        let has = |mark| processes::has_variable(process.pid, mark);
+        self.sessions.contains(&process.session) && self.mark.as_ref().is_some_and(has)
+    }
+
     /// Who has made a session of its own and lost its parent while the command lived is a daemon; the command itself is
     /// none, wherever it goes.
     fn is_seen_alive(&self, process: &Process) -> bool {
@@ -228,8 +242,8 @@ impl Doomed {
     fn signal(&mut self, signal: Signal) {
         self.follow();
         // The kernel signals a group in one step, which no member escapes by forking.
-        for group in &self.groups {
-            let _ = kill_process_group(*group, signal);
+        for group in self.groups_in_order() {
+            let _ = kill_process_group(group, signal);
         }
         for (pid, seen) in &self.seen {
             seen.signal(*pid, signal);
@@ -245,11 +259,20 @@ impl Doomed {
         }
     }
 
+    /// The command's own first, and the older ones before the younger: a shell that saw the end of its job before the
+    /// signal reached itself would take its next step.
+    fn groups_in_order(&self) -> Vec<Pid> {
+        let own = group_of(self.leader);
+        let mut groups: Vec<Pid> = self.groups.iter().copied().collect();
+        groups.sort_by_key(|group| (Some(*group) != own, group.as_raw_nonzero()));
+        groups
+    }
+
     /// Sends a signal, once, to each of those who were there at the last look.
     pub(super) fn signal_once(&mut self, signal: Signal) {
         self.follow();
-        for group in &self.groups {
-            let _ = kill_process_group(*group, signal);
+        for group in self.groups_in_order() {
+            let _ = kill_process_group(group, signal);
         }
         for (pid, seen) in &self.seen {
             let group = Process::of(pid.as_raw_nonzero().get()).and_then(|process| process.group);

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use crate::output::has_password;
 
+/// By which what is left of a command is found: a number for each start.
+const RUN_ID: &str = "LOCKKEEPER_RUN_ID";
 const LOCKS: &str = "LOCKKEEPER_LOCKS";
 const STORE: &str = "LOCKKEEPER_STORE";
 /// The names of all runs around the innermost one.
@@ -37,6 +39,11 @@ pub(crate) fn set(held: &[Held], outer: &[String]) -> Vec<(&'static str, String)
         set.push((OUTER_LOCKS, outer.join("\n")));
     }
     set
+}
+
+/// What tells the processes of one start of a command from all others.
+pub(super) fn mark(number: u64) -> (&'static str, String) {
+    (RUN_ID, format!("{number:016x}"))
 }
 
 /// What is taken away from the command, so that a credential of the store does not reach every program that it

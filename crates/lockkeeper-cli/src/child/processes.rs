@@ -45,6 +45,13 @@ pub(super) fn group_lives(group: Pid) -> bool {
     test_kill_process_group(group) != Err(Errno::SRCH) && !all().is_some_and(|all| all.iter().any(is_left))
 }
 
+/// Whether the environment that a process was started with has this variable; of others' processes that is not shown.
+pub(super) fn has_variable(pid: Pid, (name, value): &(&str, String)) -> bool {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+    let variable = [name.as_bytes(), value.as_bytes()].join(&b'=');
+    environment.split(|byte| *byte == 0).any(|it| it == variable)
+}
+
 /// All that can be seen; `None` where that is nothing.
 pub(super) fn all() -> Option<Vec<Process>> {
     if !can_be_seen() {

@@ -68,7 +68,7 @@ impl Running {
     ) -> Self {
         let leader = shim.pid();
         guard.watch(leader);
-        let (mut processes, group) = (Doomed::of(leader), group_of(leader).unwrap_or(leader));
+        let (mut processes, group) = (Doomed::of(leader).marked(guard.mark()), group_of(leader).unwrap_or(leader));
         if guard.starts_nobody_else() {
             processes = processes.adopted_by(getpid());
         }
@@ -364,7 +364,7 @@ mod tests {
     #[tokio::test]
     async fn r8_a_guard_that_has_answered_and_ended_is_replaced_before_the_start() {
         let ends = unix::signal(SignalKind::child()).unwrap();
-        let mut guard = Guardian::start(None, false).unwrap();
+        let mut guard = Guardian::start(None, false, 1).unwrap();
         guard.extend(crate::child::guard::now() + Duration::from_secs(1000));
         let shim = Shim::start("/bin/true".as_ref(), &["true".into()], |_| {}).unwrap();
         let reporter = Reporter::new(&["a".into()], Outlets::stderr(false).unwrap(), Verbosity::Errors);

@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::{Instant, timeout};
 
+use super::environment;
 use super::guard::Guardian;
 use super::policy::Policy;
 use super::running::Running;
@@ -25,7 +26,7 @@ use super::supervise::{Lease, loss, lost_by_now};
 use super::terminal::Terminal;
 use crate::event::Reporter;
 use crate::exit::{Exit, Failure};
-use crate::runtime;
+use crate::{random, runtime};
 
 /// How long a guard and a shim may take to stand up. A busy machine is slow, and the lock is renewed meanwhile.
 const STAND_UP: Duration = Duration::from_secs(30);
@@ -187,16 +188,17 @@ impl Program {
     fn prepare(&self, launch: Launch<'_>, kill_at: Duration) -> Result<Running, Failure> {
         // Before the start, so that no end is missed.
         let ends = unix::signal(SignalKind::child()).map_err(|error| self.internal(&error))?;
-        let mut guard = Guardian::start(launch.liveness, launch.starts_nobody_else)
+        let mark = random::number()?;
+        let mut guard = Guardian::start(launch.liveness, launch.starts_nobody_else, mark)
             .map_err(|error| runtime::refused("no guard process", &error))?;
         guard.extend(kill_at);
-        let environment = |command: &mut Command| {
+        let prepare = |command: &mut Command| {
             for variable in launch.stripped {
                 command.env_remove(variable);
             }
-            command.envs(launch.set.iter().map(|(key, value)| (key, value)));
+            command.envs(launch.set.iter().map(|(key, value)| (key, value))).envs([environment::mark(mark)]);
         };
-        match Shim::start(&self.path, &self.argv, environment) {
+        match Shim::start(&self.path, &self.argv, prepare) {
             Ok(shim) => Ok(Running::new(shim, ends, guard, Terminal::of_this_process(), launch.reporter)),
             Err(error) => {
                 let _ = guard.dismiss();

@@ -182,10 +182,9 @@ async fn watch(
             signal = signals.next() => match signal {
                 // One that came before a stop is no answer to that.
                 Signal::CONT if !signals.was_continued().await => {}
-                Signal::CONT => {
-                    asked_to_stop = false;
-                    running.resume_in_foreground();
-                }
+                // The command was sent the stop that this answers.
+                Signal::CONT if mem::take(&mut asked_to_stop) => running.resume(),
+                Signal::CONT => running.resume_in_foreground(),
                 Signal::TTIN | Signal::TTOU if running.yield_terminal() => {}
                 Signal::TSTP | Signal::TTIN | Signal::TTOU => {
                     asked_to_stop = true;

@@ -34,6 +34,11 @@ const ENVIRONMENT: &[(&str, &str)] = &[
          flags of run or elect say, so that a lockkeeper inside the command has the same locks.",
     ),
     (
+        "LOCKKEEPER_RUN_ID",
+        "Set for a command: a number of its own for each start. What is left of the command when run has ended is found by \
+         it too, unless it was started without, or as another user.",
+    ),
+    (
         "LOCKKEEPER_OUTER_LOCKS",
         "Set for a command inside a run inside a run: the names of all runs around, one a line.",
     ),

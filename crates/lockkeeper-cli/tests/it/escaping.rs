@@ -54,6 +54,56 @@ fn r7_a_loss_reaches_what_is_started_between_the_look_and_the_signal() {
     }
 }
 
+/// Its shell and `run` end at once, before anybody has looked.
+#[test]
+fn r8_a_job_that_nobody_has_seen_dies_with_its_shell_and_run() {
+    let store = Store::new();
+    let job = "timeout 1000 sh -c 'trap \"\" TERM; echo $$; sleep 1000; true'";
+    for _ in 0..5 {
+        let run = store.start(&sh(&["run", "a", "--json"], &format!("echo $$; {job}; true")));
+        let (shell, job) = (run.line(), run.line());
+        kill(&shell, Signal::KILL);
+        run.signal(Signal::KILL);
+        assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+        let lives = is_alive(&job);
+        if lives {
+            kill(&job, Signal::KILL);
+        }
+        assert!(!lives);
+    }
+}
+
+/// Nobody looks before these: the job was just started, in a group of its own, when its shell ends.
+#[test]
+fn r13_a_job_that_nobody_has_seen_keeps_the_lock_when_its_shell_ends_by_a_signal() {
+    let store = Store::new();
+    for end in ["kill -9 $$", "kill -USR1 $PPID; wait", "kill -TERM $PPID; wait"] {
+        let script = format!("timeout 1000 sleep 1000 >/dev/null 2>&1 & echo $!; sleep 0.1; {end}");
+        let mut run = store.start(&sh(&["run", "a", "--json", "-k", "300ms"], &script));
+        let job = run.line();
+        run.wait();
+        let lives = is_alive(&job);
+        if lives {
+            kill(&job, Signal::KILL);
+        }
+        assert!(!lives, "{end}");
+    }
+}
+
+/// A shell that sees the end of its job before TERM reaches itself would go on.
+#[test]
+fn r4_a_shell_takes_no_next_step_when_its_job_is_terminated() {
+    let store = Store::new();
+    for _ in 0..20 {
+        let script = "timeout 1000 sh -c 'echo ready; sleep 1000; true'; echo next";
+        let mut run = store.start(&sh(&["run", "a", "--json"], script));
+        assert_eq!(run.line(), "ready");
+        run.signal(Signal::TERM);
+        assert_eq!(run.finish(), 143, "{}", run.rest());
+        assert_eq!(run.lines(), Vec::<String>::new());
+    }
+}
+
 /// The guard is stopped, and does not say that it has looked.
 #[test]
 fn r7_a_guard_that_does_not_answer_makes_no_kill_late() {

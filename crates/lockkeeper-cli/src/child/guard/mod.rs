@@ -58,6 +58,7 @@ pub(crate) struct Guardian {
     line: UnixStream,
     liveness: Option<File>,
     starts_nobody_else: bool,
+    mark: u64,
     /// What it was told last.
     kill_at: Option<Duration>,
     /// How many answers it owes us.
@@ -70,7 +71,7 @@ pub(crate) struct Guardian {
 
 impl Guardian {
     /// Starts a guard. Until it is told of a command it waits for that, or for our end.
-    pub(super) fn start(liveness: Option<File>, starts_nobody_else: bool) -> io::Result<Self> {
+    pub(super) fn start(liveness: Option<File>, starts_nobody_else: bool, mark: u64) -> io::Result<Self> {
         let (line, far) = Line::pair()?;
         line.set_nonblocking(true)?;
         let line = UnixStream::from_std(line)?;
@@ -83,7 +84,8 @@ impl Guardian {
         // The mask is inherited, so that no signal comes between its start and its first line.
         let process = signals::with_all_blocked(|| command.spawn())?;
         let (kill_at, owed, silent, is_deaf) = (None, 0, 1, false);
-        let mut guard = Self { process, line, liveness, starts_nobody_else, kill_at, owed, silent, is_deaf };
+        let mut guard = Self { process, line, liveness, starts_nobody_else, mark, kill_at, owed, silent, is_deaf };
+        guard.tell(&Order::Mark(mark));
         if starts_nobody_else {
             guard.tell(&Order::Adopted);
         }
@@ -93,6 +95,11 @@ impl Guardian {
     /// Whether every other child of this process is an orphan of a command.
     pub(super) fn starts_nobody_else(&self) -> bool {
         self.starts_nobody_else
+    }
+
+    /// What the environment of the command carries.
+    pub(super) fn mark(&self) -> u64 {
+        self.mark
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -162,7 +169,7 @@ impl Guardian {
         if self.silent >= TRIES {
             return Err(io::Error::other(format!("it does not stand up ({status:?})")));
         }
-        let mut next = Self::start(self.liveness.take(), self.starts_nobody_else)?;
+        let mut next = Self::start(self.liveness.take(), self.starts_nobody_else, self.mark)?;
         next.silent += self.silent;
         if let Some(kill_at) = self.kill_at {
             next.extend(kill_at);
@@ -231,7 +238,7 @@ mod tests {
     /// It would find a deadline of long ago when it goes on, and none of those that there was no room for.
     #[tokio::test]
     async fn r8_a_guard_that_was_stopped_for_too_long_is_replaced() {
-        let mut guard = Guardian::start(None, false).unwrap();
+        let mut guard = Guardian::start(None, false, 1).unwrap();
         let stopped = pidfd_open(guard.pid(), PidfdFlags::empty()).unwrap();
         pidfd_send_signal(&stopped, Signal::STOP).unwrap();
         let full = (0..100_000).find(|_| {

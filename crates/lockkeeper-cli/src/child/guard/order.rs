@@ -10,6 +10,8 @@ pub(super) const LENGTH: usize = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
+    /// What the command was started with carries this number in its environment.
+    Mark(u64),
     /// Orphans of the command that is being ended become children of who gives the orders and starts nobody else.
     Adopted,
     /// This is the command, or is about to become it. To be answered.
@@ -29,6 +31,7 @@ pub(super) enum Order {
 impl Order {
     pub(super) fn bytes(self) -> [u8; LENGTH] {
         let (kind, number) = match self {
+            Self::Mark(mark) => (b'm', mark),
             Self::Adopted => (b'a', 0),
             Self::Watch(pid) => (b'w', number(pid)),
             Self::Know(pid) => (b'n', number(pid)),
@@ -46,6 +49,7 @@ impl Order {
         let [kind, number @ ..] = bytes;
         let number = u64::from_le_bytes(number);
         match kind {
+            b'm' => Some(Self::Mark(number)),
             b'a' => Some(Self::Adopted),
             b'w' => pid(number).map(Self::Watch),
             b'n' => pid(number).map(Self::Know),
@@ -80,8 +84,16 @@ mod tests {
     fn an_order_is_read_as_it_was_written() {
         let pid = Pid::from_raw(4711).unwrap();
         let time = Order::KillAt(Duration::new(77, 123_456_789));
-        for order in [Order::Adopted, Order::Watch(pid), Order::Know(pid), time, Order::Look, Order::GoOn, Order::Leave]
-        {
+        for order in [
+            Order::Mark(u64::MAX),
+            Order::Adopted,
+            Order::Watch(pid),
+            Order::Know(pid),
+            time,
+            Order::Look,
+            Order::GoOn,
+            Order::Leave,
+        ] {
             assert_eq!(Order::read(order.bytes()), Some(order));
         }
         assert_eq!(Order::read([b'w', 0, 0, 0, 0, 0, 0, 0, 0]), None);

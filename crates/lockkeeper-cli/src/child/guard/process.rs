@@ -50,6 +50,7 @@ struct Post {
     orders: UnixStream,
     /// Who gives them.
     parent: Option<Pid>,
+    mark: Option<u64>,
     /// Whose children orphans of a command become that is being ended.
     adopter: Option<Pid>,
     /// Goes off at its time even if the machine was suspended meanwhile.
@@ -69,6 +70,7 @@ impl Post {
         Ok(Self {
             orders,
             parent: getppid(),
+            mark: None,
             adopter: None,
             alarm,
             clocks: Clocks::new(),
@@ -109,6 +111,7 @@ impl Post {
         let mut order = [0; LENGTH];
         match self.orders.read_exact(&mut order) {
             Ok(()) => match Order::read(order)? {
+                Order::Mark(mark) => self.mark = Some(mark),
                 Order::Adopted => self.adopter = self.parent,
                 Order::Watch(pid) => {
                     self.command = Some(self.watch(pid));
@@ -137,7 +140,10 @@ impl Post {
 
     /// While the command is being ended its orphans are our neighbours.
     fn watch(&self, command: Pid) -> Doomed {
-        let command = Doomed::of(command);
+        let mut command = Doomed::of(command);
+        if let Some(mark) = self.mark {
+            command = command.marked(mark);
+        }
         match self.adopter {
             Some(adopter) => command.adopted_by(adopter),
             None => command,
