@@ -1,5 +1,5 @@
-//! `cargo xtask test`: installs what is missing, builds every test program, runs several of them
-//! side by side, and then every example.
+//! `cargo xtask test`: installs what is missing, builds every test program, runs one after the
+//! other, and then every example.
 
 mod args;
 mod outcome;
