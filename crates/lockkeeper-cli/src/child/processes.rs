@@ -31,8 +31,8 @@ pub(super) fn can_be_seen() -> bool {
     own.and_then(|own| own.to_str()?.parse().ok()) == Some(getpid().as_raw_nonzero().get())
 }
 
-/// Whether `/proc` shows only some processes (`hidepid`, `ProtectProc` of systemd). Then whoever of the command is another
-/// user, or executes what may not be read, may be hidden.
+/// Whether `/proc` shows only some processes (`hidepid`, `ProtectProc` of systemd). Then it may hide a process of the
+/// command that another user owns, or that executes a program which nobody may read.
 pub(super) fn hides_some() -> bool {
     fs::read("/proc/1/stat").is_err()
 }

@@ -100,8 +100,7 @@ impl EtcdStore {
 
     async fn let_in_together(&self, session: &Arc<Session>, chunk: &[Admitted<'_>]) -> Result<Vec<bool>> {
         let lease = self.lease(session, Purpose::Hold).await?;
-        let claims = isize::try_from(chunk.len()).unwrap_or(isize::MAX);
-        session.expects(lease, claims);
+        let expected = session.expects(lease, chunk.len());
         let target = |one: &Admitted<'_>| match session.purpose(one.lease) {
             Some(Purpose::Hold) => one.lease,
             _ => lease,
@@ -109,7 +108,7 @@ impl EtcdStore {
         let targets: Vec<_> = chunk.iter().map(target).collect();
         let moves = chunk.iter().zip(&targets).map(|(one, to)| self.moving(session, one, *to)).collect();
         let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), moves, Vec::new())).await;
-        session.expects(lease, -claims);
+        drop(expected);
         let answer: TxnResponse = asked.map_err(|error: WireError| match error.is_no_lease() {
             true => sessions::lost(),
             false => fault::of(error),

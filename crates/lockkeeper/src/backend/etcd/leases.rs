@@ -12,7 +12,7 @@ impl EtcdStore {
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }
-        // Others wait for it, whatever becomes of whoever has asked.
+        // Others wait for this lease, even when the caller has gone.
         let (store, session) = (self.clone(), Arc::clone(session));
         let making = self.0.runtime.carry_on(async move { store.make_lease(&session, purpose).await });
         making.await.unwrap_or_else(|| Err(fault::ended()))

@@ -110,7 +110,7 @@ impl Claiming {
             let when = vec![changed(&self.key, changed_at), leased(&self.key, lease)];
             let moved = self.ask(transaction(when, vec![move_to(&self.key, wait)], Vec::new())).await;
             match moved {
-                // It is the lease for those who wait that has ended, whoever has found that first: on to the next one.
+                // The lease for those who wait has ended; another request may have found that first. The next lease is tried.
                 Err(error) if error.kind() == ErrorKind::SessionLost => self.session.ended(wait),
                 moved => {
                     if moved?.succeeded {

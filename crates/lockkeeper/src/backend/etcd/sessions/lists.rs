@@ -196,4 +196,14 @@ mod tests {
         assert_eq!(session.leases(), [FIRST, FIRST + 1]);
         assert_eq!(session.lease(Purpose::Hold), Some(FIRST));
     }
+
+    /// A renewal may be dropped while its grants are on their way.
+    #[test]
+    fn claims_that_nobody_awaits_any_more_take_no_room_on_a_lease() {
+        let session = session(Clock::boot().now());
+        let expected = session.expects(FIRST, PER_LEASE);
+        assert_eq!(session.lease(Purpose::Hold), None);
+        drop(expected);
+        assert_eq!(session.lease(Purpose::Hold), Some(FIRST));
+    }
 }

@@ -327,9 +327,11 @@ impl Session {
         self.lock().seats.has_taken_within(at, life, sent)
     }
 
-    /// So many claims are on their way to this lease, or, where it is less than none, are so no more.
-    pub(super) fn expects(&self, lease: i64, claims: isize) {
+    /// So many claims are on their way to this lease, until the answer is dropped.
+    pub(super) fn expects(&self, lease: i64, claims: usize) -> Expected<'_> {
+        let claims = isize::try_from(claims).unwrap_or(isize::MAX);
         self.lock().count(lease, claims);
+        Expected { session: self, lease, claims }
     }
 
     /// That an id is gone is said until then.
@@ -376,6 +378,20 @@ impl Inner {
         if let Some(lease) = self.leases.iter_mut().find(|own| own.id == lease) {
             lease.claims = lease.claims.saturating_add_signed(change);
         }
+    }
+}
+
+/// Claims that are on their way to a lease and take room there, though nobody may wait for the end of that any more.
+#[derive(Debug)]
+pub(super) struct Expected<'a> {
+    session: &'a Session,
+    lease: i64,
+    claims: isize,
+}
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.session.lock().count(self.lease, -self.claims);
     }
 }
 

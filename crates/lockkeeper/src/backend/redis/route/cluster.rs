@@ -31,19 +31,17 @@ const TURN: Duration = Duration::from_secs(1);
 pub(crate) struct Cluster(Arc<Handle>);
 
 #[derive(Debug)]
-struct Handle {
-    inner: Arc<Inner>,
-}
+struct Handle(Arc<Inner>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.inner.closed.store(true, Ordering::Release);
-        self.inner.news.notify_one();
+        self.0.closed.store(true, Ordering::Release);
+        self.0.news.notify_one();
     }
 }
 
 struct Inner {
-    /// Of whoever opened the cluster. The connection to a node lives in it, whoever meets the node first.
+    /// The runtime that opened the cluster. Every connection to a node lives in it, whichever request meets the node first.
     runtime: Runtime,
     seed: Endpoint,
     seeds: Vec<Endpoint>,
@@ -113,64 +111,64 @@ impl Cluster {
         let server = node.ready().await?;
         inner.shards.store(has_shards(&node).await?, Ordering::Release);
         inner.runtime.finish(watch(Arc::downgrade(&inner), Arc::clone(&inner.news)));
-        Ok((Self(Arc::new(Handle { inner })), server))
+        Ok((Self(Arc::new(Handle(inner))), server))
     }
 
     pub(super) fn shards(&self) -> bool {
-        self.0.inner.shards.load(Ordering::Acquire)
+        self.0.0.shards.load(Ordering::Acquire)
     }
 
     /// The connection to the master of the slot, or, while it is not known, to somebody who may know.
     pub(super) fn link(&self, slot: u16) -> Link {
-        let mut state = self.0.inner.lock();
+        let mut state = self.0.0.lock();
         let known = state.map.get(usize::from(slot)).cloned().flatten();
         let endpoint = known.or_else(|| state.map.iter().flatten().next().cloned());
-        let endpoint = endpoint.unwrap_or_else(|| self.0.inner.seed.clone());
-        self.0.inner.node(&mut state, endpoint)
+        let endpoint = endpoint.unwrap_or_else(|| self.0.0.seed.clone());
+        self.0.0.node(&mut state, endpoint)
     }
 
     /// The connection to a node that a slot is on its way to.
     pub(super) fn importing(&self, endpoint: Endpoint) -> Link {
-        let mut state = self.0.inner.lock();
+        let mut state = self.0.0.lock();
         state.importing.insert(endpoint.clone(), Clock::boot().now());
-        self.0.inner.node(&mut state, endpoint)
+        self.0.0.node(&mut state, endpoint)
     }
 
     pub(super) fn masters(&self) -> Vec<Link> {
-        let mut state = self.0.inner.lock();
+        let mut state = self.0.0.lock();
         let mut masters: Vec<Endpoint> = state.map.iter().flatten().cloned().collect();
         masters.sort_unstable();
         masters.dedup();
-        masters.into_iter().map(|endpoint| self.0.inner.node(&mut state, endpoint)).collect()
+        masters.into_iter().map(|endpoint| self.0.0.node(&mut state, endpoint)).collect()
     }
 
     /// One slot is known to be elsewhere; others may be, too.
     pub(super) fn moved(&self, redirect: Redirect) {
-        let mut state = self.0.inner.lock();
+        let mut state = self.0.0.lock();
         let place = &mut state.map[usize::from(redirect.slot)];
         let is_news = place.as_ref().is_some_and(|before| *before != redirect.to);
         *place = Some(redirect.to);
-        self.0.inner.settle(&mut state);
+        self.0.0.settle(&mut state);
         drop(state);
         if is_news {
-            self.0.inner.listener.reconnected();
+            self.0.0.listener.reconnected();
         }
         self.refresh();
     }
 
     pub(super) fn refresh(&self) {
-        self.0.inner.news.notify_one();
+        self.0.0.news.notify_one();
     }
 
     pub(super) fn subscribe(&self, slot: u16, channel: Vec<u8>) {
-        let mut state = self.0.inner.lock();
+        let mut state = self.0.0.lock();
         let State { nodes, map, channels, .. } = &mut *state;
         let place = channels.entry(channel.clone()).or_insert(Channel { slot, home: None });
-        self.0.inner.settle_one(nodes, map, &channel, place);
+        self.0.0.settle_one(nodes, map, &channel, place);
     }
 
     pub(super) fn unsubscribe(&self, channel: &[u8]) {
-        let mut state = self.0.inner.lock();
+        let mut state = self.0.0.lock();
         let Some(Channel { home: Some(home), .. }) = state.channels.remove(channel) else { return };
         if let Some(link) = state.nodes.get(&home) {
             link.unsubscribe(channel, self.shards());
