@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, pidfd_send_signal, test_kill_process_group};
 
 use super::environment;
+use super::guard::now;
 use super::orphans::Adopter;
 use super::processes::{self, Process, group_of, own_group};
 use super::seen::{Seen, has_ended, open, room};
@@ -22,6 +23,8 @@ use super::seen::{Seen, has_ended, open, room};
 /// How often those that were just found are stopped, and others looked for, before all are killed. Whoever is started
 /// faster than that is met by the next kill, if it can be.
 const ROUNDS: usize = 4;
+/// How long the number of a group is taken for the same group, though nobody is known to be in it still.
+const TRUSTED: Duration = Duration::from_secs(10);
 
 /// The processes of a command, in so far as they were seen.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub(super) struct Doomed {
     adopter: Option<Adopter>,
     /// The variable that its processes were started with.
     mark: Option<(&'static str, String)>,
+    /// When the groups were last compared with who is in them.
+    compared: Duration,
 }
 
 impl Doomed {
@@ -46,7 +51,8 @@ impl Doomed {
         // One that has joined our own group is ended alone.
         let groups = group_of(leader).filter(|group| !ours.contains(&Some(*group))).into_iter().collect();
         let (seen, sessions) = (HashMap::new(), HashSet::new());
-        let mut doomed = Self { leader, groups, seen, sessions, is_ending: false, adopter: None, mark: None };
+        let (is_ending, adopter, mark, compared) = (false, None, None, now());
+        let mut doomed = Self { leader, groups, seen, sessions, is_ending, adopter, mark, compared };
         doomed.know(leader);
         doomed
     }
@@ -77,6 +83,15 @@ impl Doomed {
         self.seen.extend(open(pid).map(|process| (pid, Seen { process, session, started })));
     }
 
+    /// All members of this group belong to the command too.
+    pub(super) fn know_group(&mut self, group: Pid) {
+        self.groups.insert(group);
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
     /// The command is not being ended: who loses its parent now does that of its own will. Who has done so by now is left
     /// alone.
     pub(super) fn go_on(&mut self) {
@@ -97,11 +112,20 @@ impl Doomed {
         self.lives(searched)
     }
 
+    /// Who is in one of the groups lives, though `/proc` shows nobody.
     fn lives(&self, searched: Option<bool>) -> bool {
-        if searched.is_some() && (!self.seen.is_empty() || !processes::hides_some()) {
-            return !self.seen.is_empty();
+        (searched.is_some() && !self.seen.is_empty()) || self.groups.iter().any(|group| processes::group_lives(*group))
+    }
+
+    /// Forgets groups whose numbers may be somebody else's by now. A number is free as soon as its group has no member
+    /// left; in the short time between two looks nobody else gets it, but who looks may have been stopped for long. To
+    /// be called before the command is reaped: until then its number is its own.
+    pub(super) fn forget_strangers(&mut self) {
+        let since = now().saturating_sub(mem::replace(&mut self.compared, now()));
+        if since >= TRUSTED && processes::can_be_seen() {
+            let ours: HashSet<_> = self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
+            self.groups.retain(|group| ours.contains(group));
         }
-        self.groups.iter().any(|group| processes::group_lives(*group))
     }
 
     /// The groups whose members all belong to it.
@@ -115,6 +139,7 @@ impl Doomed {
         if !processes::can_be_seen() {
             return;
         }
+        self.forget_strangers();
         let known = self.seen.keys().filter_map(|pid| Process::of(pid.as_raw_nonzero().get()));
         let mut found: Vec<_> = known.filter(|process| !process.has_ended && self.has(process)).collect();
         if self.is_ending {
@@ -133,6 +158,7 @@ impl Doomed {
 
     /// Whether somebody new was found outside of the groups that were known; `None` where one cannot look.
     fn search(&mut self) -> Option<bool> {
+        self.forget_strangers();
         let all = processes::all()?.into_iter().filter(|process| !process.has_ended);
         let (mut found, others): (Vec<_>, Vec<_>) =
             all.partition(|process| self.has(process) || self.is_orphan(process) || self.is_marked(process));
@@ -302,68 +328,4 @@ impl Doomed {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::process::{CommandExt, ExitStatusExt};
-    use std::process::{Child, Command, Stdio};
-
-    use super::*;
-
-    fn sleeper() -> (Child, Pid) {
-        let child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        (child, pid)
-    }
-
-    #[test]
-    fn what_was_seen_once_dies_wherever_it_went() {
-        let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
-        let mut doomed = Doomed::of(leader);
-        doomed.seen.extend(Doomed::of(pid).seen);
-        assert!(doomed.look());
-        assert!(doomed.kill());
-        for child in [&mut command, &mut left] {
-            assert_eq!(child.wait().unwrap().signal(), Some(9));
-        }
-        assert!(!doomed.kill());
-    }
-
-    #[test]
-    fn who_has_no_descriptor_is_known_by_number_and_start() {
-        let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
-        let mut doomed = Doomed::of(leader);
-        doomed.seen.extend(Doomed::of(pid).seen);
-        doomed.seen.values_mut().for_each(|seen| seen.process = None);
-        assert!(doomed.look());
-        assert!(doomed.kill());
-        for child in [&mut command, &mut left] {
-            assert_eq!(child.wait().unwrap().signal(), Some(9));
-        }
-        assert!(!doomed.kill());
-    }
-
-    #[test]
-    fn a_group_without_members_is_nobodys() {
-        let (mut command, leader) = sleeper();
-        let mut doomed = Doomed::of(leader);
-        assert_eq!(doomed.groups, HashSet::from([leader]));
-        assert!(doomed.kill());
-        command.wait().unwrap();
-        assert!(!doomed.look());
-        assert!(doomed.groups.is_empty());
-    }
-
-    #[test]
-    fn a_group_whose_leader_has_ended_keeps_its_members() {
-        let script = "sleep 1000 >/dev/null & echo $!";
-        let command = Command::new("sh").args(["-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
-        let mut doomed = Doomed::of(Pid::from_child(&command));
-        let member = String::from_utf8(command.wait_with_output().unwrap().stdout).unwrap();
-        doomed.look_around();
-        assert!(doomed.kill());
-        let is_alive = || Process::of(member.trim().parse().unwrap()).is_some_and(|it| !it.has_ended);
-        while doomed.kill() {
-            doomed.pause(Duration::from_millis(5));
-        }
-        assert!(!is_alive());
-    }
-}
+mod tests;

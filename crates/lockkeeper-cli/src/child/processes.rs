@@ -37,12 +37,17 @@ pub(super) fn hides_some() -> bool {
     fs::read("/proc/1/stat").is_err()
 }
 
-/// Whether a group has a member, be it a zombie that its parent has not asked about yet. If that parent is ours, which
-/// may be stopped and not ask for long, others may be there too, or not; that counts as nobody.
+/// Whether a group answers, and not for zombies alone that nobody has asked about yet. One whose parent is hidden tells
+/// of that; of all others, whoever else is there would be shown. Where it is known that some are hidden, only those
+/// count whose parent is ours, which may be stopped and not ask for long: others may be there too, or not.
 pub(super) fn group_lives(group: Pid) -> bool {
-    let parent = getppid();
-    let is_left = |it: &Process| it.group == Some(group) && it.has_ended && it.parent == parent;
-    test_kill_process_group(group) != Err(Errno::SRCH) && !all().is_some_and(|all| all.iter().any(is_left))
+    if test_kill_process_group(group) == Err(Errno::SRCH) {
+        return false;
+    }
+    let (all, ours, hides) = (all().unwrap_or_default(), getppid(), hides_some());
+    let is_shown = |pid: Option<Pid>| pid.is_none() || all.iter().any(|it| Some(it.pid) == pid);
+    let explains = |zombie: &Process| zombie.parent == ours || (!hides && is_shown(zombie.parent));
+    !all.iter().any(|it| it.group == Some(group) && it.has_ended && explains(it))
 }
 
 /// Whether the environment that a process was started with has this variable; of others' processes that is not shown.

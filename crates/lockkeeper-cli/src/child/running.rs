@@ -171,8 +171,7 @@ impl Running {
             return;
         }
         let leader = self.status.is_none().then_some(self.leader);
-        let others = self.processes.living().filter(|pid| *pid != self.leader);
-        let replaced = self.guard.replace(leader, others);
+        let replaced = self.guard.replace(leader, &self.processes);
         self.is_unguarded = !matches!(replaced, Ok(true));
         if !self.is_unguarded {
             self.processes.except(self.guard.pid());
@@ -320,6 +319,7 @@ impl Running {
 
     /// Reaps the command, wherever it went, and adopted orphans of its groups; as PID 1, all orphans.
     fn reap(&mut self) -> io::Result<()> {
+        self.processes.forget_strangers();
         // As long as it can be asked for.
         self.group();
         while self.status.is_none()

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process, pidfd_open, pidfd_send_signal};
 
-use super::processes::Process;
+use super::processes::{Process, group_of};
 
 /// A process, under its number.
 #[derive(Debug)]
@@ -29,6 +29,15 @@ impl Seen {
                 Process::of(pid.as_raw_nonzero().get()).is_some_and(|it| !it.has_ended && it.started == self.started)
             }
         }
+    }
+
+    /// Its group; also when it has ended, until its parent has asked how.
+    pub(super) fn group(&self, pid: Pid) -> Option<Pid> {
+        if self.is_alive(pid) {
+            return group_of(pid);
+        }
+        let ended = Process::of(pid.as_raw_nonzero().get())?;
+        (ended.started.is_some() && ended.started == self.started).then_some(ended.group)?
     }
 
     pub(super) fn signal(&self, pid: Pid, signal: Signal) {

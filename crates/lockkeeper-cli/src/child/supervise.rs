@@ -64,6 +64,8 @@ pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     /// The lock was lost before.
     pub(crate) lost: bool,
+    /// It ended in its own time, and what it left in the background lives on: nothing may be started after it.
+    pub(crate) in_order: bool,
     /// What was typed on the terminal reached the command and not us.
     pub(crate) had_terminal: bool,
     /// It was never executed, for this reason.
@@ -79,16 +81,20 @@ pub(crate) async fn supervise(
     policy: Policy,
     reporter: &Reporter,
 ) -> Result<Ended, Failure> {
-    let (status, mut lost) = match watch(&mut running, lease, signals, policy, reporter).await.map_err(unwaitable)? {
+    let (status, mut lost, in_order) = match watch(&mut running, lease, signals, policy, reporter)
+        .await
+        .map_err(unwaitable)?
+    {
         Watched::Ended { status, lost } => {
             let exit = status.into();
-            if let Some(stop) = policy.clear_away(exit, signals.explain(exit, false)) {
+            let stop = policy.clear_away(exit, signals.explain(exit, false));
+            if let Some(stop) = stop {
                 let kill_at = stop::begin(&mut running, lease, &stop, signals.heard_term()).await;
                 stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter)
                     .await
                     .map_err(unwaitable)?;
             }
-            (status, lost)
+            (status, lost, stop.is_none())
         }
         Watched::Lost(loss) => {
             let Loss { reason, stop } = loss;
@@ -99,6 +105,7 @@ pub(crate) async fn supervise(
                     .await
                     .map_err(unwaitable)?,
                 true,
+                false,
             )
         }
         Watched::Unguarded(error) => {
@@ -116,7 +123,7 @@ pub(crate) async fn supervise(
         reporter.lost(lease.weakest(), &reason, None);
         lost = true;
     }
-    Ok(Ended { status, lost, had_terminal, refusal })
+    Ok(Ended { status, lost, in_order, had_terminal, refusal })
 }
 
 /// A machine that slept through the deadline sees the end of the command first, and so does a run that was stopped

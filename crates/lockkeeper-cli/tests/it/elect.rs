@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    FREE_AFTER_DEATH, Process, Store, children, event_names, events, eventually, script, sh, stderr, stdout, text,
-    waiters,
+    FREE_AFTER_DEATH, Process, Store, children, event_names, events, eventually, is_alive, script, sh, signal, stderr,
+    stdout, text, waiters,
 };
 
 /// A candidate whose command ends when its stdin does.
@@ -463,4 +463,23 @@ fn leader_takes_the_prefix_and_nobody_who_shares_leads() {
     for bad in ["", "a\nb"] {
         assert_eq!(store.code(&["leader", bad]), 64);
     }
+}
+
+/// `elect` stands still meanwhile, and so hears of the end first. What the command left in the background goes on: no
+/// other round may begin beside that.
+#[test]
+fn exit_code_0_is_the_end_though_the_leadership_turns_out_to_be_lost() {
+    let store = Store::new();
+    let script = "sleep 1000 >/dev/null 2>&1 & echo $$ $!; kill -STOP $PPID";
+    let mut elect = store.start(&sh(&["elect", "a", "--json"], script));
+    let token = elect.event("acquired")["token"].as_str().unwrap().parse().unwrap();
+    let line = elect.line();
+    let (shell, left) = line.split_once(' ').unwrap();
+    eventually("it has ended", || !is_alive(shell));
+    store.break_lock("a", token, Evict::Now);
+    elect.signal(Signal::CONT);
+    assert_eq!(elect.event("exited")["code"], 79);
+    assert_eq!(elect.finish(), 79);
+    assert!(is_alive(left));
+    signal(left.parse().unwrap(), Signal::KILL);
 }

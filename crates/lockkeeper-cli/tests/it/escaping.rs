@@ -9,7 +9,7 @@ use lockkeeper::store::Evict;
 use rustix::process::Signal;
 
 use crate::guard::guard;
-use crate::support::{self, Process, Store, children, eventually, is_alive, sh, text};
+use crate::support::{self, Process, Store, children, eventually, is_alive, script, sh, text};
 
 /// The living processes with a variable in their environment.
 pub(crate) fn with_environment(variable: &str) -> Vec<String> {
@@ -119,9 +119,45 @@ fn r7_a_guard_that_does_not_answer_makes_no_kill_late() {
     assert!(!store.path("heard").exists());
 }
 
+/// It has lost its parent by the signal, and is in another session than the command, which goes on; and it has cleared its
+/// environment.
+#[test]
+fn r7_a_guard_that_stands_in_knows_that_the_command_is_being_ended() {
+    let store = Store::new();
+    let job = "#!/bin/sh\ntrap '' TERM; echo $$; exec sleep 1000";
+    script(&store.path("job"), job);
+    let job = "sh -c 'env -i setsid ./job; true' & trap : TERM; while :; do sleep 0.02; done";
+    let mut run = Process::start(store.command(&sh(&["run", "a", "--json"], job)).current_dir(store.path("")));
+    let job = run.line();
+    eventually("it has begun", || text(format!("/proc/{job}/comm")).starts_with("sleep"));
+    run.signal(Signal::TERM);
+    eventually("it has lost its parent", || children(run.pid()).contains(&job));
+    kill(&guard(&run), Signal::KILL);
+    let stands_in = |line: String| line.contains("another one stands in");
+    eventually("another guard", || stands_in(run.error_line()));
+    run.signal(Signal::KILL);
+    run.wait();
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+    let lives = is_alive(&job);
+    if lives {
+        kill(&job, Signal::KILL);
+    }
+    assert!(!lives);
+}
+
 /// Where `/proc` shows only who may be read, what executes a program that may only be executed is hidden.
 #[test]
 fn r7_what_proc_hides_is_not_dead() {
+    nothing_hidden_is_left(&["-m"]);
+}
+
+/// The first process of a container is shown to who has started it, and so does not tell that others are hidden.
+#[test]
+fn r7_what_proc_hides_beside_a_first_process_that_it_shows_is_not_dead() {
+    nothing_hidden_is_left(&["-m", "--pid", "--fork", "--kill-child"]);
+}
+
+fn nothing_hidden_is_left(namespaces: &[&str]) {
     if !rustix::process::geteuid().is_root() {
         eprintln!("left out: only root can mount a /proc that hides processes");
         return;
@@ -137,15 +173,25 @@ fn r7_what_proc_hides_is_not_dead() {
             format!("trap 'exit 3' TERM; {by}../worker -c '{work}' & until test -e beat; do sleep 0.02; done; wait");
         let run = ["-S", &url, "run", "a", "--json", "--max-hold", "2s", "-k", "500ms"];
         let ours = store.as_user(&sh(&run, &script));
+        let mount = "mount -t proc -o hidepid=2 proc /proc && exec \
+                     setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '\"$@\"; echo $? > code; exec sleep 1000' \
+                     sh \"$@\"";
         let mut command = Command::new("unshare");
-        let mount =
-            "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
-        command.args(["-m", "sh", "-c", mount, "sh"]).arg(ours.get_program()).args(ours.get_args());
+        command.args(namespaces).args(["sh", "-c", mount, "sh"]).arg(ours.get_program()).args(ours.get_args());
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LOCKKEEPER_CONFIG", "/dev/null");
-        let mut run = Process::start(command.current_dir(&dir));
-        assert_eq!(left(&mut run, 79), Vec::<String>::new(), "{by}");
+        let mut shell = Process::start(command.current_dir(&dir));
+        let token = shell.event("acquired")["token"].as_str().unwrap().to_owned();
+        eventually("run has ended", || text(dir.join("code")).ends_with('\n'));
+        let left = with_environment(&format!("LOCKKEEPER_FENCING_TOKEN={token}\0"));
+        // Of the namespace, that is, if it has one of its own.
+        children(shell.pid()).iter().for_each(|first| kill(first, Signal::KILL));
+        shell.signal(Signal::KILL);
+        left.iter().for_each(|pid| kill(pid, Signal::KILL));
+        assert_eq!((text(dir.join("code")).trim(), left), ("79", Vec::new()), "{by}");
         assert!(dir.join("beat").exists());
-        fs::remove_file(dir.join("beat")).unwrap();
+        for file in ["beat", "code"] {
+            fs::remove_file(dir.join(file)).unwrap();
+        }
     }
 }
 

@@ -29,6 +29,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+use super::doomed::Doomed;
 use super::seen::has_ended;
 use super::signals;
 use super::this_program::ThisProgram;
@@ -157,7 +158,7 @@ impl Guardian {
 
     /// Starts another one in place of a guard that has ended, and tells it the same. `false` if the guard has done its
     /// work, and nothing is left of the command.
-    pub(super) fn replace(&mut self, command: Option<Pid>, others: impl Iterator<Item = Pid>) -> io::Result<bool> {
+    pub(super) fn replace(&mut self, command: Option<Pid>, known: &Doomed) -> io::Result<bool> {
         if self.is_deaf {
             let _ = self.process.kill();
         }
@@ -177,16 +178,29 @@ impl Guardian {
         if let Some(command) = command {
             next.watch(command);
         }
-        others.for_each(|pid| next.tell(&Order::Know(pid)));
+        next.pass_on(command, known);
         *self = next;
         Ok(true)
     }
 
+    /// What is known of the command here, and that it is being ended if it is.
+    fn pass_on(&mut self, command: Option<Pid>, known: &Doomed) {
+        known.living().filter(|pid| Some(*pid) != command).for_each(|pid| self.tell(&Order::Know(pid)));
+        known.groups().for_each(|group| self.tell(&Order::KnowGroup(group)));
+        if known.is_ending() {
+            self.ask_to_look();
+        }
+    }
+
     /// Has it seen who belongs to the command, before some of them lose their parents.
     pub(super) async fn look(&mut self) {
+        self.ask_to_look();
+        let _ = timeout(LOOK, self.stands()).await;
+    }
+
+    fn ask_to_look(&mut self) {
         self.tell(&Order::Look);
         self.owed += 1;
-        let _ = timeout(LOOK, self.stands()).await;
     }
 
     /// The command has outlived a signal that ends others.
@@ -247,7 +261,10 @@ mod tests {
         });
         assert!(full.is_some());
         guard.extend(now() + Duration::from_secs(1000));
-        assert!(guard.replace(None, [].into_iter()).unwrap());
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let nobody = Pid::from_child(&ended);
+        ended.wait().unwrap();
+        assert!(guard.replace(None, &Doomed::of(nobody)).unwrap());
         assert!(has_ended(&stopped, Duration::ZERO) && !guard.has_ended());
         assert!(!guard.dismiss());
     }

@@ -18,6 +18,8 @@ pub(super) enum Order {
     Watch(Pid),
     /// This belongs to the command too, which somebody has watched before.
     Know(Pid),
+    /// All members of this group belong to the command.
+    KnowGroup(Pid),
     /// Kill it at this time of [`now`]'s clock.
     KillAt(Duration),
     /// Look who belongs to it now, and answer: some of them are about to lose their parents.
@@ -35,6 +37,7 @@ impl Order {
             Self::Adopted => (b'a', 0),
             Self::Watch(pid) => (b'w', number(pid)),
             Self::Know(pid) => (b'n', number(pid)),
+            Self::KnowGroup(group) => (b'p', number(group)),
             Self::KillAt(time) => (b'k', u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             Self::Look => (b'o', 0),
             Self::GoOn => (b'g', 0),
@@ -53,6 +56,7 @@ impl Order {
             b'a' => Some(Self::Adopted),
             b'w' => pid(number).map(Self::Watch),
             b'n' => pid(number).map(Self::Know),
+            b'p' => pid(number).map(Self::KnowGroup),
             b'k' => Some(Self::KillAt(Duration::from_nanos(number))),
             b'o' => Some(Self::Look),
             b'g' => Some(Self::GoOn),
@@ -89,6 +93,7 @@ mod tests {
             Order::Adopted,
             Order::Watch(pid),
             Order::Know(pid),
+            Order::KnowGroup(pid),
             time,
             Order::Look,
             Order::GoOn,

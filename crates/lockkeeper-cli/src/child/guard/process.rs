@@ -64,9 +64,13 @@ struct Post {
 
 impl Post {
     fn new() -> io::Result<Self> {
-        let alarm = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
         // Not through std's stdin, whose buffer poll knows nothing of.
-        let orders = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Self::at(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
+    }
+
+    /// That hears its orders here.
+    fn at(orders: UnixStream) -> io::Result<Self> {
+        let alarm = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
         Ok(Self {
             orders,
             parent: getppid(),
@@ -99,7 +103,7 @@ impl Post {
                 self.look_around();
                 continue;
             }
-            if has_command && self.set_alarm() {
+            if has_command && self.is_due() {
                 return Ending::Kill;
             }
             self.look_around();
@@ -121,6 +125,7 @@ impl Post {
                     Some(command) => command.know(pid),
                     None => self.command = Some(self.watch(pid)),
                 },
+                Order::KnowGroup(group) => self.command.iter_mut().for_each(|command| command.know_group(group)),
                 Order::KillAt(time) => {
                     self.deadline = Some(Deadline::new(time, self.clocks.read()));
                     self.set_alarm();
@@ -181,6 +186,13 @@ impl Post {
         }
     }
 
+    /// Whether the time to kill has come, and no order says otherwise that came since it was looked for some.
+    fn is_due(&self) -> bool {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut orders = [PollFd::new(&self.orders, PollFlags::IN)];
+        self.set_alarm() && !poll(&mut orders, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    }
+
     /// Lays the alarm, which goes by another clock than the deadline, over that again. Whether the time has come.
     fn set_alarm(&self) -> bool {
         let Some(deadline) = self.deadline else { return false };
@@ -200,5 +212,26 @@ fn kill(mut command: Doomed) {
     while command.kill() {
         command.pause(pause);
         pause = (pause * 2).min(LAST_LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was kept from running between its look for orders and its look at the clock.
+    #[test]
+    fn a_longer_life_that_was_ordered_since_the_last_look_counts() {
+        let (mut parent, orders) = UnixStream::pair().unwrap();
+        let mut post = Post::at(orders).unwrap();
+        assert!(!post.is_due());
+        let mut order = |time| parent.write_all(&Order::KillAt(time).bytes()).unwrap();
+        order(now());
+        post.obey();
+        assert!(post.is_due());
+        order(now() + Duration::from_secs(1000));
+        assert!(!post.is_due(), "nobody has read the order");
+        post.obey();
+        assert!(!post.is_due());
     }
 }

@@ -22,8 +22,9 @@ enum Round {
 /// How a command under its lock ended.
 pub(super) struct Ran {
     pub(super) exit: Exit,
-    /// Somebody wanted that.
-    pub(super) was_asked: bool,
+    /// Somebody wanted that, or it ended in order, and what it left in the background goes on: another round would run
+    /// beside that.
+    pub(super) is_last: bool,
     /// How long the command ran.
     pub(super) lasted: Duration,
 }
@@ -38,7 +39,7 @@ impl Run<'_> {
             self.signals.forget();
             let (exit, lasted, why) = match self.round(connection, &locks).await {
                 Ok(Round::Stopped(exit)) => return Ok(exit),
-                Ok(Round::Ran(ran)) if ran.was_asked || !self.task.restart.follows(ran.exit) => return Ok(ran.exit),
+                Ok(Round::Ran(ran)) if ran.is_last || !self.task.restart.follows(ran.exit) => return Ok(ran.exit),
                 Ok(Round::Ran(ran)) => (ran.exit, ran.lasted, why(ran.exit)),
                 // What fails at the start may never work. Later it may pass, as the outage of a store or a deployment
                 // that replaces the command, and a candidate that went away would not be there to lead afterwards.

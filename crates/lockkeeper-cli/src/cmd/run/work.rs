@@ -57,16 +57,16 @@ impl Run<'_> {
                 return Err(failure);
             }
         };
-        let (lasted, had_terminal) = (since.elapsed(), ended.had_terminal);
+        let (lasted, had_terminal, in_order) = (since.elapsed(), ended.had_terminal, ended.in_order);
         let exit = self.let_go(connection, holding, ended).await;
         let was_pending = self.signals.pending().await.is_some();
         let was_asked = self.leaving.is_some() || was_pending || self.signals.explain(exit, had_terminal);
-        Ok(Ran { exit, was_asked, lasted })
+        Ok(Ran { exit, is_last: was_asked || in_order, lasted })
     }
 
     async fn interrupted(&mut self, holding: Holding, signal: Signal) -> Ran {
         self.leave(holding).await;
-        Ran { exit: Exit::Signal(signal.as_raw()), was_asked: true, lasted: Duration::ZERO }
+        Ran { exit: Exit::Signal(signal.as_raw()), is_last: true, lasted: Duration::ZERO }
     }
 
     /// Nothing was started under a lock that was lost by then.
@@ -74,7 +74,7 @@ impl Run<'_> {
         self.reporter.lost(holding.weakest(), reason, None);
         self.reporter.warn("the command was not started");
         self.release(holding, LEAVE, true).await;
-        Ran { exit: Exit::Lost, was_asked: false, lasted: Duration::ZERO }
+        Ran { exit: Exit::Lost, is_last: false, lasted: Duration::ZERO }
     }
 
     /// Releases when it is time for that. What the command's end, and all that came after it, is for us.

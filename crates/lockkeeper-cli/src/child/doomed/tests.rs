@@ -1,0 +1,124 @@
+//! What is known of a command's processes, tried on real ones.
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+fn sleeper() -> (Child, Pid) {
+    let child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    (child, pid)
+}
+
+#[test]
+fn what_was_seen_once_dies_wherever_it_went() {
+    let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
+    let mut doomed = Doomed::of(leader);
+    doomed.seen.extend(Doomed::of(pid).seen);
+    assert!(doomed.look());
+    assert!(doomed.kill());
+    for child in [&mut command, &mut left] {
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+    assert!(!doomed.kill());
+}
+
+#[test]
+fn who_has_no_descriptor_is_known_by_number_and_start() {
+    let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
+    let mut doomed = Doomed::of(leader);
+    doomed.seen.extend(Doomed::of(pid).seen);
+    doomed.seen.values_mut().for_each(|seen| seen.process = None);
+    assert!(doomed.look());
+    assert!(doomed.kill());
+    for child in [&mut command, &mut left] {
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+    assert!(!doomed.kill());
+}
+
+#[test]
+fn a_group_without_members_is_nobodys() {
+    let (mut command, leader) = sleeper();
+    let mut doomed = Doomed::of(leader);
+    assert_eq!(doomed.groups, HashSet::from([leader]));
+    assert!(doomed.kill());
+    command.wait().unwrap();
+    assert!(!doomed.look());
+    assert!(doomed.groups.is_empty());
+}
+
+#[test]
+fn a_group_whose_leader_has_ended_keeps_its_members() {
+    let script = "sleep 1000 >/dev/null & echo $!";
+    let command = Command::new("sh").args(["-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    let mut doomed = Doomed::of(Pid::from_child(&command));
+    let member = String::from_utf8(command.wait_with_output().unwrap().stdout).unwrap();
+    doomed.look_around();
+    assert!(doomed.kill());
+    let is_alive = || Process::of(member.trim().parse().unwrap()).is_some_and(|it| !it.has_ended);
+    while doomed.kill() {
+        doomed.pause(Duration::from_millis(5));
+    }
+    assert!(!is_alive());
+}
+
+/// The number of a group that has lost its last member while nobody looked.
+#[test]
+fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it() {
+    let ((mut command, leader), (mut stranger, theirs)) = (sleeper(), sleeper());
+    let mut doomed = Doomed::of(leader);
+    doomed.groups.insert(theirs);
+    doomed.forget_strangers();
+    assert_eq!(doomed.groups, HashSet::from([leader, theirs]), "between two looks it is the same group");
+    doomed.compared = now().saturating_sub(TRUSTED);
+    assert!(doomed.kill());
+    assert_eq!(command.wait().unwrap().signal(), Some(9));
+    assert_eq!(stranger.try_wait().unwrap(), None);
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+/// Its number is its own until somebody asks how it ended, and so is that of its group.
+#[test]
+fn the_group_of_a_command_that_nobody_has_asked_for_is_its_own_after_any_pause() {
+    let (mut command, leader) = sleeper();
+    let mut doomed = Doomed::of(leader);
+    command.kill().unwrap();
+    let process = open(leader).unwrap().unwrap();
+    assert!(has_ended(&process, Duration::from_secs(60)));
+    doomed.compared = now().saturating_sub(TRUSTED);
+    doomed.forget_strangers();
+    assert_eq!(doomed.groups, HashSet::from([leader]));
+    command.wait().unwrap();
+}
+
+#[test]
+fn only_what_has_the_number_of_this_start_is_the_commands() {
+    let run_by = |variables: &[(&str, String)]| {
+        let variables = variables.iter().map(|(name, value)| (name.to_string(), value.clone()));
+        Command::new("sleep").arg("1000").envs(variables).process_group(0).spawn().unwrap()
+    };
+    let (mut command, leader) = sleeper();
+    let mut doomed = Doomed::of(leader).marked(7);
+    let mut ours = run_by(&[environment::mark(7)]);
+    let mut strangers = [run_by(&[environment::mark(8)]), run_by(&[("OTHER", environment::mark(7).1)]), run_by(&[])];
+    // Once they execute sleep(1), with the environment that it got.
+    let is_ready = |child: &Child| {
+        let name = format!("/proc/{}/comm", child.id());
+        std::fs::read_to_string(name).unwrap().starts_with("sleep")
+    };
+    while ![&ours].into_iter().chain(&strangers).all(is_ready) {
+        thread::yield_now();
+    }
+    assert!(doomed.kill());
+    for child in [&mut command, &mut ours] {
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+    for stranger in &mut strangers {
+        assert_eq!(stranger.try_wait().unwrap(), None);
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+    }
+}
