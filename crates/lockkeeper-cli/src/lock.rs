@@ -3,8 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lockkeeper::{Error, ErrorKind, Event, FileStore, Keeper, KeeperBuilder, LockInfo, MemoryStore};
@@ -31,27 +30,36 @@ pub(crate) struct Terms {
     pub(crate) whole_names: bool,
 }
 
-/// Whether the store is away, as far as the events of a keeper tell.
+/// Whether the store is away, as far as the events of a keeper tell, and why.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Away(Arc<AtomicBool>);
+pub(crate) struct Away(Arc<Mutex<Outage>>);
+
+#[derive(Clone, Debug, Default)]
+struct Outage {
+    is_now: bool,
+    /// What was said last, which may be of no outage.
+    why: Option<Error>,
+}
 
 impl Away {
     pub(crate) fn observe(&self, event: &Event<'_>) {
+        let mut away = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::Jeopardy => self.0.store(true, Ordering::Relaxed),
-            Event::Recovered | Event::Queued { .. } | Event::Acquired { .. } => self.0.store(false, Ordering::Relaxed),
+            Event::Jeopardy => away.is_now = true,
+            Event::ClaimFailed { error, .. } => away.why = Some((*error).clone()),
+            Event::Recovered | Event::Queued { .. } | Event::Acquired { .. } => *away = Outage::default(),
             _ => {}
         }
     }
 
     /// What the end of a wait means then: nobody knows whether the lock is busy.
     pub(crate) fn refuse_timeout(&self, name: &str, waited: Duration) -> Result<(), Failure> {
-        if !self.0.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let waited = human(waited);
-        let message = format!("lock {name:?}: not acquired within {waited}, and the store does not answer");
-        Err(Failure::new(Exit::Unavailable, format!("{message}. Try: it again when the store is back")))
+        let away = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Outage { is_now: true, why } = away else { return Ok(()) };
+        let says = why.as_ref().map(|why| format!(" ({})", why.message())).unwrap_or_default();
+        let remedy = why.as_ref().and_then(Error::remedy).unwrap_or("it again when the store is back");
+        let message = format!("lock {name:?}: not acquired within {}, and the store does not answer", human(waited));
+        Err(Failure::new(Exit::Unavailable, format!("{message}{says}. Try: {remedy}")))
     }
 }
 

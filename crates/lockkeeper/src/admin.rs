@@ -8,7 +8,7 @@ use crate::finish::Finish;
 use crate::info::LockInfo;
 use crate::keeper::full_name;
 use crate::store::{Evict, Evicted, IdHash, Line, Target as Claim};
-use crate::{Error, FencingToken, LockName, Result};
+use crate::{Error, ErrorKind, FencingToken, LockName, Result};
 
 /// The administrator's operations, from [`Keeper::admin`](crate::Keeper::admin).
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Admin {
     }
 
     /// The locks that somebody holds or waits for, whose names begin with the keeper's prefix and `prefix`: sorted by
-    /// name, at most `limit`.
+    /// name, at most `limit`. One that cannot be read is among them, with its [`problem`](LockInfo::problem).
     ///
     /// # Errors
     /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer.
@@ -56,10 +56,12 @@ impl Admin {
         let prefix = format!("{}{prefix}", self.engine.settings.prefix);
         let mut locks = Vec::new();
         for name in self.engine.names(prefix, limit).await? {
-            let line = self.engine.line(&name).await?;
-            // Between the two looks everybody may have left.
-            if !line.entries.is_empty() {
-                locks.push(LockInfo::new(name, line));
+            match self.engine.line(&name).await {
+                Ok(line) if !line.entries.is_empty() => locks.push(LockInfo::new(name, line)),
+                // Between the two looks everybody has left.
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Unsupported => locks.push(LockInfo::unreadable(name, error)),
+                Err(error) => return Err(error),
             }
         }
         Ok(locks)

@@ -175,6 +175,15 @@ impl Error {
     }
 }
 
+/// Equal are those that say the same.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        format!("{self:?}") == format!("{other:?}")
+    }
+}
+
+impl Eq for Error {}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { name, message, remedy, .. } = &*self.0;

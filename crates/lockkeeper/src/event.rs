@@ -31,6 +31,13 @@ pub enum Event<'a> {
         /// How many of them wait, the newest included.
         waiters: usize,
     },
+    /// The store did not acknowledge a claim that stands in line. It is asked again for as long as the attempt may wait.
+    ClaimFailed {
+        /// The lock.
+        name: &'a LockName,
+        /// Why.
+        error: &'a Error,
+    },
     /// The lock was acquired.
     Acquired {
         /// The lock.
@@ -165,6 +172,9 @@ fn trace(event: &Event<'_>) {
         Event::Queued { name, ahead } => tracing::debug!(target: "lockkeeper", lock = %name, ahead, "queued"),
         Event::Contended { name, waiters } => {
             tracing::debug!(target: "lockkeeper", lock = %name, waiters, "contended");
+        }
+        Event::ClaimFailed { name, error } => {
+            tracing::warn!(target: "lockkeeper", lock = %name, %error, "waiting without the store");
         }
         Event::Acquired { name, token, waited, .. } => {
             tracing::debug!(target: "lockkeeper", lock = %name, %token, ?waited, "acquired");

@@ -89,7 +89,11 @@ impl Figures {
             Event::Lost { reason, .. } => counter(&keys.losses[reason_of(reason)]).increment(1),
             Event::ReleaseFailed { .. } => counter(&keys.release_failures).increment(1),
             Event::ClockAnomaly => counter(&keys.clock_anomalies).increment(1),
-            Event::Queued { .. } | Event::Contended { .. } | Event::Jeopardy | Event::Recovered => {}
+            Event::Queued { .. }
+            | Event::Contended { .. }
+            | Event::ClaimFailed { .. }
+            | Event::Jeopardy
+            | Event::Recovered => {}
         }
     }
 

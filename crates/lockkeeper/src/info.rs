@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::engine::mode;
 use crate::store::{self, Broken, IdHash, Line};
-use crate::{FencingToken, LockName, Mode};
+use crate::{Error, FencingToken, LockName, Mode};
 
 /// Who holds a lock, and who waits for it.
 #[derive(Clone, Debug)]
@@ -22,6 +22,9 @@ pub struct LockInfo {
     pub waiters: Vec<WaiterInfo>,
     /// The highest token that was given out, where the store remembers it.
     pub last_token: Option<FencingToken>,
+    /// Why nobody can tell more of it, where [`Admin::list`](crate::Admin::list) met something in the lock's place in
+    /// the store that is no lock, or one of a later version.
+    pub problem: Option<Error>,
 }
 
 /// One holder.
@@ -81,7 +84,14 @@ impl LockInfo {
             holders: holders.into_iter().map(holder).collect(),
             waiters: waiters.into_iter().map(waiter).collect(),
             last_token: line.last_token.and_then(|raw| FencingToken::new(epoch, raw)),
+            problem: None,
         }
+    }
+
+    /// One that cannot be read.
+    pub(crate) fn unreadable(name: LockName, problem: Error) -> Self {
+        let (holders, waiters) = (Vec::new(), Vec::new());
+        Self { name, mode: None, capacity: None, holders, waiters, last_token: None, problem: Some(problem) }
     }
 }
 

@@ -175,15 +175,6 @@ fn gone() -> Error {
     Error::new(ErrorKind::Closed, "the engine's thread has ended")
 }
 
-/// Runs `task` where the caller is, if that is a runtime; whether it is. Nobody waits for its end.
-#[cfg(feature = "redis")]
-pub(crate) fn serve_here<F>(task: F) -> bool
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    Handle::try_current().map(|handle| handle.spawn(task)).is_ok()
-}
-
 /// Whether timers can be made here.
 ///
 /// # Errors

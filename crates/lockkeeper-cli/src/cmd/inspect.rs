@@ -30,6 +30,9 @@ struct Report<'a> {
     holders: Vec<HolderReport<'a>>,
     waiters: Vec<WaiterReport<'a>>,
     last_token: Option<String>,
+    /// Why nobody can tell more of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -76,12 +79,17 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
         holders: holders.collect(),
         waiters: waiters.collect(),
         last_token: info.last_token.map(|token| token.to_string()),
+        problem: info.problem.as_ref().map(ToString::to_string),
     };
     json_line(&report)
 }
 
 fn state(info: &LockInfo) -> &'static str {
-    if info.is_held() { "held" } else { "free" }
+    match info.problem {
+        Some(_) => "unreadable",
+        None if info.is_held() => "held",
+        None => "free",
+    }
 }
 
 /// As people and programs read it.

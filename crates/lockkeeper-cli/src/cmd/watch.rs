@@ -1,6 +1,6 @@
 //! `lockkeeper watch [NAME|PREFIX*]`: who takes, leaves and waits for locks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -44,13 +44,16 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
 }
 
 async fn tell_changes(mut subject: Subject<'_>, settings: &Settings) -> Result<Exit, Failure> {
-    let (mut known, mut is_away) = (Known::default(), false);
+    let (mut known, mut problems, mut is_away) = (Known::default(), Problems::default(), false);
     // The longest word that may stand in the second column.
     let mut columns = Columns::new(colours(&io::stdout())).with_room_for(["", "queued"].into_iter());
     loop {
         match subject.look().await {
             Ok(locks) => {
                 is_away = false;
+                if settings.verbosity >= Verbosity::Warnings {
+                    problems.tell(&locks);
+                }
                 let changes = known.compare(locks);
                 let lines = changes.iter().map(|change| change.line(settings.json, &mut columns));
                 write(lines.collect::<Result<String, Failure>>()?).await?;
@@ -106,6 +109,21 @@ struct Claim {
     holds: bool,
 }
 
+/// The locks that could not be read when they were seen last.
+#[derive(Debug, Default)]
+struct Problems(BTreeSet<LockName>);
+
+impl Problems {
+    /// Once for each.
+    fn tell(&mut self, locks: &[LockInfo]) {
+        let unreadable = || locks.iter().filter_map(|lock| Some((&lock.name, lock.problem.as_ref()?)));
+        for (_, problem) in unreadable().filter(|(name, _)| !self.0.contains(*name)) {
+            complain(&format!("{problem}; still watching the others"));
+        }
+        self.0 = unreadable().map(|(name, _)| name.clone()).collect();
+    }
+}
+
 /// The locks as they were seen last.
 #[derive(Debug, Default)]
 struct Known(BTreeMap<String, Vec<Claim>>);
@@ -131,6 +149,11 @@ struct Change {
 impl Known {
     /// What is different from last time, lock by lock: who has gone, who holds, who waits.
     fn compare(&mut self, locks: Vec<LockInfo>) -> Vec<Change> {
+        // Of one that cannot be read nobody knows who has left it.
+        let claims = |info: &LockInfo| match info.problem {
+            Some(_) => self.0.get(info.name.as_str()).cloned().unwrap_or_default(),
+            None => claims(info),
+        };
         let now = locks.iter().map(|info| (info.name.to_string(), claims(info))).collect();
         self.replace(now, Timestamp::now())
     }

@@ -1,11 +1,11 @@
 //! Who is told what of a run.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lockkeeper::{Error, Event as LibraryEvent, LockName, LostReason};
+use lockkeeper::{Error, ErrorKind, Event as LibraryEvent, LockName, LostReason};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::outlet::LAST_LINES;
@@ -40,7 +40,33 @@ pub(crate) struct Reporter {
     typed: OnceLock<Vec<(LockName, String)>>,
     holds: AtomicBool,
     in_jeopardy: AtomicBool,
+    outage: Outage,
     away: Away,
+}
+
+/// What was told of an outage.
+#[derive(Debug, Default)]
+struct Outage(Mutex<Option<Option<String>>>);
+
+impl Outage {
+    /// Whether nothing was told of it yet, or another remedy.
+    fn is_news(&self, error: &Error) -> bool {
+        let remedy = Some(error.remedy().map(str::to_owned));
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = told.is_none() || *told != remedy && error.remedy().is_some();
+        if is_news {
+            *told = remedy;
+        }
+        is_news
+    }
+
+    fn end(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn remedy_of(error: &Error) -> String {
+    error.remedy().map(|remedy| format!(". Try: {remedy}")).unwrap_or_default()
 }
 
 impl Reporter {
@@ -49,8 +75,8 @@ impl Reporter {
         let (holds, in_jeopardy) = (AtomicBool::new(false), AtomicBool::new(false));
         // With more than warnings, the lines of the log would mix with it.
         let status = Status::new(!outlets.json && verbosity == Verbosity::Warnings);
-        let (typed, away) = (OnceLock::new(), Away::default());
-        Self { lock, outlets, verbosity, status, typed, holds, in_jeopardy, away }
+        let (typed, outage, away) = (OnceLock::new(), Outage::default(), Away::default());
+        Self { lock, outlets, verbosity, status, typed, holds, in_jeopardy, outage, away }
     }
 
     /// Says what the names are with their prefix.
@@ -113,7 +139,7 @@ impl Reporter {
                 drop(places.send(Place { lock: self.typed(name).to_owned(), ahead: *ahead }));
             }
             LibraryEvent::Acquired { .. } => self.holds.store(true, Ordering::Relaxed),
-            LibraryEvent::Jeopardy if !self.holds.load(Ordering::Relaxed) => self.waits_without_store(),
+            LibraryEvent::ClaimFailed { name, error } => self.waits_without_store(self.typed(name), error),
             LibraryEvent::RenewalFailed { name, error, remaining } => {
                 self.renewal_failed(self.typed(name), error, *remaining);
             }
@@ -132,8 +158,13 @@ impl Reporter {
         known.map_or(name.as_str(), |(_, typed)| typed)
     }
 
-    fn waits_without_store(&self) {
-        self.warn(&format!("lock {:?}: the store does not answer; still waiting in line", self.lock));
+    /// People hear of an outage once, and again when there is something else that they can do about it.
+    fn waits_without_store(&self, lock: &str, error: &Error) {
+        if self.outage.is_news(error) {
+            let (why, remedy) = (error.message(), remedy_of(error));
+            let what = if error.kind() == ErrorKind::Unavailable { "does not answer" } else { "refuses it" };
+            self.warn(&format!("lock {lock:?}: the store {what} ({why}); still waiting in line{remedy}"));
+        }
     }
 
     pub(crate) fn queued(&self, place: &Place, holder: Option<&str>) {
@@ -160,18 +191,21 @@ impl Reporter {
         });
     }
 
-    /// People hear of an outage once, machines of every try.
+    /// The same; machines hear of every try.
     fn renewal_failed(&self, lock: &str, error: &Error, remaining: Duration) {
-        let again = self.in_jeopardy.swap(true, Ordering::Relaxed);
-        let (why, left) = (error.message(), human(remaining));
+        self.in_jeopardy.store(true, Ordering::Relaxed);
+        let (why, left, remedy) = (error.message(), human(remaining), remedy_of(error));
         let event = Event::RenewalFailed { error: kind_word(error.kind()), remaining_ms: millis(remaining) };
-        if again {
+        if !self.outage.is_news(error) {
             return self.event(lock, &event);
         }
-        self.tell(lock, &event, || format!("a renewal failed ({why}); without another one it is lost in {left}"));
+        self.tell(lock, &event, || {
+            format!("a renewal failed ({why}); without another one it is lost in {left}{remedy}")
+        });
     }
 
     fn recovered(&self) {
+        self.outage.end();
         if self.in_jeopardy.swap(false, Ordering::Relaxed) {
             self.tell(&self.lock, &Event::Recovered {}, || "it is renewed again".to_owned());
         }
@@ -208,6 +242,7 @@ impl Reporter {
     pub(crate) fn restarting(&self, exit: Exit, pause: Duration, why: &str) {
         self.holds.store(false, Ordering::Relaxed);
         self.in_jeopardy.store(false, Ordering::Relaxed);
+        self.outage.end();
         let event = Event::Restarting { code: exit.code(), cause: exit.cause(), after_ms: millis(pause) };
         self.tell(&self.lock, &event, || format!("campaigning again in {}: {why}", human(pause)));
     }

@@ -18,6 +18,8 @@ const ROUNDS: usize = 20;
 const SLOW: Duration = Duration::from_millis(100);
 /// As many locks are looked at.
 const LOCKS_MAX: usize = 1000;
+/// So many that cannot be used are named.
+const PROBLEMS_MAX: usize = 3;
 
 pub(super) async fn examine(store: Arc<dyn Store>, url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) {
     let prefix = url.common.prefix.as_deref().unwrap_or_default();
@@ -33,7 +35,7 @@ pub(super) async fn examine(store: Arc<dyn Store>, url: &StoreUrl, within: Durat
     let round_trip = clock.timeout(within, round_trip(&keeper, within)).await;
     findings.push(round_trip.unwrap_or_else(|| silent("round trip")));
     let locks = clock.timeout(within, locks(&keeper)).await;
-    findings.push(locks.unwrap_or_else(|| silent("locks")));
+    findings.extend(locks.unwrap_or_else(|| vec![silent("locks")]));
     findings.push(capabilities(&keeper.capabilities()));
     // What could not be given back ends by itself.
     drop(keeper.shutdown(within).await);
@@ -62,12 +64,26 @@ async fn rounds(keeper: &Keeper, within: Duration) -> Result<Duration> {
     Ok(median(took))
 }
 
-async fn locks(keeper: &Keeper) -> Finding {
-    let Ok(admin) = keeper.admin() else { return Finding::ok("locks", "this store does not list them") };
-    match admin.list("", LOCKS_MAX).await {
-        Ok(locks) => Finding::ok("locks", summary(&locks)),
-        Err(error) => Finding::failed("locks", &error),
+async fn locks(keeper: &Keeper) -> Vec<Finding> {
+    let Ok(admin) = keeper.admin() else { return vec![Finding::ok("locks", "this store does not list them")] };
+    let mut locks = match admin.list("", LOCKS_MAX).await {
+        Ok(locks) => locks,
+        Err(error) => return vec![Finding::failed("locks", &error)],
+    };
+    let problems: Vec<_> = locks.extract_if(.., |lock| lock.problem.is_some()).collect();
+    let mut findings = vec![Finding::ok("locks", summary(&locks))];
+    findings.extend(problems.iter().take(PROBLEMS_MAX).filter_map(problem));
+    if let Some(more) = problems.len().checked_sub(PROBLEMS_MAX).filter(|more| *more > 0) {
+        findings.push(Finding::warn("keys", format!("{more} more names that cannot be used"), "lockkeeper list"));
     }
+    findings
+}
+
+/// What stands in the place of a lock keeps everybody from it, and nobody from another.
+fn problem(lock: &LockInfo) -> Option<Finding> {
+    let error = lock.problem.as_ref()?;
+    let finding = format!("lock {:?}: {}", lock.name.as_str(), error.message());
+    Some(Finding::warn("keys", finding, error.remedy().unwrap_or_default()))
 }
 
 fn summary(locks: &[LockInfo]) -> String {
@@ -118,13 +134,13 @@ mod tests {
     #[tokio::test]
     async fn who_holds_how_many_is_summed_up() {
         let keeper = Keeper::memory();
-        assert_eq!(locks(&keeper).await.finding, "0 in use, 0 held, 0 waiting");
+        assert_eq!(locks(&keeper).await[0].finding, "0 in use, 0 held, 0 waiting");
         let _a = keeper.mutex("a").unwrap().lock().await.unwrap();
         let _b = keeper.mutex("b").unwrap().lock().await.unwrap();
         let mutex = keeper.mutex("b").unwrap();
         let (waiting, looked) = tokio::join!(mutex.lock().wait(Duration::from_secs(1)), async {
             // Polled after the attempt has taken its place.
-            locks(&keeper).await.finding
+            locks(&keeper).await.remove(0).finding
         });
         assert!(waiting.is_err());
         assert!(

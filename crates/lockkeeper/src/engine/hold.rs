@@ -46,6 +46,8 @@ pub(crate) struct Hold {
     token: AtomicU64,
     unsettled: AtomicBool,
     renews: AtomicBool,
+    /// The last renewal of others that it travelled with was answered, and this one was not.
+    left_out: AtomicBool,
     /// A claim that is to take its place is under way: the store may have it no more.
     replacing: AtomicBool,
     /// Since when it waits, granted, for its attempt to collect it.
@@ -85,6 +87,7 @@ impl Hold {
             token: AtomicU64::new(0),
             unsettled: AtomicBool::new(false),
             renews: AtomicBool::new(true),
+            left_out: AtomicBool::new(false),
             replacing: AtomicBool::new(false),
             offered: AtomicU64::new(NEVER),
             given_back: AtomicBool::new(false),
@@ -128,6 +131,14 @@ impl Hold {
     /// Whether nobody has begun to give it back before.
     pub(super) fn begin_to_give_back(&self) -> bool {
         !self.given_back.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn set_left_out(&self, it_is: bool) {
+        self.left_out.store(it_is, Ordering::Release);
+    }
+
+    pub(super) fn is_left_out(&self) -> bool {
+        self.left_out.load(Ordering::Acquire)
     }
 
     pub(super) fn set_being_replaced(&self, it_is: bool) {

@@ -198,6 +198,10 @@ impl Attempt {
         if !temporary || (tries >= TRIES && !self.patience.was_in_line()) {
             return Err(if temporary { self.unreachable(&error, tries) } else { error });
         }
+        if self.patience.was_in_line() {
+            let (name, error) = (&self.request.name, self.engine.describe(error.clone(), &self.request.name));
+            self.engine.events.emit(&Event::ClaimFailed { name, error: &error });
+        }
         self.patience.fail(error);
         self.pause(jittered(RETRY_MIN * 2_u32.pow(tries.min(6))).min(RETRY_MAX)).await;
         if self.is_stopped() { Err(self.gave_up()) } else { Ok(()) }

@@ -75,7 +75,9 @@ impl Engine {
         } else {
             // All batches together have the patience of one: many that hang do not hold up the last.
             let until = now + session.wait_ttl / 6;
-            for batch in due.chunks(BATCH) {
+            // What was left out travels apart: a store in several places waits for an answer when it has no other.
+            let (late, prompt): (Vec<_>, Vec<_>) = due.into_iter().partition(|hold| hold.is_left_out());
+            for batch in prompt.chunks(BATCH).chain(late.chunks(BATCH)) {
                 self.renew_and_move_on(session, batch.to_vec(), until).await;
             }
         }
@@ -168,10 +170,17 @@ impl Engine {
         let until = session.proven_until(sent);
         // A store that answers for fewer claims than it was asked for has not answered for the rest.
         let answers = renewed.claims.into_iter().chain(std::iter::repeat(Renewal::Unknown));
-        let mut held = Vec::with_capacity(holds.len());
+        let (mut held, mut is_whole) = (Vec::with_capacity(holds.len()), true);
         for ((hold, live), renewal) in holds.iter().zip(live).zip(answers) {
-            if let Renewal::Held { .. } = renewal {
-                held.push(hold.key.id);
+            hold.set_left_out(matches!(renewal, Renewal::Unknown | Renewal::Failed(_)));
+            match renewal {
+                Renewal::Failed(error) => {
+                    is_whole = false;
+                    self.not_renewed(session, std::slice::from_ref(hold), &error);
+                    continue;
+                }
+                Renewal::Held { .. } => held.push(hold.key.id),
+                _ => {}
             }
             self.apply(hold, live.state, renewal, sent, until);
         }
@@ -180,7 +189,7 @@ impl Engine {
         if ran_away {
             self.events.emit(&Event::ClockAnomaly);
         }
-        self.book(session, Some(ran_away));
+        self.book(session, Some(ran_away || !is_whole));
     }
 
     fn not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
@@ -195,11 +204,13 @@ impl Engine {
     }
 
     fn tell_not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
-        for hold in holds {
-            if hold.stage() == Stage::Granted && !hold.is_dead() {
-                let error = self.describe(error.clone(), &hold.key.name);
-                let (name, remaining) = (&hold.key.name, hold.remaining());
-                self.events.emit(&Event::RenewalFailed { name, error: &error, remaining });
+        for hold in holds.iter().filter(|hold| !hold.is_dead()) {
+            let error = &self.describe(error.clone(), &hold.key.name);
+            let (name, remaining) = (&hold.key.name, hold.remaining());
+            match hold.stage() {
+                Stage::Granted => self.events.emit(&Event::RenewalFailed { name, error, remaining }),
+                Stage::Queued => self.events.emit(&Event::ClaimFailed { name, error }),
+                _ => {}
             }
         }
         self.book(session, Some(true));
@@ -225,7 +236,7 @@ impl Engine {
             // It was released while its renewal was on its way: that is no loss.
             Renewal::Lost(_) if hold.session.find(hold.key.id).is_none() => {}
             Renewal::Lost(broken) => self.lose(hold, broken.map_or(LostReason::Forgotten, broken_by)),
-            Renewal::Unknown => {}
+            Renewal::Unknown | Renewal::Failed(_) => {}
         }
     }
 

@@ -267,6 +267,8 @@ pub enum Renewal {
     Lost(Option<Broken>),
     /// The store cannot tell. Neither renews nor kills.
     Unknown,
+    /// This one was not renewed, or may not have been, while others were. Neither renews nor kills; its holder is told why.
+    Failed(Error),
 }
 
 /// Who broke a claim.

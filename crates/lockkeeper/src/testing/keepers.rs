@@ -19,6 +19,7 @@ impl Diary {
         let text = match event {
             Event::Queued { .. } => "queued".to_owned(),
             Event::Contended { .. } => "contended".to_owned(),
+            Event::ClaimFailed { .. } => "claim failed".to_owned(),
             Event::Acquired { .. } => "acquired".to_owned(),
             Event::Renewed { .. } => "renewed".to_owned(),
             Event::RenewalFailed { .. } => "renewal failed".to_owned(),

@@ -159,6 +159,25 @@ async fn who_looks_again_and_again_subscribes_once_and_leaves_no_subscription() 
     guard.release().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_subscription_ends_also_where_the_runtime_of_who_watched_has_ended() {
+    let server = Redis::start().unwrap();
+    let (store, name) = (store(&server.url()).await, "watched".parse::<LockName>().unwrap());
+    let seen = revision(&store, &name).await;
+    let (there, of) = (store.clone(), name.clone());
+    let watched = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(there.wait(Interest::Name(&of), seen, Duration::from_millis(50)))
+    });
+    assert_eq!(within(PATIENCE, watched).await.unwrap().unwrap(), Wake::Elapsed);
+    let gone = async {
+        while listeners(&server, &name) > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    within(PATIENCE, gone).await;
+}
+
 /// Each on a connection of its own.
 const FOLLOWERS: usize = 100;
 /// For so long nothing happens.

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::layout::{self, Keys, Victim};
+use super::route::Repeats;
 use super::wire::{Link, Request, Value};
 use super::{RedisStore, fault, long};
 use crate::store::{Admin, Evict, Evicted, Target};
@@ -32,19 +33,18 @@ impl Admin for RedisStore {
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
-        let keys = Keys::of(name);
         let victim = match target {
             Target::Token(token) => Victim::Token(*token),
-            Target::Id(hash) => match layout::find(&long::line(self, name).await?, *hash)? {
+            Target::Id(hash) => match long::line(self, name, |value| layout::find(name, value, *hash)).await? {
                 Some(id) => Victim::Id(id),
                 None => return Ok(Evicted::Absent),
             },
         };
-        layout::evict_answer(&self.ask(&keys, layout::evict(name, &victim, how, by, reason))?.await?)
+        self.ask(name, layout::evict(name, &victim, how, by, reason))?.await?.read(layout::evict_answer)
     }
 
     async fn request_release(&self, name: &LockName) -> Result<()> {
-        layout::touch_answer(&self.ask(&Keys::of(name), layout::touch(name))?.await?)
+        self.ask(name, layout::touch(name))?.await?.read(layout::touch_answer)
     }
 }
 
@@ -54,11 +54,12 @@ async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<Lock
     loop {
         let step = Request::command(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP]);
         let answer = link.send(step).await.map_err(fault::of)?;
-        let (next, found) = scanned(answer)?;
+        let (next, found) = scanned(answer).inspect_err(|_| link.reset("it gave no answer of SCAN"))?;
         for lines in by_place(store, &found) {
             for lines in lines.chunks(LINES) {
-                let asked = store.ask(&lines[0], layout::names(lines))?;
-                names.extend(layout::names_answer(lines, &asked.await?)?);
+                let asked = store.0.servers.send(lines[0].slot(), layout::names(lines), Repeats);
+                let said = asked.await.map_err(fault::of)?;
+                names.extend(said.read(|value| layout::names_answer(lines, value))?);
             }
         }
         if next == b"0" {

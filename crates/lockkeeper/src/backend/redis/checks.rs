@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::wire::Value;
+use super::wire::{LACKS, Value};
 use crate::{Error, ErrorKind, Result};
 
 /// The oldest version that is used.
@@ -123,7 +123,7 @@ pub(super) fn forgetful(policy: &str) -> Error {
 
 /// The user may not do this, which locks need: the commands, and what the server says.
 pub(super) fn lacking(what: &str) -> Error {
-    let problem = format!("the user may not do what locks need: {what}");
+    let problem = format!("{LACKS}: {what}");
     let remedy = format!("the rights that lockkeeper doctor shows; or unsafe={} to go without", Check::Rights.name());
     Error::new(ErrorKind::Denied, problem).with_remedy(remedy)
 }

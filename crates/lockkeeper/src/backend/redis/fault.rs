@@ -1,19 +1,24 @@
 //! What a connection and a server say, in our words.
 
 use super::checks;
-use super::wire::{FORGETFUL, HALF_WAY, LACKING, WireError, is_unknown_command};
+use super::wire::{FORGETFUL, HALF_WAY, LACKING, LACKS, WireError, is_unknown_command};
 use crate::net::{OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
 
 /// An error of a request, as far as is known what became of it.
 pub(super) fn of(error: WireError) -> Error {
+    about(error, "lk:{NAME}")
+}
+
+/// The same of a request about what is kept at this key.
+pub(super) fn about(error: WireError, key: &str) -> Error {
     match error {
         WireError::NotSent(why) => {
             let remedy = remedy_of(&why);
             Error::new(ErrorKind::Unavailable, why).with_remedy(remedy)
         }
         WireError::Broken(why) => Error::new(ErrorKind::Unavailable, why).with_unknown_effect(),
-        WireError::Server { code, message } => refused(&code, &message),
+        WireError::Server { code, message } => refused(&code, &message, key),
     }
 }
 
@@ -26,6 +31,9 @@ fn remedy_of(why: &str) -> &'static str {
         () if says(OTHER_NAME) => "server-name=NAME in the URL: a name that is in the certificate",
         () if says("TLS failed") => "redis:// instead of rediss://, if the server has no TLS",
         () if says(FORGETFUL) => checks::NEVER_FORGET,
+        () if says("WRONGPASS") => RIGHT_PASSWORD,
+        () if says("NOAUTH") => A_PASSWORD,
+        () if says("NOPERM") || says(LACKS) => SHOWN_RIGHTS,
         () if says("too few to believe them") => {
             "in the URL the Sentinels that there are, or a look why those do not answer"
         }
@@ -38,12 +46,16 @@ fn remedy_of(why: &str) -> &'static str {
     }
 }
 
+const A_PASSWORD: &str = "LOCKKEEPER_PASSWORD, or a password in the configuration; a user goes into the URL";
+const RIGHT_PASSWORD: &str = "the right password, and the right user in the URL";
+const SHOWN_RIGHTS: &str = "the rights that lockkeeper doctor shows";
+
 /// How a script says that what it has found is of a layout that it does not know; the number follows.
 const LAYOUT: &str = "lockkeeper layout ";
 
 /// The server has answered with an error. Those that are known here come before anything was done: a script tries all
 /// that may be refused before it changes anything (`lua/write.lua`).
-fn refused(code: &str, message: &str) -> Error {
+fn refused(code: &str, message: &str, key: &str) -> Error {
     // Where in a script it was means nothing to whoever is to mend it.
     let (short, _) = message.split_once(" script: ").unwrap_or((message, ""));
     let said = match code {
@@ -54,9 +66,9 @@ fn refused(code: &str, message: &str) -> Error {
     let denied = |remedy: &str| Error::new(ErrorKind::Denied, said.clone()).with_remedy(remedy);
     let not_now = |remedy: &str| Error::new(ErrorKind::Unavailable, said.clone()).with_remedy(remedy);
     match code {
-        "NOAUTH" => denied("LOCKKEEPER_PASSWORD, or a password in the configuration; a user goes into the URL"),
-        "WRONGPASS" => denied("the right password, and the right user in the URL"),
-        "NOPERM" => denied("the rights that lockkeeper doctor shows"),
+        "NOAUTH" => denied(A_PASSWORD),
+        "WRONGPASS" => denied(RIGHT_PASSWORD),
+        "NOPERM" => denied(SHOWN_RIGHTS),
         "READONLY" => not_now("the address of the master"),
         "ERR" if message.contains("DB index is out of range") => {
             Error::invalid(said).with_remedy("the number of a database that the server has; 0 has every one")
@@ -70,11 +82,10 @@ fn refused(code: &str, message: &str) -> Error {
         }
         FORGETFUL => checks::forgetful(message),
         LACKING => checks::lacking(message),
-        "ERR" if message.contains(LAYOUT) => unknown_layout(message),
+        "ERR" if message.contains(LAYOUT) => unknown_layout(message, key),
         "ERR" if message.starts_with("Unknown Redis command") => denied("the commands that lockkeeper doctor shows"),
-        "WRONGTYPE" => Error::new(ErrorKind::Unsupported, said).with_remedy(
-            "redis-cli TYPE of the keys lk:{NAME}, and of the same with :q, :w and :g, which are lockkeeper's",
-        ),
+        // The key itself a script looks at by itself.
+        "WRONGTYPE" => foreign(key, "a value of another type; or one of its side keys (:q, :w, :g) does"),
         _ if is_unknown_command(code, message) && message.contains("SENTINEL") => {
             Error::invalid(said).with_remedy("the addresses of the Sentinels in the URL, or redis://: this is a server")
         }
@@ -89,6 +100,7 @@ fn refused(code: &str, message: &str) -> Error {
         "MISCONF" => not_now("some room on the server's disk"),
         "OOM" => not_now("a higher maxmemory of the server"),
         "NOREPLICAS" => not_now("more replicas, or a lower min-replicas-to-write of the server"),
+        "ERR" if is_at_a_loss(message) => foreign(key, short.trim_end_matches('.')).with_unknown_effect(),
         // A script that fails half-way has done the first half.
         _ => Error::new(ErrorKind::Internal, format!("the server says {code} {message}"))
             .with_unknown_effect()
@@ -96,19 +108,30 @@ fn refused(code: &str, message: &str) -> Error {
     }
 }
 
+/// Whether a script of ours could not make sense of what it has read.
+fn is_at_a_loss(message: &str) -> bool {
+    let is_in_a_script = message.contains("user_script") && !message.contains("half-way");
+    let about_data = ["attempt to ", "bad argument", "is not an integer", "is not a valid float"];
+    is_in_a_script && about_data.iter().any(|words| message.contains(words))
+}
+
 /// What is kept of the lock is not of the layout that this version writes.
-fn unknown_layout(message: &str) -> Error {
-    let number = message.split(LAYOUT).nth(1).unwrap_or_default();
-    let number = number.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+fn unknown_layout(message: &str, key: &str) -> Error {
+    let said = message.split(LAYOUT).nth(1).unwrap_or_default();
+    let (number, rest) = said.split_at(said.find(|c: char| !c.is_ascii_digit()).unwrap_or(said.len()));
     if number == "0" {
-        return Error::new(
-            ErrorKind::Unsupported,
-            "the key of the lock holds something that lockkeeper has not written",
-        )
-        .with_remedy("redis-cli GET lk:{NAME}, and another name or database");
+        let what = rest.trim_start_matches(" (").split(')').next().unwrap_or_default();
+        return foreign(key, what);
     }
-    Error::new(ErrorKind::Unsupported, format!("the lock is kept in layout {number}, and this version knows layout 1"))
-        .with_remedy("the version of lockkeeper that the other clients have")
+    let problem = format!("{key} is kept in layout {number}, and this version knows layout 1");
+    Error::new(ErrorKind::Unsupported, problem).with_remedy("the version of lockkeeper that the other clients have")
+}
+
+/// Somebody else has written what is at this key.
+pub(super) fn foreign(key: &str, what: &str) -> Error {
+    let problem = format!("the key {key} holds something that lockkeeper has not written: {what}");
+    Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy(format!("redis-cli TYPE '{key}', and DEL of it if nobody needs it; or another name or database"))
 }
 
 #[cfg(test)]
@@ -145,6 +168,11 @@ mod tests {
         };
         let told = of(readonly).to_string();
         assert!(told.ends_with("a read only replica. Try: the address of the master"), "{told}");
+        let unpackable =
+            "user_script:45: bad argument #2 to 'up' (data string too short) script: 00bc, on @user_script:45.";
+        let lost = about(WireError::Server { code: "ERR".into(), message: unpackable.into() }, "lk:{a}");
+        assert_eq!((lost.kind(), lost.effect()), (ErrorKind::Unsupported, Effect::Unknown));
+        assert!(lost.to_string().contains("lk:{a} holds something that lockkeeper has not written"), "{lost}");
         let message = "DB index is out of range".into();
         assert_eq!(of(WireError::Server { code: "ERR".into(), message }).kind(), ErrorKind::Invalid);
     }

@@ -10,17 +10,18 @@ use crate::{LockName, Result};
 const SHORT: u32 = 1 << 20;
 
 /// What the server says of a line. A long one comes on a connection of its own.
-pub(super) async fn line(store: &RedisStore, name: &LockName) -> Result<Value> {
-    let keys = Keys::of(name);
-    let answer = store.ask(&keys, layout::line(name, Some(SHORT)))?.await?;
-    if !layout::is_longer(&answer) {
-        return Ok(answer);
+pub(super) async fn line<T>(store: &RedisStore, name: &LockName, read: impl Fn(&Value) -> Result<T>) -> Result<T> {
+    let said = store.ask(name, layout::line(name, Some(SHORT)))?.await?;
+    let short = said.read(|value| if layout::is_longer(value) { Ok(None) } else { read(value).map(Some) })?;
+    if let Some(short) = short {
+        return Ok(short);
     }
+    let keys = Keys::of(name);
     let link = store.0.servers.link(keys.slot()).alone().await.map_err(fault::of)?;
     let answer = link.send(layout::line(name, None)).await;
     if let Err(error) = &answer {
         // The next look asks the right server.
         store.0.servers.heed(keys.slot(), &link, error);
     }
-    answer.map_err(fault::of)
+    read(&answer.map_err(|error| fault::about(error, &keys.shown()))?)
 }

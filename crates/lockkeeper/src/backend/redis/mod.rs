@@ -48,9 +48,10 @@ use self::layout::{ClientId, Keys};
 use self::names::Names;
 use self::places::Places;
 pub use self::register::RedisRegister;
-use self::servers::Servers;
+use self::route::Fewer;
+use self::servers::{Said, Servers};
 use self::wait::Ear;
-use self::wire::{Request, Value};
+use self::wire::Request;
 use super::waivable;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Live, LiveState, Losses,
@@ -158,35 +159,22 @@ impl RedisStore {
         })))
     }
 
-    /// Sends a request to the server of these keys; it has its place in the order when this returns.
-    fn ask(&self, keys: &Keys, request: Request) -> Result<impl Future<Output = Result<Value>> + Send + use<>> {
-        self.check_process()?;
-        let answer = self.0.servers.send(keys, request);
-        Ok(async move { answer.await.map_err(fault::of) })
+    /// Sends a request about a line to the server of its keys; it has its place in the order when this returns.
+    fn ask(&self, name: &LockName, request: Request) -> Result<impl Future<Output = Result<Said>> + Send + use<>> {
+        self.ask_or(name, request, |_: usize| None)
     }
 
-    /// The same for a request that has another form, with fewer keys, for as long as its slot is on its way.
-    fn ask_or<F>(
+    /// The same for a request that has other forms, with fewer keys, for as long as its slot is on its way.
+    fn ask_or<F: Fewer>(
         &self,
-        keys: &Keys,
+        name: &LockName,
         request: Request,
-        other: F,
-    ) -> Result<impl Future<Output = Result<Value>> + Send + use<F>>
-    where
-        F: Fn() -> Option<Request> + Send,
-    {
+        fewer: F,
+    ) -> Result<impl Future<Output = Result<Said>> + Send + use<F>> {
         self.check_process()?;
-        let only = move |nth: usize| if nth == 0 { other() } else { None };
-        let answer = self.0.servers.send_or(keys, request, only);
-        Ok(async move { answer.await.map_err(fault::of) })
-    }
-
-    /// What an answer says. Behind one that makes no sense no other is believed: the connection is made again.
-    fn understood<T>(&self, keys: &Keys, answer: Result<T>) -> Result<T> {
-        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Internal) {
-            self.0.servers.link(keys.slot()).reset("it gave an answer that is not one of the script");
-        }
-        answer
+        let keys = Keys::of(name);
+        let answer = self.0.servers.send(keys.slot(), request, fewer);
+        Ok(async move { answer.await.map_err(|error| fault::about(error, &keys.shown())) })
     }
 
     /// Connections are shared with the process that was forked from.
@@ -237,22 +225,24 @@ impl Store for RedisStore {
         let ttl = self.0.claimed.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
         let mut claims = vec![Renewal::Unknown; live.len()];
         let (mut server_time, mut failed, mut answered) = (None, None, false);
-        for renewed in renewals::each(self, live, ttl.map_or(PATIENCE, |ttl| ttl / 4)).await {
+        for (at, renewed) in renewals::each(self, live, ttl.map_or(PATIENCE, |ttl| ttl / 4)).await {
             match renewed {
-                Ok((at, renewed)) => {
+                Ok(renewed) => {
                     answered = true;
                     server_time = Some(renewed.server_time);
                     for (at, renewal) in at.into_iter().zip(renewed.value) {
                         claims[at] = renewal;
                     }
                 }
-                Err(error) => failed = Some(error),
+                Err(error) => {
+                    at.into_iter().for_each(|at| claims[at] = Renewal::Failed(error.clone()));
+                    failed = Some(error);
+                }
             }
         }
         let held = live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
         self.0.heard.places.settled(held.map(|(live, _)| &live.key));
         match failed {
-            // What was not answered is unknown; the rest is what it is.
             Some(error) if !answered => Err(error),
             _ => Ok(Renewed { claims, server_time: server_time.filter(|_| self.0.one_clock) }),
         }
@@ -269,13 +259,13 @@ impl Store for RedisStore {
         let mut sent = Vec::new();
         for (key, tombstone) in all.values() {
             self.0.heard.places.left(key.id);
-            let open = || layout::withdraw_open(key, *tombstone);
-            sent.push(self.ask_or(&Keys::of(&key.name), layout::withdraw(key, *tombstone), open));
+            let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, *tombstone) } else { None };
+            sent.push(self.ask_or(&key.name, layout::withdraw(key, *tombstone), open));
         }
         let mut closed = Ok(());
         for answer in sent {
             let withdrawn = match answer {
-                Ok(answer) => answer.await.and_then(|answer| layout::withdraw_answer(&answer)),
+                Ok(answer) => answer.await.and_then(|said| said.read(layout::withdraw_answer)),
                 Err(error) => Err(error),
             };
             closed = closed.and(withdrawn.map(drop));
@@ -295,17 +285,15 @@ impl Store for RedisStore {
         let may_be_open = !servers.needs_replicas();
         let open =
             move |nth: usize| (may_be_open && nth == 0).then(|| layout::claim_open(claim, &self.0.client, &channel));
-        self.check_process()?;
-        let asked = servers.send_proven(&keys, request, open);
-        let (answer, proof) = asked.await.map_err(fault::of)?;
-        let answer = self.understood(&keys, layout::claim_answer(claim, &answer))?;
+        let said = self.ask_or(&claim.key.name, request, open)?.await?;
+        let answer = said.read(|value| layout::claim_answer(claim, value))?;
         match answer.value {
             Verdict::Queued { .. } => {
                 sent.queued(&claim.key, servers.listen(&keys));
             }
             Verdict::Granted { .. } => {
                 places.left(claim.key.id);
-                servers.replicated(&proof, &keys).await?;
+                servers.replicated(&said.proof(), &keys).await?;
             }
             _ => {
                 places.left(claim.key.id);
@@ -317,15 +305,15 @@ impl Store for RedisStore {
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let request = layout::amend(key, change, &self.0.client, self.next_change());
-        layout::amend_answer(&self.ask(&Keys::of(&key.name), request)?.await?)
+        self.ask(&key.name, request)?.await?.read(layout::amend_answer)
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         // Whatever comes of this, nobody waits for it any more.
         self.0.heard.places.left(key.id);
         let request = layout::withdraw(key, tombstone).posted();
-        let open = || layout::withdraw_open(key, tombstone);
-        let withdrawal = layout::withdraw_answer(&self.ask_or(&Keys::of(&key.name), request, open)?.await?)?;
+        let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, tombstone) } else { None };
+        let withdrawal = self.ask_or(&key.name, request, open)?.await?.read(layout::withdraw_answer)?;
         self.0.claimed.left(key);
         Ok(withdrawal)
     }
@@ -338,7 +326,7 @@ impl Store for RedisStore {
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {
-        Ok(layout::line_answer(&long::line(self, name).await?)?.value)
+        Ok(long::line(self, name, |value| layout::line_answer(name, value)).await?.value)
     }
 
     fn tell_losses(&self, to: Losses) {

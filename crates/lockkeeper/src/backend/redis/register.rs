@@ -5,7 +5,9 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::layout::{self, Place};
-use super::wire::{Request, Value};
+use super::route::Repeats;
+use super::servers::Said;
+use super::wire::Request;
 use super::{RedisStore, fault};
 use crate::optimistic::{Register, Swap, Versioned, Write, check_key, check_write};
 use crate::{Error, Result};
@@ -39,9 +41,10 @@ impl RedisStore {
 }
 
 impl RedisRegister {
-    async fn call(&self, place: &Place, request: Request) -> Result<Value> {
+    async fn call(&self, place: &Place, request: Request) -> Result<Said> {
         self.0.check_process()?;
-        self.0.0.servers.send_to(place.slot, request).await.map_err(fault::of)
+        let said = self.0.0.servers.send(place.slot, request, Repeats).await;
+        said.map_err(|error| fault::about(error, place.key()))
     }
 }
 
@@ -62,14 +65,13 @@ impl Register for RedisRegister {
     async fn load(&self, key: &str) -> Result<Option<Versioned>> {
         check_key(key)?;
         let place = Place::of(key);
-        let answer = self.call(&place, layout::load(&place)).await.map_err(Error::without_effect)?;
-        layout::load_answer(&answer)
+        let said = self.call(&place, layout::load(&place)).await.map_err(Error::without_effect)?;
+        said.read(|value| layout::load_answer(&place, value)).map_err(Error::without_effect)
     }
 
     async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap> {
         check_write(key, write)?;
         let place = Place::of(key);
-        let answer = self.call(&place, layout::swap(&place, write)).await?;
-        layout::swap_answer(&answer)
+        self.call(&place, layout::swap(&place, write)).await?.read(|value| layout::swap_answer(&place, value))
     }
 }

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use super::layout::{self, Answered, Keys};
 use super::route::{OPEN, Tells};
-use super::servers::Proof;
-use super::wire::Value;
+use super::servers::Said;
 use super::{RedisStore, fault};
 use crate::Result;
 use crate::store::{Live, Renewal};
 
-/// What was answered about some of the claims, with where they stand in the list.
-pub(super) type Told = Result<(Vec<usize>, Answered<Vec<Renewal>>)>;
+/// What was answered about some of the claims, or why nothing was, with where they stand in the list.
+pub(super) type Told = (Vec<usize>, Result<Answered<Vec<Renewal>>>);
 
 /// Renews those whose keys are in one place in one request. When `patience` is over, what has been answered is what is
 /// known: a silent node of a cluster does not keep back what the others have said.
@@ -30,12 +29,12 @@ pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) 
     for (_, at) in places {
         let of: Vec<_> = at.iter().map(|at| live[*at].clone()).collect();
         let keys = &keys[at[0]];
-        let answer = servers.send_proven(keys, layout::renew(&of), Tells);
+        let answer = servers.send(keys.slot(), layout::renew(&of), Tells);
         asked.push(Box::pin(async move {
             match answer.await {
                 Err(error) if error.is(OPEN) => Err(at),
-                Err(error) => Ok(Err(fault::of(error))),
-                Ok(answer) => Ok(counted(store, keys, &of, answer).await.map(|answered| (at, answered))),
+                Err(error) => Ok((at, Err(fault::about(error, &keys.shown())))),
+                Ok(said) => Ok((at, counted(store, keys, &of, said).await)),
             }
         }));
     }
@@ -43,7 +42,7 @@ pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) 
     // All together: what a place needs after its first answer (its replicas) is asked while others are silent.
     clock.timeout(patience, all(&mut asked, &mut said)).await;
     settle(store, live, patience, said.drain(..), &mut answers).await;
-    if !answers.iter().any(Result::is_ok) {
+    if !is_any(&answers) {
         // Each comes to an end by itself, and says why nothing came of it.
         all(&mut asked, &mut said).await;
         settle(store, live, patience, said.drain(..), &mut answers).await;
@@ -66,28 +65,31 @@ async fn settle(
             Err(at) => open.extend(at),
         }
     }
-    let answered = answers.iter().any(Result::is_ok);
+    let answered = is_any(answers);
     answers.extend(one_by_one(store, live, open, patience, answered).await);
+}
+
+fn is_any(answers: &[Told]) -> bool {
+    answers.iter().any(|(_, answer)| answer.is_ok())
 }
 
 /// What was answered. Where locks count only with replicas, so does each renewal: a master that no replica follows any more
 /// goes on renewing, while another one has taken over and given the locks away.
-async fn counted(
-    store: &RedisStore,
-    keys: &Keys,
-    of: &[Live],
-    (answer, proof): (Value, Proof),
-) -> Result<Answered<Vec<Renewal>>> {
-    let mut answered = store.understood(keys, layout::renew_answer(of, &answer))?;
+async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Result<Answered<Vec<Renewal>>> {
+    let mut answered = said.read(|value| layout::renew_answer(of, value))?;
     let is_held = |renewal: &Renewal| matches!(renewal, Renewal::Held { .. });
     if !answered.value.iter().any(is_held) {
         return Ok(answered);
     }
-    if let Err(error) = store.0.servers.replicated(&proof, keys).await {
+    if let Err(error) = store.0.servers.replicated(&said.proof(), keys).await {
         if answered.value.iter().all(is_held) {
             return Err(error);
         }
-        answered.value.iter_mut().filter(|renewal| is_held(renewal)).for_each(|held| *held = Renewal::Unknown);
+        answered
+            .value
+            .iter_mut()
+            .filter(|renewal| is_held(renewal))
+            .for_each(|held| *held = Renewal::Failed(error.clone()));
     }
     Ok(answered)
 }
@@ -104,16 +106,19 @@ async fn one_by_one(
     let asked = which.into_iter().map(|at| {
         let one = &live[at];
         let (keys, request) = (Keys::of(&one.key.name), layout::renew(std::slice::from_ref(one)));
-        let answer = store.0.servers.send_proven(&keys, request, |nth: usize| layout::renew_open(one, nth));
+        let answer = store.0.servers.send(keys.slot(), request, |nth: usize| layout::renew_open(one, nth));
         async move {
-            let answer = answer.await.map_err(fault::of)?;
-            Ok((vec![at], counted(store, &keys, std::slice::from_ref(one), answer).await?))
+            let answered = match answer.await {
+                Ok(said) => counted(store, &keys, std::slice::from_ref(one), said).await,
+                Err(error) => Err(fault::about(error, &keys.shown())),
+            };
+            (vec![at], answered)
         }
     });
     let mut asked: Vec<Pin<Box<_>>> = asked.map(Box::pin).collect();
     let mut answers: Vec<Told> = Vec::new();
     store.0.clock.timeout(patience, all(&mut asked, &mut answers)).await;
-    if !answered && !answers.iter().any(Result::is_ok) {
+    if !answered && !is_any(&answers) {
         // Each comes to an end by itself, and says why nothing came of it.
         all(&mut asked, &mut answers).await;
     }

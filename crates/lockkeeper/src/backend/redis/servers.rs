@@ -12,9 +12,9 @@ use super::route::{By, Fewer, Route, Topology};
 use super::wire::{Link, Listener, Request, Settings, Value, WireError};
 use super::{Check, RedisStoreBuilder, rights};
 use crate::net::{Endpoint, TlsSettings};
-use crate::runtime::serve_here;
+use crate::runtime::Runtime;
 use crate::time::Clock;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Connections may take this long to be made, however short the patience for an answer is.
 const CONNECT_MIN: Duration = Duration::from_secs(3);
@@ -32,6 +32,8 @@ pub(super) struct Servers {
     /// The channels of names that this client listens to.
     listening: Mutex<HashMap<Vec<u8>, Listening>>,
     replicas: Option<Replicas>,
+    /// The one that opened the store: what outlasts its caller outlasts the runtime of the caller, too.
+    runtime: Runtime,
 }
 
 /// A channel of a name.
@@ -50,6 +52,30 @@ pub(super) struct Listens {
     channel: Vec<u8>,
     /// It may be back soon.
     lingers: bool,
+}
+
+/// What was answered, and by whom. Until it is read nobody knows whether it is the answer of its request.
+#[derive(Debug)]
+pub(super) struct Said {
+    value: Value,
+    by: By,
+    needs_proof: bool,
+}
+
+impl Said {
+    /// What it says. Behind an answer that its request cannot have no other is believed: the connection is made again,
+    /// and whatever is under way there is of unknown effect.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Value) -> Result<T>) -> Result<T> {
+        let answer = read(&self.value);
+        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Internal) {
+            self.by.link.reset("it gave an answer that is not one of the request");
+        }
+        answer
+    }
+
+    pub(super) fn proof(self) -> Proof {
+        if self.needs_proof { Proof::of(self.by) } else { Proof::Needless }
+    }
 }
 
 /// By which run of which server something was answered.
@@ -79,57 +105,30 @@ impl Servers {
         client: ClientId,
         listener: Arc<dyn Listener>,
     ) -> Result<Arc<Self>> {
-        let settings = settings(builder)?;
+        let (settings, runtime) = (settings(builder)?, Runtime::here_or_own()?);
         let replicas = Replicas::needed(builder.min_replicas);
         let (route, _) = Route::open(topology(builder)?, settings, listener).await.map_err(fault::of)?;
         let channel = client.channel().into_bytes();
         if !route.shards() {
             route.subscribe(0, channel.clone());
         }
-        Ok(Arc::new(Self { route, client, channel, listening: Mutex::default(), replicas }))
+        Ok(Arc::new(Self { route, client, channel, listening: Mutex::default(), replicas, runtime }))
     }
 
-    /// Sends a request to who has these keys. It has its place in the order when this returns.
-    pub(super) fn send(
-        &self,
-        keys: &Keys,
-        request: Request,
-    ) -> impl Future<Output = Result<Value, WireError>> + Send + 'static + use<> {
-        self.send_to(keys.slot(), request)
-    }
-
-    /// The same for a request that can also be made with fewer keys, while the slot is on its way.
-    pub(super) fn send_or<F: Fewer>(
-        &self,
-        keys: &Keys,
-        request: Request,
-        fewer: F,
-    ) -> impl Future<Output = Result<Value, WireError>> + Send + use<F> {
-        self.route.send_or(keys.slot(), request, fewer)
-    }
-
-    /// The same, with what tells by which server it was answered.
-    pub(super) fn send_proven<F: Fewer>(
-        &self,
-        keys: &Keys,
-        request: Request,
-        fewer: F,
-    ) -> impl Future<Output = Result<(Value, Proof), WireError>> + Send + use<F> {
-        let needs_proof = self.needs_replicas();
-        let answer = self.route.send_or_by(keys.slot(), request, fewer);
-        async move {
-            let (value, by) = answer.await?;
-            Ok((value, if needs_proof { Proof::of(by) } else { Proof::Needless }))
-        }
-    }
-
-    /// The same for what is in this slot.
-    pub(super) fn send_to(
+    /// Sends a request to who has this slot, which can also be made with fewer keys while the slot is on its way. It has
+    /// its place in the order when this returns.
+    pub(super) fn send<F: Fewer>(
         &self,
         slot: u16,
         request: Request,
-    ) -> impl Future<Output = Result<Value, WireError>> + Send + 'static + use<> {
-        self.route.send(slot, request)
+        fewer: F,
+    ) -> impl Future<Output = Result<Said, WireError>> + Send + use<F> {
+        let needs_proof = self.needs_replicas();
+        let answer = self.route.send_by(slot, request, fewer);
+        async move {
+            let (value, by) = answer.await?;
+            Ok(Said { value, by, needs_proof })
+        }
     }
 
     /// Names of one place can be in one request.
@@ -234,7 +233,9 @@ impl Drop for Listens {
         let Some(here) = listening.get_mut(&self.channel) else { return };
         here.listeners -= 1;
         if here.listeners == 0 && self.lingers && !here.lingers {
-            here.lingers = serve_here(linger(Weak::clone(&self.servers), self.channel.clone()));
+            let lingering = linger(Weak::clone(&self.servers), self.channel.clone());
+            here.lingers = true;
+            servers.runtime.serve(lingering);
         }
         servers.leave(&mut listening, &self.channel);
     }
@@ -283,4 +284,43 @@ fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
         connect_timeout: builder.timeout.max(CONNECT_MIN),
         ..Settings::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::route::Repeats;
+    use super::super::wire::tests::peer::{Peer, echo, patient, within};
+    use super::*;
+    use crate::Effect;
+
+    /// Each of these takes the answer of a claim, or a text, for none of its own.
+    #[tokio::test]
+    async fn behind_an_answer_that_its_request_cannot_have_nothing_is_known() {
+        type Read = fn(&Value) -> Result<()>;
+        let place = || layout::Place::of("a");
+        let reads: [Read; 6] = [
+            |value| layout::withdraw_answer(value).map(drop),
+            |value| layout::amend_answer(value).map(drop),
+            |value| layout::evict_answer(value).map(drop),
+            |value| layout::touch_answer(value).map(drop),
+            |value| layout::observe_answer(value).map(drop),
+            |value| layout::line_answer(&"a".parse()?, value).map(drop),
+        ];
+        let swap = move |value: &Value| layout::swap_answer(&place(), value).map(drop);
+        let reads = reads.into_iter().map(|read| Box::new(read) as Box<dyn Fn(&Value) -> Result<()>>);
+        let (peer, client) = (Peer::new().await, ClientId::random());
+        let (link, mut seat, _heard) = peer.link(patient()).await;
+        let route = Route::Standalone(link);
+        let (listening, runtime) = (Mutex::default(), Runtime::here_or_own().unwrap());
+        let servers = Servers { route, client, channel: Vec::new(), listening, replicas: None, runtime };
+        for read in reads.chain([Box::new(swap) as Box<_>]) {
+            let (wrong, behind) = (servers.send(0, echo("x"), Repeats), servers.send(0, echo("y"), Repeats));
+            assert_eq!([seat.request().await.remove(1), seat.request().await.remove(1)], ["x", "y"]);
+            seat.say("+what\r\n").await;
+            let error = within(wrong).await.unwrap().read(read).unwrap_err();
+            assert_eq!((error.kind(), error.effect()), (ErrorKind::Internal, Effect::Unknown), "{error}");
+            assert!(matches!(within(behind).await, Err(WireError::Broken(_))));
+            seat = peer.seat().await;
+        }
+    }
 }

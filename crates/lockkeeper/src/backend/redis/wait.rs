@@ -10,7 +10,7 @@ use super::layout::{self, Keys, Push, Standing};
 use super::places::Known;
 use super::servers::Proof;
 use super::wire::Listener;
-use super::{Heard, RedisStore, fault};
+use super::{Heard, RedisStore};
 use crate::store::{ClaimKey, Losses, Revision, Wake};
 use crate::{LockName, Result};
 
@@ -141,11 +141,8 @@ async fn rings(
 
 /// What the server says of a claim, and which server.
 async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(Standing, Proof)> {
-    store.check_process()?;
-    let keys = Keys::of(&key.name);
-    let asked = store.0.servers.send_proven(&keys, layout::look(key), |_: usize| None);
-    let (answer, proof) = asked.await.map_err(fault::of)?;
-    Ok((store.understood(&keys, layout::look_answer(key, &answer))?, proof))
+    let said = store.ask(&key.name, layout::look(key))?.await?;
+    Ok((said.read(|value| layout::look_answer(key, value))?, said.proof()))
 }
 
 /// Waits for a change of a line. Each time that it may have changed the server is asked whether it has.
@@ -159,8 +156,8 @@ pub(super) async fn name(store: &RedisStore, name: &LockName, seen: Revision, wi
         let mut rung = pin!(watching.bell().notified());
         rung.as_mut().enable();
         let left = until.saturating_since(shared.clock.now());
-        let asked = store.ask(&keys, layout::observe(name, sharded, left))?;
-        if layout::observe_answer(&asked.await?)?.value != seen {
+        let said = store.ask(name, layout::observe(name, sharded, left))?.await?;
+        if said.read(layout::observe_answer)?.value != seen {
             return Ok(Wake::Changed);
         }
         let left = until.saturating_since(shared.clock.now());

@@ -1,11 +1,12 @@
 //! When what is renewed, and what the answers mean.
 
+use std::collections::HashMap;
 use std::future::IntoFuture;
 use std::sync::{Arc, OnceLock};
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Broken, LiveState, Renewal, Store};
-use lockkeeper::{ErrorKind, LostReason, SessionState};
+use lockkeeper::{Error, ErrorKind, LockName, LostReason, SessionState};
 use tokio::time::sleep;
 
 use super::spy::{Do, World, millis, secs};
@@ -34,6 +35,57 @@ async fn a_renewal_that_hangs_is_repeated_and_holds_up_nobody() {
     sleep(secs(12)).await;
     hung.check().unwrap();
     other.check().unwrap();
+}
+
+/// Its server takes a third of the ttl for each answer, and the store answers about the others before.
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_a_slow_server_beside_many_of_a_quick_one_is_renewed() {
+    let world = World::new();
+    let party = world.party(secs(9)).await;
+    let slow = party.mutex("slow").lock().await.unwrap();
+    let mut quick = Vec::new();
+    for i in 0..50 {
+        quick.push(party.mutex(&format!("quick/{i}")).lock().await.unwrap());
+        sleep(millis(60)).await;
+    }
+    let tokens: HashMap<_, _> = quick.iter().map(|guard| (guard.name().clone(), guard.token().raw())).collect();
+    party.spy.rule(move |asked| {
+        let held = |name| tokens.get(name).map_or(Renewal::Unknown, |token| Renewal::Held { token: *token });
+        let answers: Vec<_> = asked.names.iter().map(held).collect();
+        match (asked.operation, answers.contains(&Renewal::Unknown), answers.len()) {
+            (Operation::Renew, true, 1) => Some(Do::Late(secs(3))),
+            (Operation::Renew, true, _) => Some(Do::Tell(answers)),
+            _ => None,
+        }
+    });
+    sleep(secs(60)).await;
+    slow.check().unwrap();
+    quick.iter().for_each(|guard| guard.check().unwrap());
+}
+
+/// It is told of that one, and the session is in jeopardy until it is renewed.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_failed_for_one_of_several_is_told_of_that_one() {
+    let world = World::new();
+    let party = world.party(secs(9)).await;
+    let (bad, good) = (party.mutex("bad").lock().await.unwrap(), party.mutex("good").lock().await.unwrap());
+    let token = good.token().raw();
+    party.spy.rule(move |asked| {
+        let answer = |name: &LockName| match name.as_str() {
+            "bad" => Renewal::Failed(Error::new(ErrorKind::Unsupported, "somebody has written there")),
+            _ => Renewal::Held { token },
+        };
+        (asked.operation == Operation::Renew).then(|| Do::Tell(asked.names.iter().map(answer).collect()))
+    });
+    while party.count("RenewalFailed { name: \"bad\"") == 0 {
+        sleep(millis(100)).await;
+    }
+    assert_eq!(party.count("RenewalFailed { name: \"good\""), 0);
+    bad.check().unwrap();
+    party.spy.no_rules();
+    sleep(secs(9)).await;
+    bad.check().unwrap();
+    assert_eq!(party.count("recovered"), party.count("jeopardy"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -336,6 +336,7 @@ fn in_short(event: &Event<'_>) -> String {
         Event::Recovered => "recovered".to_owned(),
         Event::Queued { .. } => "queued".to_owned(),
         Event::Contended { .. } => "contended".to_owned(),
+        Event::ClaimFailed { .. } => "claim failed".to_owned(),
         other => format!("{other:?}"),
     }
 }

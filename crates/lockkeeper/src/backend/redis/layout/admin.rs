@@ -42,8 +42,8 @@ pub(in crate::backend::redis) enum Victim {
 }
 
 /// The id of the claim that is listed with this hash, in the answer to [`line`](super::line).
-pub(in crate::backend::redis) fn find(value: &Value, hash: IdHash) -> Result<Option<ClaimId>> {
-    let claims = line::read(value)?.claims;
+pub(in crate::backend::redis) fn find(name: &LockName, value: &Value, hash: IdHash) -> Result<Option<ClaimId>> {
+    let claims = line::read(name, value)?.claims;
     Ok(claims.into_iter().find(|(_, entry)| entry.id == hash).map(|(id, _)| id))
 }
 
@@ -98,7 +98,7 @@ pub(in crate::backend::redis) fn names_answer(lines: &[Keys], value: &Value) -> 
             Value::Int(0) => {}
             Value::Int(_) => names.extend(keys.name()?),
             Value::ServerError(error) => {
-                let error = fault::of(WireError::from(error.clone()));
+                let error = fault::about(WireError::from(error.clone()), &keys.shown());
                 // It holds what cannot be read. A look at that name says what.
                 if error.kind() != ErrorKind::Unsupported {
                     return Err(error);
@@ -106,8 +106,9 @@ pub(in crate::backend::redis) fn names_answer(lines: &[Keys], value: &Value) -> 
                 names.extend(keys.name()?);
             }
             hashed => {
-                let name = std::str::from_utf8(bytes::bulk(hashed, "NAMES")?).map_err(|_| garbled("NAMES"))?;
-                names.push(LockName::new(name).map_err(|_| garbled("NAMES"))?);
+                // As a claim there says it: what is no name, nobody of ours has written.
+                let name = std::str::from_utf8(bytes::bulk(hashed, "NAMES")?).unwrap_or_default();
+                names.extend(LockName::new(name).ok());
             }
         }
     }

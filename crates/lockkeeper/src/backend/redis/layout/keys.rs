@@ -55,6 +55,11 @@ impl Keys {
         &self.all[OPEN.len()..self.len - 1]
     }
 
+    /// The key of the line, as messages show it.
+    pub(in crate::backend::redis) fn shown(&self) -> String {
+        String::from_utf8_lossy(self.all()[0]).into_owned()
+    }
+
     /// The name, unless the key holds only a hash of it.
     pub(super) fn name(&self) -> Result<Option<LockName>> {
         if is_hash(self.encoded()) {

@@ -6,9 +6,10 @@ use redis::Value;
 
 use super::bytes::{self, Reader, garbled};
 use super::{Answered, Keys, Seen, meta, scripts};
+use crate::backend::redis::fault;
 use crate::backend::redis::wire::Request;
 use crate::store::{ClaimId, Entry, Line, Revision};
-use crate::{LockName, Result};
+use crate::{Error, LockName, Result};
 
 const LINE: &str = "LINE";
 const OBSERVE: &str = "OBSERVE";
@@ -23,8 +24,8 @@ pub(in crate::backend::redis) fn is_longer(answer: &Value) -> bool {
     matches!(answer, Value::Int(_))
 }
 
-pub(in crate::backend::redis) fn line_answer(value: &Value) -> Result<Answered<Line>> {
-    let Read { seen, capacity, claims } = read(value)?;
+pub(in crate::backend::redis) fn line_answer(name: &LockName, value: &Value) -> Result<Answered<Line>> {
+    let Read { seen, capacity, claims } = read(name, value)?;
     let entries: Vec<Entry> = claims.into_iter().map(|(_, entry)| entry).collect();
     let line = Line {
         revision: seen.revision(),
@@ -42,19 +43,19 @@ pub(super) struct Read {
     pub(super) claims: Vec<(ClaimId, Entry)>,
 }
 
-pub(super) fn read(value: &Value) -> Result<Read> {
+pub(super) fn read(name: &LockName, value: &Value) -> Result<Read> {
     let Value::Array(parts) = value else { return Err(garbled(LINE)) };
     let [head, claims] = &parts[..] else { return Err(garbled(LINE)) };
     let mut head = Reader::new(bytes::bulk(head, LINE)?, LINE);
     let seen = Seen::read(head.f64()?, &mut head)?;
     let capacity = head.u32()?;
-    let mut claims = entries(claims, seen.now)?;
+    let mut claims = entries(name, claims, seen.now)?;
     claims.sort_by_key(|(_, entry)| entry.token);
     Ok(Read { seen, capacity, claims })
 }
 
 /// The fields of a hash, two by two; those whose name is no id are no claims.
-fn entries(value: &Value, now: f64) -> Result<Vec<(ClaimId, Entry)>> {
+fn entries(name: &LockName, value: &Value, now: f64) -> Result<Vec<(ClaimId, Entry)>> {
     let fields: Vec<(&Value, &Value)> = match value {
         Value::Array(values) => values.as_chunks().0.iter().map(|[field, value]| (field, value)).collect(),
         Value::Map(fields) => fields.iter().map(|(field, value)| (field, value)).collect(),
@@ -63,7 +64,12 @@ fn entries(value: &Value, now: f64) -> Result<Vec<(ClaimId, Entry)>> {
     let mut entries = Vec::new();
     for (field, value) in fields {
         let Ok(id) = <[u8; 16]>::try_from(bytes::bulk(field, LINE)?).map(ClaimId::from_bytes) else { continue };
-        let entry = entry(&id, now, &mut Reader::new(bytes::bulk(value, LINE)?, LINE))?;
+        let record = bytes::bulk(value, LINE)?;
+        // What is kept there is whatever somebody has written.
+        let what = |_: Error| {
+            fault::foreign(&format!("{}:w", Keys::of(name).shown()), &format!("a string of {} bytes", record.len()))
+        };
+        let entry = entry(&id, now, &mut Reader::new(record, LINE)).map_err(what)?;
         // Waiters that have died in the middle of the line.
         if entry.expires_in != Some(Duration::ZERO) {
             entries.push((id, entry));

@@ -4,10 +4,11 @@ use redis::Value;
 
 use super::bytes::{self, Reader, garbled};
 use super::{scripts, slot};
-use crate::Result;
+use crate::backend::redis::fault;
 use crate::backend::redis::wire::Request;
 use crate::name;
 use crate::optimistic::{Swap, Version, Versioned, Write, WriterId};
+use crate::{Error, Result};
 
 const WHAT: &str = "SWAP";
 
@@ -24,16 +25,20 @@ impl Place {
         let encoded = name::encode(key);
         Self { key: format!("lk:r:{{{encoded}}}"), slot: slot(encoded.as_bytes()) }
     }
+
+    pub(in crate::backend::redis) fn key(&self) -> &str {
+        &self.key
+    }
 }
 
 pub(in crate::backend::redis) fn load(place: &Place) -> Request {
     Request::command(&[b"GET", place.key.as_bytes()])
 }
 
-pub(in crate::backend::redis) fn load_answer(value: &Value) -> Result<Option<Versioned>> {
+pub(in crate::backend::redis) fn load_answer(place: &Place, value: &Value) -> Result<Option<Versioned>> {
     match value {
         Value::Nil => Ok(None),
-        there => versioned(bytes::bulk(there, "GET")?).map(Some),
+        there => versioned(place, bytes::bulk(there, "GET")?).map(Some),
     }
 }
 
@@ -42,20 +47,24 @@ pub(in crate::backend::redis) fn swap(place: &Place, write: &Write) -> Request {
     Request::eval(&scripts::SWAP, &[place.key.as_bytes()], &[&expected, write.writer().as_bytes(), write.value()])
 }
 
-pub(in crate::backend::redis) fn swap_answer(value: &Value) -> Result<Swap> {
+pub(in crate::backend::redis) fn swap_answer(place: &Place, value: &Value) -> Result<Swap> {
     match value {
         Value::Int(1) => Ok(Swap::Done),
         Value::Nil => Ok(Swap::Conflict(None)),
-        there => Ok(Swap::Conflict(Some(versioned(bytes::bulk(there, WHAT)?)?))),
+        there => Ok(Swap::Conflict(Some(versioned(place, bytes::bulk(there, WHAT)?)?))),
     }
 }
 
-fn versioned(record: &[u8]) -> Result<Versioned> {
-    let mut read = Reader::new(record, WHAT);
-    let version = bytes::token(read.f64()?).ok_or_else(|| garbled(WHAT))?;
-    let count = read.u8()?;
-    let writers = (0..count).map(|_| Ok(WriterId::from_bytes(read.array()?))).collect::<Result<_>>()?;
-    Ok(Versioned::new(Version::new(version), read.rest().to_vec(), writers))
+/// What the key holds is whatever somebody has written there.
+fn versioned(place: &Place, record: &[u8]) -> Result<Versioned> {
+    let read = || {
+        let mut read = Reader::new(record, WHAT);
+        let version = bytes::token(read.f64()?).ok_or_else(|| garbled(WHAT))?;
+        let count = read.u8()?;
+        let writers = (0..count).map(|_| Ok(WriterId::from_bytes(read.array()?))).collect::<Result<_>>()?;
+        Ok(Versioned::new(Version::new(version), read.rest().to_vec(), writers))
+    };
+    read().map_err(|_: Error| fault::foreign(&place.key, &format!("a string of {} bytes", record.len())))
 }
 
 #[cfg(test)]
@@ -73,11 +82,13 @@ mod tests {
     fn what_is_kept_comes_back() {
         let writers = [[7; 16], [8; 16]];
         let record = [&3_f64.to_le_bytes()[..], &[2], &writers.concat(), b"value"].concat();
-        let there = versioned(&record).unwrap();
+        let place = Place::of("a");
+        let there = versioned(&place, &record).unwrap();
         assert_eq!(
             there,
             Versioned::new(Version::new(3), b"value".to_vec(), writers.map(WriterId::from_bytes).to_vec())
         );
-        assert!(versioned(&record[..20]).is_err());
+        let foreign = versioned(&place, &record[..20]).unwrap_err();
+        assert!(foreign.to_string().contains("lk:r:{a} holds something"), "{foreign}");
     }
 }

@@ -48,33 +48,28 @@ pub(in crate::backend::redis) fn renew_answer(live: &[Live], value: &Value) -> R
     match values.split_last() {
         Some((now, values)) if values.len() == live.len() && !live.is_empty() => {
             let now = Reader::new(bytes::about(&live[0].key.id, now, WHAT)?, WHAT).f64()?;
-            if let Some(error) = all_refused(values) {
-                return Err(fault::of(error));
-            }
             let claims =
-                live.iter().zip(values).map(|(live, value)| renewal(live.state, value)).collect::<Result<_>>()?;
+                live.iter().zip(values).map(|(live, value)| renewal(live, value)).collect::<Result<Vec<_>>>()?;
+            if let [Renewal::Failed(error), rest @ ..] = &claims[..]
+                && rest.iter().all(|renewal| matches!(renewal, Renewal::Failed(_)))
+            {
+                return Err(error.clone());
+            }
             Ok(Answered { value: claims, server_time: bytes::time(now) })
         }
         _ => Err(garbled(WHAT)),
     }
 }
 
-/// What the first was refused for, if each of them was refused something.
-fn all_refused(values: &[Value]) -> Option<WireError> {
-    let refused = |value: &Value| match value {
-        Value::ServerError(error) => Some(WireError::from(error.clone())),
-        _ => None,
-    };
-    let mut errors = values.iter().map(refused).collect::<Option<Vec<_>>>()?.into_iter();
-    errors.next()
-}
-
-fn renewal(state: LiveState, value: &Value) -> Result<Renewal> {
+fn renewal(live: &Live, value: &Value) -> Result<Renewal> {
     match value {
         // The rest of its line cannot be read, or not be written: it was not renewed.
-        Value::ServerError(_) => Ok(Renewal::Unknown),
+        Value::ServerError(error) => {
+            let key = Keys::of(&live.key.name).shown();
+            Ok(Renewal::Failed(fault::about(WireError::from(error.clone()), &key)))
+        }
         Value::Int(0) => Ok(Renewal::Queued),
-        Value::Int(-1) if state == LiveState::InFlight => Ok(Renewal::Unknown),
+        Value::Int(-1) if live.state == LiveState::InFlight => Ok(Renewal::Unknown),
         Value::Int(-1) => Ok(Renewal::Lost(None)),
         Value::Int(token) => {
             let token = bytes::token(*token as f64).ok_or_else(|| garbled(WHAT))?;

@@ -69,15 +69,16 @@ proptest! {
         drop(renew_answer(&live, &value));
         drop(withdraw_answer(&value));
         drop(look_answer(&claim.key, &value));
-        drop(line_answer(&value));
-        drop(find(&value, hash));
+        drop(line_answer(&claim.key.name, &value));
+        drop(find(&claim.key.name, &value, hash));
         drop(observe_answer(&value));
         drop(amend_answer(&value));
         drop(evict_answer(&value));
         drop(touch_answer(&value));
         drop(names_answer(&names, &value));
-        drop(load_answer(&value));
-        drop(swap_answer(&value));
+        let place = Place::of("a");
+        drop(load_answer(&place, &value));
+        drop(swap_answer(&place, &value));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 -- CLAIM. KEYS: the four of the name. ARGV: \17 + id + capacity + tail | options + max_waiters + channel | id to replace
 -- Answers 8 bytes of the id | a letter | the time and what belongs to the letter (layout/claim.rs).
 local K,A,mark=KEYS[1],ARGV[1],sub(ARGV[1],2,9)
-local r,t=call('GET',K),call('TIME')
+local r,t=fetch(K),call('TIME')
 local now=t[1]*1000000+t[2]
-local last=r and (#r>=8 or form(r)) and up('<d',r) or 0
+local last=r and up('<d',r) or 0
 if byte(ARGV[2])<50 and (not r or #r==8 and last<now) then
   local v=pk('<ddc0',now,now+up('<d',A,26),A)
   -- Nothing outlives the key: it is given two days in each hour, and a life of more than a day does not come here.

@@ -1,7 +1,7 @@
 -- CLAIM while the slot is on its way, and the side keys may be elsewhere. KEYS: that of the line. ARGV as for CLAIM.
 -- Answers as CLAIM does, or nothing: not without the side keys.
 do
-  local K,r,t=KEYS[1],call('GET',KEYS[1]),call('TIME')
+  local K,r,t=KEYS[1],fetch(KEYS[1]),call('TIME')
   local now=t[1]*1000000+t[2]
   if r and #r~=8 and form(r)==17 then
     local last,exp=up('<dd',r)

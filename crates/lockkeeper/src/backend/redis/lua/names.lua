@@ -5,7 +5,7 @@
   for _,v in pairs(all()) do return sub(v,66,65+byte(v,54)) end
 end
 local function one(i)
-  local r=call('GET',KEYS[i])
+  local r=fetch(KEYS[i])
   return r and #r~=8 and name(KEYS[i],KEYS[i+1],KEYS[i+2],KEYS[i+3],nil,r) or 0
 end
 for i=1,#KEYS,4 do out[#out+1]=apart(one,i) end

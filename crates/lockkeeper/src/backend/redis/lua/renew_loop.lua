@@ -1,7 +1,7 @@
 local function one(i)
   local k,id=4*i,ARGV[i]
   local K=KEYS[k-3]
-  local r=call('GET',K)
+  local r=fetch(K)
   if not r or #r==8 then return -1 end
   local last,exp=up('<d',r),form(r)==17 and up('<d',r,9)
   if not exp or exp<=now or sub(r,17,33)~=id then return renew(K,KEYS[k-2],KEYS[k-1],KEYS[k],sub(id,2),r) end

@@ -25,9 +25,20 @@ local function apart(f,...)
   if done then return said end
   return {err=type(said)=='table' and said.err or 'ERR Error running script: '..said}
 end
--- Byte 17 of what K holds is the layout, times 16, and the form. Whatever this layout is not is refused, never misread.
-local function form(r)
-  local f=byte(r,17)
-  if f==17 and #r>=77 or f==16 and #r==100 then return f end
-  error('lockkeeper layout '..(f and math.floor(f/16) or 0),0)
+-- Byte 17 of what K holds is the layout, times 16, and the form.
+local function form(r) return byte(r,17) end
+-- What K holds. Whatever this layout is not is refused, never misread: by the number of its layout, or, where no version
+-- of ours has written it, by 0 and what it is. Each layout begins with the last token, a whole number.
+local function fetch(K)
+  local r=redis.pcall('GET',K)
+  if not r then return r end
+  if type(r)=='table' then
+    if not string.find(r.err,'wrong kind of value',1,true) then return call('GET',K) end
+    error('lockkeeper layout 0 (a value that is no string)',0)
+  end
+  local last,f=#r>=8 and up('<d',r) or -1,form(r)
+  local ours=last>=0 and last<=9007199254740992 and last%1==0
+  if ours and (#r==8 or f==17 and #r>=77 and up('<I4',r,54)==#r-57 or f==16 and #r==100) then return r end
+  local layout=ours and f and math.floor(f/16) or 0
+  error('lockkeeper layout '..(layout==1 and 0 or layout)..' (a string of '..#r..' bytes)',0)
 end

@@ -1,6 +1,6 @@
 -- WITHDRAW. KEYS: the four of the name. ARGV: \17 + id | life of the tombstone in ms, or 0. Answers 1, or 0: not there.
 local K=KEYS[1]
-local r,t=call('GET',K),call('TIME')
+local r,t=fetch(K),call('TIME')
 local now=t[1]*1000000+t[2]
 if r and ARGV[2]=='0' and sub(r,17,33)==ARGV[1] then
   spare(KEYS[2] or K,'SET',K,sub(r,1,8),'KEEPTTL')

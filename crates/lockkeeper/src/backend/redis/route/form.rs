@@ -22,7 +22,7 @@ pub(in crate::backend::redis) trait Fewer: Send {
 
 /// There is none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Repeats;
+pub(in crate::backend::redis) struct Repeats;
 
 impl Fewer for Repeats {
     fn form(&self, _: usize) -> Option<Request> {

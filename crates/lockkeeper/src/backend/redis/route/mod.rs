@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::cluster::Cluster;
-pub(in crate::backend::redis) use self::form::{Fewer, OPEN, Tells};
-use self::form::{Form, Repeats};
+use self::form::Form;
+pub(in crate::backend::redis) use self::form::{Fewer, OPEN, Repeats, Tells};
 use self::sentinel::Sentinel;
 use self::slots::Redirect;
 use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, WireError};
@@ -118,30 +118,11 @@ impl Route {
         }
     }
 
-    /// Sends a request about what is in `slot` (outside a cluster any number). It has its place in the order of the
-    /// requests to that slot when this returns. Redirections, and what passes by itself, are followed for at most
-    /// [`Settings::timeout`], as long as the answer is awaited; a request whose effect is unknown is never repeated.
-    pub(crate) fn send(
-        &self,
-        slot: u16,
-        request: Request,
-    ) -> impl Future<Output = Result<Value, WireError>> + Send + 'static + use<> {
-        self.send_or(slot, request, Repeats)
-    }
-
-    /// The same for a request that can also be made with fewer keys, while the slot is on its way.
-    pub(crate) fn send_or<F: Fewer>(
-        &self,
-        slot: u16,
-        request: Request,
-        fewer: F,
-    ) -> impl Future<Output = Result<Value, WireError>> + Send + use<F> {
-        let answer = self.send_or_by(slot, request, fewer);
-        async move { Ok(answer.await?.0) }
-    }
-
-    /// The same, with who brought the answer.
-    pub(crate) fn send_or_by<F: Fewer>(
+    /// Sends a request about what is in `slot` (outside a cluster any number), which can also be made with fewer keys
+    /// while the slot is on its way. It has its place in the order of the requests to that slot when this returns.
+    /// Redirections, and what passes by itself, are followed for at most [`Settings::timeout`], as long as the answer is
+    /// awaited; a request whose effect is unknown is never repeated. Returns who brought the answer, too.
+    pub(crate) fn send_by<F: Fewer>(
         &self,
         slot: u16,
         request: Request,

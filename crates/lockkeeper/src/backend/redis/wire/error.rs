@@ -28,6 +28,8 @@ pub(crate) const HALF_WAY: &str = "non-local-key";
 const NON_LOCAL: &str = "cript attempted to access a non local key";
 /// What stands for a code where we refuse a server on which the user may not do what locks need; what comes behind it.
 pub(crate) const LACKING: &str = "rights";
+/// How that is said.
+pub(crate) const LACKS: &str = "the user may not do what locks need";
 
 /// What a script says that did not get to its end.
 const UNFINISHED: &str = "lockkeeper half-way";
@@ -52,6 +54,11 @@ impl WireError {
     /// Whether it may pass by itself in a moment: there was no connection, or the server is not ready.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Self::NotSent(_)) || ["LOADING", "MASTERDOWN", "BUSY"].iter().any(|code| self.is(code))
+    }
+
+    /// Whether this user is not let in, which does not pass by itself.
+    pub(crate) fn turns_away(&self) -> bool {
+        ["NOAUTH", "WRONGPASS", "NOPERM", LACKING].iter().any(|code| self.is(code))
     }
 
     /// Whether the server, or what stands before it, has no such command.
@@ -103,6 +110,7 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSent(why) | Self::Broken(why) => f.write_str(why),
+            Self::Server { code, message } if code == LACKING => write!(f, "{LACKS}: {message}"),
             Self::Server { code, message } if message.is_empty() => f.write_str(code),
             Self::Server { code, message } => write!(f, "{code} {message}"),
         }

@@ -232,13 +232,16 @@ impl Shared {
         state.reset = None;
         state.loading.clear();
         state.alarm = now;
-        let mut side = None;
+        let (mut side, mut other) = (None, None);
         if self.hears(&state) {
             side = state.side.take();
             let State { channels, nonces, .. } = &mut *state;
             let again = channels.requests(nonces);
             state.queue.push_first(again.into_iter(), now);
-        } else if state.side.is_none() && !state.closing && !self.settings.once {
+        } else if let Some(side) = &state.side {
+            // What connects to an address anew may find another server there; messages come from the same one.
+            other = Some(side.clone());
+        } else if !state.closing && !self.settings.once {
             let link = Link::for_messages(self);
             for (name, sharded) in state.channels.iter() {
                 link.subscribe(name.to_vec(), sharded);
@@ -247,6 +250,9 @@ impl Shared {
         }
         drop(state);
         drop(side);
+        if let Some(side) = other {
+            side.reset("the connection for requests was made again");
+        }
         self.status.send_replace(Status::Up(server));
         if is_again {
             self.listener.reconnected();
@@ -272,15 +278,18 @@ impl Shared {
         self.fail(lost, &WireError::Broken(format!("the connection to {} was lost: {why}", self.endpoint)));
     }
 
-    /// An attempt to connect has failed.
+    /// An attempt to connect has failed. Where this client is not let in, whatever waits hears at once why.
     pub(super) fn failed(&self, error: WireError) {
         let mut state = self.lock();
         if state.ended.is_some() {
             return;
         }
         state.failure = error.to_string();
+        let unsent = if error.turns_away() { state.queue.clear() } else { Vec::new() };
         drop(state);
+        let why = format!("{} does not let this client in: {error}", self.endpoint);
         self.status.send_replace(Status::Failed(error));
+        self.fail(unsent, &WireError::NotSent(why));
     }
 
     /// Gives up what has waited for too long to be written.

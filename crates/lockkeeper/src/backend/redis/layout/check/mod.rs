@@ -247,7 +247,7 @@ impl World {
     async fn compare(&mut self, line: usize) {
         let name = self.names[line].clone();
         let theirs = self.memory.line(&name).await.unwrap();
-        let ours = super::line_answer(&self.server.ask(&super::line(&name, None))).unwrap().value;
+        let ours = super::line_answer(&name, &self.server.ask(&super::line(&name, None))).unwrap().value;
         self.hear(line).await;
         assert_eq!(ours.entries.len(), theirs.entries.len(), "{ours:#?}\nnot\n{theirs:#?}");
         assert_eq!(ours.capacity, (!theirs.entries.is_empty()).then_some(theirs.capacity).flatten());

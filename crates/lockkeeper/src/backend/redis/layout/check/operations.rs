@@ -188,7 +188,7 @@ impl World {
             _ => {
                 let hash = claim.key.id.hash();
                 let listed = self.server.ask(&layout::line(name, None));
-                let found = layout::find(&listed, hash).unwrap();
+                let found = layout::find(name, &listed, hash).unwrap();
                 assert!(found.is_none_or(|id| id == claim.key.id));
                 (Victim::Id(claim.key.id), Target::Id(hash))
             }

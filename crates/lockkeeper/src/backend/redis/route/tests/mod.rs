@@ -4,8 +4,25 @@ mod detours;
 
 use redis::Value;
 
-use super::super::wire::{Endpoint, WireError};
+use super::super::wire::{Endpoint, Request, WireError};
 use super::slots::{self, Range, Redirect};
+use super::{Fewer, Repeats, Route};
+
+impl Route {
+    fn send(&self, slot: u16, request: Request) -> impl Future<Output = Result<Value, WireError>> + Send + use<> {
+        self.send_or(slot, request, Repeats)
+    }
+
+    fn send_or<F: Fewer>(
+        &self,
+        slot: u16,
+        request: Request,
+        fewer: F,
+    ) -> impl Future<Output = Result<Value, WireError>> + Send + use<F> {
+        let answer = self.send_by(slot, request, fewer);
+        async move { Ok(answer.await?.0) }
+    }
+}
 
 fn node() -> Endpoint {
     Endpoint { host: "asked".to_owned(), port: 7000 }

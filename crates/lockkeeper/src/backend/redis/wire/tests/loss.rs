@@ -77,6 +77,27 @@ async fn without_a_connection_a_request_is_given_up_after_the_timeout_and_was_ne
     assert_eq!(silent.request().await[1], "next");
 }
 
+/// Nobody would hear otherwise before the timeout is over, and a holder may not have so long.
+#[tokio::test]
+async fn who_is_not_let_in_is_told_at_once_what_for_and_tried_again() {
+    let peer = Peer::new().await;
+    let settings = Settings { timeout: 3 * super::peer::PATIENCE, ..patient() };
+    let link = Link::open(peer.endpoint.clone(), Arc::new(settings), ear().0);
+    for refusal in ["WRONGPASS invalid username-password pair or user is disabled.", "NOAUTH no"] {
+        let answer = link.send(echo("x"));
+        let mut seat = peer.accept().await;
+        seat.request().await;
+        seat.say(&format!("-{refusal}\r\n")).await;
+        let Err(WireError::NotSent(why)) = within(answer).await else { panic!("it was sent") };
+        assert!(why.contains(refusal.split(' ').next().unwrap()), "{why}");
+    }
+    let answer = link.send(echo("y"));
+    let mut seat = peer.seat().await;
+    assert_eq!(seat.request().await, ["ECHO", "y"]);
+    seat.say("+y\r\n").await;
+    within(answer).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_server_that_stops_answering_is_dropped_after_the_timeout() {
     let peer = Peer::new().await;

@@ -213,13 +213,14 @@ async fn in_resp2_messages_have_a_connection_of_their_own() {
     assert_eq!(main.request().await, ["ECHO", "x"]);
     main.say("*1\r\n$7\r\nmessage\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Array(vec![Value::BulkString(b"message".to_vec())])));
-    // Only the loss of the other is the loss of the messages.
+    // Where requests go to another connection, it may be to another server: messages come on a new one, too.
     drop(main);
     let mut main = peer.accept().await;
     main.greet_in_resp2().await;
-    assert_eq!(heard.next().await, Sound::Reconnected);
-    drop(side);
-    assert_eq!(heard.next().await, Sound::Disconnected);
+    assert_eq!(side.next().await, [""; 0]);
+    let mut sounds = [heard.next().await, heard.next().await];
+    sounds.sort_by_key(|sound| *sound == Sound::Disconnected);
+    assert_eq!(sounds, [Sound::Reconnected, Sound::Disconnected]);
     let mut side = peer.accept().await;
     side.prepare().await;
     assert_eq!(side.request().await, ["SUBSCRIBE", "mine"]);

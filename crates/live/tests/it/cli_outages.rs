@@ -1,0 +1,60 @@
+//! A user is not let in any more while it waits or holds.
+
+use lockkeeper_live::Redis;
+
+use crate::support::{Process, Store, program};
+
+fn as_user(server: &Redis, args: &[&str]) -> Process {
+    let mut command = program();
+    let url = format!("redis://app@{}", server.address());
+    command.args(["-S", &url]).args(args).env("LOCKKEEPER_PASSWORD", "pw");
+    Process::start(&mut command)
+}
+
+/// Two wait, one of them not for ever. Both are told why nothing answers them, and what to do; the other one goes on when
+/// that was done.
+fn who_waits_is_told(shut_out: &[&[&str]], let_in: &[&str], pieces: &[&str]) {
+    let store = Store::on(Redis::builder().user("app", "on >pw ~lk:* &lk:* +@all").start().unwrap());
+    let mut holder = store.hold("job");
+    let start = |args: &[&str]| {
+        store.with_server(|server| as_user(server, &[&["run", "--ttl", "10s"], args, &["job", "--", "true"]].concat()))
+    };
+    let mut patient = start(&[]);
+    store.inspect_until("job", |lock| crate::support::waiters(lock) == 1);
+    let mut limited = start(&["-w", "8s"]);
+    store.inspect_until("job", |lock| crate::support::waiters(lock) == 2);
+    store.with_server(|server| shut_out.iter().for_each(|words| server.run(words).unwrap()));
+    // That a renewal has no answer may be found before the reason.
+    let told = std::iter::repeat_with(|| patient.error_line()).find(|told| told.contains("Try: ")).unwrap();
+    for piece in pieces.iter().chain(&["lock \"job\"", "still waiting in line"]) {
+        assert!(told.contains(piece), "{piece:?} is missing: {told}");
+    }
+    assert_eq!(limited.finish(), 69);
+    let ended = limited.rest();
+    let last = ended.lines().last().unwrap();
+    for piece in pieces.iter().chain(&["not acquired within"]) {
+        assert!(last.contains(piece), "{piece:?} is missing: {ended}");
+    }
+    store.with_server(|server| server.run(let_in).unwrap());
+    assert_eq!(holder.finish(), 0);
+    assert_eq!(patient.finish(), 0, "{}", patient.rest());
+}
+
+#[test]
+fn a_user_that_is_switched_off_while_it_waits_is_told_so_and_goes_on_when_it_is_back() {
+    let off: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "off"], &["CLIENT", "KILL", "USER", "app"]];
+    who_waits_is_told(&off, &["ACL", "SETUSER", "app", "on"], &["WRONGPASS", "the right password"]);
+}
+
+#[test]
+fn a_user_whose_password_is_another_one_while_it_waits_is_told_so_and_goes_on_when_it_is_back() {
+    let changed: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "resetpass", ">other"], &["CLIENT", "KILL", "USER", "app"]];
+    who_waits_is_told(&changed, &["ACL", "SETUSER", "app", ">pw"], &["WRONGPASS", "the right password"]);
+}
+
+/// Redis 7 ends the connections of a user whose channels it takes away.
+#[test]
+fn a_user_without_channels_is_told_so_while_it_waits_and_goes_on_when_it_has_them() {
+    let none: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "resetchannels"], &["CLIENT", "KILL", "USER", "app"]];
+    who_waits_is_told(&none, &["ACL", "SETUSER", "app", "&lk:*"], &["NOPERM", "PUBLISH", "the rights that"]);
+}

@@ -1,0 +1,107 @@
+//! Something that is no lock of ours lies in the place of one.
+
+use std::process::Output;
+
+use lockkeeper_live::Redis;
+use serde_json::Value;
+
+use crate::support::{Process, Store, stderr, stdout};
+
+/// What stands at the key, by what a message says of it.
+const STRAYS: [(&str, &[u8]); 4] = [
+    ("a string of 7 bytes", b"garbage"),
+    ("a string of 8 bytes", b"12345678"),
+    ("a string of 100 bytes", &[b'x'; 100]),
+    // It ends as a lock of ours does that one alone holds.
+    ("a string of 90 bytes", &[b'\x11'; 90]),
+];
+
+fn put(server: &Redis, key: &str, value: &[u8]) {
+    let _: redis::Value = redis::cmd("SET").arg(key).arg(value).query(&mut server.connect().unwrap()).unwrap();
+}
+
+fn put_a_list(server: &Redis, key: &str) {
+    server.run(&["DEL", key]).unwrap();
+    server.run(&["RPUSH", key, "x"]).unwrap();
+}
+
+/// One line with the lock, its key, what lies there, and the remedy.
+fn names_the_key(told: &str, name: &str, what: &str) {
+    let key = format!("the key lk:{{{name}}} holds something that lockkeeper has not written: {what}");
+    for piece in [&format!("lock {name:?}"), &key, &format!("Try: redis-cli TYPE 'lk:{{{name}}}'")] {
+        assert!(told.contains(piece.as_str()), "{piece:?} is missing: {told}");
+    }
+}
+
+fn is_refused(output: &Output, what: &str) {
+    assert_eq!(output.status.code(), Some(78), "{output:?}");
+    names_the_key(&stderr(output), "stray", what);
+}
+
+#[test]
+fn what_is_no_lock_is_named_by_its_key_and_hides_no_other() {
+    let store = Store::new();
+    let mut holder = store.hold("good");
+    let strays =
+        STRAYS.map(|(what, value)| (what, Some(value))).into_iter().chain([("a value that is no string", None)]);
+    for (what, value) in strays {
+        store.with_server(|server| match value {
+            Some(value) => put(server, "lk:{stray}", value),
+            None => put_a_list(server, "lk:{stray}"),
+        });
+        let listed = store.output(&["list"]);
+        assert!(listed.status.success() && stdout(&listed).contains("good"), "{listed:?}");
+        names_the_key(&stderr(&listed), "stray", what);
+        let machine = store.output(&["list", "--json"]);
+        let lines: Vec<Value> = stdout(&machine).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let states: Vec<_> = lines.iter().map(|line| (&line["lock"], &line["state"])).collect();
+        assert_eq!(states, [(&"good".into(), &"held".into()), (&"stray".into(), &"unreadable".into())]);
+        names_the_key(lines[1]["problem"].as_str().unwrap(), "stray", what);
+        let examined = store.output(&["doctor", "--json", "--connect-timeout", "60s"]);
+        let keys = stdout(&examined).lines().find(|line| line.contains("\"keys\"")).unwrap().to_owned();
+        assert!(examined.status.success() && keys.contains("\"warn\""), "{examined:?}");
+        assert!(keys.contains(what) && keys.contains("lk:{stray} holds") && keys.contains("redis-cli TYPE"), "{keys}");
+        is_refused(&store.output(&["inspect", "stray"]), what);
+        is_refused(&store.output(&["run", "-n", "stray", "--", "true"]), what);
+    }
+    assert_eq!(holder.finish(), 0);
+}
+
+#[test]
+fn who_watches_all_is_told_once_of_what_cannot_be_read_and_sees_the_others() {
+    let store = Store::new();
+    store.with_server(|server| put_a_list(server, "lk:{stray}"));
+    let watching = store.start(&["watch", "--json", "*"]);
+    names_the_key(&watching.error_line(), "stray", "a value that is no string");
+    let mut holder = store.hold("good");
+    let seen: Value = serde_json::from_str(&watching.line()).unwrap();
+    assert_eq!((&seen["event"], &seen["lock"]), (&"held".into(), &"good".into()));
+    assert_eq!(holder.finish(), 0);
+}
+
+/// Up to the line that has this.
+fn told_of(process: &Process, piece: &str) -> String {
+    loop {
+        let line = process.error_line();
+        if line.contains(piece) {
+            return line;
+        }
+    }
+}
+
+/// Somebody writes over the key of a lock that is held, alone and beside another one of the same client.
+#[test]
+fn a_holder_whose_lock_was_overwritten_is_told_by_what_and_where() {
+    for beside in [&[][..], &["beside"]] {
+        let store = Store::new();
+        let args = [&["run", "--ttl", "60s", "stray"], beside, &["--", "cat"]].concat();
+        let mut holder = store.start(&args);
+        store.inspect_until("stray", |lock| lock["state"] == "held");
+        store.with_server(|server| put(server, "lk:{stray}", b"garbage"));
+        names_the_key(&told_of(&holder, "a renewal failed"), "stray", "a string of 7 bytes");
+        is_refused(&store.output(&["run", "-n", "stray", "--", "true"]), "a string of 7 bytes");
+        holder.close_stdin();
+        names_the_key(&told_of(&holder, "not released"), "stray", "a string of 7 bytes");
+        assert_eq!(holder.finish(), 0);
+    }
+}
