@@ -1,5 +1,6 @@
 //! Many at the same time: on one name, or of one session.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use lockkeeper::store::{Live, LiveState, Renewal, Store as _, Verdict};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
-use super::{Bare, PATIENCE, UNRENEWED, name, within};
+use super::{Bare, PATIENCE, UNRENEWED, keeper, name, within};
 
 /// More than fit into one transaction.
 const MANY: u64 = 150;
@@ -71,4 +72,18 @@ async fn a_try_that_others_overtake_again_and_again_gets_what_is_free() {
     is_over.store(true, Ordering::Relaxed);
     joining.await.unwrap();
     assert!(matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
+}
+
+/// They go one after the other, so that most of their ids die before their turn comes. Those cost the others nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_many_on_one_name_that_most_wait_longer_for_their_turn_than_a_claim_lives_get_in() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let keeper = keeper(&etcd.url_through(&[&proxy]), Duration::from_secs(3)).await;
+    let semaphore = keeper.semaphore(&name, 1000).unwrap();
+    proxy.delay(Way::Both, Duration::from_millis(25));
+    let acquiring: Vec<_> = (0..240).map(|_| tokio::spawn(semaphore.acquire().into_future())).collect();
+    for acquired in acquiring {
+        drop(within(PATIENCE * 3, acquired).await.unwrap().unwrap());
+    }
 }

@@ -1,12 +1,14 @@
 //! Attempts that are polled no more, and are still there, hold up nobody else.
 
+use std::future::IntoFuture;
+use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use lockkeeper::store::{MAX, Store as _, Verdict};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, PATIENCE, UNRENEWED, drive, line, name, patiently, send, within};
+use super::{Bare, LONG, PATIENCE, UNRENEWED, drive, keeper, line, name, patiently, send, until_waiting, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_is_polled_no_more_holds_up_no_other_on_its_name() {
@@ -76,4 +78,24 @@ async fn a_claim_that_nobody_collects_is_withdrawn_as_any_other() {
     writer.claim.weight = MAX;
     writer.granted().await;
     assert_eq!(line(&etcd, &name).len(), 1);
+}
+
+/// It has got its turn by a deletion that it was told of and has not read, and that its renewals find.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_is_polled_no_more_holds_up_the_line_for_seconds() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    holder.granted().await;
+    let (first, second) = (keeper(&etcd.url(), LONG).await, keeper(&etcd.url(), LONG).await);
+    let mutex = first.mutex(&name).unwrap();
+    let mut left_alone: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(mutex.lock().into_future());
+    drive(&mut left_alone, || line(&etcd, &name).len() == 2).await;
+    // Until its watch stands.
+    let mut polls = 0..500;
+    drive(&mut left_alone, || polls.next().is_none()).await;
+    let waiting = tokio::spawn(second.mutex(&name).unwrap().lock().into_future());
+    until_waiting(&second, &name, 2).await;
+    holder.store.withdraw(&holder.claim.key, None).await.unwrap();
+    drop(within(PATIENCE, waiting).await.unwrap().unwrap());
+    drop(left_alone);
 }

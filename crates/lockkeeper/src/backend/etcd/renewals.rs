@@ -193,9 +193,7 @@ impl EtcdStore {
             // On a lease that this renewal has not renewed it has not a waiter's whole life.
             Standing::Behind { lease, .. } if !renewed.contains(&lease) => Renewal::Unknown,
             Standing::Behind { .. } => {
-                if place.is_some_and(|place| place.watched.is_some()) {
-                    session.is_watched(live.key.id, Some(self.0.clock.now()));
-                }
+                session.was_looked_at(live.key.id, self.0.clock.now());
                 Renewal::Queued
             }
             Standing::First { .. } => Renewal::Unknown,

@@ -108,6 +108,13 @@ impl Seats {
         seat
     }
 
+    /// One that others may have to find.
+    pub(super) fn take_its_own(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> Seat {
+        let seat = Seat::of_its_own(lines, key, now);
+        self.taken.insert(key.id, seat.clone());
+        seat
+    }
+
     pub(super) fn free(&mut self, key: &ClaimKey, now: Instant) {
         let (Some(seat), Some(free)) = (self.taken.remove(&key.id), self.names.get_mut(&key.name)) else { return };
         free.users -= 1;

@@ -9,7 +9,7 @@ use super::EtcdStore;
 use super::ahead::ends;
 use super::layout::transaction::all;
 use super::layout::{Contender, Span, is_as_it_was};
-use super::sessions::{Place, Session};
+use super::sessions::{Hears, Place, Session};
 use super::standing::{Asked, Standing, Whom, one};
 use super::wire::messages::{Event, RangeRequest};
 use super::wire::{Told, Watch, What};
@@ -55,8 +55,9 @@ struct Waiting<'a> {
 struct Watched<'a>(&'a Waiting<'a>);
 
 impl<'a> Watched<'a> {
-    fn new(waiting: &'a Waiting<'a>) -> Self {
-        waiting.session.is_watched(waiting.key.id, Some(waiting.store.0.clock.now()));
+    fn new<'w>(waiting: &'a Waiting<'a>, by: impl Iterator<Item = &'w Watch>) -> Self {
+        let hears = Hears { since: waiting.store.0.clock.now(), by: by.map(Watch::reader).collect() };
+        waiting.session.is_watched(waiting.key.id, Some(hears));
         Self(waiting)
     }
 }
@@ -120,7 +121,7 @@ impl Waiting<'_> {
             if is_another {
                 return Ok(Next::Another);
             }
-            let _watched = Watched::new(self);
+            let _watched = Watched::new(self, own.iter().chain([&*watch]));
             let heard = tokio::select! {
                 biased;
                 told = its_own(own) => match told {

@@ -111,6 +111,10 @@ impl Claiming {
         let gate = Arc::clone(&self.turn.gate).lock_owned().await;
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
         let _asks = Asks(self);
+        if !self.session.has_seat(self.claim.key.id) {
+            // It was withdrawn before its turn came. Nobody would believe in it, and nobody withdraw it again.
+            return Ok(Answer::Spent);
+        }
         if self.claim.resend {
             return self.resend().await;
         }
@@ -308,4 +312,40 @@ fn garbled() -> Error {
     Error::new(ErrorKind::Internal, "etcd's answer is not one to this question")
         .with_unknown_effect()
         .with_remedy("a report of this bug")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::{ClaimId, ClaimKey, Meta, SessionSpec, Store as _};
+
+    #[tokio::test]
+    async fn a_claim_that_was_withdrawn_before_its_turn_came_is_never_sent() {
+        let store = EtcdStore::unasked(&EtcdStore::new(["127.0.0.1:1"])).unwrap();
+        let (now, ttl, session) = (store.0.clock.now(), Duration::from_secs(30), sessions::name_of(7));
+        store.0.sessions.opened(session.clone(), &SessionSpec::new(ttl, Duration::ZERO), 7, now);
+        let claim = Claim {
+            key: ClaimKey { name: "n".parse().unwrap(), session, id: ClaimId::random() },
+            ttl,
+            wait_ttl: ttl,
+            lock_delay: Duration::ZERO,
+            weight: MAX,
+            capacity: MAX,
+            queue: true,
+            resend: false,
+            replaces: None,
+            max_waiters: 1,
+            meta: Meta::default(),
+        };
+        let other = store.0.order.turn(&claim.key.name);
+        let its_turn = other.gate.lock().await;
+        let mut claiming = store.claim(&claim);
+        assert!(claiming.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        store.0.sessions.get(&claim.key.session).unwrap().leaves_its_seat(&claim.key, now);
+        drop(its_turn);
+        assert_eq!(claiming.await.unwrap(), Verdict::Gone, "nobody listens where it would have been sent");
+    }
 }

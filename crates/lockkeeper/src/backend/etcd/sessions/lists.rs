@@ -11,8 +11,8 @@ use crate::{Error, ErrorKind, Result};
 /// How often at least it is asked which keys are on a lease, though nobody has to know.
 const LISTED: Duration = Duration::from_secs(10);
 
-/// For how long nothing has stood on a lease before nothing more is put on it, and then until it is given back: longer than
-/// whoever has chosen it before takes to put a claim there.
+/// For how long nothing has stood on a lease, and nobody has chosen it, before nothing more is put on it; and then, until it
+/// is given back: longer than whoever has chosen it before takes to put a claim there.
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Session {
@@ -58,21 +58,20 @@ impl Session {
         self.lock().listed = Some(sent);
     }
 
-    /// The leases for holders that are not needed any more; the session has the name of the first.
+    /// The leases that are not needed any more; the session has the name of the first.
     pub(in super::super) fn given_back(&self, used: &HashSet<i64>, now: Instant) -> Vec<i64> {
         if self.life.is_none() {
             return Vec::new();
         }
         let mut inner = self.lock();
         let mut back = Vec::new();
-        for lease in inner.leases.iter_mut().skip(1).filter(|lease| lease.purpose == Purpose::Hold) {
+        let has_passed = |since: Instant| now.saturating_since(since) >= IDLE;
+        for lease in inner.leases.iter_mut().skip(1) {
             if lease.claims > 0 || used.contains(&lease.id) {
-                (lease.empty, lease.retired) = (None, false);
+                (lease.empty, lease.retired) = (None, None);
                 continue;
             }
-            let idle = now.saturating_since(*lease.empty.get_or_insert(now));
-            lease.retired = idle >= IDLE;
-            if idle >= IDLE * 2 {
+            if has_passed(*lease.empty.get_or_insert(now)) && has_passed(*lease.retired.get_or_insert(now)) {
                 back.push(lease.id);
             }
         }
@@ -86,12 +85,14 @@ mod tests {
     use std::slice::from_ref;
     use std::sync::Arc;
 
-    use super::super::{PER_LEASE, Place, Record, Sessions, name_of};
+    use super::super::super::layout::{Layout, Lines, Record};
+    use super::super::{Hears, PER_LEASE, Place, Sessions, name_of};
     use super::*;
     use crate::store::{Claim, ClaimId, ClaimKey, MAX, Meta, SessionSpec};
     use crate::time::Clock;
 
     const FIRST: i64 = 7;
+    const WAIT: i64 = 77;
 
     fn session(now: Instant) -> Arc<Session> {
         let (sessions, ttl) = (Sessions::default(), Duration::from_secs(30));
@@ -117,6 +118,8 @@ mod tests {
             meta: Meta::default(),
         };
         let record = Arc::new(Record::of(&claim, &"c".into()));
+        session.seat(&Lines::new(Layout::Native, None), &key, Clock::boot().now());
+        let watched = watched.map(|since| Hears { since, by: Vec::new() });
         session.stands(key.id, Place { lease, created: 1, held: false, watched, whom: None, record });
         Live { key, state: LiveState::Queued }
     }
@@ -188,13 +191,63 @@ mod tests {
         }
         assert_eq!(session.lease(Purpose::Hold), None, "all are full");
         others.iter().for_each(|(_, live)| drop(session.left(live.key.id)));
+        session.add(WAIT, Purpose::Wait, now);
         let none = HashSet::new();
         assert!(session.given_back(&none, now).is_empty());
         assert!(session.given_back(&none, now + IDLE).is_empty());
         // A key stands there that nobody knows of.
-        assert!(session.given_back(&[FIRST + 1].into(), now + IDLE * 2).contains(&(FIRST + 2)));
+        let back = session.given_back(&[FIRST + 1].into(), now + IDLE * 2);
+        assert_eq!(back, [FIRST + 2, WAIT]);
         assert_eq!(session.leases(), [FIRST, FIRST + 1]);
         assert_eq!(session.lease(Purpose::Hold), Some(FIRST));
+    }
+
+    /// However late a renewal is: whoever has chosen the lease before has time to put a claim there.
+    #[test]
+    fn a_lease_is_given_back_no_sooner_than_a_minute_after_the_last_one_may_have_chosen_it() {
+        let now = Clock::boot().now();
+        let (session, none) = (session(now), HashSet::new());
+        let _full = session.expects(FIRST, PER_LEASE);
+        session.add(FIRST + 1, Purpose::Hold, now);
+        session.renewed(FIRST + 1, now);
+        assert!(session.given_back(&none, now).is_empty());
+        assert_eq!(session.lease(Purpose::Hold), Some(FIRST + 1), "somebody is on the way there");
+        assert!(session.given_back(&none, now + IDLE * 10).is_empty());
+        assert!(session.given_back(&none, now + IDLE * 20).is_empty());
+        assert_eq!(session.lease(Purpose::Hold), None, "nobody chooses it from now on");
+        assert!(session.given_back(&none, now + IDLE * 21 - Duration::from_nanos(1)).is_empty());
+        assert_eq!(session.given_back(&none, now + IDLE * 21), [FIRST + 1]);
+    }
+
+    #[test]
+    fn a_lease_that_somebody_has_chosen_is_not_empty() {
+        let now = Clock::boot().now();
+        let (session, none) = (session(now), HashSet::new());
+        let _full = session.expects(FIRST, PER_LEASE);
+        session.add(FIRST + 1, Purpose::Hold, now);
+        session.renewed(FIRST + 1, now);
+        for minute in 0..10 {
+            assert_eq!(session.lease(Purpose::Hold), Some(FIRST + 1), "after {minute} minutes");
+            assert!(session.given_back(&none, now + IDLE * minute).is_empty());
+        }
+    }
+
+    /// Its attempt was polled no more for a while, and reads the answer now.
+    #[test]
+    fn a_claim_whose_answer_is_read_after_its_withdrawal_stands_nowhere() {
+        let now = Clock::boot().now();
+        let session = session(now);
+        let live = stands(&session, FIRST, None);
+        let place = session.place(live.key.id).unwrap();
+        assert_eq!(session.lock().leases[0].claims, 1);
+        session.left(live.key.id);
+        // While its withdrawal is on its way, and after that.
+        session.stands(live.key.id, place.clone());
+        session.leaves_its_seat(&live.key, now);
+        assert!(session.place(live.key.id).is_none());
+        session.stands(live.key.id, place);
+        assert!(session.place(live.key.id).is_none());
+        assert_eq!(session.lock().leases[0].claims, 0);
     }
 
     /// A renewal may be dropped while its grants are on their way.

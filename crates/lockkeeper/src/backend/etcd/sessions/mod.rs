@@ -5,6 +5,7 @@
 //! is made.
 
 mod lists;
+mod places;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +14,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Mutex as Gate;
 
-use super::layout::{Lines, Record};
+pub(super) use self::places::{Hears, Place};
+use super::layout::Lines;
 pub(super) use super::seats::Seat;
 use super::seats::Seats;
-use super::standing::Whom;
 use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
@@ -77,32 +78,10 @@ struct Lease {
     /// Whether it was renewed since it was listed here. A renewal of the session that does not know it proves nothing
     /// of it, and whoever is put on it believes in that renewal.
     ready: bool,
-    /// Since when nothing stands on it, as far as was seen.
+    /// Since when nothing stands on it and nobody has chosen it, as far as was seen.
     empty: Option<Instant>,
-    /// Nothing more is put on it: it is about to be given back.
-    retired: bool,
-}
-
-/// Where a claim of this client stands, as far as is known.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) lease: i64,
-    /// The revision that made it; 0 before that is known.
-    pub(super) created: i64,
-    /// It was found to hold, and stands on a lease for that.
-    pub(super) held: bool,
-    /// It waits, and hears of its grant: since it was looked at then there is no need to ask whether it was granted.
-    pub(super) watched: Option<Instant>,
-    /// Whom it waited for when it was put in line.
-    pub(super) whom: Option<Whom>,
-    pub(super) record: Arc<Record>,
-}
-
-impl Place {
-    /// Whether it waits, and has heard of its end and of its grant since then.
-    pub(super) fn waits_watched(&self, since: Instant) -> bool {
-        !self.held && self.watched.is_some_and(|watched| watched > since)
-    }
+    /// Since when nothing more is put on it: it is about to be given back.
+    retired: Option<Instant>,
 }
 
 impl Sessions {
@@ -178,15 +157,19 @@ impl Session {
     /// A lease that bears one more claim.
     pub(super) fn lease(&self, purpose: Purpose) -> Option<i64> {
         let purpose = if self.has_one_life() { Purpose::Hold } else { purpose };
-        let inner = self.lock();
+        let mut inner = self.lock();
         let has_room = |lease: &Lease| lease.claims < PER_LEASE || self.life.is_none();
-        let bears = |lease: &&Lease| lease.ready && !lease.retired && lease.purpose == purpose && has_room(lease);
+        let bears =
+            |lease: &&mut Lease| lease.ready && lease.retired.is_none() && lease.purpose == purpose && has_room(lease);
         // The first of those that have room, so that the last ones become empty after a rush.
-        inner.leases.iter().find(bears).map(|lease| lease.id)
+        let lease = inner.leases.iter_mut().find(bears)?;
+        // A claim that is on its way there is counted once it stands.
+        lease.empty = None;
+        Some(lease.id)
     }
 
     pub(super) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
-        self.lock().leases.push(Lease { id, purpose, claims: 0, renewed, ready: false, empty: None, retired: false });
+        self.lock().leases.push(Lease { id, purpose, claims: 0, renewed, ready: false, empty: None, retired: None });
     }
 
     /// A renewal of it was acknowledged.
@@ -240,7 +223,7 @@ impl Session {
         let mut inner = self.lock();
         match inner.seats.of(key.id) {
             Some(seat) => seat.clone(),
-            None if !self.shares_seats => Seat::of_its_own(lines, key, now),
+            None if !self.shares_seats => inner.seats.take_its_own(lines, key, now),
             None => inner.seats.take(lines, key, now),
         }
     }
@@ -253,72 +236,19 @@ impl Session {
 
     /// Nothing of this claim is there, nor can come: another one may have its seat.
     pub(super) fn leaves_its_seat(&self, key: &ClaimKey, now: Instant) {
-        self.lock().seats.free(key, now);
+        let mut inner = self.lock();
+        inner.leave(key.id);
+        inner.seats.free(key, now);
+    }
+
+    /// Whether this claim has a seat: it was not withdrawn.
+    pub(super) fn has_seat(&self, id: ClaimId) -> bool {
+        self.lock().seats.of(id).is_some()
     }
 
     /// Something of this claim may be there, or come late: nobody else gets its seat.
     pub(super) fn spoils_its_seat(&self, id: ClaimId) {
         self.lock().seats.spoil(id);
-    }
-
-    /// The claim stands there.
-    pub(super) fn stands(&self, id: ClaimId, place: Place) {
-        let mut inner = self.lock();
-        inner.count(place.lease, 1);
-        inner.seats.made(id, place.created);
-        if let Some(before) = inner.claims.insert(id, place) {
-            inner.count(before.lease, -1);
-        }
-    }
-
-    /// It was let in, unless it was withdrawn meanwhile.
-    pub(super) fn holds(&self, id: ClaimId, lease: i64, created: i64) {
-        let mut inner = self.lock();
-        let Some(place) = inner.claims.get_mut(&id) else { return };
-        let before = std::mem::replace(&mut place.lease, lease);
-        (place.created, place.held) = (created, true);
-        inner.count(lease, 1);
-        inner.count(before, -1);
-        inner.seats.made(id, created);
-    }
-
-    /// It waits for that one. Who is before it is known once a watch tells what becomes of them.
-    pub(super) fn waits_for(&self, id: ClaimId, whom: Whom) {
-        if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.whom = Some(Whom { ahead: None, ..whom });
-        }
-    }
-
-    /// It hears of its grant, or does not any more.
-    pub(super) fn is_watched(&self, id: ClaimId, watched: Option<Instant>) {
-        if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.watched = watched;
-        }
-    }
-
-    pub(super) fn place(&self, id: ClaimId) -> Option<Place> {
-        self.lock().claims.get(&id).cloned()
-    }
-
-    /// It shows this now.
-    pub(super) fn shows(&self, id: ClaimId, record: Record) {
-        if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.record = Arc::new(record);
-        }
-    }
-
-    /// It was found on a lease of somebody else's.
-    pub(super) fn is_broken(&self, id: ClaimId) -> bool {
-        let inner = self.lock();
-        inner.claims.get(&id).is_some_and(|place| !inner.leases.iter().any(|lease| lease.id == place.lease))
-    }
-
-    /// The claim is not believed in any more. What was known of it.
-    pub(super) fn left(&self, id: ClaimId) -> Option<Place> {
-        let mut inner = self.lock();
-        let place = inner.claims.remove(&id)?;
-        inner.count(place.lease, -1);
-        Some(place)
     }
 
     /// Whether a claim has got this seat that the renewal which was sent then may not have listed.
@@ -374,6 +304,12 @@ impl Session {
 }
 
 impl Inner {
+    fn leave(&mut self, id: ClaimId) -> Option<Place> {
+        let place = self.claims.remove(&id)?;
+        self.count(place.lease, -1);
+        Some(place)
+    }
+
     fn count(&mut self, lease: i64, change: isize) {
         if let Some(lease) = self.leases.iter_mut().find(|own| own.id == lease) {
             lease.claims = lease.claims.saturating_add_signed(change);

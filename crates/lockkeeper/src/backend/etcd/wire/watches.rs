@@ -4,11 +4,13 @@
 //! however late they are. Whoever has to know what happened before asks once it stands.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedReceiver, UnboundedSender, WeakSender};
+use tokio::sync::oneshot;
 use tokio_stream::Stream;
 use tonic::Request;
 use tonic::client::Grpc;
@@ -66,7 +68,25 @@ pub(crate) struct Watch {
     shared: Weak<Mutex<State>>,
 }
 
+/// How far the reader of a watch has come.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader(Option<WeakSender<Told>>);
+
+impl Reader {
+    /// Whether all was read that the watch has told, and it has not ended.
+    pub(crate) fn is_up_to_date(&self) -> bool {
+        let tell = self.0.as_ref().and_then(WeakSender::upgrade);
+        tell.is_some_and(|tell| tell.capacity() == tell.max_capacity())
+    }
+}
+
 impl Watch {
+    /// How far whoever calls [`next`](Self::next) has come, as others see it.
+    pub(crate) fn reader(&self) -> Reader {
+        let shared = self.shared.upgrade();
+        Reader(shared.and_then(|shared| lock(&shared).watching.get(&self.id).map(|watch| watch.tell.downgrade())))
+    }
+
     /// What comes next; `None` when it has ended.
     pub(crate) async fn next(&mut self) -> Option<Told> {
         self.told.recv().await
@@ -123,8 +143,8 @@ struct Watching {
     has_begun: bool,
 }
 
-/// A stream to be opened: its number, and what is to be sent.
-type New = (u64, Requests);
+/// A stream to be opened: its number, what is to be sent, and what ends with it.
+type New = (u64, Requests, oneshot::Receiver<Infallible>);
 
 #[derive(Debug)]
 struct Open {
@@ -132,6 +152,8 @@ struct Open {
     /// The member that it is with, as `Calls` counts.
     left: usize,
     requests: UnboundedSender<WatchRequest>,
+    /// Without it nobody reads the stream any more.
+    _is_open: oneshot::Sender<Infallible>,
 }
 
 impl Watches {
@@ -147,9 +169,16 @@ impl Watches {
         connect: impl FnOnce(Requests) -> (Grpc<Channel>, Request<Requests>),
     ) -> Watch {
         let mut state = lock(&self.shared);
-        if let Some((number, sent)) = state.open(left) {
+        if let Some((number, sent, over)) = state.open(left) {
             let (grpc, request) = connect(sent);
-            self.runtime.serve(run(Arc::downgrade(&self.shared), number, grpc, request));
+            let hearing = run(Arc::downgrade(&self.shared), number, grpc, request);
+            self.runtime.serve(async move {
+                // One that was ended may be with a member that says nothing any more, not even that it has ended too.
+                tokio::select! {
+                    () = hearing => {}
+                    _ = over => {}
+                }
+            });
         }
         let (id, told) = state.watch(what);
         Watch { id, told, heard_before: state.heard, shared: Arc::downgrade(&self.shared) }
@@ -177,9 +206,10 @@ impl State {
             return None;
         }
         let (requests, sent) = mpsc::unbounded_channel();
+        let (is_open, over) = oneshot::channel();
         self.streams += 1;
-        self.stream = Some(Open { number: self.streams, left, requests });
-        Some((self.streams, Requests(sent)))
+        self.stream = Some(Open { number: self.streams, left, requests, _is_open: is_open });
+        Some((self.streams, Requests(sent), over))
     }
 
     fn watch(&mut self, what: What) -> (i64, Receiver<Told>) {

@@ -106,7 +106,7 @@ impl World {
             Some(key) => What { key: KEYS[key].into(), end: Bytes::new(), only_deletions: false },
             None => What { key: "a".into(), end: "d".into(), only_deletions: false },
         };
-        if let Some((number, requests)) = self.state.open(self.left) {
+        if let Some((number, requests, _over)) = self.state.open(self.left) {
             let (watches, answers) = (Vec::new(), VecDeque::new());
             self.streams.push(Stream { number, requests, watches, answers, is_cut: false });
         }
@@ -326,4 +326,49 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
     assert!(!lock(&shared).heard_of(1, WatchResponse { watch_id: other.id, ..none() }), "its answers are nobody's");
     drop((first, last));
     assert_eq!(opened.len(), 1);
+}
+
+#[test]
+fn what_a_reader_has_not_read_is_known_and_so_is_the_end_of_its_watch() {
+    let shared: Arc<Mutex<State>> = Arc::default();
+    lock(&shared).open(0);
+    let (id, told) = lock(&shared).watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
+    let mut watch = Watch { id, told, heard_before: 0, shared: Arc::downgrade(&shared) };
+    let reader = watch.reader();
+    assert!(reader.is_up_to_date());
+    lock(&shared).heard_of(1, WatchResponse { watch_id: id, created: true, ..none() });
+    assert!(!reader.is_up_to_date());
+    assert!(matches!(watch.told.try_recv(), Ok(Told::Begun)));
+    assert!(reader.is_up_to_date());
+    lock(&shared).is_over(1);
+    assert!(!reader.is_up_to_date() && !watch.reader().is_up_to_date());
+}
+
+/// It takes what is sent, and answers nothing.
+#[tokio::test]
+async fn a_stream_that_was_ended_is_read_no_more_though_its_member_hangs() {
+    let hangs = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", hangs.local_addr().unwrap());
+    let watches = Watches::new().unwrap();
+    let connect = |requests| {
+        let channel = tonic::transport::Endpoint::from_shared(url).unwrap().connect_lazy();
+        (Grpc::new(channel), Request::new(requests))
+    };
+    let what = What { key: "a".into(), end: Bytes::new(), only_deletions: false };
+    let watch = watches.watch(what, 0, connect);
+    // Its request is on its way.
+    let accept = tokio::task::spawn_blocking(move || {
+        let (mut peer, _) = hangs.accept().unwrap();
+        (std::io::Read::read(&mut peer, &mut [0; 64]).unwrap(), peer)
+    });
+    let (read, _peer) = accept.await.unwrap();
+    assert!(read > 0);
+    watches.end(0);
+    drop(watch);
+    let ended = async {
+        while Arc::weak_count(&watches.shared) > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), ended).await.expect("nobody reads it");
 }

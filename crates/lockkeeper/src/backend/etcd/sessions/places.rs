@@ -1,0 +1,112 @@
+//! The claims of a session, and where each stands.
+
+use std::sync::Arc;
+
+use super::super::layout::Record;
+use super::super::standing::Whom;
+use super::super::wire::Reader;
+use super::Session;
+use crate::store::ClaimId;
+use crate::time::Instant;
+
+/// Where a claim of this client stands, as far as is known.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Place {
+    pub(in super::super) lease: i64,
+    /// The revision that made it; 0 before that is known.
+    pub(in super::super) created: i64,
+    /// It was found to hold, and stands on a lease for that.
+    pub(in super::super) held: bool,
+    /// How it hears of its grant while it waits.
+    pub(in super::super) watched: Option<Hears>,
+    /// Whom it waited for when it was put in line.
+    pub(in super::super) whom: Option<Whom>,
+    pub(in super::super) record: Arc<Record>,
+}
+
+/// Hearing of a grant by watches.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Hears {
+    /// When it was looked at: there was no grant before.
+    pub(in super::super) since: Instant,
+    /// The watches that tell of what came after.
+    pub(in super::super) by: Vec<Reader>,
+}
+
+impl Place {
+    /// Whether it waits, and has heard of its end and of its grant since then. What was told and is not read yet, perhaps
+    /// by one that is polled no more, may be its grant.
+    pub(in super::super) fn waits_watched(&self, since: Instant) -> bool {
+        let has_heard_all = |hears: &Hears| hears.since > since && hears.by.iter().all(Reader::is_up_to_date);
+        !self.held && self.watched.as_ref().is_some_and(has_heard_all)
+    }
+}
+
+impl Session {
+    /// The claim stands there, unless it was withdrawn meanwhile.
+    pub(in super::super) fn stands(&self, id: ClaimId, place: Place) {
+        let mut inner = self.lock();
+        if inner.seats.of(id).is_none() {
+            return;
+        }
+        inner.count(place.lease, 1);
+        inner.seats.made(id, place.created);
+        if let Some(before) = inner.claims.insert(id, place) {
+            inner.count(before.lease, -1);
+        }
+    }
+
+    /// It was let in, unless it was withdrawn meanwhile.
+    pub(in super::super) fn holds(&self, id: ClaimId, lease: i64, created: i64) {
+        let mut inner = self.lock();
+        let Some(place) = inner.claims.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut place.lease, lease);
+        (place.created, place.held) = (created, true);
+        inner.count(lease, 1);
+        inner.count(before, -1);
+        inner.seats.made(id, created);
+    }
+
+    /// It waits for that one. Who is before it is known once a watch tells what becomes of them.
+    pub(in super::super) fn waits_for(&self, id: ClaimId, whom: Whom) {
+        if let Some(place) = self.lock().claims.get_mut(&id) {
+            place.whom = Some(Whom { ahead: None, ..whom });
+        }
+    }
+
+    /// It hears of its grant, or does not any more.
+    pub(in super::super) fn is_watched(&self, id: ClaimId, watched: Option<Hears>) {
+        if let Some(place) = self.lock().claims.get_mut(&id) {
+            place.watched = watched;
+        }
+    }
+
+    /// It was looked at then, and waits.
+    pub(in super::super) fn was_looked_at(&self, id: ClaimId, now: Instant) {
+        if let Some(hears) = self.lock().claims.get_mut(&id).and_then(|place| place.watched.as_mut()) {
+            hears.since = now;
+        }
+    }
+
+    pub(in super::super) fn place(&self, id: ClaimId) -> Option<Place> {
+        self.lock().claims.get(&id).cloned()
+    }
+
+    /// It shows this now.
+    pub(in super::super) fn shows(&self, id: ClaimId, record: Record) {
+        if let Some(place) = self.lock().claims.get_mut(&id) {
+            place.record = Arc::new(record);
+        }
+    }
+
+    /// It was found on a lease of somebody else's.
+    pub(in super::super) fn is_broken(&self, id: ClaimId) -> bool {
+        let inner = self.lock();
+        inner.claims.get(&id).is_some_and(|place| !inner.leases.iter().any(|lease| lease.id == place.lease))
+    }
+
+    /// The claim is not believed in any more. What was known of it.
+    pub(in super::super) fn left(&self, id: ClaimId) -> Option<Place> {
+        self.lock().leave(id)
+    }
+}
