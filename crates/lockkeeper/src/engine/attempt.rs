@@ -128,7 +128,7 @@ impl Attempt {
                     died
                 }
                 Outcome::GivenUp => return Err(self.leave(turn, &standing.hold)),
-                Outcome::Failed(error) => return Err(self.fail(&standing, error)),
+                Outcome::Failed(error) => return Err(self.fail(&standing.hold, error)),
             };
             if self.request.replaces.is_some() {
                 return Err(self.replaced_by_nothing());
@@ -237,9 +237,13 @@ impl Attempt {
         hold.collect();
         if self.request.fixed && self.engine.now() + hold.session.ttl / 10 * 9 > hold.lease_deadline() {
             // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
-            if let Outcome::Spent = self.confirm(&hold).await {
-                self.give_back(&hold);
-                return Ok(None);
+            match self.confirm(&hold).await {
+                Outcome::Failed(error) => return Err(self.fail(&hold, error)),
+                Outcome::Spent => {
+                    self.give_back(&hold);
+                    return Ok(None);
+                }
+                _ => {}
             }
         }
         if hold.is_dead() {
@@ -302,8 +306,8 @@ impl Attempt {
         self.gave_up()
     }
 
-    fn fail(&self, standing: &Standing, error: Error) -> Error {
-        self.give_back(&standing.hold);
+    fn fail(&self, hold: &Arc<Hold>, error: Error) -> Error {
+        self.give_back(hold);
         self.engine.describe(error, &self.request.name)
     }
 

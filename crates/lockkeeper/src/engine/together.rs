@@ -54,7 +54,7 @@ impl Together {
                 return Ok(None);
             }
         }
-        let begun = !self.first.request.fixed || self.begin_lease(&all).await;
+        let begun = !self.first.request.fixed || self.begin_lease(&all).await?;
         Ok(begun.then_some(all))
     }
 
@@ -84,16 +84,18 @@ impl Together {
     }
 
     /// The fixed lease begins when all are held; whether none was lost before it did.
-    async fn begin_lease(&self, all: &AllGranted) -> bool {
+    async fn begin_lease(&self, all: &AllGranted) -> Result<bool> {
         for granted in holds(all) {
             granted.hold().stop_renewing();
         }
         for granted in holds(all) {
-            if let Outcome::Spent = self.first.confirm(granted.hold()).await {
-                return false;
+            match self.first.confirm(granted.hold()).await {
+                Outcome::Spent => return Ok(false),
+                Outcome::Failed(error) => return Err(self.first.engine.describe(error, &granted.hold().key.name)),
+                _ => {}
             }
         }
-        true
+        Ok(true)
     }
 }
 

@@ -152,18 +152,20 @@ impl Attempt {
         self.confirm(hold).await
     }
 
-    /// Renews until the store has acknowledged that the claim has its whole life.
+    /// Renews until the store has acknowledged that the claim has its whole life, or refuses for good.
     pub(super) async fn confirm(&self, hold: &Arc<Hold>) -> Outcome {
         hold.set_due(None);
         loop {
             let sent = self.engine.now();
             let renewed = self.engine.renew(&hold.session, std::slice::from_ref(hold)).await;
-            if hold.is_dead() {
-                return Outcome::Spent;
-            }
-            // A store that answers "unknown" has acknowledged nothing.
-            if renewed.is_ok() && hold.lease_deadline() >= hold.session.proven_until(sent) {
-                return Outcome::Granted;
+            match renewed {
+                Err(error) if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost) => {
+                    return Outcome::Failed(error);
+                }
+                _ if hold.is_dead() => return Outcome::Spent,
+                // A store that answers "unknown" has acknowledged nothing.
+                Ok(()) if hold.lease_deadline() >= hold.session.proven_until(sent) => return Outcome::Granted,
+                _ => {}
             }
             self.engine.clock.sleep(jittered(RETRY_MIN)).await;
         }

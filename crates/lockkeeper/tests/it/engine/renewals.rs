@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Broken, LiveState, Renewal, Store};
 use lockkeeper::{Error, ErrorKind, LockName, LostReason, SessionState};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::spy::{Do, World, millis, secs};
 
@@ -270,4 +270,33 @@ async fn who_waits_is_renewed_in_thirds_of_a_waiters_life_and_a_failure_of_that_
     assert_eq!(party.count("RenewalFailed"), 0);
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// It begins with a renewal: of several locks when all are held, and of one that was granted to a waiter.
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_whose_beginning_is_refused_for_good_is_given_up_at_once() {
+    for (kind, by_session) in
+        [(ErrorKind::Denied, false), (ErrorKind::Internal, true), (ErrorKind::Closed, false), (ErrorKind::Closed, true)]
+    {
+        let world = World::new();
+        let holder = world.party(secs(60)).await;
+        let party = if by_session { world.party_by_session(secs(60), 0).await } else { world.party(secs(60)).await };
+        party.spy.always(Operation::Renew, Do::Fail(kind));
+        let start = world.now();
+        let several = party.keeper.multi().lock("a").lock("b").build().unwrap();
+        let all = timeout(secs(60), several.lock().lease(secs(3600)).into_future()).await;
+        let error = all.expect("it gives up").unwrap_err();
+        assert_eq!((error.kind(), error.name().is_some()), (kind, true), "{error}");
+        let held = holder.mutex("a").lock().await.unwrap();
+        let hand_over = async {
+            sleep(millis(1)).await;
+            held.release().await.unwrap();
+        };
+        let (one, _) = tokio::join!(party.mutex("a").lock().lease(secs(3600)).into_future(), hand_over);
+        assert_eq!(one.unwrap_err().kind(), kind);
+        assert!(world.now().saturating_since(start) < secs(60));
+        for name in ["a", "b"] {
+            holder.mutex(name).lock().wait(secs(2)).await.unwrap().release().await.unwrap();
+        }
+    }
 }
