@@ -187,8 +187,7 @@ impl Beside {
     }
 
     fn gate(&self) -> Result<Gate> {
-        let file = database::private().write(true).create(true).truncate(false).open(&self.gate);
-        file.map(Gate::new).map_err(|e| fault::io(&self.gate, "create it", e))
+        Gate::new(self.gate.clone()).map_err(|e| fault::io(&self.gate, "create it", e))
     }
 }
 

@@ -120,6 +120,15 @@ pub(super) const PROMISES: Promises = Promises {
             },
         ),
         (
+            "a process is killed in the middle of a write, and a child that it has forked lives on",
+            Shown {
+                says: "The others go on, and what it held ends with its ttl. Only a child that was forked within that very write keeps them from writing until it ends.",
+                by: &[Own(
+                    "backend::file::tests::processes::a_child_of_a_process_that_is_killed_inside_the_gate_does_not_keep_it_shut",
+                )],
+            },
+        ),
+        (
             "processes are killed again and again",
             Shown {
                 says: "What the others observe can be put in an order that the locks allow, and nothing is left over.",

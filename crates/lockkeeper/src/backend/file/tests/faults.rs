@@ -196,6 +196,7 @@ async fn without_one_gate_for_all_sqlite_keeps_writers_apart() {
     let a = machine.client().await;
     fs::remove_file(database::suffixed(&machine.path(), ".gate")).unwrap();
     let b = machine.client().await;
+    fs::remove_file(database::suffixed(&machine.path(), ".gate")).unwrap();
     let busy = |client: Client| async move {
         for _ in 0..100 {
             let claim = client.mutex("n");

@@ -18,19 +18,25 @@ struct Process(Child);
 
 impl Process {
     fn start(role: &str, path: &Path) -> Self {
-        let child = Command::new(std::env::current_exe().unwrap())
+        Self::start_with(role, path, |_| ())
+    }
+
+    fn start_with(role: &str, path: &Path, set: impl FnOnce(&mut Command)) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(["--exact", "backend::file::tests::processes::child", "--nocapture"])
             .env(ROLE, role)
             .env(PATH, path)
-            .stdout(Stdio::piped())
-            .spawn();
-        Self(child.unwrap())
+            .stdout(Stdio::piped());
+        set(&mut command);
+        Self(command.spawn().unwrap())
     }
 
-    /// Until it says that it has got so far.
-    fn wait_for(&mut self, word: &str) {
+    /// Until it says that it has got so far, and in which words.
+    fn wait_for(&mut self, word: &str) -> String {
         let out = BufReader::new(self.0.stdout.take().unwrap());
-        assert!(out.lines().any(|line| line.unwrap().contains(word)), "it ended without saying {word:?}");
+        let said = out.lines().map(|line| line.unwrap()).find(|line| line.contains(word));
+        said.unwrap_or_else(|| panic!("it ended without saying {word:?}"))
     }
 
     fn signal(&self, signal: Signal) {
@@ -55,6 +61,7 @@ async fn child() {
     }
     let store = FileStore::new(&path).open().await.unwrap();
     match role.as_str() {
+        "fork" => fork_and_stay_inside(store).await,
         "count" => count(&Client::on(store, SessionSpec::new(TTL, Duration::ZERO)).await, &path).await,
         ttl => {
             let spec = SessionSpec::new(ms(ttl.parse().unwrap()), Duration::ZERO);
@@ -64,6 +71,27 @@ async fn child() {
             tokio::time::sleep(TTL).await;
         }
     }
+}
+
+/// Preloaded, it makes a fork of what would tell the process of the parent: the child lives for as long as its input.
+const FORK: &str = "#include <unistd.h>
+                    pid_t getppid(void) {
+                        pid_t child = fork();
+                        if (child == 0) { char c; while (read(0, &c, 1) > 0) {} _exit(0); }
+                        return child;
+                    }";
+
+/// Says which child it has forked, once it is inside the gate with a lock, and stays there.
+async fn fork_and_stay_inside(store: FileStore) {
+    let client = Client::on(store, short()).await;
+    client.granted(&client.mutex("n")).await;
+    let child = std::os::unix::process::parent_id();
+    let inside = client.store.write(move |_: &mut Turn<'_>| {
+        println!("\nforked {child}");
+        std::thread::sleep(Duration::from_secs(600));
+        Ok(())
+    });
+    inside.await.unwrap();
 }
 
 /// Raises a number in a file that nothing but the lock protects.
@@ -96,6 +124,28 @@ async fn a_killed_process_frees_its_locks_and_wakes_the_next_at_once() {
     assert_eq!(wake, Wake::Changed);
     client.granted(&waiting).await;
     assert!(since(killed) < Duration::from_secs(10), "{:?}", since(killed));
+}
+
+#[tokio::test]
+async fn a_child_of_a_process_that_is_killed_inside_the_gate_does_not_keep_it_shut() {
+    let machine = Machine::new();
+    let (source, library) = (machine.0.path().join("fork.c"), machine.0.path().join("fork.so"));
+    fs::write(&source, FORK).unwrap();
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(compiled.unwrap().success());
+    let client = machine.client().await;
+    let mut killed = Process::start_with("fork", &machine.path(), |command| {
+        // The child ends with this pipe, whose other end is here.
+        command.env("LD_PRELOAD", &library).stdin(Stdio::piped());
+    });
+    let child = killed.wait_for("forked ").rsplit_once(' ').unwrap().1.to_owned();
+    let parent = fs::read_to_string(format!("/proc/{child}/stat")).unwrap();
+    assert!(parent.contains(&format!(" {} ", killed.0.id())), "it was forked: {parent}");
+    killed.signal(Signal::KILL);
+    let claim = client.mutex("n");
+    let granted = tokio::time::timeout(Duration::from_secs(20), acquire(&client, &claim)).await;
+    assert!(Path::new(&format!("/proc/{child}")).exists(), "its child lives on");
+    granted.expect("the gate is open");
 }
 
 #[tokio::test]
