@@ -143,7 +143,7 @@ fn mode_of(mode: Mode) -> usize {
 fn reason_of(reason: &LostReason) -> usize {
     match reason {
         LostReason::Expired => 0,
-        LostReason::Broken { .. } => 1,
+        LostReason::Broken { .. } | LostReason::Removed { .. } => 1,
         LostReason::MaxHold => 2,
         LostReason::SessionExpired => 3,
         LostReason::Shutdown => 4,

@@ -17,8 +17,15 @@ pub enum LostReason {
     /// The store no longer knew the lock although its lease had not run out: the store was restarted without its data, or
     /// somebody deleted the lock.
     Forgotten,
-    /// Somebody broke it.
+    /// Somebody broke it. Nobody else has it before its lease is over.
     Broken {
+        /// Who did it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Somebody removed it at once: others may have it.
+    Removed {
         /// Who did it.
         by: String,
         /// Why.
@@ -89,6 +96,7 @@ impl fmt::Display for LostReason {
                 "the store no longer knows this lock: it was restarted without its data, or the lock was deleted",
             ),
             Self::Broken { by, reason } => write!(f, "{by} broke it ({reason})"),
+            Self::Removed { by, reason } => write!(f, "{by} removed it at once ({reason})"),
             Self::MaxHold => f.write_str("it was held for as long as it may"),
             Self::SessionExpired => f.write_str("the store has forgotten the session"),
             Self::Uncollected => f.write_str("the attempt that it was granted to was polled no more"),

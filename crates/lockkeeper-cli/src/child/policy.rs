@@ -149,7 +149,10 @@ mod tests {
     fn only_a_mark_and_the_end_of_max_hold_leave_the_command_its_time() {
         let policy = Policy::new(OnLost::Term, Duration::from_secs(5), Duration::from_secs(30), Restart::Never);
         let signal = |reason| Loss::definite(reason, policy).stop.signal;
-        for reason in [LostReason::Expired, LostReason::SessionExpired, LostReason::Shutdown, LostReason::Forked] {
+        let removed = LostReason::Removed { by: "ops".into(), reason: "test".into() };
+        for reason in
+            [LostReason::Expired, LostReason::SessionExpired, LostReason::Shutdown, LostReason::Forked, removed]
+        {
             assert_eq!(signal(reason), Signal::KILL);
         }
         assert_eq!(signal(LostReason::Broken { by: "ops".into(), reason: "test".into() }), Signal::TERM);

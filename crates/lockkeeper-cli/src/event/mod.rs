@@ -105,7 +105,7 @@ fn line(lock: &str, event: &Event<'_>, now: Timestamp) -> String {
 /// As machines read it.
 pub(crate) fn reason_word(reason: &LostReason) -> &'static str {
     match reason {
-        LostReason::Broken { .. } => "broken",
+        LostReason::Broken { .. } | LostReason::Removed { .. } => "broken",
         LostReason::MaxHold => "max_hold",
         LostReason::SessionExpired => "session_expired",
         LostReason::Forgotten => "forgotten",

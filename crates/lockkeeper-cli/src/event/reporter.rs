@@ -214,7 +214,9 @@ impl Reporter {
     /// The lock is lost; `signal` is what the command gets for it now, if it still runs.
     pub(crate) fn lost(&self, lock: &str, reason: &LostReason, signal: Option<&str>) {
         let (by, why) = match reason {
-            LostReason::Broken { by, reason } => (Some(by.as_str()), Some(reason.as_str())),
+            LostReason::Broken { by, reason } | LostReason::Removed { by, reason } => {
+                (Some(by.as_str()), Some(reason.as_str()))
+            }
             _ => (None, None),
         };
         self.tell(lock, &Event::Lost { reason: reason_word(reason), signal, by, why }, || match signal {

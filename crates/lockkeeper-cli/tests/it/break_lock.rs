@@ -86,6 +86,19 @@ fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
 }
 
 #[test]
+fn break_now_tells_the_holder_who_and_why() {
+    let store = Store::new();
+    let (mut holder, token) = hold(&store, "a", "12s", &["--json"]);
+    let args = ["--owner", "ops", "break", "a", "--token", &token, "--reason", "stuck", "--yes", "--now"];
+    assert_eq!(store.code(&args), 0);
+    let lost = holder.event("lost");
+    assert_eq!((&lost["reason"], &lost["by"], &lost["why"]), (&json!("broken"), &json!("ops"), &json!("stuck")));
+    // Another one may have the lock: there is no time for TERM.
+    assert!(lost["signal"] == "KILL" || TELLS_LOSSES, "{lost}");
+    assert_eq!(holder.finish(), 79);
+}
+
+#[test]
 fn a_waiter_can_be_sent_to_the_end_of_the_line() {
     let store = Store::new();
     let (_holder, _) = hold(&store, "a", "12s", &[]);

@@ -287,7 +287,8 @@ impl Engine {
     /// Whether the store may still have what was lost, and is to keep it for its delay. A session with such a claim is
     /// not closed, which would free it.
     fn lingers(&self, hold: &Hold, reason: &LostReason) -> bool {
-        let gone = matches!(reason, LostReason::Expired | LostReason::Forgotten) && !hold.session.owns_life();
+        let absent = matches!(reason, LostReason::Expired | LostReason::Forgotten | LostReason::Removed { .. });
+        let gone = absent && !hold.session.owns_life();
         let delayed = !hold.session.spec.lock_delay.is_zero();
         (delayed || !gone) && !hold.session.is_over() && !hold.session.is_adopted()
     }

@@ -296,6 +296,7 @@ impl Engine {
 }
 
 /// Why a claim is lost that somebody broke.
-pub(super) fn broken_by(Broken { by, reason }: Broken) -> LostReason {
-    LostReason::Broken { by: by.to_string(), reason: reason.to_string() }
+pub(super) fn broken_by(Broken { by, reason, removed }: Broken) -> LostReason {
+    let (by, reason) = (by.to_string(), reason.to_string());
+    if removed { LostReason::Removed { by, reason } } else { LostReason::Broken { by, reason } }
 }

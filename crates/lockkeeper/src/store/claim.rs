@@ -278,6 +278,8 @@ pub struct Broken {
     pub by: Arc<str>,
     /// Why.
     pub reason: Arc<str>,
+    /// Whether it was removed at once, so that others may hold what it held, and not only marked.
+    pub removed: bool,
 }
 
 /// A change of a live claim.

@@ -126,7 +126,7 @@ impl TestStore {
     ///
     /// [`Broken`]: crate::LostReason::Broken
     pub fn break_all(&self) {
-        let broken = Broken { by: WHO.into(), reason: "break_all()".into() };
+        let broken = Broken { by: WHO.into(), reason: "break_all()".into(), removed: false };
         for key in self.0.memory.holders() {
             if let Some(admin) = self.0.memory.admin() {
                 let target = Target::Id(key.id.hash());

@@ -57,8 +57,8 @@ impl FileAmongOthers {
         };
         let step = db.transaction()?;
         step.execute("INSERT OR REPLACE INTO stock VALUES (?1, ?2)", params![name.as_str(), round])?;
-        step.execute("INSERT INTO lk_gone VALUES (randomblob(16), ?1)", [i64::MAX - 1])?;
-        step.execute("INSERT INTO lk_gone VALUES (randomblob(16), 1)", [])?;
+        step.execute("INSERT INTO lk_gone (id, until_us) VALUES (randomblob(16), ?1)", [i64::MAX - 1])?;
+        step.execute("INSERT INTO lk_gone (id, until_us) VALUES (randomblob(16), 1)", [])?;
         for near in longer(name.as_str()).chain(garbage(name.as_str())) {
             step.execute(
                 "INSERT INTO lk_lock VALUES (?1, ?2, ?3)

@@ -1,4 +1,4 @@
--- Version 3. Times are µs of CLOCK_BOOTTIME, and mean nothing after another start of the machine.
+-- Version 4. Times are µs of CLOCK_BOOTTIME, and mean nothing after another start of the machine.
 
 -- One row: what holds for the whole file.
 CREATE TABLE lk_meta (
@@ -55,9 +55,12 @@ CREATE UNIQUE INDEX lk_claim_session ON lk_claim (session, id);
 CREATE INDEX lk_claim_not_held ON lk_claim (session, state) WHERE state < 2;
 CREATE INDEX lk_claim_waiting ON lk_claim (name, ord) WHERE state = 0;
 
--- Tombstones: ids that were withdrawn while a copy of their claim could still arrive.
+-- Tombstones: ids that were withdrawn while a copy of their claim could still arrive, or removed at once by somebody,
+-- who is named for as long as the holder may believe in its claim.
 CREATE TABLE lk_gone (
-    id       BLOB    PRIMARY KEY,
-    until_us INTEGER NOT NULL
+    id            BLOB    PRIMARY KEY,
+    until_us      INTEGER NOT NULL,
+    broken_by     TEXT,
+    broken_reason TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lk_gone_until ON lk_gone (until_us);

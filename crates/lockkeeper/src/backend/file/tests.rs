@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::boot::Boot;
 use super::*;
-use crate::store::{ClaimId, LiveState, MAX, Meta, Renewal};
+use crate::store::{Broken, ClaimId, LiveState, MAX, Meta, Renewal};
 use crate::time::Instant;
 use crate::{Effect, FileStore};
 

@@ -55,8 +55,12 @@ pub(super) const PROMISES: Promises = Promises {
         ],
     },
     told: Shown {
-        says: "Hears of it with its next renewal, after a third of the ttl at most.",
-        by: &[Suite("loss::a_removed_claim_is_found_out")],
+        says: "Hears of it with its next renewal, after a third of the ttl at most: by whom and why, also where it was \
+            removed at once (`break --now`).",
+        by: &[
+            Suite("loss::a_removed_claim_is_found_out"),
+            Own("backend::file::tests::basics::who_removed_a_claim_at_once_is_told_to_its_holder"),
+        ],
     },
     happens: &[
         (

@@ -11,7 +11,7 @@ async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
 }
 
 fn broken() -> Broken {
-    Broken { by: "op".into(), reason: "stuck".into() }
+    Broken { by: "op".into(), reason: "stuck".into(), removed: false }
 }
 
 /// The names in use are listed by prefix, sorted by their bytes, and only so many.

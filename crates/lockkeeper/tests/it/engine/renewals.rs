@@ -178,8 +178,10 @@ async fn a_holder_that_the_store_no_longer_knows_is_told_so_and_not_that_its_lea
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_was_broken_has_lost() {
-    let broken = Broken { by: "me".into(), reason: "stuck".into() };
+    let broken = Broken { by: "me".into(), reason: "stuck".into(), removed: false };
+    let removed = Broken { removed: true, ..broken.clone() };
     assert!(matches!(told(Renewal::Lost(Some(broken))).await, LostReason::Broken { .. }));
+    assert!(matches!(told(Renewal::Lost(Some(removed))).await, LostReason::Removed { .. }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,7 +140,7 @@ impl Bell {
 
 impl Words {
     fn read(&self) -> Broken {
-        Broken { by: Arc::clone(&self.by), reason: Arc::clone(&self.reason) }
+        Broken { by: Arc::clone(&self.by), reason: Arc::clone(&self.reason), removed: false }
     }
 }
 

@@ -26,7 +26,11 @@ impl Turn<'_> {
         let Some(place) = claims.into_iter().find(meant) else { return Ok(Evicted::Absent) };
         match how {
             Evict::Mark => self.mark(&place, by, reason)?,
-            Evict::Now => self.remove_all(std::iter::once(place))?,
+            Evict::Now => {
+                // Nobody believes in it for longer than it would have lived.
+                self.spend(place.id, place.expires(), Some((by, reason)))?;
+                self.remove_all(std::iter::once(place))?;
+            }
         }
         Ok(Evicted::Done)
     }

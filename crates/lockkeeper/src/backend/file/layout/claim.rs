@@ -10,7 +10,7 @@ use super::place::{Place, State};
 use super::{Micros, Turn, read, span};
 use crate::backend::file::fault::Outcome;
 use crate::store::admit::Standing;
-use crate::store::{Amend, Amended, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
+use crate::store::{Amend, Amended, Broken, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
 use crate::{LockName, random};
 
 /// The most tombstones that one request clears away.
@@ -227,16 +227,28 @@ impl Turn<'_> {
     }
 
     fn tombstone(&mut self, id: ClaimId, life: Duration) -> Outcome<()> {
+        self.spend(id, self.now.saturating_add(span(life)), None)
+    }
+
+    /// No claim with this id is granted any more, and its client is told who removed it, if somebody did.
+    pub(super) fn spend(&mut self, id: ClaimId, until: Micros, broken: Option<(&str, &str)>) -> Outcome<()> {
+        let (by, reason) = broken.unzip();
         self.change(
             "DELETE FROM lk_gone WHERE id IN (SELECT id FROM lk_gone WHERE until_us <= ?1 LIMIT ?2)",
             params![self.now, CLEAR_MAX],
         )?;
         self.change(
-            "INSERT INTO lk_gone (id, until_us) VALUES (?1, ?2)
+            "INSERT INTO lk_gone (id, until_us, broken_by, broken_reason) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (id) DO UPDATE SET until_us = max(until_us, excluded.until_us)",
-            params![id.as_bytes(), self.now.saturating_add(span(life))],
+            params![id.as_bytes(), until, by, reason],
         )?;
         Ok(())
+    }
+
+    /// Who removed a claim at once, and why, if somebody did.
+    pub(super) fn who_removed(&self, id: ClaimId) -> Outcome<Option<Broken>> {
+        let sql = "SELECT broken_by, broken_reason FROM lk_gone WHERE id = ?1 AND broken_by IS NOT NULL";
+        self.first(sql, [id.as_bytes()], |row| Ok(Broken { by: row.get(0)?, reason: row.get(1)?, removed: true }))
     }
 }
 

@@ -91,7 +91,7 @@ impl Place {
             since: row.get(8)?,
             until: row.get(9)?,
             meta: Meta { owner: row.get(10)?, reason: row.get(11)?, value: row.get(12)?, epoch: row.get(13)? },
-            broken: broken_by.zip(broken_reason).map(|(by, reason)| Broken { by, reason }),
+            broken: broken_by.zip(broken_reason).map(|(by, reason)| Broken { by, reason, removed: false }),
             client: row.get(16)?,
             hold_until: row.get(17)?,
             wait_until: row.get(18)?,

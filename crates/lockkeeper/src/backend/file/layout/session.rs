@@ -56,7 +56,7 @@ impl Turn<'_> {
     fn renew_one(&mut self, live: &Live, place: Option<&Place>) -> Outcome<Renewal> {
         Ok(match place {
             None if live.state == LiveState::InFlight => Renewal::Unknown,
-            None => Renewal::Lost(None),
+            None => Renewal::Lost(self.who_removed(live.key.id)?),
             Some(Place { broken: Some(broken), .. }) => Renewal::Lost(Some(broken.clone())),
             Some(place) if place.granted() => {
                 self.hold(place)?;

@@ -232,6 +232,22 @@ async fn a_marked_claim_is_refused_its_renewals_and_ends_by_itself() {
 }
 
 #[tokio::test]
+async fn who_removed_a_claim_at_once_is_told_to_its_holder() {
+    let machine = Machine::new();
+    let (client, other) = (machine.client().await, machine.client().await);
+    let claim = client.mutex("n");
+    let target = Target::Token(client.granted(&claim).await);
+    assert_eq!(other.store.evict(&name("n"), &target, Evict::Now, "ops", "stuck").await.unwrap(), Evicted::Done);
+    other.granted(&other.mutex("n")).await;
+    // The note of it outlasts a tombstone of the same id.
+    client.store.withdraw(&claim.key, Some(ms(1))).await.unwrap();
+    let lost = client.renew(&[(&claim, LiveState::Granted)]).await.unwrap();
+    let told = Broken { by: "ops".into(), reason: "stuck".into(), removed: true };
+    assert_eq!(lost, [Renewal::Lost(Some(told))]);
+    assert_eq!(client.store.claim(&Claim { resend: true, ..claim }).await.unwrap(), Verdict::Gone);
+}
+
+#[tokio::test]
 async fn an_evicted_claim_is_gone_at_once_by_hash_too() {
     let machine = Machine::new();
     let client = machine.client().await;

@@ -181,7 +181,7 @@ impl Lines {
             return Evicted::Absent;
         };
         match how {
-            Evict::Mark => place.broken = Some(Broken { by: by.into(), reason: reason.into() }),
+            Evict::Mark => place.broken = Some(Broken { by: by.into(), reason: reason.into(), removed: false }),
             Evict::Now => line.remove(token),
         }
         line.touch();

@@ -96,7 +96,7 @@ pub(super) fn write_broken(by: &str, reason: &str) -> Vec<u8> {
 
 pub(super) fn broken(read: &mut Reader<'_>) -> Result<Broken> {
     let (by, reason) = (read.u16()?, read.u16()?);
-    Ok(Broken { by: read.text(by)?.into(), reason: read.text(reason)?.into() })
+    Ok(Broken { by: read.text(by)?.into(), reason: read.text(reason)?.into(), removed: false })
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(pushed(&granted), Some(Push::Granted { id, token: 1_790_000_000_000_000 }));
         assert_eq!(pushed(b"ca%2Fb"), Some(Push::Changed { name: b"a%2Fb".to_vec() }));
         let lost = [&b"l"[..], &[7; 16], &write_broken("op", "stuck")].concat();
-        let broken = Broken { by: "op".into(), reason: "stuck".into() };
+        let broken = Broken { by: "op".into(), reason: "stuck".into(), removed: false };
         assert_eq!(pushed(&lost), Some(Push::Lost { id, broken }));
         assert_eq!(pushed(b"0"), None);
     }
@@ -134,7 +134,7 @@ mod tests {
         fn who_broke_a_claim_is_told(by in ".{0,20}", reason in ".{0,20}") {
             let written = write_broken(&by, &reason);
             let read = broken(&mut Reader::new(&written, "test")).unwrap();
-            prop_assert_eq!(read, Broken { by: by.into(), reason: reason.into() });
+            prop_assert_eq!(read, Broken { by: by.into(), reason: reason.into(), removed: false });
         }
     }
 
