@@ -79,11 +79,14 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "a container on the same kernel is told another boot id (LXC, systemd-nspawn)",
             Shown {
-                says: "The store refuses to open there while anything is held, a detached lock or a lock-delay too.",
+                says: "The store refuses to open there while anything is held, a detached lock or a lock-delay too. **Not promised where the date was set forward meanwhile by more than half of the time that the machine has run: a detached lock or a lock-delay is forgotten then.** The token tells them apart.",
                 by: &[
                     Own("backend::file::tests::opening::another_boot_is_not_believed_while_a_client_of_this_one_lives"),
                     Own("backend::file::tests::opening::a_detached_lock_outlasts_an_opening_with_another_boot_id"),
                     Own("backend::file::tests::opening::a_lock_delay_outlasts_an_opening_with_another_boot_id"),
+                    Own(
+                        "backend::file::tests::opening::with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_restart_and_the_fence_goes_on",
+                    ),
                     Own(
                         "backend::file::tests::processes::a_container_with_a_boot_id_of_its_own_frees_no_detached_lock",
                     ),

@@ -237,6 +237,22 @@ async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
     assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
 }
 
+/// Nothing but the date tells such a container from a machine that was restarted. What protects is the fence.
+#[tokio::test]
+async fn with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_restart_and_the_fence_goes_on() {
+    let machine = Machine::new();
+    let holder = machine.client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) }).await;
+    let token = holder.granted(&holder.mutex("stock")).await;
+    drop(holder);
+    let forward = || {
+        let mut boot = Boot::told_otherwise()?;
+        boot.began += micros(clock());
+        Ok(boot)
+    };
+    let container = Client::on(FileStore::new(machine.path()).boot(forward).open().await.unwrap(), short()).await;
+    assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
+}
+
 #[tokio::test]
 async fn a_lock_delay_outlasts_an_opening_with_another_boot_id() {
     let machine = Machine::new();
