@@ -290,3 +290,17 @@ async fn a_log_that_panics_takes_neither_deadlines_nor_renewals_with_it() {
     assert_eq!(tokio::time::timeout(secs(2), long.lost()).await.unwrap(), LostReason::MaxHold);
     assert_eq!(party.count("lost"), 2, "whoever else watches is told");
 }
+
+/// They are more than a scan takes in one go.
+#[tokio::test(start_paused = true)]
+async fn of_each_of_many_locks_that_end_at_once_the_loss_is_told() {
+    let world = World::new();
+    let party = world.party(secs(10)).await;
+    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let mut guards = Vec::new();
+    for i in 0..1500 {
+        guards.push(party.mutex(&format!("n{i}")).lock().await.unwrap());
+    }
+    sleep(secs(11)).await;
+    assert_eq!(party.count("lost"), guards.len());
+}
