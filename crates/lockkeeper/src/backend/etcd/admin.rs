@@ -57,7 +57,7 @@ impl Admin for EtcdStore {
                 Evict::Mark if victim.is_broken() => return Ok(Evicted::Done),
                 _ => {}
             }
-            let ring = self.ring(&victim, by, reason).await?;
+            let ring = self.ring(&victim, how, by, reason).await?;
             let (change, lease) = match how {
                 Evict::Now => (delete(&victim.key), None),
                 Evict::Mark => self.mark(&victim, by, reason).await?,
@@ -143,10 +143,10 @@ impl EtcdStore {
     }
 
     /// Tells its client.
-    async fn ring(&self, victim: &Contender, by: &str, reason: &str) -> Result<Option<RequestOp>> {
+    async fn ring(&self, victim: &Contender, how: Evict, by: &str, reason: &str) -> Result<Option<RequestOp>> {
         let (Some(record), Some(id)) = (&victim.record, victim.id) else { return Ok(None) };
         let (lease, _) = self.grant(BELL).await?;
-        let bell = Bell::new(HEXLOWER.encode(id.as_bytes()), Some((by, reason)));
+        let bell = Bell::new(HEXLOWER.encode(id.as_bytes()), by, reason, how == Evict::Now);
         Ok(Some(put(&self.0.lines.bell(&record.client), bell.written(), lease)))
     }
 

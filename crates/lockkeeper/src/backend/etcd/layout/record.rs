@@ -43,6 +43,9 @@ pub(in super::super) struct Record {
 struct Words {
     by: Arc<str>,
     reason: Arc<str>,
+    /// Removed at once, and not marked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    removed: bool,
 }
 
 /// What is put where a client hears of its claims.
@@ -118,13 +121,13 @@ impl Record {
     }
 
     pub(in super::super) fn mark(&mut self, by: &str, reason: &str) {
-        self.broken = Some(Words { by: by.into(), reason: reason.into() });
+        self.broken = Some(Words { by: by.into(), reason: reason.into(), removed: false });
     }
 }
 
 impl Bell {
-    pub(in super::super) fn new(id: String, broken: Option<(&str, &str)>) -> Self {
-        Self { id, broken: broken.map(|(by, reason)| Words { by: by.into(), reason: reason.into() }) }
+    pub(in super::super) fn new(id: String, by: &str, reason: &str, removed: bool) -> Self {
+        Self { id, broken: Some(Words { by: by.into(), reason: reason.into(), removed }) }
     }
 
     pub(in super::super) fn written(&self) -> Bytes {
@@ -140,7 +143,7 @@ impl Bell {
 
 impl Words {
     fn read(&self) -> Broken {
-        Broken { by: Arc::clone(&self.by), reason: Arc::clone(&self.reason), removed: false }
+        Broken { by: Arc::clone(&self.by), reason: Arc::clone(&self.reason), removed: self.removed }
     }
 }
 
@@ -160,4 +163,18 @@ fn is_max(weight: &u32) -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
 fn is_none(epoch: &u16) -> bool {
     *epoch == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bell_says_whether_a_claim_was_marked_or_removed() {
+        for removed in [false, true] {
+            let bell = Bell::new("00".to_owned(), "op", "stuck", removed).written();
+            let (_, broken) = Bell::read(&bell).unwrap();
+            assert_eq!(broken, Some(Broken { by: "op".into(), reason: "stuck".into(), removed }));
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::bytes::{self, garbled};
-use super::channel::write_broken;
+use super::channel::{REMOVED, write_broken};
 use super::{ClientId, Keys, line, meta, scripts};
 use crate::backend::redis::fault;
 use crate::backend::redis::wire::{Request, WireError};
@@ -53,11 +53,15 @@ pub(in crate::backend::redis) fn evict(name: &LockName, whom: &Victim, how: Evic
         Victim::Token(token) => [&b"t"[..], &(*token as f64).to_le_bytes()].concat(),
         Victim::Id(id) => [&b"i"[..], id.as_bytes()].concat(),
     };
+    let mut broken = write_broken(by, reason);
     let how = match how {
         Evict::Mark => b"m",
-        Evict::Now => b"n",
+        Evict::Now => {
+            broken.push(REMOVED);
+            b"n"
+        }
     };
-    Request::eval(&scripts::EVICT, &Keys::of(name).all(), &[&whom, how, &write_broken(by, reason)])
+    Request::eval(&scripts::EVICT, &Keys::of(name).all(), &[&whom, how, &broken])
 }
 
 pub(in crate::backend::redis) fn evict_answer(value: &Value) -> Result<Evicted> {

@@ -82,11 +82,15 @@ pub(in crate::backend::redis) fn pushed(payload: &[u8]) -> Option<Push> {
         b'c' => Some(Push::Changed { name: read.rest().to_vec() }),
         b'l' => {
             let id = ClaimId::from_bytes(read.array().ok()?);
-            broken(&mut read).ok().map(|broken| Push::Lost { id, broken })
+            let broken = broken(&mut read).ok()?;
+            Some(Push::Lost { id, broken: Broken { removed: !read.is_empty(), ..broken } })
         }
         _ => None,
     }
 }
+
+/// Stands behind who and why in the message about a claim that was removed at once.
+pub(super) const REMOVED: u8 = b'n';
 
 /// Who broke a claim and why: two lengths, two texts.
 pub(super) fn write_broken(by: &str, reason: &str) -> Vec<u8> {
@@ -120,7 +124,9 @@ mod tests {
         assert_eq!(pushed(b"ca%2Fb"), Some(Push::Changed { name: b"a%2Fb".to_vec() }));
         let lost = [&b"l"[..], &[7; 16], &write_broken("op", "stuck")].concat();
         let broken = Broken { by: "op".into(), reason: "stuck".into(), removed: false };
+        let removed = Broken { removed: true, ..broken.clone() };
         assert_eq!(pushed(&lost), Some(Push::Lost { id, broken }));
+        assert_eq!(pushed(&[&lost[..], &[REMOVED]].concat()), Some(Push::Lost { id, broken: removed }));
         assert_eq!(pushed(b"0"), None);
     }
 
