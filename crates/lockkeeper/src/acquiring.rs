@@ -72,7 +72,11 @@ impl<G: Acquired> Future for Acquiring<G> {
                 Some(error) => Poll::Ready(Err(error)),
                 None => Poll::Pending,
             },
-            State::Running(running) => this.acquire.advance(running, cx),
+            State::Running(running) => {
+                let polled = this.acquire.engine.unless_ended(|| this.acquire.advance(running, cx));
+                let name = |running: &Running| this.acquire.name_of(running.patience.part()).clone();
+                polled.unwrap_or_else(|error| Poll::Ready(Err(error.about(name(running)))))
+            }
             State::New | State::Over => Poll::Pending,
         };
         if polled.is_ready() {
@@ -129,10 +133,14 @@ impl<G: Acquired> Acquire<G> {
         }
         running.patience.give_up();
         // Whoever only waits gives up in place; whoever is in the middle of a store call is finished by the engine.
-        match running.poll(engine, cx) {
-            Poll::Ready(result) => Poll::Ready(self.conclude(result, running)),
-            Poll::Pending => Poll::Ready(self.out_of_time(&running.patience, took)),
-        }
+        let polled = running.poll(engine, cx);
+        let has_given_up = |result: &Result<_>| result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout);
+        Poll::Ready(match polled {
+            Poll::Ready(result) if running.patience.has_answer() || !has_given_up(&result) => {
+                self.conclude(result, running)
+            }
+            _ => self.out_of_time(&running.patience, took),
+        })
     }
 
     fn conclude(&self, result: Result<AllGranted>, running: &Running) -> Result<G> {

@@ -43,7 +43,9 @@ impl<T: Send + 'static> Future for Finish<T> {
             return Poll::Ready(Err(error.with_unknown_effect()));
         }
         let Some(task) = &mut this.task else { return Poll::Pending };
-        let polled = poll_inside(&this.engine.runtime, task, cx);
+        let engine = &this.engine;
+        let polled = engine.unless_ended(|| poll_inside(&engine.runtime, task, cx));
+        let polled = polled.unwrap_or_else(|error| Poll::Ready(Err(error)));
         if polled.is_ready() {
             this.task = None;
         }

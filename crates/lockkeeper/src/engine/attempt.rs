@@ -188,7 +188,13 @@ impl Attempt {
     async fn new_claim(&self) -> Result<Standing> {
         let mut tries = 0;
         loop {
-            match self.new_hold().await {
+            // An opening of its own is seen to its end; one that others want, too, goes on by itself.
+            let hold = tokio::select! {
+                biased;
+                () = self.stopped(), if !self.request.fixed => return Err(self.gave_up()),
+                hold = self.new_hold() => hold,
+            };
+            match hold {
                 Ok(hold) => return Ok(Standing { hold, sent: false, tries: 0 }),
                 Err(error) => {
                     tries += 1;

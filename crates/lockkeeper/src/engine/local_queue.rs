@@ -21,7 +21,7 @@ use crate::time::Instant;
 /// How often the task that has the turn shows that it is polled.
 const SIGN: Duration = Duration::from_secs(5);
 /// After so long without a sign the tasks behind do without their turn.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 type Key = (LockName, SessionSpec);
 
@@ -42,9 +42,12 @@ struct LocalQueue {
     present: AtomicUsize,
     /// Whose turn it is, first come first served; with the claim that the last one left behind.
     turn: Arc<tokio::sync::Mutex<Option<Arc<Hold>>>>,
-    /// When the task that has the turn was polled last, more or less.
-    sign: AtomicU64,
+    sign: Arc<Sign>,
 }
+
+/// When the task that has a turn was polled last, more or less.
+#[derive(Debug, Default)]
+pub(super) struct Sign(AtomicU64);
 
 /// Being in a queue. When the last one leaves, the queue and the claim left in it go too.
 struct Presence {
@@ -77,26 +80,40 @@ impl Engine {
             if let Some(slot) = self.clock.timeout(PATIENCE, slot.as_mut()).await {
                 return Some(Turn { slot, presence });
             }
-            let sign = Instant::from_nanos(presence.queue.sign.load(Ordering::Acquire));
-            if self.now().saturating_since(sign) >= PATIENCE {
+            if presence.queue.sign.is_missing(self) {
                 return None;
             }
         }
     }
 }
 
+impl Sign {
+    /// Whether the task that has the turn is polled no more.
+    pub(super) fn is_missing(&self, engine: &Engine) -> bool {
+        engine.now().saturating_since(Instant::from_nanos(self.0.load(Ordering::Acquire))) >= PATIENCE
+    }
+
+    pub(super) fn show(&self, engine: &Engine) {
+        self.0.store(engine.now().as_nanos(), Ordering::Release);
+    }
+}
+
 /// The signs of life of the task that has the turn.
 pub(super) struct Pulse {
     engine: Arc<Engine>,
-    queue: Arc<LocalQueue>,
+    sign: Arc<Sign>,
 }
 
 impl Pulse {
+    pub(super) fn new(engine: &Arc<Engine>, sign: &Arc<Sign>) -> Self {
+        Self { engine: Arc::clone(engine), sign: Arc::clone(sign) }
+    }
+
     /// Polls `attempt`, and shows that it is polled.
     pub(super) async fn beside<F: Future>(self, attempt: F) -> F::Output {
         let mut attempt = pin!(attempt);
         loop {
-            self.queue.sign.store(self.engine.now().as_nanos(), Ordering::Release);
+            self.sign.show(&self.engine);
             if let Some(output) = self.engine.clock.timeout(SIGN, attempt.as_mut()).await {
                 return output;
             }
@@ -107,7 +124,7 @@ impl Pulse {
 impl Turn {
     pub(super) fn pulse(&self) -> Pulse {
         let Presence { engine, queue, .. } = &self.presence;
-        Pulse { engine: Arc::clone(engine), queue: Arc::clone(queue) }
+        Pulse::new(engine, &queue.sign)
     }
 
     /// The claim that the task before left, if it left one.

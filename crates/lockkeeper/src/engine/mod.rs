@@ -50,8 +50,10 @@ mod waiter;
 mod watchdog;
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -185,6 +187,17 @@ impl Engine {
     /// Whether the runtime is no more: no task of it runs, and no timer of it may be polled.
     pub(crate) fn has_no_runtime(&self) -> bool {
         self.life.strong_count() == 0
+    }
+
+    /// What a poll gives. A timer that is polled in the moment in which its runtime ends tells that by a panic only.
+    ///
+    /// # Errors
+    /// `Closed` when the runtime has ended meanwhile.
+    pub(crate) fn unless_ended<T>(&self, poll: impl FnOnce() -> Poll<T>) -> Result<Poll<T>> {
+        catch_unwind(AssertUnwindSafe(poll)).or_else(|panic| match self.usable() {
+            Err(error) if self.has_no_runtime() => Err(error.with_unknown_effect()),
+            _ => resume_unwind(panic),
+        })
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -8,20 +8,33 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::OwnedMutexGuard;
 
+use super::local_queue::{PATIENCE, Pulse, Sign};
 use super::session::lock;
 use super::{Attempt, Engine, Granted, Hold};
 use crate::time::Instant;
-use crate::{FencingToken, LockName, Owner, Result};
+use crate::{FencingToken, LockName, LostReason, Owner, Result};
 
 type Key = (LockName, Owner);
 
 /// The place of one owner of one lock.
 #[derive(Debug, Default)]
 struct Seat {
-    /// Taken while an attempt of the owner is under way.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    turn: Mutex<Arc<Turn>>,
     /// What the owner holds.
     stake: Mutex<Weak<Stake>>,
+}
+
+/// Taken while an attempt of the owner is under way.
+#[derive(Debug, Default)]
+struct Turn {
+    taken: Arc<tokio::sync::Mutex<()>>,
+    sign: Arc<Sign>,
+}
+
+/// Has the turn.
+struct Seated {
+    turn: Arc<Turn>,
+    _taken: OwnedMutexGuard<()>,
 }
 
 /// The seats that somebody has an interest in.
@@ -59,11 +72,11 @@ impl Attempt {
         if let Some(granted) = self.share_of(&seat)? {
             return Ok(granted);
         }
-        let _turn = self.sit_down(&seat).await?;
+        let seated = self.sit_down(&seat).await?;
         if let Some(granted) = self.share_of(&seat)? {
             return Ok(granted);
         }
-        let granted = self.acquire_alone().await?;
+        let granted = Pulse::new(&self.engine, &seated.turn.sign).beside(self.acquire_alone()).await?;
         let interest = Interest { engine: Arc::clone(&self.engine), key: interest.key.clone() };
         let (granted, stake) = granted.share(interest);
         *lock(&seat.stake) = Arc::downgrade(&stake);
@@ -74,15 +87,18 @@ impl Attempt {
         let Some(stake) = lock(&seat.stake).upgrade() else { return Ok(None) };
         // Made first: it may be the last to have a share, and then ends it.
         let granted = Granted::again(&self.engine, stake, &self.request);
-        granted.hold().check()?;
-        Ok(Some(granted))
+        match granted.hold().check() {
+            Ok(()) => Ok(Some(granted)),
+            // Nobody ever had a guard of it.
+            Err(error) if error.lost_reason() == Some(&LostReason::Uncollected) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Waits while another attempt of the same owner is under way, as far as this one waits at all.
-    async fn sit_down(&self, seat: &Seat) -> Result<OwnedMutexGuard<()>> {
-        let turn = Arc::clone(&seat.turn);
-        if let Ok(turn) = Arc::clone(&turn).try_lock_owned() {
-            return Ok(turn);
+    /// Waits while another attempt of the same owner is under way and is polled, as far as this one waits at all.
+    async fn sit_down(&self, seat: &Seat) -> Result<Seated> {
+        if let Some(seated) = seat.sit_down_at_once(&self.engine) {
+            return Ok(seated);
         }
         if !self.request.queue {
             return Err(self.busy());
@@ -91,7 +107,35 @@ impl Attempt {
         tokio::select! {
             biased;
             () = self.stopped() => Err(self.gave_up()),
-            turn = turn.lock_owned() => Ok(turn),
+            seated = seat.sit_down(&self.engine) => Ok(seated),
+        }
+    }
+}
+
+impl Seat {
+    fn sit_down_at_once(&self, engine: &Engine) -> Option<Seated> {
+        let turn = Arc::clone(&lock(&self.turn));
+        let taken = Arc::clone(&turn.taken).try_lock_owned().ok()?;
+        turn.sign.show(engine);
+        Some(Seated { turn, _taken: taken })
+    }
+
+    /// May be dropped.
+    async fn sit_down(&self, engine: &Engine) -> Seated {
+        loop {
+            let turn = Arc::clone(&lock(&self.turn));
+            let taken = engine.clock.timeout(PATIENCE, Arc::clone(&turn.taken).lock_owned()).await;
+            let mut current = lock(&self.turn);
+            let is_current = Arc::ptr_eq(&current, &turn);
+            match taken {
+                Some(taken) if is_current => {
+                    turn.sign.show(engine);
+                    return Seated { turn: Arc::clone(&turn), _taken: taken };
+                }
+                // Others go on with the next turn, and find this one there.
+                None if is_current && turn.sign.is_missing(engine) => *current = Arc::default(),
+                _ => {}
+            }
         }
     }
 }

@@ -167,10 +167,13 @@ impl Session {
         found
     }
 
-    /// Lets a claim linger that was removed already.
+    /// Lets a claim linger that was removed already. In a session that is over nothing lingers: nobody looks any more.
     pub(crate) fn linger(&self, hold: &Arc<Hold>, until: Instant) {
         let _holds = lock(&self.holds);
-        lock(&self.lingering).push((Arc::clone(hold), until));
+        let mut lingering = lock(&self.lingering);
+        if !self.is_over() {
+            lingering.push((Arc::clone(hold), until));
+        }
     }
 
     /// Lists all its claims, lingering ones too. None joins and none leaves while the result lives.
@@ -373,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn no_claim_joins_a_session_that_is_over() {
+    fn no_claim_joins_or_lingers_in_a_session_that_is_over() {
         let clock = Clock::boot();
         let session = Arc::new(session(None, clock.now()));
         let hold = || {
@@ -384,6 +387,9 @@ mod tests {
         assert!(session.end());
         assert!(!session.add(&hold(), clock.now()));
         assert_eq!(session.holds().len(), 1);
+        // It would keep the session, which keeps it.
+        session.linger(&hold(), clock.now());
+        assert_eq!(session.lingering().len(), 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use lockkeeper::layer::Operation;
-use lockkeeper::{ErrorKind, LostReason, blocking};
+use lockkeeper::{ErrorKind, LostReason, Owner, blocking};
 use tokio::time::{sleep, timeout};
 
 use super::spy::{Do, World, millis, secs};
@@ -113,6 +113,54 @@ async fn a_task_behind_an_attempt_of_its_process_that_is_polled_no_more_gets_the
     // The turn is that of one that is not polled, and then of another one that is not.
     let behind = timeout(secs(60), party.mutex("n").lock().into_future()).await;
     behind.expect("it stands in line by itself").unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_whose_attempt_is_polled_no_more_gets_the_lock_by_another_one() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(12)).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    let (mutex, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    let (mut left, mut next) = (pin!(mutex.lock(&me).into_future()), pin!(mutex.lock(&me).into_future()));
+    poll_once(left.as_mut()).await;
+    poll_once(next.as_mut()).await;
+    held.release().await.unwrap();
+    // The turn is that of one that is not polled, and then of another one that is not.
+    let behind = timeout(secs(60), mutex.lock(&me).into_future()).await;
+    let guard = behind.expect("nobody holds the lock").unwrap();
+    mutex.lock(&me).await.unwrap().release().await.unwrap();
+    guard.release().await.unwrap();
+    left.await.unwrap().release().await.unwrap();
+    next.await.unwrap().release().await.unwrap();
+    assert_eq!((world.line("n").await.len(), party.keeper.leftovers()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_owner_does_not_share_a_lock_that_nobody_came_for() {
+    let world = World::real();
+    let party = world.party_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    let (mutex, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    party.spy.once(Operation::Claim, Do::Late(millis(50)));
+    let mut left = pin!(mutex.lock(&me).into_future());
+    poll_once(left.as_mut()).await;
+    while party.count("lost: Uncollected") == 0 {
+        sleep(millis(20)).await;
+    }
+    mutex.lock(&me).wait(secs(90)).await.unwrap().release().await.unwrap();
+}
+
+/// Each would wait for the store as long as that opens a session.
+#[tokio::test(start_paused = true)]
+async fn tries_that_are_over_leave_nothing_behind_while_a_session_opens() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.always(Operation::Open, Do::Hang);
+    for i in 0..50 {
+        let error = party.mutex(&format!("n/{i}")).try_lock().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    assert!(tasks < 20, "{tasks} tasks");
 }
 
 #[tokio::test(start_paused = true)]
