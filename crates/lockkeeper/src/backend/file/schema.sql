@@ -29,6 +29,7 @@ CREATE TABLE lk_session (
     nudges        INTEGER NOT NULL DEFAULT 0    -- counts how often something before or of its waiting claims was removed
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lk_session_client ON lk_session (client);
+CREATE INDEX lk_session_ended ON lk_session (hold_until_us);
 
 -- One claim in a line. Its place in the order is its token.
 CREATE TABLE lk_claim (

@@ -89,9 +89,10 @@ impl Turn<'_> {
     }
 
     /// Removes the dead right before a waiting claim. Each claim is told by inotify when the one before it dies, and
-    /// must not be told again and again.
-    pub(super) fn remove_dead_before(&mut self, place: &Place) -> Outcome<()> {
+    /// must not be told again and again. Whether there were any.
+    pub(super) fn remove_dead_before(&mut self, place: &Place) -> Outcome<bool> {
         let sql = places!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC LIMIT 1");
+        let mut found = false;
         while let Some(mut previous) =
             self.first(sql, params![place.name.as_str().as_bytes(), place.ord], Place::read)?
         {
@@ -99,8 +100,9 @@ impl Turn<'_> {
                 break;
             }
             self.forget(&previous)?;
+            found = true;
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Removes the dead from the whole line.

@@ -16,6 +16,8 @@ use crate::{Error, ErrorKind, LockName};
 
 /// Up to this many claims are looked up one by one; more, with one query for all of the session.
 const FEW: usize = 16;
+/// Whose session opens clears away what others left in so many lines.
+const CLEARED: u32 = 4;
 /// What a life in the file is longer, as a part of it and at most: claims that come meanwhile need not write it.
 const SPARE_PART: Micros = 128;
 const SPARE_MAX: Micros = 250_000;
@@ -28,7 +30,7 @@ impl Turn<'_> {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6 + ?4, ?6 + ?5)",
             params![id.as_str(), client, spec.detached, span(spec.ttl), span(spec.wait_ttl), self.now],
         )?;
-        self.reap_sessions()?;
+        self.clear_ended(CLEARED)?;
         Ok(Opened { id, ttl: spec.ttl })
     }
 
@@ -62,8 +64,21 @@ impl Turn<'_> {
                 self.hold(place)?;
                 Renewal::Held { token: place.token() }
             }
-            Some(_) => Renewal::Queued,
+            Some(place) => return self.renew_waiting(place),
         })
+    }
+
+    /// Who waits hears at once of the end of a client before it, and looks here for the end of one that lives and does
+    /// nothing any more: nobody else may come to look.
+    fn renew_waiting(&mut self, place: &Place) -> Outcome<Renewal> {
+        if self.remove_dead_before(place)? {
+            let front = self.settle(&place.name)?;
+            if let Some(held) = front.holders.iter().find(|it| it.ord == place.ord) {
+                self.hold(held)?;
+                return Ok(Renewal::Held { token: held.token() });
+            }
+        }
+        Ok(Renewal::Queued)
     }
 
     /// Withdraws all that the session has. Its requests that are under way come before, since each client's are done

@@ -99,3 +99,29 @@ async fn ten_thousand_claims_are_renewed_at_once() {
     println!("10 000 claims renewed in {:?}", since(start));
     assert!(since(start) < Duration::from_secs(10));
 }
+
+/// Nobody claims their names again, and nobody opens the store again.
+#[tokio::test]
+async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those_who_come_after() {
+    const MANY: u32 = 100;
+    let machine = Machine::new();
+    let store = machine.open().await;
+    let spec = SessionSpec { detached: true, ..SessionSpec::new(ms(200), Duration::ZERO) };
+    let db = Connection::open(machine.path()).unwrap();
+    let left =
+        |table: &str| -> u32 { db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap() };
+    for i in 0..MANY {
+        let client = Client::on(store.clone(), spec.clone()).await;
+        let claim = client.mutex(&format!("job/{i}"));
+        client.granted(&claim).await;
+    }
+    let mut others = 0;
+    let cleared = async {
+        while left("lk_claim") > 0 {
+            Store::open(&store, &SessionSpec::new(TTL, Duration::ZERO)).await.unwrap();
+            others += 1;
+        }
+    };
+    tokio::time::timeout(TTL, cleared).await.unwrap();
+    assert_eq!(left("lk_session"), others);
+}

@@ -425,3 +425,34 @@ async fn an_observer_hears_of_the_end_of_a_lock_delay_and_of_a_detached_lock() {
         assert!(b.store.line(&n).await.unwrap().entries.is_empty());
     }
 }
+
+/// Its process lives, so that the kernel tells nobody.
+#[tokio::test]
+async fn who_waits_behind_one_that_does_nothing_any_more_gets_the_lock_by_its_own_renewal() {
+    for is_killed in [false, true] {
+        let machine = Machine::new();
+        let (a, b, c) = (machine.client().await, machine.client_with(short()).await, machine.client().await);
+        let (held, still, waiting) = (a.mutex("n"), b.mutex("n"), c.mutex("n"));
+        a.granted(&held).await;
+        b.queued(&still).await;
+        c.queued(&waiting).await;
+        let renewed = async || c.renew(&[(&waiting, LiveState::Queued)]).await.unwrap().remove(0);
+        if is_killed {
+            while c.store.line(&name("n")).await.unwrap().entries.len() > 2 {
+                assert_eq!(renewed().await, Renewal::Queued);
+                tokio::time::sleep(ms(50)).await;
+            }
+            drop(a);
+        } else {
+            a.withdraw(&held).await;
+        }
+        let granted = async {
+            while renewed().await == Renewal::Queued {
+                tokio::time::sleep(ms(50)).await;
+            }
+            renewed().await
+        };
+        let granted = tokio::time::timeout(TTL, granted).await.unwrap();
+        assert!(matches!(granted, Renewal::Held { .. }), "{is_killed}: {granted:?}");
+    }
+}
