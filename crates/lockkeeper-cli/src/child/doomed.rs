@@ -40,8 +40,8 @@ pub(super) struct Doomed {
     adopter: Option<Adopter>,
     /// The variable that its processes were started with.
     mark: Option<(&'static str, String)>,
-    /// When the groups were last compared with who is in them.
-    compared: Duration,
+    /// When the last look began.
+    looked: Duration,
 }
 
 impl Doomed {
@@ -51,8 +51,8 @@ impl Doomed {
         // One that has joined our own group is ended alone.
         let groups = group_of(leader).filter(|group| !ours.contains(&Some(*group))).into_iter().collect();
         let (seen, sessions) = (HashMap::new(), HashSet::new());
-        let (is_ending, adopter, mark, compared) = (false, None, None, now());
-        let mut doomed = Self { leader, groups, seen, sessions, is_ending, adopter, mark, compared };
+        let (is_ending, adopter, mark, looked) = (false, None, None, now());
+        let mut doomed = Self { leader, groups, seen, sessions, is_ending, adopter, mark, looked };
         doomed.know(leader);
         doomed
     }
@@ -66,6 +66,12 @@ impl Doomed {
     pub(super) fn adopted_by(self, adopter: Pid) -> Self {
         let adopter = Some(Adopter::new(adopter, self.leader));
         Self { adopter, ..self }
+    }
+
+    /// The children of this process that have ended, and that nobody waits for but us.
+    pub(super) fn ended_orphans(&self) -> Vec<Pid> {
+        let ended = self.adopter.as_ref().map(Adopter::ended).unwrap_or_default();
+        ended.into_iter().filter(|pid| *pid != self.leader).collect()
     }
 
     /// This child of the adopter does not belong to the command.
@@ -121,8 +127,7 @@ impl Doomed {
     /// left; in the short time between two looks nobody else gets it, but who looks may have been stopped for long. To
     /// be called before the command is reaped: until then its number is its own.
     pub(super) fn forget_strangers(&mut self) {
-        let since = now().saturating_sub(mem::replace(&mut self.compared, now()));
-        if since >= TRUSTED && processes::can_be_seen() {
+        if now().saturating_sub(self.looked) >= TRUSTED && processes::can_be_seen() {
             let ours: HashSet<_> = self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
             self.groups.retain(|group| ours.contains(group));
         }
@@ -139,6 +144,7 @@ impl Doomed {
         if !processes::can_be_seen() {
             return;
         }
+        let began = now();
         self.forget_strangers();
         let known = self.seen.keys().filter_map(|pid| Process::of(pid.as_raw_nonzero().get()));
         let mut found: Vec<_> = known.filter(|process| !process.has_ended && self.has(process)).collect();
@@ -153,11 +159,12 @@ impl Doomed {
             found.extend(children.collect::<Vec<_>>());
             next += 1;
         }
-        self.remember(&found);
+        self.remember(&found, began);
     }
 
     /// Whether somebody new was found outside of the groups that were known; `None` where one cannot look.
     fn search(&mut self) -> Option<bool> {
+        let began = now();
         self.forget_strangers();
         let all = processes::all()?.into_iter().filter(|process| !process.has_ended);
         let (mut found, others): (Vec<_>, Vec<_>) =
@@ -171,11 +178,12 @@ impl Doomed {
             found.extend(children.remove(&Some(parent.pid)).unwrap_or_default());
             next += 1;
         }
-        Some(self.remember(&found))
+        Some(self.remember(&found, began))
     }
 
-    /// Takes them for all that there are. Whether one of them is new, and outside of the groups that were known.
-    fn remember(&mut self, found: &[Process]) -> bool {
+    /// Takes them for all that there are since a look began. Whether one of them is new, and outside of the groups that were known.
+    fn remember(&mut self, found: &[Process], began: Duration) -> bool {
+        self.looked = began;
         let is_known = |group: Option<Pid>| group.is_some_and(|group| self.groups.contains(&group));
         let is_new = |process: &Process| !is_known(process.group) && !self.seen.contains_key(&process.pid);
         let grew = found.iter().any(is_new);
@@ -216,10 +224,12 @@ impl Doomed {
         self.sessions.contains(&process.session) && self.adopter.as_ref().is_some_and(|it| it.has(process))
     }
 
-    /// Whether the command has started it, though nobody has seen it while its parent lived, and it is no daemon.
+    /// Whether the command has started it, though nobody has seen it while its parent lived. In a session of its own it
+    /// may be a daemon, unless nobody has looked since its start: then nobody can tell.
     fn is_marked(&self, process: &Process) -> bool {
         let has = |mark| processes::has_variable(process.pid, mark);
-        self.sessions.contains(&process.session) && self.mark.as_ref().is_some_and(has)
+        let may_be_ours = self.sessions.contains(&process.session) || process.is_younger_than(self.looked);
+        may_be_ours && self.mark.as_ref().is_some_and(has)
     }
 
     /// Who has made a session of its own and lost its parent while the command lived is a daemon; the command itself is

@@ -79,6 +79,15 @@ impl Adopter {
         children
     }
 
+    /// Its children that have ended, and were not there before the command.
+    pub(super) fn ended(&self) -> Vec<Pid> {
+        let children = processes::children_and_zombies(self.pid).into_iter();
+        children
+            .filter(|child| child.has_ended && !self.others.contains_key(&child.pid))
+            .map(|child| child.pid)
+            .collect()
+    }
+
     /// Whether it is a child that may be an orphan of the command.
     pub(super) fn has(&self, process: &Process) -> bool {
         // If the adopter has ended, its number may be somebody else's.

@@ -1,6 +1,7 @@
 //! Which processes there are, as `/proc` shows them.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process_group};
@@ -10,6 +11,9 @@ use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_proc
 const STATE: usize = 3;
 const THREADS: usize = 20;
 const STARTED: usize = 22;
+
+/// USER_HZ, the same on all machines on which Rust has a Linux.
+const TICK: Duration = Duration::from_millis(10);
 
 /// One process, at the moment of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,13 @@ pub(super) fn all() -> Option<Vec<Process>> {
 
 /// The children of a process, of each of its threads; none where the kernel does not list them.
 pub(super) fn children(parent: Pid) -> Vec<Process> {
+    let mut children = children_and_zombies(parent);
+    children.retain(|process| !process.has_ended);
+    children
+}
+
+/// Those that have ended too, if nobody has asked how.
+pub(super) fn children_and_zombies(parent: Pid) -> Vec<Process> {
     let tasks = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero()));
     let lists = tasks.into_iter().flatten().flatten().filter_map(|task| {
         let list = fs::read_to_string(task.path().join("children")).ok()?;
@@ -76,7 +87,7 @@ pub(super) fn children(parent: Pid) -> Vec<Process> {
     });
     let pids =
         lists.flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>());
-    pids.filter_map(Process::of).filter(|process| !process.has_ended && process.parent == Some(parent)).collect()
+    pids.filter_map(Process::of).filter(|process| process.parent == Some(parent)).collect()
 }
 
 /// The group of this process; `None` where it came from outside of a PID namespace and has no number here.
@@ -112,6 +123,11 @@ pub(super) fn signal_neighbours(own_group: Pid, signal: Signal) {
 impl Process {
     pub(super) fn of(pid: i32) -> Option<Self> {
         Self::read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Whether it was started after this time since the machine was, or in the tick before.
+    pub(super) fn is_younger_than(&self, time: Duration) -> bool {
+        self.started.is_some_and(|started| u128::from(started) >= time.as_nanos() / TICK.as_nanos())
     }
 
     /// Reads `PID (NAME) STATE PARENT GROUP SESSION …`. The name may hold blanks and brackets.

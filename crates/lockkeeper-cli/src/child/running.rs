@@ -223,6 +223,9 @@ impl Running {
             self.guard.go_on();
         }
         self.processes.look_around();
+        for pid in self.processes.ended_orphans() {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
     }
 
     /// What is left of the command, as numbers.

@@ -233,6 +233,8 @@ pub(crate) fn name(signal: Signal) -> &'static str {
     match signal {
         Signal::TERM => "TERM",
         Signal::KILL => "KILL",
+        Signal::TTIN => "TTIN",
+        Signal::TTOU => "TTOU",
         _ => "?",
     }
 }

@@ -7,13 +7,13 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::orphans;
 use super::policy::{Policy, Stop};
 use super::running::Running;
 use super::signals::{Signals, is_a_pause};
-use super::supervise::{Lease, falls_to, tell_guard};
+use super::supervise::{LOOK_AROUND, Lease, falls_to, tell_guard};
 use crate::event::Reporter;
 
 /// How often what the command left behind is looked at. Nobody tells us of its end.
@@ -117,7 +117,13 @@ async fn kill(running: &mut Running, (lease, policy): (&impl Lease, Policy), rep
 
 /// Completes when the command and all that belongs to it have ended. Cancel safe.
 async fn all_ended(running: &mut Running) -> io::Result<ExitStatus> {
-    let status = running.ended().await?;
+    // Meanwhile it may start others.
+    let status = loop {
+        match timeout(LOOK_AROUND, running.ended()).await {
+            Ok(status) => break status?,
+            Err(_) => drop(running.is_alive()),
+        }
+    };
     while running.is_alive() {
         sleep(LOOK_BEHIND).await;
     }

@@ -32,7 +32,7 @@ use crate::runtime;
 /// The runtime's timers stand still while the machine is suspended, the lease does not: look at it this often.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked who belongs to the command: what has lost its parent is found if it was seen before.
-const LOOK_AROUND: Duration = Duration::from_millis(500);
+pub(super) const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// How often the guard is told of what is left of the lease, as a part of that.
 const TELL: u32 = 6;
 /// The shortest time between two such messages.
@@ -108,6 +108,16 @@ pub(crate) async fn supervise(
                 false,
             )
         }
+        Watched::Stuck(signal) => {
+            reporter.warn(&format!(
+                "the command was stopped by {signal} because it has not got the terminal, and nobody is there who \
+                 could continue it: it is ended (remedy: run it in the foreground, or with < /dev/null)"
+            ));
+            let stop = policy.by_term();
+            let kill_at = stop::begin(&mut running, lease, &stop, false).await;
+            let status = stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter).await;
+            (status.map_err(unwaitable)?, false, false)
+        }
         Watched::Unguarded(error) => {
             let stop = policy.by_term();
             let kill_at = stop::begin(&mut running, lease, &stop, false).await;
@@ -140,6 +150,8 @@ enum Watched {
         lost: bool,
     },
     Lost(Loss),
+    /// It waits for a terminal that nobody can give it, stopped by this signal.
+    Stuck(&'static str),
     /// There is nobody who would end the command in time if we were killed.
     Unguarded(io::Error),
 }
@@ -174,8 +186,10 @@ async fn watch(
                     if let Some(reason) = lease.loss().filter(|_| !policy.ignores_losses()) {
                         return Ok(Watched::Lost(Loss::while_stopped(reason)));
                     }
-                    if let AfterStop::GoOn = next {
-                        running.resume();
+                    match next {
+                        AfterStop::GoOn => running.resume(),
+                        AfterStop::StayStopped => {}
+                        AfterStop::End => return Ok(Watched::Stuck(signals::name(signal))),
                     }
                 }
             },
@@ -237,6 +251,8 @@ pub(super) fn tell_guard(running: &mut Running, lease: &impl Lease, policy: Poli
 enum AfterStop {
     GoOn,
     StayStopped,
+    /// Nobody can continue it. In our own group the kernel would have refused it the terminal.
+    End,
 }
 
 /// Stops this process with its command, where somebody at a terminal or by a signal meant both.
@@ -253,6 +269,7 @@ async fn after_stop(running: &mut Running, signal: Signal, asked: bool, signals:
     running.leave_foreground();
     // What the terminal sent to us it sent to our neighbours too.
     match if asked { signals.pause().await } else { signals::pause_group() } {
+        false if matches!(signal, Signal::TTIN | Signal::TTOU) => AfterStop::End,
         false if signal != Signal::TSTP => AfterStop::StayStopped,
         _ => AfterStop::GoOn,
     }

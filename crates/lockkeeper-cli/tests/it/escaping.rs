@@ -54,6 +54,44 @@ fn r7_a_loss_reaches_what_is_started_between_the_look_and_the_signal() {
     }
 }
 
+/// In a session of its own: nobody has looked since it was started when its parent has ended.
+#[test]
+fn r7_a_loss_reaches_what_is_started_in_a_session_of_its_own_after_the_signal() {
+    let store = Store::new();
+    let args = ["run", "a", "--json", "-t", "15s", "-k", "3s", "--max-hold", "1s"];
+    let job = "setsid sleep 1000 >/dev/null 2>&1";
+    let waits = "trap 'heard=1' TERM; while [ -z \"$heard\" ]; do sleep 0.05; done";
+    let mut run = store.start(&sh(&args, &format!("{waits}; {job} & sleep 0.2; exit 0")));
+    assert_eq!(left(&mut run, 79), Vec::<String>::new());
+}
+
+#[test]
+fn r13_another_round_begins_when_nothing_of_the_last_one_is_left() {
+    let store = Store::new();
+    let mut elect = store.start(&sh(&["elect", "a"], "setsid sleep 1000 >/dev/null 2>&1 & echo $!; sleep 0.1; exit 1"));
+    let (first, second) = (elect.line(), elect.line());
+    let lives = is_alive(&first);
+    elect.signal(Signal::TERM);
+    elect.wait();
+    [first, second].iter().filter(|pid| is_alive(pid)).for_each(|pid| kill(pid, Signal::KILL));
+    assert!(!lives);
+}
+
+/// The command goes on after TERM, and what loses its parent from then on is a child of `run`.
+#[test]
+fn r7_orphans_of_a_command_that_outlives_a_signal_are_reaped() {
+    let store = Store::new();
+    let script = "trap 'echo heard' TERM; echo ready; while :; do \
+                  sh -c 'setsid sleep 0.02 >/dev/null & echo $!'; sleep 0.05; done";
+    let run = store.start(&sh(&["run", "a", "--json"], script));
+    assert_eq!(run.line(), "ready");
+    run.signal(Signal::TERM);
+    while run.line() != "heard" {}
+    let orphans = [(); 5].map(|()| run.line());
+    eventually("all are reaped", || !orphans.iter().any(|pid| fs::exists(format!("/proc/{pid}")).unwrap()));
+    run.signal(Signal::KILL);
+}
+
 /// Its shell and `run` end at once, before anybody has looked.
 #[test]
 fn r8_a_job_that_nobody_has_seen_dies_with_its_shell_and_run() {
@@ -77,8 +115,9 @@ fn r8_a_job_that_nobody_has_seen_dies_with_its_shell_and_run() {
 #[test]
 fn r13_a_job_that_nobody_has_seen_keeps_the_lock_when_its_shell_ends_by_a_signal() {
     let store = Store::new();
-    for end in ["kill -9 $$", "kill -USR1 $PPID; wait", "kill -TERM $PPID; wait"] {
-        let script = format!("timeout 1000 sleep 1000 >/dev/null 2>&1 & echo $!; sleep 0.1; {end}");
+    let ends = ["kill -9 $$", "kill -USR1 $PPID; wait", "kill -TERM $PPID; wait"];
+    for (end, by) in ends.iter().flat_map(|end| [(end, "timeout 1000"), (end, "setsid")]) {
+        let script = format!("{by} sleep 1000 >/dev/null 2>&1 & echo $!; sleep 0.1; {end}");
         let mut run = store.start(&sh(&["run", "a", "--json", "-k", "300ms"], &script));
         let job = run.line();
         run.wait();
@@ -86,7 +125,7 @@ fn r13_a_job_that_nobody_has_seen_keeps_the_lock_when_its_shell_ends_by_a_signal
         if lives {
             kill(&job, Signal::KILL);
         }
-        assert!(!lives, "{end}");
+        assert!(!lives, "{by}: {end}");
     }
 }
 
@@ -211,6 +250,8 @@ fn r7_a_daemon_that_is_started_after_a_reload_is_left_alone() {
     // Once setsid(1) has made its session.
     eventually("it is a daemon", || text(format!("/proc/{daemon}/comm")).starts_with("sleep"));
     assert!(!children(run.pid()).contains(&daemon), "it has got another parent than init");
+    // Nor of a look: one that has just been started may be a job.
+    thread::sleep(Duration::from_secs(3));
     kill(&shell, Signal::KILL);
     assert_eq!(run.finish(), 137);
     assert!(is_alive(&daemon));

@@ -169,6 +169,8 @@ fn r7_a_daemon_that_left_group_and_parents_is_left_alone() {
     // Once setsid(1) has made its session.
     eventually("it is a daemon", || text(format!("/proc/{}/comm", pids[0])).starts_with("sleep"));
     assert!(!children(run.pid()).contains(&pids[0]), "it has lost its parent, and got another one than init");
+    // Nobody tells of a look, and there are two a second: one that has just been started may be a job.
+    thread::sleep(Duration::from_secs(3));
     run.signal(Signal::KILL);
     run.wait();
     eventually("the lock is free", || store.inspect("a")["state"] == "free");

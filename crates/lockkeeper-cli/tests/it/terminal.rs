@@ -219,3 +219,14 @@ fn r12_the_terminal_is_the_scripts_until_the_command_asks_for_it() {
     shell.sees("got this");
     shell.sees("end");
 }
+
+/// In our own group the kernel would have refused it the terminal.
+#[test]
+fn r12_a_command_that_waits_for_a_terminal_that_nobody_can_give_it_is_ended() {
+    let store = Store::new();
+    let mut shell = Shell::new(&store);
+    shell.keys("( lockkeeper run a -k 1s -- sh -c 'echo begun > begun; read x </dev/tty' & )\n");
+    shell.sees("nobody is there who could continue it");
+    eventually("the lock is free", || store.inspect("a")["state"] == "free");
+    assert!(store.path("begun").exists());
+}

@@ -72,7 +72,7 @@ fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it(
     doomed.groups.insert(theirs);
     doomed.forget_strangers();
     assert_eq!(doomed.groups, HashSet::from([leader, theirs]), "between two looks it is the same group");
-    doomed.compared = now().saturating_sub(TRUSTED);
+    doomed.looked = now().saturating_sub(TRUSTED);
     assert!(doomed.kill());
     assert_eq!(command.wait().unwrap().signal(), Some(9));
     assert_eq!(stranger.try_wait().unwrap(), None);
@@ -88,7 +88,7 @@ fn the_group_of_a_command_that_nobody_has_asked_for_is_its_own_after_any_pause()
     command.kill().unwrap();
     let process = open(leader).unwrap().unwrap();
     assert!(has_ended(&process, Duration::from_secs(60)));
-    doomed.compared = now().saturating_sub(TRUSTED);
+    doomed.looked = now().saturating_sub(TRUSTED);
     doomed.forget_strangers();
     assert_eq!(doomed.groups, HashSet::from([leader]));
     command.wait().unwrap();

@@ -25,7 +25,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
@@ -221,9 +221,9 @@ impl Guardian {
         } else if !self.has_ended() {
             self.tell(&Order::Leave);
             let _ = shutdown(&self.line, Shutdown::Write);
-            if let Ok(guard) = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()) {
-                // Somebody may have stopped it.
-                let _ = pidfd_send_signal(&guard, Signal::CONT);
+            // Somebody may have stopped it. Its number is its own until we ask how it ended.
+            let _ = kill_process(self.pid(), Signal::CONT);
+            if let Ok(guard) = pidfd_open(self.pid(), PidfdFlags::empty()) {
                 // It has nothing left to do, and ends at once, unless its time has come to kill: what it cannot kill
                 // must not keep us too.
                 if !has_ended(&guard, PATIENCE) {
@@ -247,6 +247,8 @@ fn has_killed(status: ExitStatus) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::pidfd_send_signal;
+
     use super::*;
 
     /// It would find a deadline of long ago when it goes on, and none of those that there was no room for.
