@@ -105,3 +105,17 @@ fn a_holder_whose_lock_was_overwritten_is_told_by_what_and_where() {
         assert_eq!(holder.finish(), 0);
     }
 }
+
+/// The lock itself is held: whoever deletes its key lets a second one have it.
+#[test]
+fn who_finds_something_beside_a_lock_is_not_told_to_delete_the_lock() {
+    let store = Store::new();
+    let mut holder = store.hold("good");
+    store.with_server(|server| put(server, "lk:{good}:q", b"garbage"));
+    let output = store.output(&["run", "-w", "10s", "good", "--", "true"]);
+    let told = stderr(&output);
+    assert!(!output.status.success() && told.contains("lk:{good}:q") && !told.contains("DEL"), "{output:?}");
+    assert_eq!(store.inspect("good")["state"], "held");
+    store.with_server(|server| server.run(&["DEL", "lk:{good}:q"]).unwrap());
+    assert_eq!(holder.finish(), 0);
+}

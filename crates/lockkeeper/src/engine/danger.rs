@@ -34,7 +34,7 @@ pub(super) struct Danger {
 #[derive(Debug, Default)]
 struct Why {
     failing: bool,
-    /// Held when the last round began, and not found held since.
+    /// Held when the last round began, or when a renewal failed, and not found held since.
     doubted: BTreeSet<ClaimId>,
 }
 

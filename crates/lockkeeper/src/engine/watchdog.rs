@@ -199,6 +199,9 @@ impl Engine {
         for hold in holds {
             hold.set_due(hold.is_renewed().then_some(retry));
         }
+        // Others that are renewed in between do not make it good.
+        let held = |hold: &&Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
+        session.danger.doubt_these(holds.iter().filter(held).map(|hold| hold.key.id));
         self.tell_not_renewed(session, holds, error);
         session.nudge(retry);
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockkeeper::store::{Admin as _, Claim, Evict, LiveState, MAX, Renewal, Store as _, Target, Verdict, Withdrawal};
+use lockkeeper::store::{
+    Admin as _, Amend, Amended, Claim, Evict, LiveState, MAX, Renewal, Store as _, Target, Verdict, Withdrawal,
+};
 use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
@@ -59,6 +61,25 @@ async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
     let verdict = writer.store.claim(&writer.claim).await.unwrap();
     assert!(matches!(verdict, Verdict::Queued { ahead: 2, .. }), "{verdict:?}");
+}
+
+/// A change whose look was answered late finds the next claim of its client in the place of its own.
+#[tokio::test]
+async fn a_change_touches_no_other_claim_in_the_place_of_its_own() {
+    let etcd = Etcd::start().unwrap();
+    let [first, other] = [name(), name()];
+    let writer = Bare::new(&etcd.url(), &first, UNRENEWED).await;
+    let next = Bare::new(&etcd.url(), &other, UNRENEWED).await;
+    writer.granted().await;
+    next.granted().await;
+    let (own, next) = (line(&etcd, &first).remove(0), line(&etcd, &other).remove(0));
+    etcd.control().delete(&own.key).unwrap();
+    etcd.control().put_with_lease(&own.key, &next.value, own.lease).unwrap();
+    let value = Amend::Value(b"shown"[..].into());
+    for change in [Amend::Shared, value] {
+        assert_eq!(writer.store.amend(&writer.claim.key, &change).await.unwrap(), Amended::NotLive);
+    }
+    assert_eq!(line(&etcd, &first)[0].value, next.value);
 }
 
 /// A claim is in line, and the connection ends with the answer: what it asks then cannot be sent, but it is there, and its

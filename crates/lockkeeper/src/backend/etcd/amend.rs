@@ -46,8 +46,9 @@ async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, St
     let answer: TxnResponse = asked.map_err(|error| fault::of(error).without_effect())?;
     let mut answers = ranges(answer.responses);
     let (own, others) = (only(answers.next()), answers.next().unwrap_or_default());
+    // What sits in its place may be a later claim of this client, if the answer took longer than a release.
+    let own = own.map(Contender::read).filter(|own| own.id == Some(key.id));
     Ok(own.map(|own| {
-        let own = Contender::read(own);
         let others = Contender::all(&store.0.lines, &line, others.kvs);
         let standing = stand(&own, ahead_of(&others, own.created), false);
         (own, standing)

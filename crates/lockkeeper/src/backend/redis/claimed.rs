@@ -36,7 +36,8 @@ struct Session {
 #[derive(Debug)]
 struct Entry {
     name: LockName,
-    ttl: Duration,
+    /// The shorter one of its lives: as a holder, and as a waiter.
+    life: Duration,
     /// Nothing of it can be left at the server then.
     until: Instant,
 }
@@ -57,10 +58,10 @@ impl Claimed {
         let session = sessions.all.entry(key.session.clone()).or_insert_with(|| Session::new(life));
         session.forget_the_dead(now);
         let until = now + session.life;
-        session.claims.insert(key.id, Entry { name: key.name.clone(), ttl: claim.ttl, until });
+        session.claims.insert(key.id, Entry { name: key.name.clone(), life: claim.ttl.min(claim.wait_ttl), until });
     }
 
-    /// These are about to be renewed. Returns the shortest of their ttls, as far as they are known.
+    /// These are about to be renewed. Returns the shortest of their lives, as far as they are known.
     pub(super) fn renew<'a>(
         &self,
         id: &SessionId,
@@ -73,7 +74,7 @@ impl Claimed {
         for claim in claims {
             if let Some(entry) = entries.get_mut(claim) {
                 entry.until = now + *life;
-                shortest = Some(shortest.map_or(entry.ttl, |shortest: Duration| shortest.min(entry.ttl)));
+                shortest = Some(shortest.map_or(entry.life, |shortest: Duration| shortest.min(entry.life)));
             }
         }
         shortest

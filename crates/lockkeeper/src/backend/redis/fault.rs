@@ -85,7 +85,7 @@ fn refused(code: &str, message: &str, key: &str) -> Error {
         "ERR" if message.contains(LAYOUT) => unknown_layout(message, key),
         "ERR" if message.starts_with("Unknown Redis command") => denied("the commands that lockkeeper doctor shows"),
         // The key itself a script looks at by itself.
-        "WRONGTYPE" => foreign(key, "a value of another type; or one of its side keys (:q, :w, :g) does"),
+        "WRONGTYPE" => foreign_beside(key, "a value of another type"),
         _ if is_unknown_command(code, message) && message.contains("SENTINEL") => {
             Error::invalid(said).with_remedy("the addresses of the Sentinels in the URL, or redis://: this is a server")
         }
@@ -100,7 +100,7 @@ fn refused(code: &str, message: &str, key: &str) -> Error {
         "MISCONF" => not_now("some room on the server's disk"),
         "OOM" => not_now("a higher maxmemory of the server"),
         "NOREPLICAS" => not_now("more replicas, or a lower min-replicas-to-write of the server"),
-        "ERR" if is_at_a_loss(message) => foreign(key, short.trim_end_matches('.')).with_unknown_effect(),
+        "ERR" if is_at_a_loss(message) => foreign_beside(key, short.trim_end_matches('.')).with_unknown_effect(),
         // A script that fails half-way has done the first half.
         _ => Error::new(ErrorKind::Internal, format!("the server says {code} {message}"))
             .with_unknown_effect()
@@ -127,11 +127,25 @@ fn unknown_layout(message: &str, key: &str) -> Error {
     Error::new(ErrorKind::Unsupported, problem).with_remedy("the version of lockkeeper that the other clients have")
 }
 
-/// Somebody else has written what is at this key.
+/// Somebody else has written what is at this key. Who held the lock before may believe in it for a ttl still.
 pub(super) fn foreign(key: &str, what: &str) -> Error {
     let problem = format!("the key {key} holds something that lockkeeper has not written: {what}");
-    Error::new(ErrorKind::Unsupported, problem)
-        .with_remedy(format!("redis-cli TYPE '{key}', and DEL of it if nobody needs it; or another name or database"))
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
+        "redis-cli TYPE '{key}', and DEL of it if nobody needs it and nobody has held the lock for a ttl; or another \
+         name or database"
+    ))
+}
+
+/// Somebody else has written beside a lock that others may hold.
+pub(super) fn foreign_beside(key: &str, what: &str) -> Error {
+    let problem = format!(
+        "one of the keys {key}:q, {key}:g (sorted sets) and {key}:w (a hash) holds something that lockkeeper has not \
+         written: {what}"
+    );
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(
+        "redis-cli TYPE of each, and RENAME of the one that is wrong; others may hold the lock, so that its other keys \
+         have to stay",
+    )
 }
 
 #[cfg(test)]

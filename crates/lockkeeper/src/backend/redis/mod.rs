@@ -222,10 +222,10 @@ impl Store for RedisStore {
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
-        let ttl = self.0.claimed.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
+        let life = self.0.claimed.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
         let mut claims = vec![Renewal::Unknown; live.len()];
         let (mut server_time, mut failed, mut answered) = (None, None, false);
-        for (at, renewed) in renewals::each(self, live, ttl.map_or(PATIENCE, |ttl| ttl / 4)).await {
+        for (at, renewed) in renewals::each(self, live, life.map_or(PATIENCE, |life| life / 4)).await {
             match renewed {
                 Ok(renewed) => {
                     answered = true;
@@ -243,7 +243,8 @@ impl Store for RedisStore {
         let held = live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
         self.0.heard.places.settled(held.map(|(live, _)| &live.key));
         match failed {
-            Some(error) if !answered => Err(error),
+            // Where several have failed, each has a cause of its own.
+            Some(error) if !answered && (live.len() == 1 || error.kind() == ErrorKind::Closed) => Err(error),
             _ => Ok(Renewed { claims, server_time: server_time.filter(|_| self.0.one_clock) }),
         }
     }

@@ -69,14 +69,19 @@ async fn settle(
     answers.extend(one_by_one(store, live, open, patience, answered).await);
 }
 
+/// Whether anything was renewed, rather than told to be impossible.
 fn is_any(answers: &[Told]) -> bool {
-    answers.iter().any(|(_, answer)| answer.is_ok())
+    let has_failed = |renewal: &Renewal| matches!(renewal, Renewal::Failed(_));
+    answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(|renewed| !renewed.value.iter().all(has_failed)))
 }
 
 /// What was answered. Where locks count only with replicas, so does each renewal: a master that no replica follows any more
 /// goes on renewing, while another one has taken over and given the locks away.
 async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Result<Answered<Vec<Renewal>>> {
     let mut answered = said.read(|value| layout::renew_answer(of, value))?;
+    if let [Renewal::Failed(error)] = &answered.value[..] {
+        return Err(error.clone());
+    }
     let is_held = |renewal: &Renewal| matches!(renewal, Renewal::Held { .. });
     if !answered.value.iter().any(is_held) {
         return Ok(answered);

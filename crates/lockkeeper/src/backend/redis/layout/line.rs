@@ -66,9 +66,8 @@ fn entries(name: &LockName, value: &Value, now: f64) -> Result<Vec<(ClaimId, Ent
         let Ok(id) = <[u8; 16]>::try_from(bytes::bulk(field, LINE)?).map(ClaimId::from_bytes) else { continue };
         let record = bytes::bulk(value, LINE)?;
         // What is kept there is whatever somebody has written.
-        let what = |_: Error| {
-            fault::foreign(&format!("{}:w", Keys::of(name).shown()), &format!("a string of {} bytes", record.len()))
-        };
+        let what =
+            |_: Error| fault::foreign_beside(&Keys::of(name).shown(), &format!("a field of {} bytes", record.len()));
         let entry = entry(&id, now, &mut Reader::new(record, LINE)).map_err(what)?;
         // Waiters that have died in the middle of the line.
         if entry.expires_in != Some(Duration::ZERO) {
