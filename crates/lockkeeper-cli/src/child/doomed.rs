@@ -227,9 +227,20 @@ impl Doomed {
     /// Whether the command has started it, though nobody has seen it while its parent lived. In a session of its own it
     /// may be a daemon, unless nobody has looked since its start: then nobody can tell.
     fn is_marked(&self, process: &Process) -> bool {
-        let has = |mark| processes::has_variable(process.pid, mark);
-        let may_be_ours = self.sessions.contains(&process.session) || process.is_younger_than(self.looked);
-        may_be_ours && self.mark.as_ref().is_some_and(has)
+        let has = |pid: Pid| self.mark.as_ref().is_some_and(|mark| processes::has_variable(pid, mark));
+        if self.sessions.contains(&process.session) {
+            return has(process.pid);
+        }
+        // What a daemon starts has that for its parent, or leading its session, and is a daemon's too.
+        let is_started_by_a_daemon = || process.parent.is_some_and(has) || self.is_led_by_another(process);
+        process.is_younger_than(self.looked) && has(process.pid) && !is_started_by_a_daemon()
+    }
+
+    /// Whether its session is that of somebody else, who was there at the last look.
+    fn is_led_by_another(&self, process: &Process) -> bool {
+        let leader = process.session.filter(|session| *session != process.pid);
+        let leader = leader.and_then(|leader| Process::of(leader.as_raw_nonzero().get()));
+        leader.is_some_and(|leader| !leader.has_ended && !leader.is_younger_than(self.looked))
     }
 
     /// Who has made a session of its own and lost its parent while the command lived is a daemon; the command itself is
@@ -238,13 +249,14 @@ impl Doomed {
         let find = |pid: Pid| self.seen.get(&pid).filter(|seen| seen.is_alive(pid));
         let is_daemon = |seen: &Seen| {
             let leader = find(self.leader).filter(|leader| leader.session != process.session);
-            seen.session != process.session || (leader.is_some() && !self.is_ending)
+            !self.is_ending && (seen.session != process.session || leader.is_some())
         };
         find(process.pid).is_some_and(|seen| process.pid == self.leader || !is_daemon(seen))
     }
 
     /// Kills all that is left, and what is found on the way. Whether anything lived.
     pub(super) fn kill(&mut self) -> bool {
+        self.is_ending = true;
         if !self.seen.get(&self.leader).is_some_and(|it| it.is_alive(self.leader)) {
             // Its group may have ended too, and the number be somebody else's. To look takes a while on a busy machine,
             // and those who are known for sure are not to go on until then.

@@ -249,6 +249,11 @@ impl Running {
         self.terminal.as_ref().is_some_and(|terminal| terminal.is_of(self.group))
     }
 
+    /// Whether a neighbour has given the terminal away, and gets it back.
+    pub(super) fn awaits_a_neighbour(&self) -> bool {
+        self.terminal.as_ref().is_some_and(Terminal::is_lent_by_a_neighbour)
+    }
+
     /// The command was stopped for lack of the terminal.
     pub(super) fn ask_for_terminal(&mut self) {
         if let Some(terminal) = &mut self.terminal {

@@ -269,7 +269,7 @@ async fn after_stop(running: &mut Running, signal: Signal, asked: bool, signals:
     running.leave_foreground();
     // What the terminal sent to us it sent to our neighbours too.
     match if asked { signals.pause().await } else { signals::pause_group() } {
-        false if matches!(signal, Signal::TTIN | Signal::TTOU) => AfterStop::End,
+        false if matches!(signal, Signal::TTIN | Signal::TTOU) && !running.awaits_a_neighbour() => AfterStop::End,
         false if signal != Signal::TSTP => AfterStop::StayStopped,
         _ => AfterStop::GoOn,
     }

@@ -40,6 +40,14 @@ impl Terminal {
         tcgetpgrp(&self.device).is_ok_and(|foreground| foreground == group)
     }
 
+    /// Whether somebody in our own group, such as another `run` of a script, has given it away: whoever gets it back lets
+    /// our group go on.
+    pub(super) fn is_lent_by_a_neighbour(&self) -> bool {
+        let (Ok(foreground), Some(all)) = (tcgetpgrp(&self.device), processes::all()) else { return false };
+        let is_neighbour = |pid| all.iter().any(|it| Some(it.pid) == pid && it.group == Some(self.own));
+        all.iter().any(|it| it.group == Some(foreground) && is_neighbour(it.parent))
+    }
+
     /// The command was stopped because it has not got the terminal.
     pub(super) fn ask(&mut self) {
         self.is_wanted = true;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::escaping::with_environment;
-use crate::support::{self, Process, Store, binary, children, eventually, is_alive, sh, text};
+use crate::support::{self, Process, Store, binary, children, eventually, is_alive, script, sh, text};
 
 /// Runs under the lock `a` with a long lease, so that nothing ends by time.
 const LONG: [&str; 3] = ["run", "a", "--json"];
@@ -176,6 +176,26 @@ fn r7_a_daemon_that_left_group_and_parents_is_left_alone() {
     eventually("the lock is free", || store.inspect("a")["state"] == "free");
     assert!(is_alive(&pids[0]));
     kill(&pids[0], Signal::KILL);
+}
+
+/// A daemon starts others all the time, of which nobody has seen the last ones.
+#[test]
+fn r7_what_a_daemon_starts_makes_it_no_job() {
+    let store = Store::new();
+    let daemon = store.path("daemon");
+    script(&daemon, "#!/bin/sh\nwhile :; do sleep 0.02; done");
+    for signal in [Signal::TERM, Signal::KILL] {
+        let start_it = format!("echo $(sh -c 'setsid {} >/dev/null & echo $!'); sleep 1000", daemon.display());
+        let (mut run, pids) = start(&store, &LONG, &start_it);
+        eventually("it is a daemon", || text(format!("/proc/{}/comm", pids[0])).starts_with("daemon"));
+        // Nobody tells of a look, and there are two a second.
+        thread::sleep(Duration::from_secs(3));
+        run.signal(signal);
+        run.wait();
+        eventually("the lock is free", || store.inspect("a")["state"] == "free");
+        assert!(is_alive(&pids[0]), "{signal:?}");
+        kill(&pids[0], Signal::KILL);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! R12: the terminal is the command's when the command asks for it.
 
 use crate::pty::{CTRL_BACKSLASH, CTRL_C, Shell, is_stopped, pipe};
-use crate::support::{Store, eventually};
+use crate::support::{Store, eventually, script, text};
 
 #[test]
 fn r12_a_command_reads_the_terminal() {
@@ -229,4 +229,26 @@ fn r12_a_command_that_waits_for_a_terminal_that_nobody_can_give_it_is_ended() {
     shell.sees("nobody is there who could continue it");
     eventually("the lock is free", || store.inspect("a")["state"] == "free");
     assert!(store.path("begun").exists());
+}
+
+/// Both are in the group of a script that nobody controls. The first has the terminal, and gives it back.
+#[test]
+fn r12_a_command_waits_for_the_terminal_that_another_run_of_its_script_has() {
+    let store = Store::new();
+    let ask =
+        |lock, before| format!("lockkeeper run {lock} -- sh -c '{before}; read x </dev/tty; echo {lock} got $x' &\n");
+    let both = ask("a", "echo a asks") + &ask("b", "until test -e go; do sleep 0.02; done; echo $$ > b; echo b asks");
+    script(&store.path("both"), &format!("#!/bin/bash\n{both}wait\necho all done\n"));
+    let mut shell = Shell::new(&store);
+    shell.keys("exec ./both\n");
+    shell.sees("a asks");
+    eventually("it has the terminal", || shell.has_given_the_terminal());
+    std::fs::write(store.path("go"), "").unwrap();
+    shell.sees("b asks");
+    eventually("it is stopped", || text(store.path("b")).trim().parse().is_ok_and(is_stopped));
+    shell.keys("one\n");
+    shell.sees("a got one");
+    shell.keys("two\n");
+    shell.sees("b got two");
+    shell.sees("all done");
 }

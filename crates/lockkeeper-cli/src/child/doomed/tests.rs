@@ -122,3 +122,18 @@ fn only_what_has_the_number_of_this_start_is_the_commands() {
         stranger.wait().unwrap();
     }
 }
+
+/// It was seen as a child, and nobody has looked since it became a daemon, or a job whose parent was killed.
+#[test]
+fn who_has_made_a_session_since_the_last_look_is_killed_and_not_left_stopped() {
+    let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
+    let mut doomed = Doomed::of(leader);
+    doomed.seen.extend(Doomed::of(pid).seen);
+    doomed.seen.get_mut(&pid).unwrap().session = Some(leader);
+    assert!(doomed.kill());
+    let process = open(pid).unwrap().unwrap();
+    assert!(has_ended(&process, Duration::from_secs(60)));
+    for child in [&mut command, &mut left] {
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+}
