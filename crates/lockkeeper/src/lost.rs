@@ -17,7 +17,7 @@ pub enum LostReason {
     /// The store no longer knew the lock although its lease had not run out: the store was restarted without its data, or
     /// somebody deleted the lock.
     Forgotten,
-    /// Somebody broke it. Nobody else has it before its lease is over.
+    /// Somebody broke it. Nobody else has it before its lease is over, unless somebody also removes it at once.
     Broken {
         /// Who did it.
         by: String,

@@ -5,7 +5,7 @@
 //! itself.
 
 use std::collections::HashMap;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,12 +16,11 @@ use super::session::lock;
 use super::{Engine, Hold};
 use crate::LockName;
 use crate::store::SessionSpec;
-use crate::time::Instant;
 
 /// How often the task that has the turn shows that it is polled.
 const SIGN: Duration = Duration::from_secs(5);
 /// After so long without a sign the tasks behind do without their turn.
-pub(super) const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 type Key = (LockName, SessionSpec);
 
@@ -45,7 +44,7 @@ struct LocalQueue {
     sign: Arc<Sign>,
 }
 
-/// When the task that has a turn was polled last, more or less.
+/// How often the task that has a turn has shown that it is polled.
 #[derive(Debug, Default)]
 pub(super) struct Sign(AtomicU64);
 
@@ -76,25 +75,30 @@ impl Engine {
             joined(before);
         }
         let mut slot = pin!(Arc::clone(&presence.queue.turn).lock_owned());
-        loop {
-            if let Some(slot) = self.clock.timeout(PATIENCE, slot.as_mut()).await {
-                return Some(Turn { slot, presence });
-            }
-            if presence.queue.sign.is_missing(self) {
-                return None;
-            }
-        }
+        let slot = presence.queue.sign.awaits(self, slot.as_mut()).await?;
+        Some(Turn { slot, presence })
     }
 }
 
 impl Sign {
-    /// Whether the task that has the turn is polled no more.
-    pub(super) fn is_missing(&self, engine: &Engine) -> bool {
-        engine.now().saturating_since(Instant::from_nanos(self.0.load(Ordering::Acquire))) >= PATIENCE
+    fn show(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(super) fn show(&self, engine: &Engine) {
-        self.0.store(engine.now().as_nanos(), Ordering::Release);
+    /// Awaits a turn; `None` when the task that has it is polled no more.
+    pub(super) async fn awaits<F: Future>(&self, engine: &Engine, mut turn: Pin<&mut F>) -> Option<F::Output> {
+        loop {
+            let shown = self.0.load(Ordering::Acquire);
+            // Two timers: after a pause of the machine one may be over before the other task is polled again.
+            for patience in [PATIENCE, SIGN] {
+                if let Some(turn) = engine.clock.timeout(patience, turn.as_mut()).await {
+                    return Some(turn);
+                }
+            }
+            if self.0.load(Ordering::Acquire) == shown {
+                return None;
+            }
+        }
     }
 }
 
@@ -113,7 +117,7 @@ impl Pulse {
     pub(super) async fn beside<F: Future>(self, attempt: F) -> F::Output {
         let mut attempt = pin!(attempt);
         loop {
-            self.sign.show(&self.engine);
+            self.sign.show();
             if let Some(output) = self.engine.clock.timeout(SIGN, attempt.as_mut()).await {
                 return output;
             }

@@ -4,11 +4,12 @@
 //! take a share in the same claim, and the last of them to go withdraws it.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::local_queue::{PATIENCE, Pulse, Sign};
+use super::local_queue::{Pulse, Sign};
 use super::session::lock;
 use super::{Attempt, Engine, Granted, Hold};
 use crate::time::Instant;
@@ -97,7 +98,7 @@ impl Attempt {
 
     /// Waits while another attempt of the same owner is under way and is polled, as far as this one waits at all.
     async fn sit_down(&self, seat: &Seat) -> Result<Seated> {
-        if let Some(seated) = seat.sit_down_at_once(&self.engine) {
+        if let Some(seated) = seat.sit_down_at_once() {
             return Ok(seated);
         }
         if !self.request.queue {
@@ -113,10 +114,9 @@ impl Attempt {
 }
 
 impl Seat {
-    fn sit_down_at_once(&self, engine: &Engine) -> Option<Seated> {
+    fn sit_down_at_once(&self) -> Option<Seated> {
         let turn = Arc::clone(&lock(&self.turn));
         let taken = Arc::clone(&turn.taken).try_lock_owned().ok()?;
-        turn.sign.show(engine);
         Some(Seated { turn, _taken: taken })
     }
 
@@ -124,16 +124,15 @@ impl Seat {
     async fn sit_down(&self, engine: &Engine) -> Seated {
         loop {
             let turn = Arc::clone(&lock(&self.turn));
-            let taken = engine.clock.timeout(PATIENCE, Arc::clone(&turn.taken).lock_owned()).await;
+            let taken = turn.sign.awaits(engine, pin!(Arc::clone(&turn.taken).lock_owned())).await;
             let mut current = lock(&self.turn);
             let is_current = Arc::ptr_eq(&current, &turn);
             match taken {
                 Some(taken) if is_current => {
-                    turn.sign.show(engine);
                     return Seated { turn: Arc::clone(&turn), _taken: taken };
                 }
                 // Others go on with the next turn, and find this one there.
-                None if is_current && turn.sign.is_missing(engine) => *current = Arc::default(),
+                None if is_current => *current = Arc::default(),
                 _ => {}
             }
         }

@@ -135,6 +135,24 @@ async fn an_owner_whose_attempt_is_polled_no_more_gets_the_lock_by_another_one()
     assert_eq!((world.line("n").await.len(), party.keeper.leftovers()), (0, 0));
 }
 
+/// The timers of both are over in one moment, and the one that waits is polled first.
+#[tokio::test(start_paused = true)]
+async fn an_owner_shares_with_an_attempt_that_a_pause_of_the_machine_has_held_up() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, world.party(secs(60)).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    let (mutex, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    let (mut first, mut second) = (pin!(mutex.lock(&me).into_future()), pin!(mutex.lock(&me).into_future()));
+    poll_once(first.as_mut()).await;
+    poll_once(second.as_mut()).await;
+    tokio::time::advance(secs(16)).await;
+    poll_once(second.as_mut()).await;
+    poll_once(first.as_mut()).await;
+    held.release().await.unwrap();
+    let (one, other) = timeout(secs(60), async { tokio::join!(first, second) }).await.expect("they share it");
+    assert_eq!(one.unwrap().token(), other.unwrap().token());
+}
+
 #[tokio::test]
 async fn an_owner_does_not_share_a_lock_that_nobody_came_for() {
     let world = World::real();
