@@ -1,6 +1,7 @@
 //! Sentinels choose another master.
 
 use std::future::IntoFuture;
+use std::time::Duration;
 
 use lockkeeper::{FencingToken, Guard, Release, Result};
 use lockkeeper_live::Sentinel;
@@ -8,6 +9,9 @@ use tokio::task::JoinHandle;
 
 use super::{is_still_held, keeper, nobody_else_gets_it, pushes_come, until_replicated, waiter};
 use crate::faults::{LONG, PATIENCE, within};
+
+/// Sentinels on a busy machine take a pause for a clock that was set, and then do nothing for 30 s (TILT).
+const LEASE: Duration = Duration::from_secs(300);
 
 /// One holds, one waits, and the master is another one now.
 struct After {
@@ -22,7 +26,7 @@ impl After {
     /// lost, the waiter gets it in the end, with a higher token, and the new master tells those who wait.
     async fn it_goes_on(self) -> bool {
         let Self { url, guard, waiting, name } = self;
-        let third = keeper(&url, LONG).await;
+        let third = keeper(&url, LEASE).await;
         let (token, held) = (guard.token(), is_still_held(&guard).await);
         if held {
             guard.check().unwrap();
@@ -49,7 +53,7 @@ impl After {
 async fn a_failover_by_command_keeps_the_lock_and_the_line() {
     let (sentinel, name) = (Sentinel::builder().down_after(LONG).start().unwrap(), "a-lock");
     let url = sentinel.url();
-    let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
+    let (holder, other) = (keeper(&url, LEASE).await, keeper(&url, LEASE).await);
     let mut last: Option<FencingToken> = None;
     for round in 0..2 {
         let guard = within(PATIENCE, holder.mutex(name).unwrap().lock().into_future()).await.unwrap();
@@ -68,7 +72,7 @@ async fn a_failover_by_command_keeps_the_lock_and_the_line() {
 async fn a_failover_after_a_kill_keeps_what_the_replica_has() {
     let (mut sentinel, name) = (Sentinel::start().unwrap(), "a-lock");
     let url = sentinel.url();
-    let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
+    let (holder, other) = (keeper(&url, LEASE).await, keeper(&url, LEASE).await);
     let guard = holder.mutex(name).unwrap().lock().await.unwrap();
     let waiting = waiter(&other, name).await;
     until_replicated(&sentinel.servers()[0], "mark");
@@ -83,7 +87,7 @@ async fn a_failover_after_a_kill_keeps_what_the_replica_has() {
 async fn a_failover_after_a_kill_that_loses_the_line_lets_the_waiter_in() {
     let (mut sentinel, name) = (Sentinel::start().unwrap(), "a-lock");
     let url = sentinel.url();
-    let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
+    let (holder, other) = (keeper(&url, LEASE).await, keeper(&url, LEASE).await);
     let before = holder.mutex(name).unwrap().lock().await.unwrap();
     before.release().await.unwrap();
     until_replicated(&sentinel.servers()[0], "mark");
