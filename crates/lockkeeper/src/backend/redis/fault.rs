@@ -186,7 +186,9 @@ mod tests {
             "user_script:45: bad argument #2 to 'up' (data string too short) script: 00bc, on @user_script:45.";
         let lost = about(WireError::Server { code: "ERR".into(), message: unpackable.into() }, "lk:{a}");
         assert_eq!((lost.kind(), lost.effect()), (ErrorKind::Unsupported, Effect::Unknown));
-        assert!(lost.to_string().contains("lk:{a} holds something that lockkeeper has not written"), "{lost}");
+        let told = lost.to_string();
+        assert!(told.contains("lk:{a}:w (a hash) holds something that lockkeeper has not written"), "{told}");
+        assert!(!told.contains("DEL"), "others may hold the lock: {told}");
         let message = "DB index is out of range".into();
         assert_eq!(of(WireError::Server { code: "ERR".into(), message }).kind(), ErrorKind::Invalid);
     }
