@@ -60,10 +60,10 @@ fn tour() {
 }
 
 fn hold_and_wait(keeper: &Keeper) {
-    let mutex = keeper.mutex("n").unwrap().ttl(millis(600));
+    let mutex = keeper.mutex("n").unwrap().ttl(secs(3));
     let guard = mutex.lock().unwrap();
     assert!(mutex.try_lock().unwrap().is_none());
-    let busy = mutex.attempt().wait(millis(1000)).lock().unwrap_err();
+    let busy = mutex.attempt().wait(secs(4)).lock().unwrap_err();
     assert_eq!(busy.kind(), ErrorKind::Timeout);
     guard.check().expect("it was renewed meanwhile");
     assert_eq!((guard.mode(), guard.name()), (Mode::Exclusive, mutex.name()));
