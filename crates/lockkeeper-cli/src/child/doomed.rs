@@ -181,7 +181,8 @@ impl Doomed {
         Some(self.remember(&found, began))
     }
 
-    /// Takes them for all that there are since a look began. Whether one of them is new, and outside of the groups that were known.
+    /// Takes them for all that there are since a look began. Whether one of them is new, and outside of the groups that
+    /// were known.
     fn remember(&mut self, found: &[Process], began: Duration) -> bool {
         self.looked = began;
         let is_known = |group: Option<Pid>| group.is_some_and(|group| self.groups.contains(&group));
@@ -231,7 +232,7 @@ impl Doomed {
         if self.sessions.contains(&process.session) {
             return has(process.pid);
         }
-        // What a daemon starts has that for its parent, or leading its session, and is a daemon's too.
+        // A process that a daemon has started is the daemon's: the daemon is its parent, or leads its session.
         let is_started_by_a_daemon = || process.parent.is_some_and(has) || self.is_led_by_another(process);
         process.is_younger_than(self.looked) && has(process.pid) && !is_started_by_a_daemon()
     }
@@ -243,8 +244,8 @@ impl Doomed {
         leader.is_some_and(|leader| !leader.has_ended && !leader.is_younger_than(self.looked))
     }
 
-    /// Who has made a session of its own and lost its parent while the command lived is a daemon; the command itself is
-    /// none, wherever it goes.
+    /// A process that has made a session of its own and lost its parent is a daemon, unless the command is being ended.
+    /// The command itself is none, wherever it goes.
     fn is_seen_alive(&self, process: &Process) -> bool {
         let find = |pid: Pid| self.seen.get(&pid).filter(|seen| seen.is_alive(pid));
         let is_daemon = |seen: &Seen| {

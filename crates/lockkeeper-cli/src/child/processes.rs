@@ -41,9 +41,9 @@ pub(super) fn hides_some() -> bool {
     fs::read("/proc/1/stat").is_err()
 }
 
-/// Whether a group answers, and not for zombies alone that nobody has asked about yet. One whose parent is hidden tells
-/// of that; of all others, whoever else is there would be shown. Where it is known that some are hidden, only those
-/// count whose parent is ours, which may be stopped and not ask for long: others may be there too, or not.
+/// Whether a group answers, and not for zombies alone that nobody has asked about yet. A zombie whose parent is hidden
+/// shows that somebody lives there. All others explain the answer. Where `/proc` is known to hide some, a zombie explains
+/// it only if its parent is ours, which may be stopped and not ask for long: others may be there too, or not.
 pub(super) fn group_lives(group: Pid) -> bool {
     if test_kill_process_group(group) == Err(Errno::SRCH) {
         return false;

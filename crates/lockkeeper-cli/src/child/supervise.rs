@@ -111,7 +111,7 @@ pub(crate) async fn supervise(
         Watched::Stuck(signal) => {
             reporter.warn(&format!(
                 "the command was stopped by {signal} because it has not got the terminal, and nobody is there who \
-                 could continue it: it is ended (remedy: run it in the foreground, or with < /dev/null)"
+                 could continue it: it is ended. Try: lockkeeper in the foreground"
             ));
             let stop = policy.by_term();
             let kill_at = stop::begin(&mut running, lease, &stop, false).await;

@@ -40,8 +40,8 @@ impl Terminal {
         tcgetpgrp(&self.device).is_ok_and(|foreground| foreground == group)
     }
 
-    /// Whether somebody in our own group, such as another `run` of a script, has given it away: whoever gets it back lets
-    /// our group go on.
+    /// Whether a neighbour in our own group, such as another `run` of a script, has given it away. The neighbour lets our
+    /// group go on when it gets the terminal back.
     pub(super) fn is_lent_by_a_neighbour(&self) -> bool {
         let (Ok(foreground), Some(all)) = (tcgetpgrp(&self.device), processes::all()) else { return false };
         let is_neighbour = |pid| all.iter().any(|it| Some(it.pid) == pid && it.group == Some(self.own));

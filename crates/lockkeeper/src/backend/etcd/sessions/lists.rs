@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind, Result};
 const LISTED: Duration = Duration::from_secs(10);
 
 /// For how long nothing has stood on a lease, and nobody has chosen it, before nothing more is put on it; and then, until it
-/// is given back: longer than whoever has chosen it before takes to put a claim there.
+/// is given back: longer than a claim takes to arrive there that has chosen it before.
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Session {
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(session.lease(Purpose::Hold), Some(FIRST));
     }
 
-    /// However late a renewal is: whoever has chosen the lease before has time to put a claim there.
+    /// However late a renewal is: a claim that has chosen the lease before has the time to arrive there.
     #[test]
     fn a_lease_is_given_back_no_sooner_than_a_minute_after_the_last_one_may_have_chosen_it() {
         let now = Clock::boot().now();
