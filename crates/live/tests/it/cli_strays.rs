@@ -119,3 +119,20 @@ fn who_finds_something_beside_a_lock_is_not_told_to_delete_the_lock() {
     store.with_server(|server| server.run(&["DEL", "lk:{good}:q"]).unwrap());
     assert_eq!(holder.finish(), 0);
 }
+
+/// Each renewal that fails says what is wrong with its own lock.
+#[test]
+fn two_locks_that_were_overwritten_are_told_each_by_its_own_key() {
+    let store = Store::new();
+    let mut holder = store.start(&["run", "--ttl", "60s", "one", "two", "--", "cat"]);
+    for (name, what) in [("one", "garbage"), ("two", "other garbage")] {
+        store.inspect_until(name, |lock| lock["state"] == "held");
+        store.with_server(|server| put(server, &format!("lk:{{{name}}}"), what.as_bytes()));
+    }
+    let mut told = [told_of(&holder, "a renewal failed"), told_of(&holder, "a renewal failed")];
+    told.sort();
+    names_the_key(&told[0], "one", "a string of 7 bytes");
+    names_the_key(&told[1], "two", "a string of 13 bytes");
+    holder.close_stdin();
+    assert_eq!(holder.finish(), 0);
+}
