@@ -257,7 +257,8 @@ enum AfterStop {
 
 /// Stops this process with its command, where somebody at a terminal or by a signal meant both.
 async fn after_stop(running: &mut Running, signal: Signal, asked: bool, signals: &mut Signals) -> AfterStop {
-    if matches!(signal, Signal::TTIN | Signal::TTOU) {
+    let is_for_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
+    if is_for_terminal {
         running.ask_for_terminal();
         if running.may_read_terminal() {
             return AfterStop::GoOn;
@@ -269,7 +270,9 @@ async fn after_stop(running: &mut Running, signal: Signal, asked: bool, signals:
     running.leave_foreground();
     // What the terminal sent to us it sent to our neighbours too.
     match if asked { signals.pause().await } else { signals::pause_group() } {
-        false if matches!(signal, Signal::TTIN | Signal::TTOU) && !running.awaits_a_neighbour() => AfterStop::End,
+        // A neighbour may have got the terminal back meanwhile.
+        false if is_for_terminal && running.may_read_terminal() => AfterStop::GoOn,
+        false if is_for_terminal && !running.awaits_a_neighbour() => AfterStop::End,
         false if signal != Signal::TSTP => AfterStop::StayStopped,
         _ => AfterStop::GoOn,
     }

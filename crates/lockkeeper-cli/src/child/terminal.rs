@@ -44,6 +44,10 @@ impl Terminal {
     /// group go on when it gets the terminal back.
     pub(super) fn is_lent_by_a_neighbour(&self) -> bool {
         let (Ok(foreground), Some(all)) = (tcgetpgrp(&self.device), processes::all()) else { return false };
+        if is_gone(foreground) {
+            // The neighbour is about to take it back.
+            return true;
+        }
         let is_neighbour = |pid| all.iter().any(|it| Some(it.pid) == pid && it.group == Some(self.own));
         all.iter().any(|it| it.group == Some(foreground) && is_neighbour(it.parent))
     }
