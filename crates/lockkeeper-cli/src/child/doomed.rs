@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, pidfd_send_signal, test_kill_process_group};
 
+use super::budget::Budget;
 use super::environment;
 use super::guard::now;
 use super::orphans::Adopter;
@@ -42,6 +43,9 @@ pub(super) struct Doomed {
     mark: Option<(&'static str, String)>,
     /// When the last look began.
     looked: Duration,
+    /// Of looks at all processes, while the command is not being ended.
+    budget: Budget,
+    lists_children: bool,
 }
 
 impl Doomed {
@@ -52,7 +56,9 @@ impl Doomed {
         let groups = group_of(leader).filter(|group| !ours.contains(&Some(*group))).into_iter().collect();
         let (seen, sessions) = (HashMap::new(), HashSet::new());
         let (is_ending, adopter, mark, looked) = (false, None, None, now());
-        let mut doomed = Self { leader, groups, seen, sessions, is_ending, adopter, mark, looked };
+        let (budget, lists_children) = (Budget::default(), processes::lists_children());
+        let mut doomed =
+            Self { leader, groups, seen, sessions, is_ending, adopter, mark, looked, budget, lists_children };
         doomed.know(leader);
         doomed
     }
@@ -138,14 +144,30 @@ impl Doomed {
         self.groups.iter().copied()
     }
 
-    /// Looks for new descendants of those who are known. That costs by the size of the command's tree alone, and so can
-    /// be done all the time; what has lost its parent before is found by [`look`](Self::look), in the groups.
+    /// Looks for those who came to belong to it since. Of all processes, to look at which costs by the size of the machine,
+    /// now and then: a member of a group that has lost its parent before anybody saw it is found there. In between, of those
+    /// who are known and their descendants, which can be done all the time.
     pub(super) fn look_around(&mut self) {
         if !processes::can_be_seen() {
             return;
         }
         let began = now();
         self.forget_strangers();
+        let found = if self.budget.allows() {
+            let mut budget = mem::take(&mut self.budget);
+            let found = budget.spend(|| self.among_all(|it| self.has(it) || (self.is_ending && self.is_orphan(it))));
+            self.budget = budget;
+            found
+        } else {
+            self.lists_children.then(|| self.among_known())
+        };
+        if let Some(found) = found {
+            self.remember(&found, began);
+        }
+    }
+
+    /// Those of them who are still there, and who descends from them.
+    fn among_known(&self) -> Vec<Process> {
         let known = self.seen.keys().filter_map(|pid| Process::of(pid.as_raw_nonzero().get()));
         let mut found: Vec<_> = known.filter(|process| !process.has_ended && self.has(process)).collect();
         if self.is_ending {
@@ -153,32 +175,30 @@ impl Doomed {
             found.extend(adopted.into_iter().filter(|orphan| !self.has(orphan) && self.is_orphan(orphan)));
         }
         let mut pids: HashSet<_> = found.iter().map(|process| process.pid).collect();
-        let mut next = 0;
-        while let Some(parent) = found.get(next) {
-            let children = processes::children(parent.pid).into_iter().filter(|child| pids.insert(child.pid));
-            found.extend(children.collect::<Vec<_>>());
-            next += 1;
-        }
-        self.remember(&found, began);
+        processes::add_descendants(&mut found, |parent| {
+            processes::children(parent).into_iter().filter(|child| pids.insert(child.pid)).collect()
+        });
+        found
     }
 
     /// Whether somebody new was found outside of the groups that were known; `None` where one cannot look.
     fn search(&mut self) -> Option<bool> {
         let began = now();
         self.forget_strangers();
+        let found = self.among_all(|it| self.has(it) || self.is_orphan(it) || self.is_marked(it))?;
+        Some(self.remember(&found, began))
+    }
+
+    /// Those who belong to it, and who descends from them; `None` where one cannot look.
+    fn among_all(&self, belongs: impl Fn(&Process) -> bool) -> Option<Vec<Process>> {
         let all = processes::all()?.into_iter().filter(|process| !process.has_ended);
-        let (mut found, others): (Vec<_>, Vec<_>) =
-            all.partition(|process| self.has(process) || self.is_orphan(process) || self.is_marked(process));
+        let (mut found, others): (Vec<_>, Vec<_>) = all.partition(belongs);
         let mut children = HashMap::<_, Vec<_>>::new();
         for process in others {
             children.entry(process.parent).or_default().push(process);
         }
-        let mut next = 0;
-        while let Some(parent) = found.get(next) {
-            found.extend(children.remove(&Some(parent.pid)).unwrap_or_default());
-            next += 1;
-        }
-        Some(self.remember(&found, began))
+        processes::add_descendants(&mut found, |parent| children.remove(&Some(parent)).unwrap_or_default());
+        Some(found)
     }
 
     /// Takes them for all that there are since a look began. Whether one of them is new, and outside of the groups that

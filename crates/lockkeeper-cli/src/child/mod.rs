@@ -1,5 +1,6 @@
 //! The command that runs under the lock: how it is started, signalled, and ended when the lock is lost.
 
+mod budget;
 mod doomed;
 pub(crate) mod environment;
 pub(crate) mod guard;

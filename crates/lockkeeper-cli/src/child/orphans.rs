@@ -56,13 +56,7 @@ pub(super) struct Adopter {
 impl Adopter {
     /// Of a command that has not begun: all children that are there already are others.
     pub(super) fn new(pid: Pid, leader: Pid) -> Self {
-        let mut children = processes::children(pid);
-        if !children.iter().any(|child| child.pid == leader) {
-            // The kernel does not list them.
-            children = processes::all().unwrap_or_default();
-            children.retain(|process| process.parent == Some(pid));
-        }
-        let others = children.into_iter().filter(|child| child.pid != leader);
+        let others = processes::children(pid).into_iter().filter(|child| child.pid != leader);
         let group = group_of(pid);
         Self { pid, group, others: others.filter_map(|child| Some((child.pid, open(child.pid)?))).collect() }
     }

@@ -71,7 +71,7 @@ pub(super) fn all() -> Option<Vec<Process>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// The children of a process, of each of its threads; none where the kernel does not list them.
+/// The children of a process that have not ended.
 pub(super) fn children(parent: Pid) -> Vec<Process> {
     let mut children = children_and_zombies(parent);
     children.retain(|process| !process.has_ended);
@@ -80,6 +80,16 @@ pub(super) fn children(parent: Pid) -> Vec<Process> {
 
 /// Those that have ended too, if nobody has asked how.
 pub(super) fn children_and_zombies(parent: Pid) -> Vec<Process> {
+    let mut processes = match lists_children() {
+        true => listed_children(parent),
+        false => all().unwrap_or_default(),
+    };
+    processes.retain(|process| process.parent == Some(parent));
+    processes
+}
+
+/// Of each of its threads.
+fn listed_children(parent: Pid) -> Vec<Process> {
     let tasks = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero()));
     let lists = tasks.into_iter().flatten().flatten().filter_map(|task| {
         let list = fs::read_to_string(task.path().join("children")).ok()?;
@@ -87,7 +97,23 @@ pub(super) fn children_and_zombies(parent: Pid) -> Vec<Process> {
     });
     let pids =
         lists.flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>());
-    pids.filter_map(Process::of).filter(|process| process.parent == Some(parent)).collect()
+    pids.filter_map(Process::of).collect()
+}
+
+/// Whether the kernel says who the children of a process are. One without `CONFIG_PROC_CHILDREN` does not; there the
+/// children of one process cost as much as all processes.
+pub(super) fn lists_children() -> bool {
+    fs::exists("/proc/thread-self/children").is_ok_and(|is_there| is_there)
+}
+
+/// Adds all that descend from those that are there. `children` gives those of one process that are not there yet.
+pub(super) fn add_descendants(found: &mut Vec<Process>, mut children: impl FnMut(Pid) -> Vec<Process>) {
+    let mut next = 0;
+    while let Some(parent) = found.get(next) {
+        let children = children(parent.pid);
+        found.extend(children);
+        next += 1;
+    }
 }
 
 /// The group of this process; `None` where it came from outside of a PID namespace and has no number here.

@@ -317,6 +317,13 @@ impl Running {
         self.processes.look()
     }
 
+    /// Whether one of those who were there at the last look lives.
+    pub(super) fn one_lives(&mut self) -> bool {
+        drop(self.reap());
+        self.keep_guarded();
+        self.processes.living().next().is_some()
+    }
+
     /// Nothing more is expected of the command, and what it left in the background lives on. Whether the guard has
     /// killed it.
     pub(super) fn dismiss(self) -> bool {

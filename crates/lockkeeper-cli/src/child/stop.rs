@@ -7,13 +7,13 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, Interval, sleep, sleep_until};
 
 use super::orphans;
 use super::policy::{Policy, Stop};
 use super::running::Running;
 use super::signals::{Signals, is_a_pause};
-use super::supervise::{LOOK_AROUND, Lease, falls_to, tell_guard};
+use super::supervise::{Lease, falls_to, look_around, tell_guard};
 use crate::event::Reporter;
 
 /// How often what the command left behind is looked at. Nobody tells us of its end.
@@ -66,11 +66,12 @@ async fn end(
     kill: impl Future<Output = ()>,
 ) -> Option<io::Result<ExitStatus>> {
     let (mut kill, mut tell) = (pin!(kill), pin!(sleep(Duration::ZERO)));
+    let mut around = look_around();
     loop {
         tokio::select! {
             biased;
             () = &mut kill => return None,
-            status = all_ended(running) => return Some(status),
+            status = all_ended(running, &mut around) => return Some(status),
             // The lock is renewed meanwhile, and the guard must not end what has its time still.
             () = &mut tell => tell.as_mut().reset(Instant::now() + tell_guard(running, lease, policy)),
             signal = signals.next() => if !is_a_pause(signal) {
@@ -115,17 +116,22 @@ async fn kill(running: &mut Running, (lease, policy): (&impl Lease, Policy), rep
     }
 }
 
-/// Completes when the command and all that belongs to it have ended. Cancel safe.
-async fn all_ended(running: &mut Running) -> io::Result<ExitStatus> {
-    // Meanwhile it may start others.
+/// Completes when the command and all that belongs to it have ended. Meanwhile it may start others. Cancel safe.
+async fn all_ended(running: &mut Running, around: &mut Interval) -> io::Result<ExitStatus> {
     let status = loop {
-        match timeout(LOOK_AROUND, running.ended()).await {
-            Ok(status) => break status?,
-            Err(_) => drop(running.is_alive()),
+        tokio::select! {
+            biased;
+            status = running.ended() => break status?,
+            _ = around.tick() => drop(running.is_alive()),
         }
     };
-    while running.is_alive() {
-        sleep(LOOK_BEHIND).await;
+    // To look at all processes costs by the size of the machine: not while one that is known lives.
+    while running.one_lives() || running.is_alive() {
+        tokio::select! {
+            biased;
+            _ = around.tick() => drop(running.is_alive()),
+            () = sleep(LOOK_BEHIND) => {}
+        }
     }
     Ok(status)
 }

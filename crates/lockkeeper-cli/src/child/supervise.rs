@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use lockkeeper::LostReason;
 use rustix::process::Signal;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
 
 use super::policy::{Loss, Policy};
 use super::running::{Change, Running};
@@ -32,7 +32,7 @@ use crate::runtime;
 /// The runtime's timers stand still while the machine is suspended, the lease does not: look at it this often.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked who belongs to the command: what has lost its parent is found if it was seen before.
-pub(super) const LOOK_AROUND: Duration = Duration::from_millis(500);
+const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// How often the guard is told of what is left of the lease, as a part of that.
 const TELL: u32 = 6;
 /// The shortest time between two such messages.
@@ -167,8 +167,7 @@ async fn watch(
     let (mut asked_to_stop, mut lost) = (false, false);
     // Not begun anew by what else happens: signals that come all the time must not keep the guard from hearing of us.
     let mut tell = pin!(sleep(Duration::ZERO));
-    let mut around = interval_at(Instant::now() + LOOK_AROUND, LOOK_AROUND);
-    around.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut around = look_around();
     loop {
         tokio::select! {
             biased;
@@ -220,6 +219,13 @@ async fn watch(
             }
         }
     }
+}
+
+/// When to look who belongs to the command. To be kept by who looks: what begins again with each signal never comes.
+pub(super) fn look_around() -> Interval {
+    let mut around = interval_at(Instant::now() + LOOK_AROUND, LOOK_AROUND);
+    around.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    around
 }
 
 /// Sends a signal that came for the command. A guard that does not answer must not make the end of the command late.

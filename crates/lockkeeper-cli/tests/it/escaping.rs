@@ -65,6 +65,23 @@ fn r7_a_loss_reaches_what_is_started_in_a_session_of_its_own_after_the_signal() 
     assert_eq!(left(&mut run, 79), Vec::<String>::new());
 }
 
+/// Its environment says nothing, and so only a look while its parent lives can find it. Meanwhile the guard is told of
+/// the deadline more often than that.
+#[test]
+fn r7_a_command_that_is_being_ended_is_looked_at_however_near_its_deadline_is() {
+    let store = Store::new();
+    let args = ["run", "a", "--json", "-t", "15s", "-k", "2400ms", "--max-hold", "1s"];
+    let job = "env -i JOB=of-$LOCKKEEPER_FENCING_TOKEN-$$ setsid sleep 1000 >/dev/null 2>&1";
+    let waits = "trap 'heard=1' TERM; while [ -z \"$heard\" ]; do sleep 0.05; done";
+    let mut run = store.start(&sh(&args, &format!("{waits}; {job} & sleep 2; exit 0")));
+    let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
+    let shell = run.event("started")["pid"].to_string();
+    assert_eq!(run.wait().code(), Some(79), "{}", run.rest());
+    let left = with_environment(&format!("JOB=of-{token}-{shell}\0"));
+    left.iter().for_each(|pid| kill(pid, Signal::KILL));
+    assert_eq!(left, Vec::<String>::new());
+}
+
 #[test]
 fn r13_another_round_begins_when_nothing_of_the_last_one_is_left() {
     let store = Store::new();

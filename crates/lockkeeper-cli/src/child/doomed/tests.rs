@@ -1,5 +1,6 @@
 //! What is known of a command's processes, tried on real ones.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 
@@ -62,6 +63,47 @@ fn a_group_whose_leader_has_ended_keeps_its_members() {
         doomed.pause(Duration::from_millis(5));
     }
     assert!(!is_alive());
+}
+
+/// A command whose group has a member that had lost its parent before anybody looked, and the child of that, in a session
+/// of its own.
+fn with_a_member_that_nobody_has_seen() -> (Child, Pid) {
+    let member = "setsid sleep 1000 >/dev/null & echo $!; exec sleep 1000 >/dev/null";
+    let script = format!("(sh -c '{member}' &); exec sleep 1000 >/dev/null");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).process_group(0).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut command = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(command.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (command, Pid::from_raw(line.trim().parse().unwrap()).unwrap())
+}
+
+#[test]
+fn who_is_started_by_a_member_that_lost_its_parent_unseen_dies_with_the_command() {
+    let (mut command, job) = with_a_member_that_nobody_has_seen();
+    let mut doomed = Doomed::of(Pid::from_child(&command));
+    doomed.look_around();
+    assert!(doomed.seen.contains_key(&job));
+    kill_process_group(Pid::from_child(&command), Signal::KILL).unwrap();
+    command.wait().unwrap();
+    let process = open(job).unwrap().unwrap();
+    doomed.kill();
+    assert!(has_ended(&process, Duration::from_secs(60)));
+}
+
+/// As where it was built without `CONFIG_PROC_CHILDREN`: looks at all processes are the only ones.
+#[test]
+fn where_the_kernel_lists_no_children_they_are_found_among_all_processes() {
+    let (mut command, job) = with_a_member_that_nobody_has_seen();
+    let mut doomed = Doomed::of(Pid::from_child(&command));
+    doomed.lists_children = false;
+    doomed.look_around();
+    assert!(doomed.seen.contains_key(&job));
+    let looked = doomed.looked;
+    doomed.look_around();
+    assert_eq!(doomed.looked, looked, "that would cost too much");
+    assert!(doomed.kill());
+    command.wait().unwrap();
 }
 
 /// The number of a group that has lost its last member while nobody looked.
