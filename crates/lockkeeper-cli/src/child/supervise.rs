@@ -99,7 +99,7 @@ pub(crate) async fn supervise(
         Watched::Lost(loss) => {
             let Loss { reason, stop } = loss;
             let kill_at = stop::begin(&mut running, lease, &stop, false).await;
-            reporter.lost(lease.weakest(), &reason, Some(signals::name(stop.signal)));
+            report_loss(lease, &reason, signals::name(stop.signal), reporter);
             (
                 stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter)
                     .await
@@ -134,6 +134,13 @@ pub(crate) async fn supervise(
         lost = true;
     }
     Ok(Ended { status, lost, in_order, had_terminal, refusal })
+}
+
+fn report_loss(lease: &impl Lease, reason: &LostReason, signal: &str, reporter: &Reporter) {
+    match (reason, lease.remaining()) {
+        (LostReason::Expired, left) if !left.is_zero() => reporter.unrenewed(lease.weakest(), left, signal),
+        _ => reporter.lost(lease.weakest(), reason, Some(signal)),
+    }
 }
 
 /// A machine that slept through the deadline sees the end of the command first, and so does a run that was stopped

@@ -40,6 +40,8 @@ pub(crate) struct Reporter {
     typed: OnceLock<Vec<(LockName, String)>>,
     holds: AtomicBool,
     in_jeopardy: AtomicBool,
+    /// It is lost, and the command is being ended.
+    is_over: AtomicBool,
     outage: Outage,
     away: Away,
 }
@@ -72,11 +74,11 @@ fn remedy_of(error: &Error) -> String {
 impl Reporter {
     pub(crate) fn new(names: &[String], outlets: Outlets, verbosity: Verbosity) -> Self {
         let lock = names.first().cloned().unwrap_or_default();
-        let (holds, in_jeopardy) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (holds, in_jeopardy, is_over) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
         // With more than warnings, the lines of the log would mix with it.
         let status = Status::new(!outlets.json && verbosity == Verbosity::Warnings);
         let (typed, outage, away) = (OnceLock::new(), Outage::default(), Away::default());
-        Self { lock, outlets, verbosity, status, typed, holds, in_jeopardy, outage, away }
+        Self { lock, outlets, verbosity, status, typed, holds, in_jeopardy, is_over, outage, away }
     }
 
     /// Says what the names are with their prefix.
@@ -204,8 +206,12 @@ impl Reporter {
         });
     }
 
+    /// After a loss that ends the command it helps nobody.
     fn recovered(&self) {
         self.outage.end();
+        if self.is_over.load(Ordering::Relaxed) {
+            return;
+        }
         if self.in_jeopardy.swap(false, Ordering::Relaxed) {
             self.tell(&self.lock, &Event::Recovered {}, || "it is renewed again".to_owned());
         }
@@ -213,15 +219,26 @@ impl Reporter {
 
     /// The lock is lost; `signal` is what the command gets for it now, if it still runs.
     pub(crate) fn lost(&self, lock: &str, reason: &LostReason, signal: Option<&str>) {
+        self.tell_lost(lock, reason, &printable(&reason.to_string()), signal);
+    }
+
+    /// The same of a lock whose lease has this much left: too little for the command to end in while nobody renews it.
+    pub(crate) fn unrenewed(&self, lock: &str, left: Duration, signal: &str) {
+        let why = format!("no renewal was answered in time, and its lease ends in {}", human(left));
+        self.tell_lost(lock, &LostReason::Expired, &why, Some(signal));
+    }
+
+    fn tell_lost(&self, lock: &str, reason: &LostReason, sentence: &str, signal: Option<&str>) {
         let (by, why) = match reason {
             LostReason::Broken { by, reason } | LostReason::Removed { by, reason } => {
                 (Some(by.as_str()), Some(reason.as_str()))
             }
             _ => (None, None),
         };
+        self.is_over.fetch_or(signal.is_some(), Ordering::Relaxed);
         self.tell(lock, &Event::Lost { reason: reason_word(reason), signal, by, why }, || match signal {
-            Some(signal) => format!("lost: {}; the command gets SIG{signal}", printable(&reason.to_string())),
-            None => format!("lost: {}", printable(&reason.to_string())),
+            Some(signal) => format!("lost: {sentence}; the command gets SIG{signal}"),
+            None => format!("lost: {sentence}"),
         });
     }
 
@@ -244,6 +261,7 @@ impl Reporter {
     pub(crate) fn restarting(&self, exit: Exit, pause: Duration, why: &str) {
         self.holds.store(false, Ordering::Relaxed);
         self.in_jeopardy.store(false, Ordering::Relaxed);
+        self.is_over.store(false, Ordering::Relaxed);
         self.outage.end();
         let event = Event::Restarting { code: exit.code(), cause: exit.cause(), after_ms: millis(pause) };
         self.tell(&self.lock, &event, || format!("campaigning again in {}: {why}", human(pause)));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::hold::Stage;
 use super::{Engine, Hold, Session};
+use crate::duration::format_duration;
 use crate::event::Event;
 use crate::random::jittered;
 use crate::store::{Broken, Live, LiveState, Renewal, Renewed};
@@ -101,7 +102,10 @@ impl Engine {
             let _ = done.send(());
         });
         if self.clock.timeout(until.saturating_since(self.now()), finished).await.is_none() {
-            let error = Error::new(ErrorKind::Unavailable, format!("no answer to a renewal within {patience:?}"));
+            let error = Error::new(
+                ErrorKind::Unavailable,
+                format!("no answer to a renewal within {}", format_duration(patience)),
+            );
             let endangered = if session.owns_life() { session.holds() } else { holds };
             self.tell_not_renewed(session, &endangered, &error.with_unknown_effect());
         }

@@ -198,7 +198,8 @@ impl Run<'_> {
     fn report_unreleased(&self, why: &str) {
         let ttl = human(self.ttl());
         for name in self.task.names {
-            self.reporter.warn(&format!("lock {name:?}: not released: {why}; it ends by itself within {ttl}"));
+            self.reporter
+                .warn(&format!("lock {name:?}: may not be released: {why}; it ends within {ttl} at the latest"));
         }
     }
 }
