@@ -1,6 +1,6 @@
 //! The locks of one run: all of them or none, and one lease for the command.
 
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::slice;
 use std::task::Poll;
 use std::time::Duration;
@@ -247,17 +247,9 @@ impl Lease for Holding {
     }
 
     async fn given_away(&self) {
-        let lost = |guard: &Guard| {
-            let lost = guard.lost();
-            Box::pin(async move {
-                if !is_certain(&lost.await) {
-                    pending::<()>().await;
-                }
-            })
-        };
-        let mut losses: Vec<_> = self.guard.each().iter().map(lost).collect();
+        let mut each: Vec<_> = self.guard.each().iter().map(|guard| Box::pin(guard.given_away())).collect();
         poll_fn(|cx| {
-            let is_one = losses.iter_mut().any(|loss| loss.as_mut().poll(cx).is_ready());
+            let is_one = each.iter_mut().any(|given_away| given_away.as_mut().poll(cx).is_ready());
             if is_one { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;

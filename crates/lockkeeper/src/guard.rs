@@ -131,6 +131,16 @@ impl Guard {
         Lost::of(vec![Arc::clone(&self.hold)])
     }
 
+    /// Completes when others may have the lock: with its [loss](Self::lost), unless a mark or the end of `max_hold` leaves
+    /// it to this holder for the rest of its lease; then at the end of the lease, or once it was removed at once.
+    ///
+    /// # Cancel safety
+    /// It only reads, and may be dropped.
+    #[doc(hidden)]
+    pub async fn given_away(&self) {
+        self.engine.given_away(&self.hold).await;
+    }
+
     /// Runs `f` for as long as the lock is held, and drops it when the lock is lost: at its next await, since a
     /// future can be dropped nowhere else.
     ///

@@ -43,6 +43,14 @@ pub enum LostReason {
     Forked,
 }
 
+impl LostReason {
+    /// Whether the store may have given the lock away when this is known. A mark, and the end of `max_hold`, leave it with
+    /// the holder for the rest of its lease.
+    pub(crate) fn gives_away(&self) -> bool {
+        !matches!(self, Self::Broken { .. } | Self::MaxHold)
+    }
+}
+
 /// Completes when a lock is lost, or the first of several; from [`Guard::lost`](crate::Guard::lost) and
 /// [`MultiGuard::lost`](crate::MultiGuard::lost).
 #[must_use = "futures do nothing unless polled"]

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Process, Store, TELLS_LOSSES, Terminal, sh, stderr, stdout};
+use crate::support::{Process, Store, TELLS_LOSSES, Terminal, eventually, sh, stderr, stdout};
+
+const FOR_EVER: &str = "while :; do sleep 0.02; done";
 
 /// A command that ends well at TERM, under a lock, and the token of its lock.
 fn hold(store: &Store, name: &str, ttl: &str, args: &[&str]) -> (Process, String) {
-    let script = "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
-    let holder = store.start(&sh(&[&["--owner", "me@here", "run", name, "-t", ttl], args].concat(), script));
+    let script = format!("trap 'echo ended; exit 0' TERM; echo ready; {FOR_EVER}");
+    let holder = store.start(&sh(&[&["--owner", "me@here", "run", name, "-t", ttl], args].concat(), &script));
     assert_eq!(holder.line(), "ready");
     let token = store.inspect(name)["holders"][0]["token"].as_str().unwrap().to_owned();
     (holder, token)
@@ -96,6 +98,31 @@ fn break_now_tells_the_holder_who_and_why() {
     // Another one may have the lock: there is no time for TERM.
     assert_eq!(lost["signal"], "KILL", "{lost}");
     assert_eq!(holder.finish(), 79);
+}
+
+/// The command of another one whose lock was marked no later shows that it is not the end of `--kill-after`.
+#[test]
+fn break_now_kills_the_command_to_which_a_mark_has_left_its_time() {
+    let store = Store::new();
+    let hold = |name: &str| {
+        let script = format!("exec 9> held.{name}; flock 9; trap 'echo {name} >> heard' TERM; echo ready; {FOR_EVER}");
+        let holder = store.start(&sh(&["run", name, "-t", "36s", "--kill-after", "12s"], &script));
+        assert_eq!(holder.line(), "ready");
+        (holder, store.inspect(name)["holders"][0]["token"].as_str().unwrap().to_owned())
+    };
+    let [(mut a, token_a), (mut b, token_b)] = ["a", "b"].map(hold);
+    for (name, token) in [("a", &token_a), ("b", &token_b)] {
+        assert_eq!(store.code(&["break", name, "--token", token, "--reason", "r", "--yes"]), 0);
+    }
+    let heard = || std::fs::read_to_string(store.path("heard")).unwrap_or_default();
+    eventually("TERM for both", || heard().lines().count() == 2);
+    let (first, later, token) = if heard().starts_with('a') { ("a", "b", token_b) } else { ("b", "a", token_a) };
+    assert_eq!(store.code(&["break", later, "--token", &token, "--reason", "r", "--yes", "--now"]), 0);
+    // The next holder has the lock at once, and here it waits for the end of the command before it.
+    assert_eq!(store.code(&["run", later, "--", "flock", &format!("held.{later}"), "true"]), 0);
+    let is_held = store.code(&["run", "c", "--", "flock", "-n", &format!("held.{first}"), "true"]);
+    assert_eq!(is_held, 1, "the command went on beside the next holder, for as long as one that was only marked");
+    assert_eq!((a.finish(), b.finish()), (79, 79));
 }
 
 #[test]

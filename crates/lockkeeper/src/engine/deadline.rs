@@ -112,6 +112,7 @@ async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
         }
         let engine = engine.upgrade()?;
         for hold in session.lingered(engine.now()) {
+            hold.give_away();
             engine.withdraw_later(&hold);
         }
         next = session.end_of_lingering().into_iter().chain(next).min();

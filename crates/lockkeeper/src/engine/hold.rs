@@ -55,6 +55,8 @@ pub(crate) struct Hold {
     /// Somebody sees to it that the store gives it back.
     given_back: AtomicBool,
     lost: OnceLock<LostReason>,
+    /// The store may have given it to somebody else. Apart from the first reason, which may leave it to its holder.
+    given_away: AtomicBool,
     changed: Notify,
 }
 
@@ -92,6 +94,7 @@ impl Hold {
             offered: AtomicU64::new(NEVER),
             given_back: AtomicBool::new(false),
             lost: OnceLock::new(),
+            given_away: AtomicBool::new(false),
             changed: Notify::new(),
         }
     }
@@ -257,11 +260,30 @@ impl Hold {
         self.loss().is_some()
     }
 
-    /// Ends the belief for this reason, unless the clock or another reason has ended it before.
+    /// Ends the belief for this reason, unless the clock or another reason has ended it before. A later one still counts
+    /// where it gives away what the first has left to the holder.
     pub(crate) fn lose(&self, reason: LostReason) {
+        let gives_away = reason.gives_away();
         if !self.is_dead() {
             self.settle(reason);
         }
+        if gives_away {
+            self.give_away();
+        }
+    }
+
+    /// Others may have it from now on. It is no loss by itself, of which the reason would be known.
+    pub(super) fn give_away(&self) {
+        if !self.given_away.swap(true, Ordering::AcqRel) {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Whether others may have it. Looks at the clock, as [`loss`](Self::loss) does.
+    pub(super) fn is_given_away(&self) -> bool {
+        let has_ended = self.is_proven() && self.clock.now() >= self.lease_deadline();
+        let by_its_loss = self.loss().is_some_and(LostReason::gives_away);
+        self.is_forked() || by_its_loss || has_ended || self.given_away.load(Ordering::Acquire)
     }
 
     /// The first reason stands.
@@ -273,29 +295,29 @@ impl Hold {
 
     /// Completes when the claim was granted or died: whichever, the waiter looks.
     pub(crate) async fn settled(&self) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if self.stage() == Stage::Granted || self.is_dead() {
-                return;
-            }
-            changed.await;
-        }
+        self.until(|| (self.stage() == Stage::Granted || self.is_dead()).then_some(())).await;
     }
 
     /// Completes when it is lost.
     pub(crate) async fn lost(&self) -> LostReason {
+        // There is no engine in a forked child that would tell it.
+        let forked = || self.is_forked().then_some(LostReason::Forked);
+        self.until(|| forked().or_else(|| self.loss().cloned())).await
+    }
+
+    /// Completes when others may have it, as far as anybody tells.
+    pub(super) async fn given_away(&self) {
+        self.until(|| self.is_given_away().then_some(())).await;
+    }
+
+    /// What `look` finds, now or after a change.
+    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
         loop {
-            // There is no engine in a forked child that would tell it.
-            if self.is_forked() {
-                return LostReason::Forked;
-            }
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if let Some(reason) = self.loss() {
-                return reason.clone();
+            if let Some(found) = look() {
+                return found;
             }
             changed.await;
         }

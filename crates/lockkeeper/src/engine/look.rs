@@ -1,9 +1,10 @@
-//! Looking at the store, for people.
+//! Looking at the store, for people, and for holders whose locks were broken.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Engine;
+use super::{Engine, Hold};
+use crate::runtime::inside;
 use crate::store::{Expiry, Interest, Line, Revision, Wakes};
 use crate::{LockName, Result, random};
 
@@ -60,6 +61,40 @@ fn patience(line: &Line, only_holders: bool) -> Duration {
 }
 
 impl Engine {
+    /// Completes when others may have what this holds or held. It only reads, and may be dropped.
+    pub(crate) async fn given_away(self: &Arc<Self>, hold: &Arc<Hold>) {
+        let sees = async {
+            let (engine, lost) = (Arc::clone(self), Arc::clone(hold));
+            self.runtime.look(Box::pin(async move { engine.see_given_away(&lost).await })).await
+        };
+        tokio::select! {
+            biased;
+            () = hold.given_away() => {}
+            // Where nobody can look any more, nobody renews either.
+            _ = inside(&self.runtime, sees) => {}
+        }
+    }
+
+    /// Looks whether the store still has what a mark, or the end of `max_hold`, has left to its holder. Not each store
+    /// tells that it was removed, and no renewal asks for it.
+    async fn see_given_away(self: &Arc<Self>, hold: &Hold) -> Result<()> {
+        hold.lost().await;
+        let mut lookout = Lookout::of_holders(self, hold.key.name.clone());
+        let id = hold.key.id.hash();
+        while !hold.is_given_away() {
+            match lookout.look().await {
+                Ok(line) if line.entries.iter().any(|entry| entry.id == id) => {}
+                Ok(_) => hold.give_away(),
+                Err(error) => {
+                    self.usable()?;
+                    tracing::debug!(target: "lockkeeper", %error, "nobody knows whether a broken lock was given away");
+                    self.clock.sleep(LOOK).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The line of this lock. It only reads, and may be dropped.
     pub(crate) async fn line(&self, name: &LockName) -> Result<Line> {
         let (store, of) = (Arc::clone(&self.store), name.clone());

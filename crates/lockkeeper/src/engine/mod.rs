@@ -23,7 +23,7 @@
 //! | `told` | what a store says without being asked |
 //! | `deadline` | the timer that ends belief, whatever the store does |
 //! | `local_queue` | which task of this process stands in the store's line |
-//! | `look` | what people see of a store |
+//! | `look` | what people see of a store, and whether it still has what was broken |
 //! | `reaper` | withdrawing what nobody wants any more, until it is known to be gone |
 
 mod attempt;

@@ -212,6 +212,13 @@ impl Session {
         lock(&self.holds).get(id).map(Arc::clone)
     }
 
+    /// The same also for one that lingers.
+    pub(super) fn find_even_lost(&self, id: ClaimId) -> Option<Arc<Hold>> {
+        // Where it is on its way from one list to the other it is in the second when it has left the first.
+        let lost = || self.lingering().into_iter().find(|hold| hold.key.id == id);
+        self.find(id).or_else(lost)
+    }
+
     pub(crate) fn forget(&self, hold: &Arc<Hold>, now: Instant) {
         self.remove(hold, now);
         lock(&self.lingering).retain(|(lingering, _)| lingering.key.id != hold.key.id);
@@ -232,6 +239,8 @@ impl Session {
     /// Forgets all claims, which keep the session as it keeps them. For one that is over, when nobody looks any more.
     pub(super) fn clear(&self) {
         let all = (std::mem::take(&mut *lock(&self.holds)), std::mem::take(&mut *lock(&self.lingering)));
+        // What becomes of them in the store nobody would hear.
+        all.1.iter().for_each(|(hold, _)| hold.give_away());
         // Not with a lock held.
         drop(all);
     }

@@ -21,8 +21,9 @@ impl Engine {
 
     fn told_lost(self: &Arc<Self>, id: ClaimId, broken: Option<Broken>) {
         // What was adopted twice is in two sessions.
-        for hold in self.open_sessions().iter().filter_map(|session| session.find(id)) {
-            // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end.
+        for hold in self.open_sessions().iter().filter_map(|session| session.find_even_lost(id)) {
+            // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end. And also
+            // where it is lost: what a mark has left to its holder others may have now.
             self.lose(&hold, broken.clone().map_or(LostReason::Expired, broken_by));
         }
     }

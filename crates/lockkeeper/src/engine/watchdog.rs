@@ -241,7 +241,7 @@ impl Engine {
             // The answer to the claim that replaces it decides.
             Renewal::Lost(None) if hold.is_being_replaced() => {}
             // It was released while its renewal was on its way: that is no loss.
-            Renewal::Lost(_) if hold.session.find(hold.key.id).is_none() => {}
+            Renewal::Lost(_) if hold.session.find_even_lost(hold.key.id).is_none() => {}
             Renewal::Lost(broken) => self.lose(hold, broken.map_or(LostReason::Forgotten, broken_by)),
             Renewal::Unknown | Renewal::Failed(_) => {}
         }

@@ -25,6 +25,8 @@ impl Losses {
 
     /// The store says that this claim is marked as broken or, with `None`, that its life is over by the store's clock.
     /// The holder has stopped believing when this returns. A keeper that does not know the id ignores it.
+    /// A claim that was marked, and is removed before its lease is over, is told once more: a mark leaves the holder time
+    /// that it has no more then.
     ///
     /// A store calls it *before* another claim may be granted what this claim held, and outside of the locks that the
     /// store's own methods take: the holder's clean-up may call these methods at once.

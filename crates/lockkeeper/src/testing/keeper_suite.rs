@@ -139,6 +139,7 @@ macro_rules! __keeper_cases {
             breaking {
                 a_mark_is_told_before_the_next_has_the_lock [Queue Admin]
                 a_removal_gives_the_lock_to_the_next_at_once [Queue Admin]
+                a_removal_of_what_was_marked_is_told [Queue Admin GoodWeather]
                 a_token_names_its_holder_and_nobody_else [Queue Admin]
                 a_waiter_that_is_broken_goes_to_the_end [Queue Admin]
                 who_is_not_there_is_not_broken [Queue Admin]

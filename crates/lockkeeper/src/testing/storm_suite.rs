@@ -56,6 +56,7 @@ macro_rules! storm_suite {
                 loss::a_scope_ends_with_the_lock,
                 loss::with_returns_the_loss_or_the_users_error,
                 loss::everybody_hears_of_the_loss,
+                breaking::a_removal_of_what_was_marked_is_told,
                 delay::a_release_in_time_is_immediate,
                 delay::a_drop_in_time_is_immediate,
                 delay::a_panic_lets_the_delay_run_out,

@@ -96,6 +96,7 @@ lockkeeper::suite! {
         loss::a_removed_claim_is_found_out,
         breaking::a_mark_is_told_before_the_next_has_the_lock,
         breaking::a_removal_gives_the_lock_to_the_next_at_once,
+        breaking::a_removal_of_what_was_marked_is_told,
         breaking::a_token_names_its_holder_and_nobody_else,
         breaking::a_waiter_that_is_broken_goes_to_the_end,
         breaking::who_is_not_there_is_not_broken,

@@ -1,5 +1,6 @@
 //! What the engine protects, one protection at a time: on virtual time, and on a store that does as it is told.
 
+mod breaking;
 mod conversions;
 mod deadlines;
 mod detached;

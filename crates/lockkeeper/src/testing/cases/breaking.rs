@@ -58,6 +58,28 @@ pub async fn a_removal_gives_the_lock_to_the_next_at_once<H: Harness>(case: &Cas
     case.is_free(&name).await;
 }
 
+/// Who was marked, and is removed within what the mark has left to it, is told.
+pub async fn a_removal_of_what_was_marked_is_told<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let lives = Lives { ttl: case.short().ttl * 12, ..case.short() };
+    let (a, b) = (case.party(lives).await, case.keeper().await);
+    let (guard, admin) = (a.mutex(&name).lock().await.unwrap(), b.admin().unwrap());
+    let target = Target::Token(guard.token());
+    assert!(admin.break_lock(&name, target, "stuck", Break::Mark).await.unwrap());
+    assert!(matches!(guard.lost().await, LostReason::Broken { .. }));
+    let early = case.clock().timeout(lives.ttl / 12, guard.given_away()).await;
+    assert!(early.is_none(), "its lease is not over, and nobody else has it");
+    assert!(admin.break_lock(&name, target, "at once", Break::Now).await.unwrap());
+    let removed = case.now();
+    guard.given_away().await;
+    // At least half of the lease is left to one that nobody tells.
+    assert!(case.since(removed) < lives.ttl / 4, "{:?} of {:?}", case.since(removed), lives.ttl);
+    assert!(matches!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Broken { .. })), "the first stands");
+    b.mutex(&name).unwrap().lock().await.unwrap().release().await.unwrap();
+    drop(guard);
+    case.is_free(&name).await;
+}
+
 /// A token names the holder that has it: not a waiter that will, nor the same number of another epoch.
 pub async fn a_token_names_its_holder_and_nobody_else<H: Harness>(case: &Case<H>) {
     let name = case.name("m");

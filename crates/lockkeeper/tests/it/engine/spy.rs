@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live, LiveState, Losses,
-    Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Broken, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live, LiveState,
+    Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Event, Keeper, KeeperBuilder, LockName, MemoryStore, Result};
@@ -95,6 +95,12 @@ impl Spy {
     /// Says that the connection was made again.
     pub(crate) fn reconnect(&self) {
         assert!(self.is_listened_to(), "the keeper listens");
+    }
+
+    /// Says that this claim was broken.
+    pub(crate) fn tell_broken(&self, id: ClaimId, broken: Broken) {
+        let listener = self.listener.lock().unwrap().clone();
+        assert!(listener.unwrap().tell(id, Some(broken)), "the keeper listens");
     }
 
     /// Whether a keeper hears that.
