@@ -1,5 +1,6 @@
 //! Who is told what of a run.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -46,20 +47,18 @@ pub(crate) struct Reporter {
     away: Away,
 }
 
-/// What was told of an outage.
+/// What was told of an outage: the remedies, if there were any, and nothing where nothing was told.
 #[derive(Debug, Default)]
-struct Outage(Mutex<Option<Option<String>>>);
+struct Outage(Mutex<Option<BTreeSet<String>>>);
 
 impl Outage {
-    /// Whether nothing was told of it yet, or another remedy.
+    /// Whether nothing was told of it yet, or not this remedy. Errors of several locks come in turn.
     fn is_news(&self, error: &Error) -> bool {
-        let remedy = Some(error.remedy().map(str::to_owned));
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_news = told.is_none() || *told != remedy && error.remedy().is_some();
-        if is_news {
-            *told = remedy;
-        }
-        is_news
+        let is_first = told.is_none();
+        let told = told.get_or_insert_default();
+        let is_another = error.remedy().is_some_and(|remedy| told.insert(remedy.to_owned()));
+        is_first || is_another
     }
 
     fn end(&self) {
@@ -281,4 +280,23 @@ impl Reporter {
 
 fn held_by(holder: Option<&str>) -> String {
     holder.map(|holder| format!("; held by {}", printable(holder))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_remedy_is_told_once_in_an_outage() {
+        let outage = Outage::default();
+        let failure = || Error::new(ErrorKind::Unavailable, "no answer");
+        let [one, other] = ["start it", "delete it"].map(|remedy| failure().with_remedy(remedy));
+        let news = |errors: &[&Error]| errors.iter().map(|error| outage.is_news(error)).collect::<Vec<_>>();
+        let each = [&one, &other, &failure(), &one, &other];
+        assert_eq!(news(&each), [true, true, false, false, false]);
+        outage.end();
+        assert_eq!(news(&each), [true, true, false, false, false]);
+        outage.end();
+        assert_eq!(news(&[&failure(), &failure(), &one, &failure()]), [true, false, true, false]);
+    }
 }
