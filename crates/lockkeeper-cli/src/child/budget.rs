@@ -6,26 +6,40 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::guard::now;
 
-/// What is done takes one part in so many of a processor's time.
-const SHARE: u32 = 500;
+/// What is left before a deadline when it is done, at least.
+const SPARE: Duration = Duration::from_millis(100);
 
 /// When it may be done again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Budget {
+    share: u32,
     next: Duration,
+    /// How long it took last.
+    took: Duration,
 }
 
+/// When it was begun, and what this thread had used of a processor by then.
+pub(super) struct Begun(Duration, Duration);
+
 impl Budget {
-    pub(super) fn allows(&self) -> bool {
-        now() >= self.next
+    /// What is done takes one part in so many of a processor's time.
+    pub(super) fn new(share: u32) -> Self {
+        Self { share, next: Duration::ZERO, took: Duration::ZERO }
     }
 
-    /// Does it, and lays down the pause that pays for it.
-    pub(super) fn spend<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let before = used();
-        let done = work();
-        self.next = now() + used().saturating_sub(before) * SHARE;
-        done
+    /// Whether it may be done, and leaves time before a deadline that comes after `left`.
+    pub(super) fn allows(&self, left: Duration) -> bool {
+        now() >= self.next && left > self.took * 2 + SPARE
+    }
+
+    pub(super) fn begin(&self) -> Begun {
+        Begun(now(), used())
+    }
+
+    /// Lays down the pause that pays for it.
+    pub(super) fn pay(&mut self, Begun(began, before): Begun) {
+        self.took = now().saturating_sub(began);
+        self.next = now() + used().saturating_sub(before) * self.share;
     }
 }
 
@@ -40,18 +54,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_cost_is_paid_by_a_pause() {
-        let mut budget = Budget::default();
-        assert!(budget.allows());
+    fn what_has_cost_is_paid_by_a_pause_and_not_done_before_a_deadline() {
+        let (mut budget, cost) = (Budget::new(500), Duration::from_millis(20));
+        assert!(budget.allows(Duration::MAX));
+        let begun = budget.begin();
+        let began = used();
+        while used() - began < cost {}
         let before = now();
-        let cost = Duration::from_millis(20);
-        budget.spend(|| {
-            let began = used();
-            while used() - began < cost {}
-        });
-        assert!(!budget.allows());
-        assert!(budget.next - before >= cost * SHARE);
+        budget.pay(begun);
+        assert!(!budget.allows(Duration::MAX));
+        assert!(budget.next - before >= cost * 500);
         budget.next = now();
-        assert!(budget.allows());
+        assert!(budget.allows(Duration::MAX));
+        assert!(!budget.allows(budget.took * 2 + SPARE));
     }
 }

@@ -24,6 +24,10 @@ use super::seen::{Seen, has_ended, open, room};
 /// How often those that were just found are stopped, and others looked for, before all are killed. Whoever is started
 /// faster than that is met by the next kill, if it can be.
 const ROUNDS: usize = 4;
+/// Of a processor's time looks at all processes take one part in so many, where others come in between.
+const SHARE: u32 = 500;
+/// The same where there are no others.
+const ONLY_SHARE: u32 = 50;
 /// How long the number of a group is taken for the same group, though nobody is known to be in it still.
 const TRUSTED: Duration = Duration::from_secs(10);
 
@@ -31,6 +35,8 @@ const TRUSTED: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Doomed {
     leader: Pid,
+    /// The group that it was started in, if it is not ours.
+    own: Option<Pid>,
     /// The groups whose members all belong to it: the command's, and those that its descendants lead.
     groups: HashSet<Pid>,
     seen: HashMap<Pid, Seen>,
@@ -43,7 +49,7 @@ pub(super) struct Doomed {
     mark: Option<(&'static str, String)>,
     /// When the last look began.
     looked: Duration,
-    /// Of looks at all processes, while the command is not being ended.
+    /// Of looks at all processes that come now and then.
     budget: Budget,
     lists_children: bool,
 }
@@ -53,12 +59,14 @@ impl Doomed {
     pub(super) fn of(leader: Pid) -> Self {
         let ours = [own_group(), getppid().and_then(group_of)];
         // One that has joined our own group is ended alone.
-        let groups = group_of(leader).filter(|group| !ours.contains(&Some(*group))).into_iter().collect();
+        let own = group_of(leader).filter(|group| !ours.contains(&Some(*group)));
+        let groups = own.into_iter().collect();
         let (seen, sessions) = (HashMap::new(), HashSet::new());
         let (is_ending, adopter, mark, looked) = (false, None, None, now());
-        let (budget, lists_children) = (Budget::default(), processes::lists_children());
+        let lists_children = processes::lists_children();
+        let budget = Budget::new(if lists_children { SHARE } else { ONLY_SHARE });
         let mut doomed =
-            Self { leader, groups, seen, sessions, is_ending, adopter, mark, looked, budget, lists_children };
+            Self { leader, own, groups, seen, sessions, is_ending, adopter, mark, looked, budget, lists_children };
         doomed.know(leader);
         doomed
     }
@@ -76,7 +84,9 @@ impl Doomed {
 
     /// The children of this process that have ended, and that nobody waits for but us.
     pub(super) fn ended_orphans(&self) -> Vec<Pid> {
-        let ended = self.adopter.as_ref().map(Adopter::ended).unwrap_or_default();
+        // Without lists that would be another look at all processes.
+        let adopter = self.adopter.as_ref().filter(|_| self.lists_children);
+        let ended = adopter.map(Adopter::ended).unwrap_or_default();
         ended.into_iter().filter(|pid| *pid != self.leader).collect()
     }
 
@@ -92,7 +102,8 @@ impl Doomed {
         let process = Process::of(pid.as_raw_nonzero().get());
         let (session, started) = (process.and_then(|it| it.session), process.and_then(|it| it.started));
         self.sessions.insert(session);
-        self.seen.extend(open(pid).map(|process| (pid, Seen { process, session, started })));
+        let has_heard = false;
+        self.seen.extend(open(pid).map(|process| (pid, Seen { process, session, started, has_heard })));
     }
 
     /// All members of this group belong to the command too.
@@ -147,16 +158,17 @@ impl Doomed {
     /// Looks for those who came to belong to it since. Of all processes, to look at which costs by the size of the machine,
     /// now and then: a member of a group that has lost its parent before anybody saw it is found there. In between, of those
     /// who are known and their descendants, which can be done all the time.
-    pub(super) fn look_around(&mut self) {
+    /// All is done within `left`, the time up to the next deadline.
+    pub(super) fn look_around(&mut self, left: Duration) {
         if !processes::can_be_seen() {
             return;
         }
         let began = now();
         self.forget_strangers();
-        let found = if self.budget.allows() {
-            let mut budget = mem::take(&mut self.budget);
-            let found = budget.spend(|| self.among_all(|it| self.has(it) || (self.is_ending && self.is_orphan(it))));
-            self.budget = budget;
+        let found = if self.budget.allows(left) {
+            let spent = self.budget.begin();
+            let found = self.among_all(|it| self.has(it) || (self.is_ending && self.is_orphan(it)));
+            self.budget.pay(spent);
             found
         } else {
             self.lists_children.then(|| self.among_known())
@@ -215,19 +227,24 @@ impl Doomed {
         before.retain(|pid, seen| seen.is_alive(*pid));
         let mut room = room().saturating_sub(before.len());
         let seen = found.iter().filter_map(|&Process { pid, session, started, .. }| {
-            let process = match before.remove(&pid) {
-                Some(seen) => seen.process,
-                None if room == 0 => None,
+            let (process, has_heard) = match before.remove(&pid) {
+                Some(seen) => (seen.process, seen.has_heard),
+                None if room == 0 => (None, false),
                 None => {
                     room -= 1;
-                    open(pid)?
+                    (open(pid)?, false)
                 }
             };
-            Some((pid, Seen { process, session, started }))
+            Some((pid, Seen { process, session, started, has_heard }))
         });
         self.seen = seen.collect();
-        // Whom `/proc` does not show has not left.
-        self.seen.extend(before.into_iter().filter(|(pid, _)| Process::of(pid.as_raw_nonzero().get()).is_none()));
+        for (pid, seen) in before {
+            match Process::of(pid.as_raw_nonzero().get()) {
+                Some(process) => self.leave_alone(&process, found),
+                // Whom `/proc` does not show has not left.
+                None => drop(self.seen.insert(pid, seen)),
+            }
+        }
         if !self.is_ending && self.seen.contains_key(&self.leader) {
             self.sessions.clear();
         }
@@ -235,9 +252,27 @@ impl Doomed {
         grew
     }
 
+    /// This one was seen, and is not among those who were found now: it has become a daemon, and so has its group unless
+    /// one of those is in it.
+    fn leave_alone(&mut self, daemon: &Process, found: &[Process]) {
+        let is_theirs = found.iter().any(|process| process.group == daemon.group);
+        if !self.is_ending && !daemon.has_ended && daemon.group != self.own && !is_theirs {
+            self.groups.retain(|group| Some(*group) != daemon.group);
+        }
+    }
+
     /// Whether it belongs to the command, whichever process its parent is.
     fn has(&self, process: &Process) -> bool {
-        process.group.is_some_and(|group| self.groups.contains(&group)) || self.is_seen_alive(process)
+        let is_in_a_group = process.group.is_some_and(|group| self.groups.contains(&group));
+        let may_have_left = || process.group != self.own && self.is_elsewhere(process);
+        (is_in_a_group && !may_have_left()) || self.is_seen_alive(process)
+    }
+
+    /// Whether it is in another session than the command, which goes on: there it belongs to that only as long as its
+    /// parent does.
+    fn is_elsewhere(&self, process: &Process) -> bool {
+        let leader = || self.seen.get(&self.leader).filter(|leader| leader.is_alive(self.leader));
+        !self.is_ending && leader().is_some_and(|leader| leader.session != process.session)
     }
 
     /// Whether it has lost its parent since the command is being ended, and is no daemon.
@@ -267,12 +302,10 @@ impl Doomed {
     /// A process that has made a session of its own and lost its parent is a daemon, unless the command is being ended.
     /// The command itself is none, wherever it goes.
     fn is_seen_alive(&self, process: &Process) -> bool {
-        let find = |pid: Pid| self.seen.get(&pid).filter(|seen| seen.is_alive(pid));
-        let is_daemon = |seen: &Seen| {
-            let leader = find(self.leader).filter(|leader| leader.session != process.session);
-            !self.is_ending && (seen.session != process.session || leader.is_some())
-        };
-        find(process.pid).is_some_and(|seen| process.pid == self.leader || !is_daemon(seen))
+        let seen = self.seen.get(&process.pid).filter(|seen| seen.is_alive(process.pid));
+        let is_daemon =
+            |seen: &Seen| self.is_elsewhere(process) || (!self.is_ending && seen.session != process.session);
+        seen.is_some_and(|seen| process.pid == self.leader || !is_daemon(seen))
     }
 
     /// Kills all that is left, and what is found on the way. Whether anything lived.
@@ -348,6 +381,18 @@ impl Doomed {
             if group.is_some_and(|group| !self.groups.contains(&group)) {
                 seen.signal(*pid, signal);
             }
+        }
+        if signal == Signal::TERM {
+            self.seen.values_mut().for_each(|seen| seen.has_heard = true);
+        }
+    }
+
+    /// Sends TERM to each of those who were there at the last look and were not when it was sent before.
+    pub(super) fn terminate_the_new(&mut self) {
+        for (pid, seen) in self.seen.iter_mut().filter(|(_, seen)| !seen.has_heard) {
+            seen.signal(*pid, Signal::TERM);
+            seen.signal(*pid, Signal::CONT);
+            seen.has_heard = true;
         }
     }
 

@@ -214,6 +214,13 @@ impl Running {
         }
     }
 
+    /// Sends TERM to those who came to belong to the command since it was sent before.
+    pub(super) async fn terminate_the_new(&mut self) {
+        self.guard.look().await;
+        self.is_alive();
+        self.processes.terminate_the_new();
+    }
+
     /// Looks for those who came to belong to the command since.
     pub(super) fn look_around(&mut self) {
         if self.hung_up.is_some_and(|since| since.elapsed() > HANG_UP) {
@@ -222,15 +229,17 @@ impl Running {
             self.processes.go_on();
             self.guard.go_on();
         }
-        self.processes.look_around();
+        self.processes.look_around(self.guard.left());
         for pid in self.processes.ended_orphans() {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
 
-    /// What is left of the command, as numbers.
+    /// What is left of the command: processes, or their groups where nobody is shown.
     pub(super) fn left(&self) -> Vec<String> {
-        self.processes.pids().map(|pid| pid.as_raw_nonzero().to_string()).collect()
+        let left: Vec<_> = self.processes.pids().map(|pid| pid.as_raw_nonzero().to_string()).collect();
+        let groups = || self.processes.groups().map(|group| format!("group {}", group.as_raw_nonzero()));
+        if left.is_empty() { groups().collect() } else { left }
     }
 
     /// Whether there is a terminal from which somebody controls us.

@@ -18,6 +18,8 @@ pub(super) struct Seen {
     /// At the last look.
     pub(super) session: Option<Pid>,
     pub(super) started: Option<u64>,
+    /// TERM was sent to it.
+    pub(super) has_heard: bool,
 }
 
 impl Seen {

@@ -18,21 +18,29 @@ use crate::event::Reporter;
 
 /// How often what the command left behind is looked at. Nobody tells us of its end.
 const LOOK_BEHIND: Duration = Duration::from_millis(10);
+/// The same where nobody is shown, though somebody is left.
+const LOOK_BEHIND_WHAT_IS_HIDDEN: Duration = Duration::from_millis(100);
 /// How long what was killed may take to vanish before somebody is told.
 const VANISH: Duration = Duration::from_secs(1);
 
-/// Sends the first signal, unless everything has heard it. Gives when KILL is due.
+/// Sends the first signal; where the command has heard TERM, to those who came since. Gives when KILL is due.
 ///
 /// Where that is the first one, nothing is sent here: whom KILL reaches before all others are found has orphans.
 pub(super) async fn begin(running: &mut Running, lease: &impl Lease, stop: &Stop, has_heard: bool) -> Instant {
     orphans::adopt();
     let at = Instant::now() + stop.kill_after;
-    if !has_heard && stop.signal != Signal::KILL {
+    let send = async {
+        match has_heard {
+            true => running.terminate_the_new().await,
+            false => running.signal(stop.signal).await,
+        }
+    };
+    if stop.signal != Signal::KILL {
         // A guard that does not answer must not make the kill late.
         tokio::select! {
             biased;
             () = kill_time(lease, stop, at) => {}
-            () = running.signal(stop.signal) => {}
+            () = send => {}
         }
     }
     at
@@ -126,12 +134,16 @@ async fn all_ended(running: &mut Running, around: &mut Interval) -> io::Result<E
         }
     };
     // To look at all processes costs by the size of the machine: not while one that is known lives.
-    while running.one_lives() || running.is_alive() {
+    loop {
+        let pause = match running.one_lives() {
+            true => LOOK_BEHIND,
+            false if running.is_alive() => LOOK_BEHIND_WHAT_IS_HIDDEN,
+            false => return Ok(status),
+        };
         tokio::select! {
             biased;
             _ = around.tick() => drop(running.is_alive()),
-            () = sleep(LOOK_BEHIND) => {}
+            () = sleep(pause) => {}
         }
     }
-    Ok(status)
 }

@@ -172,7 +172,7 @@ async fn watch(
 ) -> io::Result<Watched> {
     let mut loss = pin!(loss(lease, policy));
     let (mut asked_to_stop, mut lost) = (false, false);
-    // Not begun anew by what else happens: signals that come all the time must not keep the guard from hearing of us.
+    // It goes on whatever else happens: signals that come all the time must not keep the guard from hearing of us.
     let mut tell = pin!(sleep(Duration::ZERO));
     let mut around = look_around();
     loop {
@@ -206,6 +206,12 @@ async fn watch(
                 reporter.lost(lease.weakest(), &loss.reason, None);
                 lost = true;
             }
+            // A command that may outlive its lock was given all its time at the start.
+            () = &mut tell, if !policy.ignores_losses() => {
+                tell.as_mut().reset(Instant::now() + tell_guard(running, lease, policy));
+            }
+            _ = around.tick() => running.look_around(),
+            // After those: one signal may come upon the other for ever.
             signal = signals.next() => match signal {
                 // One that came before a stop is no answer to that.
                 Signal::CONT if !signals.was_continued().await => {}
@@ -219,11 +225,6 @@ async fn watch(
                 }
                 _ => hand_on(running, signal, lease, policy).await,
             },
-            _ = around.tick() => running.look_around(),
-            // A command that may outlive its lock was given all its time at the start.
-            () = &mut tell, if !policy.ignores_losses() => {
-                tell.as_mut().reset(Instant::now() + tell_guard(running, lease, policy));
-            }
         }
     }
 }

@@ -95,6 +95,21 @@ fn r13_another_round_begins_when_nothing_of_the_last_one_is_left() {
 }
 
 /// The command goes on after TERM, and what loses its parent from then on is a child of `run`.
+/// What the command starts when it has heard TERM itself, and leaves.
+#[test]
+fn r13_what_is_started_after_term_hears_it_too() {
+    let store = Store::new();
+    let up = store.path("up");
+    let job = format!("trap \"echo told; exit\" TERM; : >{0}; while :; do sleep 0.02; done", up.display());
+    let waits = "trap 'heard=1' TERM; echo ready; while [ -z \"$heard\" ]; do sleep 0.02; done";
+    let leaves = format!("sh -c '{job}' & until [ -e {0} ]; do sleep 0.02; done; exit 0", up.display());
+    let mut run = store.start(&sh(&["run", "a"], &format!("{waits}; {leaves}")));
+    assert_eq!(run.line(), "ready");
+    run.signal(Signal::TERM);
+    assert_eq!(run.line(), "told");
+    assert_eq!(run.finish(), 0);
+}
+
 #[test]
 fn r7_orphans_of_a_command_that_outlives_a_signal_are_reaped() {
     let store = Store::new();

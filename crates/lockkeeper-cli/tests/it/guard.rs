@@ -261,16 +261,26 @@ fn r8_a_run_that_is_stopped_for_less_than_its_lease_goes_on() {
     assert_eq!(run.finish(), 4);
 }
 
+/// One that is there as soon as the one before was handed on, and one of those before which the guard looks.
 #[test]
 fn r8_the_guard_hears_of_renewals_however_many_signals_come() {
     let store = Store::new();
-    let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "6s", "-k", "500ms"], "echo $$; cat; exit 4");
-    let until = Instant::now() + Duration::from_secs(8);
-    while Instant::now() < until && is_alive(&pids[0]) {
-        run.signal(Signal::WINCH);
-        thread::sleep(Duration::from_millis(20));
+    for (signal, pause) in [(Signal::WINCH, 20_000), (Signal::TERM, 100)] {
+        let end = store.path("end");
+        let many = "i=0; while [ $i -lt 200 ]; do (trap '' TERM; exec sleep 1000) >/dev/null 2>&1 & i=$((i + 1)); done";
+        let waits = format!("until [ -e {} ]; do sleep 0.02; done", end.display());
+        let script = format!("trap : TERM; {many}; echo $$; {waits}; exit 4");
+        let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3s", "-k", "500ms"], &script));
+        let shell = run.line();
+        let until = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < until && is_alive(&shell) {
+            run.signal(signal);
+            thread::sleep(Duration::from_micros(pause));
+        }
+        fs::write(&end, "").unwrap();
+        assert_eq!(run.wait().code(), Some(4), "{}", run.rest());
+        fs::remove_file(end).unwrap();
     }
-    assert_eq!(run.finish(), 4);
 }
 
 #[test]

@@ -14,12 +14,17 @@ fn start(store: &Store, script: &str) -> Process {
 }
 
 fn start_as(what: &str, store: &Store, script: &str) -> Process {
+    start_with(&[what, "a"], store, script)
+}
+
+fn start_with(args: &[&str], store: &Store, script: &str) -> Process {
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
     command.args(["--pid", "--fork", "--mount-proc", "--kill-child", env!("CARGO_BIN_EXE_lockkeeper")]);
-    command.args(["-S", &store.url(), what, "a", "--json", "--", "sh", "-c", script]).current_dir(store.path(""));
+    command.args(["-S", &store.url()]).args(args).args(["--json", "--", "sh", "-c", script]);
+    command.current_dir(store.path(""));
     let mut run = Process::start(&mut command);
     // Where namespaces are forbidden, this says so.
     run.event("started");
@@ -87,6 +92,21 @@ fn r11_as_pid_1_elect_reaps_orphans_while_there_is_no_command() {
     drop(holder);
     elect.event("started");
     assert_eq!(elect.finish(), 0);
+}
+
+#[test]
+fn r11_as_pid_1_it_reaps_orphans_while_it_holds_on_for_min_hold() {
+    let store = Store::new();
+    let made = Command::new("mkfifo").arg(store.path("fifo")).status().unwrap();
+    assert!(made.success());
+    let script = "sh -c 'cat fifo & true'; echo left";
+    let run = start_with(&["run", "a", "--min-hold", "1h"], &store, script);
+    assert_eq!(run.line(), "left");
+    let first = first_process(&run);
+    eventually("the command has ended", || children(first).len() == 1);
+    std::fs::write(store.path("fifo"), "").unwrap();
+    eventually("the orphan is reaped", || children(first).is_empty());
+    run.signal(Signal::KILL);
 }
 
 /// The number that PID 1 of the namespace has outside.

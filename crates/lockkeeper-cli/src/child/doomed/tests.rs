@@ -56,7 +56,7 @@ fn a_group_whose_leader_has_ended_keeps_its_members() {
     let command = Command::new("sh").args(["-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
     let mut doomed = Doomed::of(Pid::from_child(&command));
     let member = String::from_utf8(command.wait_with_output().unwrap().stdout).unwrap();
-    doomed.look_around();
+    doomed.look_around(Duration::MAX);
     assert!(doomed.kill());
     let is_alive = || Process::of(member.trim().parse().unwrap()).is_some_and(|it| !it.has_ended);
     while doomed.kill() {
@@ -82,7 +82,7 @@ fn with_a_member_that_nobody_has_seen() -> (Child, Pid) {
 fn who_is_started_by_a_member_that_lost_its_parent_unseen_dies_with_the_command() {
     let (mut command, job) = with_a_member_that_nobody_has_seen();
     let mut doomed = Doomed::of(Pid::from_child(&command));
-    doomed.look_around();
+    doomed.look_around(Duration::MAX);
     assert!(doomed.seen.contains_key(&job));
     kill_process_group(Pid::from_child(&command), Signal::KILL).unwrap();
     command.wait().unwrap();
@@ -91,16 +91,47 @@ fn who_is_started_by_a_member_that_lost_its_parent_unseen_dies_with_the_command(
     assert!(has_ended(&process, Duration::from_secs(60)));
 }
 
+/// Its starter waits until it is up, and leaves then.
+#[test]
+fn a_daemon_that_was_seen_beside_its_starter_is_left_alone_when_that_has_left() {
+    let starter = "(setsid sleep 1000 >/dev/null & echo $!; read leave); exec sleep 1000 >/dev/null";
+    let mut command = Command::new("sh");
+    command.args(["-c", starter]).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut command = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(command.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let daemon = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+    let parent = || Process::of(daemon.as_raw_nonzero().get()).unwrap().parent;
+    let is_daemon_yet = || Process::of(daemon.as_raw_nonzero().get()).unwrap().session == Some(daemon);
+    while !is_daemon_yet() {
+        thread::yield_now();
+    }
+    let mut doomed = Doomed::of(Pid::from_child(&command));
+    doomed.look_around(Duration::MAX);
+    assert!(doomed.seen.contains_key(&daemon), "while its starter lives it belongs to the command");
+    let starter = parent();
+    drop(command.stdin.take());
+    while parent() == starter {
+        thread::yield_now();
+    }
+    doomed.look_around(Duration::MAX);
+    assert!(doomed.kill());
+    assert_eq!(command.wait().unwrap().signal(), Some(9));
+    let process = open(daemon).unwrap().unwrap();
+    assert!(!has_ended(&process, Duration::from_millis(100)), "it was killed");
+    pidfd_send_signal(&process, Signal::KILL).unwrap();
+}
+
 /// As where it was built without `CONFIG_PROC_CHILDREN`: looks at all processes are the only ones.
 #[test]
 fn where_the_kernel_lists_no_children_they_are_found_among_all_processes() {
     let (mut command, job) = with_a_member_that_nobody_has_seen();
     let mut doomed = Doomed::of(Pid::from_child(&command));
     doomed.lists_children = false;
-    doomed.look_around();
+    doomed.look_around(Duration::MAX);
     assert!(doomed.seen.contains_key(&job));
     let looked = doomed.looked;
-    doomed.look_around();
+    doomed.look_around(Duration::MAX);
     assert_eq!(doomed.looked, looked, "that would cost too much");
     assert!(doomed.kill());
     command.wait().unwrap();

@@ -214,6 +214,11 @@ impl Guardian {
         self.tell(&Order::KillAt(kill_at));
     }
 
+    /// How long the command may still live as far as the guard knows.
+    pub(super) fn left(&self) -> Duration {
+        self.kill_at.map_or(Duration::MAX, |kill_at| kill_at.saturating_sub(now()))
+    }
+
     /// The command has ended: what it left in the background in order lives on. Whether the guard has killed it.
     pub(super) fn dismiss(mut self) -> bool {
         if self.is_deaf {

@@ -169,10 +169,11 @@ impl Post {
 
     /// If it is time for that, whatever else happens.
     fn look_around(&mut self) {
+        let left = self.deadline.map_or(Duration::MAX, |deadline| deadline.left(self.clocks.read()));
         if let Some(command) = &mut self.command
             && now().saturating_sub(self.looked) >= LOOK_AROUND
         {
-            command.look_around();
+            command.look_around(left);
             self.looked = now();
         }
     }

@@ -142,6 +142,7 @@ impl Run<'_> {
         tokio::select! {
             biased;
             signal = self.signals.next_ending() => HeldOn::Interrupted(signal),
+            never = self.orphans.reap() => match never {},
             reason = holding.lost() => {
                 self.reporter.lost(holding.weakest(), &reason, None);
                 HeldOn::Yes { lost: true }
