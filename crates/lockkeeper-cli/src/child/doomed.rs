@@ -6,24 +6,22 @@
 //! is found there if it is in a session of the command. A process that has made a session of its own and lost its parent
 //! while the command lived is a daemon, and is left alone.
 
+mod end;
+
 use std::collections::{HashMap, HashSet};
 use std::mem;
-use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getppid, kill_process_group, pidfd_send_signal, test_kill_process_group};
+use rustix::process::{Pid, getppid, test_kill_process_group};
 
 use super::budget::Budget;
 use super::environment;
 use super::guard::now;
 use super::orphans::Adopter;
 use super::processes::{self, Process, group_of, own_group};
-use super::seen::{Seen, has_ended, open, room};
+use super::seen::{Seen, open, room};
 
-/// How often those that were just found are stopped, and others looked for, before all are killed. Whoever is started
-/// faster than that is met by the next kill, if it can be.
-const ROUNDS: usize = 4;
 /// Of a processor's time looks at all processes take one part in so many, where others come in between.
 const SHARE: u32 = 500;
 /// The same where there are no others.
@@ -37,8 +35,9 @@ pub(super) struct Doomed {
     leader: Pid,
     /// The group that it was started in, if it is not ours.
     own: Option<Pid>,
-    /// The groups whose members all belong to it: the command's, and those that its descendants lead.
-    groups: HashSet<Pid>,
+    /// The groups whose members all belong to it: the command's, and those that its descendants lead. And the session of
+    /// each, if that is known.
+    groups: HashMap<Pid, Option<Pid>>,
     seen: HashMap<Pid, Seen>,
     /// The sessions in which those were seen; all of them since the command is being ended.
     sessions: HashSet<Option<Pid>>,
@@ -60,7 +59,7 @@ impl Doomed {
         let ours = [own_group(), getppid().and_then(group_of)];
         // One that has joined our own group is ended alone.
         let own = group_of(leader).filter(|group| !ours.contains(&Some(*group)));
-        let groups = own.into_iter().collect();
+        let groups = own.into_iter().map(|own| (own, None)).collect();
         let (seen, sessions) = (HashMap::new(), HashSet::new());
         let (is_ending, adopter, mark, looked) = (false, None, None, now());
         let lists_children = processes::lists_children();
@@ -108,7 +107,17 @@ impl Doomed {
 
     /// All members of this group belong to the command too.
     pub(super) fn know_group(&mut self, group: Pid) {
-        self.groups.insert(group);
+        self.groups.entry(group).or_default();
+    }
+
+    /// This is the group that the command was started in, where another one has watched it then.
+    pub(super) fn set_own(&mut self, group: Pid) {
+        self.own = Some(group);
+        self.know_group(group);
+    }
+
+    pub(super) fn own(&self) -> Option<Pid> {
+        self.own
     }
 
     pub(super) fn is_ending(&self) -> bool {
@@ -137,7 +146,7 @@ impl Doomed {
 
     /// Who is in one of the groups lives, though `/proc` shows nobody.
     fn lives(&self, searched: Option<bool>) -> bool {
-        (searched.is_some() && !self.seen.is_empty()) || self.groups.iter().any(|group| processes::group_lives(*group))
+        (searched.is_some() && !self.seen.is_empty()) || self.groups().any(processes::group_lives)
     }
 
     /// Forgets groups whose numbers may be somebody else's by now. A number is free as soon as its group has no member
@@ -146,13 +155,13 @@ impl Doomed {
     pub(super) fn forget_strangers(&mut self) {
         if now().saturating_sub(self.looked) >= TRUSTED && processes::can_be_seen() {
             let ours: HashSet<_> = self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
-            self.groups.retain(|group| ours.contains(group));
+            self.groups.retain(|group, _| ours.contains(group));
         }
     }
 
     /// The groups whose members all belong to it.
     pub(super) fn groups(&self) -> impl Iterator<Item = Pid> {
-        self.groups.iter().copied()
+        self.groups.keys().copied()
     }
 
     /// Looks for those who came to belong to it since. Of all processes, to look at which costs by the size of the machine,
@@ -217,12 +226,12 @@ impl Doomed {
     /// were known.
     fn remember(&mut self, found: &[Process], began: Duration) -> bool {
         self.looked = began;
-        let is_known = |group: Option<Pid>| group.is_some_and(|group| self.groups.contains(&group));
+        let is_known = |group: Option<Pid>| group.is_some_and(|group| self.groups.contains_key(&group));
         let is_new = |process: &Process| !is_known(process.group) && !self.seen.contains_key(&process.pid);
         let grew = found.iter().any(is_new);
         // The number of a group is nobody else's while it has a member, but may be as soon as it has none.
-        self.groups.retain(|group| test_kill_process_group(*group) != Err(Errno::SRCH));
-        self.groups.extend(found.iter().filter(|it| it.group == Some(it.pid)).map(|it| it.pid));
+        self.groups.retain(|group, _| test_kill_process_group(*group) != Err(Errno::SRCH));
+        self.groups.extend(found.iter().filter(|it| it.group == Some(it.pid)).map(|it| (it.pid, it.session)));
         let mut before = mem::take(&mut self.seen);
         before.retain(|pid, seen| seen.is_alive(*pid));
         let mut room = room().saturating_sub(before.len());
@@ -238,13 +247,9 @@ impl Doomed {
             Some((pid, Seen { process, session, started, has_heard }))
         });
         self.seen = seen.collect();
-        for (pid, seen) in before {
-            match Process::of(pid.as_raw_nonzero().get()) {
-                Some(process) => self.leave_alone(&process, found),
-                // Whom `/proc` does not show has not left.
-                None => drop(self.seen.insert(pid, seen)),
-            }
-        }
+        // Whom `/proc` does not show has not left.
+        self.seen.extend(before.into_iter().filter(|(pid, _)| Process::of(pid.as_raw_nonzero().get()).is_none()));
+        self.leave_daemons_alone();
         if !self.is_ending && self.seen.contains_key(&self.leader) {
             self.sessions.clear();
         }
@@ -252,18 +257,25 @@ impl Doomed {
         grew
     }
 
-    /// This one was seen, and is not among those who were found now: it has become a daemon, and so has its group unless
-    /// one of those is in it.
-    fn leave_alone(&mut self, daemon: &Process, found: &[Process]) {
-        let is_theirs = found.iter().any(|process| process.group == daemon.group);
-        if !self.is_ending && !daemon.has_ended && daemon.group != self.own && !is_theirs {
-            self.groups.retain(|group| Some(*group) != daemon.group);
-        }
+    /// Who is left in a group of another session than the command's has become a daemon, if nobody who belongs to the
+    /// command is in it.
+    fn leave_daemons_alone(&mut self) {
+        let Some(session) = self.session() else { return };
+        let inhabited: HashSet<_> = self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
+        let is_here = |theirs: Option<Pid>| theirs.is_none() || theirs == session;
+        let own = self.own;
+        self.groups.retain(|group, theirs| Some(*group) == own || is_here(*theirs) || inhabited.contains(group));
+    }
+
+    /// The session of the command while that goes on. One that `/proc` hides is in any.
+    fn session(&self) -> Option<Option<Pid>> {
+        let leader = self.seen.get(&self.leader).filter(|leader| !self.is_ending && leader.is_alive(self.leader));
+        leader.filter(|leader| leader.started.is_some()).map(|leader| leader.session)
     }
 
     /// Whether it belongs to the command, whichever process its parent is.
     fn has(&self, process: &Process) -> bool {
-        let is_in_a_group = process.group.is_some_and(|group| self.groups.contains(&group));
+        let is_in_a_group = process.group.is_some_and(|group| self.groups.contains_key(&group));
         let may_have_left = || process.group != self.own && self.is_elsewhere(process);
         (is_in_a_group && !may_have_left()) || self.is_seen_alive(process)
     }
@@ -271,8 +283,7 @@ impl Doomed {
     /// Whether it is in another session than the command, which goes on: there it belongs to that only as long as its
     /// parent does.
     fn is_elsewhere(&self, process: &Process) -> bool {
-        let leader = || self.seen.get(&self.leader).filter(|leader| leader.is_alive(self.leader));
-        !self.is_ending && leader().is_some_and(|leader| leader.session != process.session)
+        self.session().is_some_and(|session| session != process.session)
     }
 
     /// Whether it has lost its parent since the command is being ended, and is no daemon.
@@ -306,112 +317,6 @@ impl Doomed {
         let is_daemon =
             |seen: &Seen| self.is_elsewhere(process) || (!self.is_ending && seen.session != process.session);
         seen.is_some_and(|seen| process.pid == self.leader || !is_daemon(seen))
-    }
-
-    /// Kills all that is left, and what is found on the way. Whether anything lived.
-    pub(super) fn kill(&mut self) -> bool {
-        self.is_ending = true;
-        if !self.seen.get(&self.leader).is_some_and(|it| it.is_alive(self.leader)) {
-            // Its group may have ended too, and the number be somebody else's. To look takes a while on a busy machine,
-            // and those who are known for sure are not to go on until then.
-            self.stop_those_who_are_known();
-            self.search();
-        }
-        // Whoever is stopped starts nobody who leaves the group unseen, and leaves no children without a parent.
-        self.signal(Signal::STOP);
-        let mut grew = self.search();
-        let alive = self.lives(grew);
-        for _ in 1..ROUNDS {
-            if grew != Some(true) {
-                break;
-            }
-            self.signal(Signal::STOP);
-            grew = self.search();
-        }
-        self.signal(Signal::KILL);
-        alive
-    }
-
-    fn stop_those_who_are_known(&self) {
-        for (pid, seen) in &self.seen {
-            let is_ours = Process::of(pid.as_raw_nonzero().get()).is_some_and(|it| self.has(&it));
-            if let (true, Some(process)) = (is_ours, &seen.process) {
-                let _ = pidfd_send_signal(process, Signal::STOP);
-            }
-        }
-    }
-
-    fn signal(&mut self, signal: Signal) {
-        self.follow();
-        // The kernel signals a group in one step, which no member escapes by forking.
-        for group in self.groups_in_order() {
-            let _ = kill_process_group(group, signal);
-        }
-        for (pid, seen) in &self.seen {
-            seen.signal(*pid, signal);
-        }
-    }
-
-    /// The command may have made itself the leader of a group. Asked for also where nobody can be seen.
-    fn follow(&mut self) {
-        if self.seen.get(&self.leader).is_some_and(|it| it.is_alive(self.leader))
-            && group_of(self.leader) == Some(self.leader)
-        {
-            self.groups.insert(self.leader);
-        }
-    }
-
-    /// The command's own first, and the older ones before the younger: a shell that saw the end of its job before the
-    /// signal reached itself would take its next step.
-    fn groups_in_order(&self) -> Vec<Pid> {
-        let own = group_of(self.leader);
-        let mut groups: Vec<Pid> = self.groups.iter().copied().collect();
-        groups.sort_by_key(|group| (Some(*group) != own, group.as_raw_nonzero()));
-        groups
-    }
-
-    /// Sends a signal, once, to each of those who were there at the last look.
-    pub(super) fn signal_once(&mut self, signal: Signal) {
-        self.follow();
-        for group in self.groups_in_order() {
-            let _ = kill_process_group(group, signal);
-        }
-        for (pid, seen) in &self.seen {
-            let group = Process::of(pid.as_raw_nonzero().get()).and_then(|process| process.group);
-            if group.is_some_and(|group| !self.groups.contains(&group)) {
-                seen.signal(*pid, signal);
-            }
-        }
-        if signal == Signal::TERM {
-            self.seen.values_mut().for_each(|seen| seen.has_heard = true);
-        }
-    }
-
-    /// Sends TERM to each of those who were there at the last look and were not when it was sent before.
-    pub(super) fn terminate_the_new(&mut self) {
-        for (pid, seen) in self.seen.iter_mut().filter(|(_, seen)| !seen.has_heard) {
-            seen.signal(*pid, Signal::TERM);
-            seen.signal(*pid, Signal::CONT);
-            seen.has_heard = true;
-        }
-    }
-
-    /// Those who were there at the last look.
-    pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
-        self.seen.keys().copied()
-    }
-
-    /// Those of them who live.
-    pub(super) fn living(&self) -> impl Iterator<Item = Pid> {
-        self.seen.iter().filter(|(pid, seen)| seen.is_alive(**pid)).map(|(pid, _)| *pid)
-    }
-
-    /// Waits a moment for the end of what was seen.
-    pub(super) fn pause(&self, limit: Duration) {
-        match self.seen.values().find_map(|seen| seen.process.as_ref()) {
-            Some(process) => drop(has_ended(process, limit)),
-            None => thread::sleep(limit),
-        }
     }
 }
 

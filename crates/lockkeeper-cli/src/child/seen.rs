@@ -45,7 +45,8 @@ impl Seen {
     pub(super) fn signal(&self, pid: Pid, signal: Signal) {
         let _ = match &self.process {
             Some(process) => pidfd_send_signal(process, signal),
-            None => kill_process(pid, signal),
+            None if self.is_alive(pid) => kill_process(pid, signal),
+            None => Ok(()),
         };
     }
 }

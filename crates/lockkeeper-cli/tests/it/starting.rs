@@ -61,6 +61,25 @@ fn r8_a_guard_that_is_killed_is_replaced_by_another_one() {
     next_finds_nobody(&store, run, &pids);
 }
 
+/// The command has made a session of its own, and left one of its group behind that has lost its parent.
+#[test]
+fn r8_a_guard_that_stands_in_knows_the_group_that_the_command_was_started_in() {
+    let store = Store::new();
+    let script = "(sleep 1000 >/dev/null 2>&1 & echo $!); exec setsid sh -c 'echo out; exec sleep 1000'";
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3m"], script));
+    run.event("started");
+    let left = run.line();
+    assert_eq!(run.line(), "out");
+    // Nobody tells of looks, of which there are two a second.
+    let looks = Duration::from_secs(2);
+    thread::sleep(looks);
+    let guard = guard_but(&run, "");
+    kill(&guard);
+    guard_but(&run, &guard);
+    thread::sleep(looks);
+    next_finds_nobody(&store, run, &left);
+}
+
 #[test]
 fn r8_a_new_guard_hears_of_renewals_too() {
     let store = Store::new();

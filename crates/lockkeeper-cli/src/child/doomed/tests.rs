@@ -2,14 +2,22 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+
+use rustix::process::{Signal, kill_process_group, pidfd_send_signal};
 
 use super::*;
+use crate::child::seen::has_ended;
 
 fn sleeper() -> (Child, Pid) {
     let child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
     let pid = Pid::from_child(&child);
     (child, pid)
+}
+
+fn groups(doomed: &Doomed) -> HashSet<Pid> {
+    doomed.groups().collect()
 }
 
 #[test]
@@ -43,7 +51,7 @@ fn who_has_no_descriptor_is_known_by_number_and_start() {
 fn a_group_without_members_is_nobodys() {
     let (mut command, leader) = sleeper();
     let mut doomed = Doomed::of(leader);
-    assert_eq!(doomed.groups, HashSet::from([leader]));
+    assert_eq!(groups(&doomed), HashSet::from([leader]));
     assert!(doomed.kill());
     command.wait().unwrap();
     assert!(!doomed.look());
@@ -70,12 +78,9 @@ fn a_group_whose_leader_has_ended_keeps_its_members() {
 fn with_a_member_that_nobody_has_seen() -> (Child, Pid) {
     let member = "setsid sleep 1000 >/dev/null & echo $!; exec sleep 1000 >/dev/null";
     let script = format!("(sh -c '{member}' &); exec sleep 1000 >/dev/null");
-    let mut command = Command::new("sh");
-    command.args(["-c", &script]).process_group(0).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut command = command.spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(command.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    (command, Pid::from_raw(line.trim().parse().unwrap()).unwrap())
+    let (command, _, mut stdout) = shell(&script);
+    let job = pid_from(&mut stdout);
+    (command, job)
 }
 
 #[test]
@@ -91,35 +96,67 @@ fn who_is_started_by_a_member_that_lost_its_parent_unseen_dies_with_the_command(
     assert!(has_ended(&process, Duration::from_secs(60)));
 }
 
-/// Its starter waits until it is up, and leaves then.
-#[test]
-fn a_daemon_that_was_seen_beside_its_starter_is_left_alone_when_that_has_left() {
-    let starter = "(setsid sleep 1000 >/dev/null & echo $!; read leave); exec sleep 1000 >/dev/null";
+/// A shell that leads a group, with what it says and hears.
+fn shell(script: &str) -> (Child, ChildStdin, BufReader<ChildStdout>) {
     let mut command = Command::new("sh");
-    command.args(["-c", starter]).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.args(["-c", script]).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut command = command.spawn().unwrap();
+    let (stdin, stdout) = (command.stdin.take().unwrap(), command.stdout.take().unwrap());
+    (command, stdin, BufReader::new(stdout))
+}
+
+fn pid_from(stdout: &mut BufReader<ChildStdout>) -> Pid {
     let mut line = String::new();
-    BufReader::new(command.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let daemon = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
-    let parent = || Process::of(daemon.as_raw_nonzero().get()).unwrap().parent;
-    let is_daemon_yet = || Process::of(daemon.as_raw_nonzero().get()).unwrap().session == Some(daemon);
-    while !is_daemon_yet() {
+    stdout.read_line(&mut line).unwrap();
+    Pid::from_raw(line.trim().parse().unwrap()).unwrap()
+}
+
+fn until(pid: Pid, is: impl Fn(&Process) -> bool) {
+    while !is(&Process::of(pid.as_raw_nonzero().get()).unwrap()) {
         thread::yield_now();
     }
-    let mut doomed = Doomed::of(Pid::from_child(&command));
-    doomed.look_around(Duration::MAX);
-    assert!(doomed.seen.contains_key(&daemon), "while its starter lives it belongs to the command");
-    let starter = parent();
-    drop(command.stdin.take());
-    while parent() == starter {
-        thread::yield_now();
-    }
+}
+
+/// Looks once more, ends the command, and gives whether the daemon lives.
+fn outlives(daemon: Pid, mut doomed: Doomed, mut command: Child) -> bool {
     doomed.look_around(Duration::MAX);
     assert!(doomed.kill());
     assert_eq!(command.wait().unwrap().signal(), Some(9));
     let process = open(daemon).unwrap().unwrap();
-    assert!(!has_ended(&process, Duration::from_millis(100)), "it was killed");
-    pidfd_send_signal(&process, Signal::KILL).unwrap();
+    let lives = !has_ended(&process, Duration::from_millis(100));
+    let _ = pidfd_send_signal(&process, Signal::KILL);
+    lives
+}
+
+/// Its starter waits until it is up, and leaves then.
+#[test]
+fn a_daemon_that_was_seen_beside_its_starter_is_left_alone_when_that_has_left() {
+    let script = "(setsid sleep 1000 >/dev/null & echo $!; read leave); exec sleep 1000 >/dev/null";
+    let (command, stdin, mut stdout) = shell(script);
+    let daemon = pid_from(&mut stdout);
+    until(daemon, |it| it.session == Some(daemon));
+    let starter = Process::of(daemon.as_raw_nonzero().get()).unwrap().parent;
+    let mut doomed = Doomed::of(Pid::from_child(&command));
+    doomed.look_around(Duration::MAX);
+    assert!(doomed.seen.contains_key(&daemon), "while its starter lives it belongs to the command");
+    drop(stdin);
+    until(daemon, |it| it.parent != starter);
+    assert!(outlives(daemon, doomed, command));
+}
+
+/// The starter leads the session, and starts it after a look and before the next.
+#[test]
+fn a_daemon_in_the_group_of_a_starter_that_was_seen_is_left_alone_when_that_has_left() {
+    let script = "setsid sh -c 'echo $$; read go; sleep 1000 >/dev/null & echo $!'; exec sleep 1000 >/dev/null";
+    let (command, stdin, mut stdout) = shell(script);
+    let starter = pid_from(&mut stdout);
+    let mut doomed = Doomed::of(Pid::from_child(&command));
+    doomed.look_around(Duration::MAX);
+    assert!(doomed.seen.contains_key(&starter));
+    drop(stdin);
+    let daemon = pid_from(&mut stdout);
+    until(daemon, |it| it.parent != Some(starter));
+    assert!(outlives(daemon, doomed, command));
 }
 
 /// As where it was built without `CONFIG_PROC_CHILDREN`: looks at all processes are the only ones.
@@ -142,13 +179,15 @@ fn where_the_kernel_lists_no_children_they_are_found_among_all_processes() {
 fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it() {
     let ((mut command, leader), (mut stranger, theirs)) = (sleeper(), sleeper());
     let mut doomed = Doomed::of(leader);
-    doomed.groups.insert(theirs);
+    doomed.know_group(theirs);
     doomed.forget_strangers();
-    assert_eq!(doomed.groups, HashSet::from([leader, theirs]), "between two looks it is the same group");
+    assert_eq!(groups(&doomed), HashSet::from([leader, theirs]), "between two looks it is the same group");
     doomed.looked = now().saturating_sub(TRUSTED);
     assert!(doomed.kill());
     assert_eq!(command.wait().unwrap().signal(), Some(9));
     assert_eq!(stranger.try_wait().unwrap(), None);
+    let status = std::fs::read_to_string(format!("/proc/{}/stat", stranger.id())).unwrap();
+    assert!(!status.contains(") T "), "it was stopped, and left so");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
 }
@@ -163,7 +202,7 @@ fn the_group_of_a_command_that_nobody_has_asked_for_is_its_own_after_any_pause()
     assert!(has_ended(&process, Duration::from_secs(60)));
     doomed.looked = now().saturating_sub(TRUSTED);
     doomed.forget_strangers();
-    assert_eq!(doomed.groups, HashSet::from([leader]));
+    assert_eq!(groups(&doomed), HashSet::from([leader]));
     command.wait().unwrap();
 }
 

@@ -187,6 +187,7 @@ impl Guardian {
     fn pass_on(&mut self, command: Option<Pid>, known: &Doomed) {
         known.living().filter(|pid| Some(*pid) != command).for_each(|pid| self.tell(&Order::Know(pid)));
         known.groups().for_each(|group| self.tell(&Order::KnowGroup(group)));
+        known.own().into_iter().for_each(|group| self.tell(&Order::Own(group)));
         if known.is_ending() {
             self.ask_to_look();
         }

@@ -20,6 +20,8 @@ pub(super) enum Order {
     Know(Pid),
     /// All members of this group belong to the command.
     KnowGroup(Pid),
+    /// This is the group that the command was started in.
+    Own(Pid),
     /// Kill it at this time of [`now`]'s clock.
     KillAt(Duration),
     /// Look who belongs to it now, and answer: some of them are about to lose their parents.
@@ -38,6 +40,7 @@ impl Order {
             Self::Watch(pid) => (b'w', number(pid)),
             Self::Know(pid) => (b'n', number(pid)),
             Self::KnowGroup(group) => (b'p', number(group)),
+            Self::Own(group) => (b's', number(group)),
             Self::KillAt(time) => (b'k', u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             Self::Look => (b'o', 0),
             Self::GoOn => (b'g', 0),
@@ -57,6 +60,7 @@ impl Order {
             b'w' => pid(number).map(Self::Watch),
             b'n' => pid(number).map(Self::Know),
             b'p' => pid(number).map(Self::KnowGroup),
+            b's' => pid(number).map(Self::Own),
             b'k' => Some(Self::KillAt(Duration::from_nanos(number))),
             b'o' => Some(Self::Look),
             b'g' => Some(Self::GoOn),
@@ -94,6 +98,7 @@ mod tests {
             Order::Watch(pid),
             Order::Know(pid),
             Order::KnowGroup(pid),
+            Order::Own(pid),
             time,
             Order::Look,
             Order::GoOn,

@@ -125,7 +125,13 @@ impl Post {
                     Some(command) => command.know(pid),
                     None => self.command = Some(self.watch(pid)),
                 },
-                Order::KnowGroup(group) => self.command.iter_mut().for_each(|command| command.know_group(group)),
+                // Where nobody is shown, its number stands for the command.
+                Order::KnowGroup(group) => {
+                    let mut command = self.command.take().unwrap_or_else(|| self.watch(group));
+                    command.know_group(group);
+                    self.command = Some(command);
+                }
+                Order::Own(group) => self.command.iter_mut().for_each(|command| command.set_own(group)),
                 Order::KillAt(time) => {
                     self.deadline = Some(Deadline::new(time, self.clocks.read()));
                     self.set_alarm();
