@@ -62,6 +62,8 @@ fn r3_a_signal_while_waiting_leaves_the_queue() {
     let _holder = store.hold("a");
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2] {
         let mut waiter = store.queue(&["run", "a", "--json", "--", "touch", "started"], "a", 0);
+        // The store knows of its place before it does itself.
+        waiter.event("queued");
         waiter.signal(signal);
         // Nothing else ends its wait, and the holder stays.
         assert_eq!(waiter.wait().signal(), Some(signal.as_raw()), "{signal:?}");
