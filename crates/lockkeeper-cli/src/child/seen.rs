@@ -70,3 +70,29 @@ pub(super) fn has_ended(process: &OwnedFd, within: Duration) -> bool {
     let within = Timespec::try_from(within).ok();
     poll(&mut [PollFd::new(process, PollFlags::IN)], within.as_ref()).is_ok_and(|ready| ready > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn without_a_descriptor_a_process_that_has_ended_or_began_at_another_moment_is_not_the_one_that_was_seen() {
+        let mut child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let seen = |started| Seen { process: None, session: None, started, has_heard: false };
+        let started = Process::of(pid.as_raw_nonzero().get()).unwrap().started.unwrap();
+        let (ours, strangers) = (seen(Some(started)), seen(Some(started + 1)));
+        let end = open(pid).unwrap().unwrap();
+        let alive = (ours.is_alive(pid), strangers.is_alive(pid));
+        child.kill().unwrap();
+        assert!(has_ended(&end, Duration::from_secs(60)));
+        let ended = (ours.is_alive(pid), ours.group(pid), strangers.group(pid));
+        child.wait().unwrap();
+        assert_eq!(alive, (true, false));
+        assert_eq!(ended, (false, Some(pid), None), "nobody has asked how it ended");
+        assert!(!ours.is_alive(pid) && ours.group(pid).is_none());
+    }
+}

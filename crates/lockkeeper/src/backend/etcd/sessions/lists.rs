@@ -134,6 +134,17 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_for_those_who_wait_is_renewed_for_their_life_and_not_for_that_of_a_holder() {
+        let now = Clock::boot().now();
+        let session = session(now);
+        session.add(WAIT, Purpose::Wait, now);
+        let renewed = |seconds: i64| session.is_renewed(WAIT, seconds, None);
+        assert!(session.wait < session.hold);
+        assert!(renewed(session.wait).unwrap() && !renewed(0).unwrap());
+        assert_eq!(renewed(session.wait - 1).unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
     fn a_renewal_of_an_adopted_lock_is_one_for_the_whole_life_that_its_lease_was_granted() {
         let session = Sessions::default().get(&name_of(FIRST)).unwrap();
         let renewed = |seconds: i64| session.is_renewed(FIRST, seconds, Some(30));
@@ -230,6 +241,23 @@ mod tests {
             assert_eq!(session.lease(Purpose::Hold), Some(FIRST + 1), "after {minute} minutes");
             assert!(session.given_back(&none, now + IDLE * minute).is_empty());
         }
+    }
+
+    /// No listing shows its key yet.
+    #[test]
+    fn a_lease_is_not_given_back_while_a_claim_is_on_its_way_there() {
+        let now = Clock::boot().now();
+        let (session, none) = (session(now), HashSet::new());
+        session.add(FIRST + 1, Purpose::Hold, now);
+        let expected = session.expects(FIRST + 1, 1);
+        for minute in 0..3 {
+            assert!(session.given_back(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
+        }
+        drop(expected);
+        for minute in 3..5 {
+            assert!(session.given_back(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
+        }
+        assert_eq!(session.given_back(&none, now + IDLE * 5), [FIRST + 1]);
     }
 
     /// Its attempt was polled no more for a while, and reads the answer now.
