@@ -48,6 +48,8 @@ pub(super) struct Doomed {
     mark: Option<(&'static str, String)>,
     /// When the last look began.
     looked: Duration,
+    /// Up to when the groups were known to be its own.
+    trusted: Duration,
     /// Of looks at all processes that come now and then.
     budget: Budget,
     lists_children: bool,
@@ -61,11 +63,23 @@ impl Doomed {
         let own = group_of(leader).filter(|group| !ours.contains(&Some(*group)));
         let groups = own.into_iter().map(|own| (own, None)).collect();
         let (seen, sessions) = (HashMap::new(), HashSet::new());
-        let (is_ending, adopter, mark, looked) = (false, None, None, now());
+        let (is_ending, adopter, mark, looked, trusted) = (false, None, None, now(), now());
         let lists_children = processes::lists_children();
         let budget = Budget::new(if lists_children { SHARE } else { ONLY_SHARE });
-        let mut doomed =
-            Self { leader, own, groups, seen, sessions, is_ending, adopter, mark, looked, budget, lists_children };
+        let mut doomed = Self {
+            leader,
+            own,
+            groups,
+            seen,
+            sessions,
+            is_ending,
+            adopter,
+            mark,
+            looked,
+            trusted,
+            budget,
+            lists_children,
+        };
         doomed.know(leader);
         doomed
     }
@@ -113,7 +127,6 @@ impl Doomed {
     /// This is the group that the command was started in, where another one has watched it then.
     pub(super) fn set_own(&mut self, group: Pid) {
         self.own = Some(group);
-        self.know_group(group);
     }
 
     pub(super) fn own(&self) -> Option<Pid> {
@@ -153,9 +166,10 @@ impl Doomed {
     /// left; in the short time between two looks nobody else gets it, but who looks may have been stopped for long. To
     /// be called before the command is reaped: until then its number is its own.
     pub(super) fn forget_strangers(&mut self) {
-        if now().saturating_sub(self.looked) >= TRUSTED && processes::can_be_seen() {
+        if now().saturating_sub(self.trusted) >= TRUSTED && processes::can_be_seen() {
             let ours: HashSet<_> = self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
             self.groups.retain(|group, _| ours.contains(group));
+            self.trusted = now();
         }
     }
 
@@ -225,13 +239,19 @@ impl Doomed {
     /// Takes them for all that there are since a look began. Whether one of them is new, and outside of the groups that
     /// were known.
     fn remember(&mut self, found: &[Process], began: Duration) -> bool {
-        self.looked = began;
+        (self.looked, self.trusted) = (began, began);
         let is_known = |group: Option<Pid>| group.is_some_and(|group| self.groups.contains_key(&group));
         let is_new = |process: &Process| !is_known(process.group) && !self.seen.contains_key(&process.pid);
         let grew = found.iter().any(is_new);
         // The number of a group is nobody else's while it has a member, but may be as soon as it has none.
         self.groups.retain(|group, _| test_kill_process_group(*group) != Err(Errno::SRCH));
         self.groups.extend(found.iter().filter(|it| it.group == Some(it.pid)).map(|it| (it.pid, it.session)));
+        for member in found {
+            if let Some(session) = member.group.and_then(|group| self.groups.get_mut(&group)) {
+                *session = member.session;
+            }
+        }
+        self.own = self.own.filter(|own| self.groups.contains_key(own));
         let mut before = mem::take(&mut self.seen);
         before.retain(|pid, seen| seen.is_alive(*pid));
         let mut room = room().saturating_sub(before.len());

@@ -109,6 +109,20 @@ impl Signals {
         }
     }
 
+    /// Takes all that are there already.
+    pub(super) async fn hear_the_rest(&mut self) {
+        // The signals that came until now are handed out only then.
+        yield_now().await;
+        let mut is_one = true;
+        while is_one {
+            is_one = tokio::select! {
+                biased;
+                _ = self.next() => true,
+                () = ready(()) => false,
+            };
+        }
+    }
+
     /// Stops this process, as the signal that we caught would have done, until it is continued. Whether somebody could
     /// continue it.
     ///

@@ -23,6 +23,10 @@ pub(crate) fn with_environment(variable: &str) -> Vec<String> {
 /// What is left of the command of a run that has acquired, as numbers. It is killed.
 fn left(run: &mut Process, code: i32) -> Vec<String> {
     let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
+    left_of(run, &token, code)
+}
+
+fn left_of(run: &mut Process, token: &str, code: i32) -> Vec<String> {
     assert_eq!(run.wait().code(), Some(code), "{}", run.rest());
     let left = with_environment(&format!("LOCKKEEPER_FENCING_TOKEN={token}\0"));
     left.iter().for_each(|pid| kill(pid, Signal::KILL));
@@ -108,6 +112,23 @@ fn r13_what_is_started_after_term_hears_it_too() {
     run.signal(Signal::TERM);
     assert_eq!(run.line(), "told");
     assert_eq!(run.finish(), 0);
+}
+
+/// As a service manager does that terminates all of a service at once. The command has ended when `run` looks.
+#[test]
+fn r13_a_signal_to_both_that_is_seen_after_the_end_of_the_command_is_one_that_asks_for_it() {
+    let store = Store::new();
+    let script = "trap 'exit 0' TERM; (trap '' TERM; exec sleep 1000) >/dev/null 2>&1 & echo ready; wait";
+    let mut run = store.start(&sh(&["run", "a", "--json", "-k", "300ms"], script));
+    let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
+    let shell = run.event("started")["pid"].to_string();
+    assert_eq!(run.line(), "ready");
+    run.signal(Signal::STOP);
+    run.signal(Signal::TERM);
+    kill(&shell, Signal::TERM);
+    eventually("the command has ended", || !is_alive(&shell));
+    run.signal(Signal::CONT);
+    assert_eq!(left_of(&mut run, &token, 0), Vec::<String>::new());
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it(
     doomed.know_group(theirs);
     doomed.forget_strangers();
     assert_eq!(groups(&doomed), HashSet::from([leader, theirs]), "between two looks it is the same group");
-    doomed.looked = now().saturating_sub(TRUSTED);
+    doomed.trusted = now().saturating_sub(TRUSTED);
     assert!(doomed.kill());
     assert_eq!(command.wait().unwrap().signal(), Some(9));
     assert_eq!(stranger.try_wait().unwrap(), None);
@@ -200,9 +200,28 @@ fn the_group_of_a_command_that_nobody_has_asked_for_is_its_own_after_any_pause()
     command.kill().unwrap();
     let process = open(leader).unwrap().unwrap();
     assert!(has_ended(&process, Duration::from_secs(60)));
-    doomed.looked = now().saturating_sub(TRUSTED);
+    doomed.trusted = now().saturating_sub(TRUSTED);
     doomed.forget_strangers();
     assert_eq!(groups(&doomed), HashSet::from([leader]));
+    command.wait().unwrap();
+    doomed.forget_strangers();
+    assert_eq!(groups(&doomed), HashSet::from([leader]), "the pause was over before");
+}
+
+/// The number of the group that the command has left may be somebody else's by now.
+#[test]
+fn a_group_that_the_command_was_started_in_is_its_own_while_somebody_is_in_it() {
+    let ((mut command, leader), (mut first, own)) = (sleeper(), sleeper());
+    let mut doomed = Doomed::of(leader);
+    doomed.know_group(own);
+    doomed.set_own(own);
+    doomed.look_around(Duration::MAX);
+    assert_eq!(doomed.own(), Some(own));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    doomed.look_around(Duration::MAX);
+    assert_eq!(doomed.own(), None);
+    assert!(doomed.kill());
     command.wait().unwrap();
 }
 

@@ -188,7 +188,8 @@ impl Guardian {
         known.living().filter(|pid| Some(*pid) != command).for_each(|pid| self.tell(&Order::Know(pid)));
         known.groups().for_each(|group| self.tell(&Order::KnowGroup(group)));
         known.own().into_iter().for_each(|group| self.tell(&Order::Own(group)));
-        if known.is_ending() {
+        // A command that has ended itself is being ended.
+        if known.is_ending() || command.is_none() {
             self.ask_to_look();
         }
     }
