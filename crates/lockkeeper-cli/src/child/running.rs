@@ -316,6 +316,7 @@ impl Running {
     /// Kills all that belongs to the command. Whether there was anything.
     pub(super) fn kill(&mut self) -> bool {
         drop(self.reap());
+        self.keep_guarded();
         self.processes.kill()
     }
 
