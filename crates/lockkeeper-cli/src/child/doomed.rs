@@ -178,10 +178,9 @@ impl Doomed {
         self.groups.keys().copied()
     }
 
-    /// Looks for those who came to belong to it since. Of all processes, to look at which costs by the size of the machine,
-    /// now and then: a member of a group that has lost its parent before anybody saw it is found there. In between, of those
-    /// who are known and their descendants, which can be done all the time.
-    /// All is done within `left`, the time up to the next deadline.
+    /// Looks for those who came to belong to it since. A look at all processes finds a member of a group that lost its
+    /// parent before anybody saw it; such a look costs by the size of the machine, and comes now and then. The looks in
+    /// between go from those who are known to their descendants. `left` is the time up to the next deadline.
     pub(super) fn look_around(&mut self, left: Duration) {
         if !processes::can_be_seen() {
             return;

@@ -109,17 +109,15 @@ impl Signals {
         }
     }
 
-    /// Takes all that are there already.
+    /// Hears those that ask for the end and are there already. It leaves all others for the next who asks.
     pub(super) async fn hear_the_rest(&mut self) {
         // The signals that came until now are handed out only then.
         yield_now().await;
-        let mut is_one = true;
-        while is_one {
-            is_one = tokio::select! {
-                biased;
-                _ = self.next() => true,
-                () = ready(()) => false,
-            };
+        let asks = |signal: Signal| matches!(signal, Signal::INT | Signal::TERM | Signal::QUIT);
+        for (signal, stream) in self.caught.iter_mut().filter(|(signal, _)| asks(*signal)) {
+            if poll_fn(|cx| Poll::Ready(stream.poll_recv(cx).is_ready())).await {
+                self.heard |= mask(*signal);
+            }
         }
     }
 

@@ -98,7 +98,6 @@ fn r13_another_round_begins_when_nothing_of_the_last_one_is_left() {
     assert!(!lives);
 }
 
-/// The command goes on after TERM, and what loses its parent from then on is a child of `run`.
 /// What the command starts when it has heard TERM itself, and leaves.
 #[test]
 fn r13_what_is_started_after_term_hears_it_too() {
@@ -131,6 +130,7 @@ fn r13_a_signal_to_both_that_is_seen_after_the_end_of_the_command_is_one_that_as
     assert_eq!(left_of(&mut run, &token, 0), Vec::<String>::new());
 }
 
+/// The command goes on after TERM, and what loses its parent from then on is a child of `run`.
 #[test]
 fn r7_orphans_of_a_command_that_outlives_a_signal_are_reaped() {
     let store = Store::new();

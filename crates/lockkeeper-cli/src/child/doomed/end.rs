@@ -9,8 +9,8 @@ use super::Doomed;
 use crate::child::processes::{Process, group_of};
 use crate::child::seen::has_ended;
 
-/// How often those that were just found are stopped, and others looked for, before all are killed. Whoever is started
-/// faster than that is met by the next kill, if it can be.
+/// How often those that were just found are stopped, and others looked for, before all are killed. A process
+/// that is started faster than that meets the next kill, if it can.
 const ROUNDS: usize = 4;
 
 impl Doomed {
@@ -24,7 +24,7 @@ impl Doomed {
             self.stop_those_who_are_known();
             self.search();
         }
-        // Whoever is stopped starts nobody who leaves the group unseen, and leaves no children without a parent.
+        // A process that is stopped starts nobody who leaves the group unseen, and leaves no children without a parent.
         self.signal(Signal::STOP);
         let mut grew = self.search();
         let alive = self.lives(grew);
