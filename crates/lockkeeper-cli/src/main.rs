@@ -28,7 +28,7 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
-use child::{guard, shim};
+use child::{guard, shim, signals};
 use cmd::run::Task;
 use event::{LAST_LINES, Log, Outlet, Outlets, Reporter};
 use exit::{Exit, Failure};
@@ -61,6 +61,12 @@ fn explain(error: &clap::Error) -> Exit {
 }
 
 fn start(cli: &Cli) -> Exit {
+    // Before any thread is started: whatever `Signals::catch` keeps in order is blocked in all of them.
+    if let Command::Run(_) | Command::Elect(_) | Command::Acquire(_) = &cli.command
+        && let Err(error) = signals::take_over()
+    {
+        return tell(&runtime::refused("signals cannot be caught", &error));
+    }
     let ending = match &cli.command {
         Command::Run(args) => run(cli, args.into()),
         Command::Elect(args) => run(cli, args.into()),

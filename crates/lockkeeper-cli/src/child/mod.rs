@@ -5,6 +5,7 @@ mod doomed;
 pub(crate) mod environment;
 pub(crate) mod guard;
 pub(crate) mod orphans;
+mod pauses;
 pub(crate) mod policy;
 pub(crate) mod processes;
 pub(crate) mod restart;

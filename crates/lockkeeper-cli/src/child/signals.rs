@@ -3,21 +3,20 @@
 use std::fmt;
 use std::future::{poll_fn, ready};
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::task::Poll;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::process::{Signal, kill_current_process_group};
-use signal_hook::flag;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::task::yield_now;
 
+use super::pauses::{self, Pauses};
 use super::processes;
 use crate::exit::Exit;
 
-/// What is caught: for the command to hear of it, or, the last four, because a pause concerns both of us.
-const CAUGHT: [Signal; 11] = [
+/// What is caught: for the command to hear of it, or, the last one, because a pause concerns both of us.
+const CAUGHT: [Signal; 8] = [
     Signal::INT,
     Signal::TERM,
     Signal::HUP,
@@ -25,15 +24,9 @@ const CAUGHT: [Signal; 11] = [
     Signal::USR1,
     Signal::USR2,
     Signal::WINCH,
-    Signal::TSTP,
-    Signal::TTIN,
+    // A thread that blocks it writes to the terminal from the background, so it is not one of `pauses::KEPT`.
     Signal::TTOU,
-    Signal::CONT,
 ];
-
-/// What came last: a signal that asks for a stop, or the one that ends it.
-const STOPPED: usize = 1;
-const CONTINUED: usize = 2;
 
 /// The signals that were blocked when this process was started.
 static GIVEN: OnceLock<SigSet> = OnceLock::new();
@@ -48,10 +41,10 @@ pub(crate) struct Signals {
     caught: Vec<(Signal, unix::Signal)>,
     /// Those that end a wait.
     ending: &'static [Signal],
+    /// Those of a pause that the kernel keeps in order; `None` where only others are caught.
+    pauses: Option<Pauses>,
     /// The set of those that were asked for.
     heard: u64,
-    /// [`STOPPED`] or [`CONTINUED`].
-    latest: Arc<AtomicUsize>,
 }
 
 impl fmt::Debug for Signals {
@@ -64,25 +57,23 @@ impl Signals {
     /// Signals that whoever started us had ignored (nohup, a shell's background job) stay ignored: to catch them
     /// would give the command their default action.
     pub(crate) fn catch(ending: &'static [Signal]) -> io::Result<Self> {
-        unblock()?;
-        Ok(Self { ending, ..Self::catch_only(&CAUGHT)? })
+        take_over()?;
+        let ignored = ignored();
+        let pauses = pauses::KEPT.into_iter().filter(|signal| ignored & mask(*signal) == 0);
+        let pauses = Some(Pauses::read(pauses)?);
+        Ok(Self { ending, pauses, ..Self::catch_only(&CAUGHT)? })
     }
 
     /// Leaves all others to their default action.
     pub(crate) fn catch_only(signals: &[Signal]) -> io::Result<Self> {
-        let (ignored, latest) = (ignored(), Arc::default());
+        let ignored = ignored();
         let mut caught = Vec::with_capacity(signals.len());
         for &signal in signals {
             if ignored & mask(signal) == 0 {
-                // Before the stream, which must not be faster.
-                if is_a_pause(signal) {
-                    let latest_of = if signal == Signal::CONT { CONTINUED } else { STOPPED };
-                    flag::register_usize(signal.as_raw(), Arc::clone(&latest), latest_of)?;
-                }
                 caught.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
-        Ok(Self { caught, ending: END_A_RUN, heard: 0, latest })
+        Ok(Self { caught, ending: END_A_RUN, pauses: None, heard: 0 })
     }
 
     /// The next signal. Cancel safe.
@@ -93,7 +84,7 @@ impl Signals {
                     return Poll::Ready(*signal);
                 }
             }
-            Poll::Pending
+            self.pauses.as_mut().map_or(Poll::Pending, |pauses| pauses.poll_next(cx))
         })
         .await;
         self.heard |= mask(signal);
@@ -128,18 +119,15 @@ impl Signals {
     /// us by now, and would not do so again.
     pub(super) async fn pause(&mut self) -> bool {
         let can = can_pause();
-        if can && !self.was_continued().await {
+        if can && !self.was_continued() {
             stop();
         }
         can
     }
 
-    /// Whether this process was continued since the last signal that asked for a stop. The streams tell that both came,
-    /// and not in which order.
-    pub(super) async fn was_continued(&self) -> bool {
-        // The signals that came until now are handed out only then.
-        yield_now().await;
-        self.latest.load(Ordering::SeqCst) == CONTINUED
+    /// Whether this process was continued since the last signal that asked for a stop.
+    pub(super) fn was_continued(&mut self) -> bool {
+        self.pauses.as_mut().is_some_and(Pauses::end_in_cont)
     }
 
     /// Forgets those that were heard so far: what they were for has ended.
@@ -206,12 +194,19 @@ pub(super) fn pause_group() -> bool {
     can
 }
 
-/// The parent of this process may have blocked what we live by. The command gets the mask as it was.
-fn unblock() -> io::Result<()> {
+/// Prepares this thread, and each that it starts from then on, for [`Signals::catch`]. The parent of this process may
+/// have blocked what we live by. The command gets the mask as it was.
+pub(crate) fn take_over() -> io::Result<()> {
     let given = SigSet::thread_get_mask()?;
     GIVEN.get_or_init(|| given);
-    let ours = CAUGHT.into_iter().chain([Signal::CHILD]).filter_map(|it| it.as_raw().try_into().ok());
-    Ok(ours.collect::<SigSet>().thread_unblock()?)
+    let ours = CAUGHT.into_iter().chain([Signal::CHILD]);
+    set_of(ours).thread_unblock()?;
+    Ok(set_of(pauses::KEPT).thread_block()?)
+}
+
+/// Signals as a set.
+pub(super) fn set_of(signals: impl IntoIterator<Item = Signal>) -> SigSet {
+    signals.into_iter().filter_map(|it| nix::sys::signal::Signal::try_from(it.as_raw()).ok()).collect()
 }
 
 /// Does something with the mask that this process was started with: what is started by it begins with that.
@@ -274,7 +269,7 @@ mod tests {
     fn an_end_is_explained_by_a_signal_that_asks_for_it_or_that_it_came_by() {
         let explained = |heard: &[Signal], exit, had_terminal| {
             let heard = heard.iter().map(|signal| mask(*signal)).sum();
-            Signals { caught: Vec::new(), ending: END_A_RUN, heard, latest: Arc::default() }.explain(exit, had_terminal)
+            Signals { caught: Vec::new(), ending: END_A_RUN, pauses: None, heard }.explain(exit, had_terminal)
         };
         for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
             assert!(explained(&[signal, Signal::WINCH], Exit::Child(1), false), "{signal:?}");

@@ -217,7 +217,7 @@ async fn watch(
             // After those: one signal may come upon the other for ever.
             signal = signals.next() => match signal {
                 // One that came before a stop is no answer to that.
-                Signal::CONT if !signals.was_continued().await => {}
+                Signal::CONT if !signals.was_continued() => {}
                 // The command was sent the stop that this answers.
                 Signal::CONT if mem::take(&mut asked_to_stop) => running.resume(),
                 Signal::CONT => running.resume_in_foreground(),
