@@ -12,6 +12,7 @@ mod hand_down;
 mod handle_file;
 mod lock;
 mod locks;
+mod nested;
 mod output;
 mod random;
 mod reach;

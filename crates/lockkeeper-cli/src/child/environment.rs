@@ -6,10 +6,10 @@ use crate::output::has_password;
 
 /// By which what is left of a command is found: a number for each start.
 const RUN_ID: &str = "LOCKKEEPER_RUN_ID";
-const LOCKS: &str = "LOCKKEEPER_LOCKS";
 const STORE: &str = "LOCKKEEPER_STORE";
-/// The names of all runs around the innermost one.
-const OUTER_LOCKS: &str = "LOCKKEEPER_OUTER_LOCKS";
+const SEQUENCERS: &str = "LOCKKEEPER_SEQUENCERS";
+/// Those of all runs around the innermost one.
+const OUTER_SEQUENCERS: &str = "LOCKKEEPER_OUTER_SEQUENCERS";
 const SECRETS: [&str; 4] =
     ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_PASSWORD_FILE", "LOCKKEEPER_API_TOKEN", "LOCKKEEPER_API_TOKEN_FILE"];
 
@@ -29,14 +29,14 @@ pub(crate) fn set(held: &[Held], outer: &[String]) -> Vec<(&'static str, String)
     let lines = |field: fn(&Held) -> &str| held.iter().map(field).collect::<Vec<_>>().join("\n");
     let mut set = vec![
         ("LOCKKEEPER_LOCK", first.name.clone()),
-        (LOCKS, lines(|held| &held.name)),
-        ("LOCKKEEPER_SEQUENCERS", lines(|held| &held.sequencer)),
+        ("LOCKKEEPER_LOCKS", lines(|held| &held.name)),
+        (SEQUENCERS, lines(|held| &held.sequencer)),
         ("LOCKKEEPER_FENCING_TOKEN", first.token.clone()),
         ("LOCKKEEPER_SEQUENCER", first.sequencer.clone()),
         ("LOCKKEEPER_MODE", first.mode.to_owned()),
     ];
     if !outer.is_empty() {
-        set.push((OUTER_LOCKS, outer.join("\n")));
+        set.push((OUTER_SEQUENCERS, outer.join("\n")));
     }
     set
 }
@@ -62,16 +62,18 @@ pub(crate) fn in_place_of(stripped: &[&str]) -> Option<(&'static str, String)> {
     stripped.contains(&STORE).then(|| ("LOCKKEEPER_REQUIRE_STORE", "1".to_owned()))
 }
 
-/// The names that the runs around this one hold, the outermost first: waiting for one of them would never end.
+/// The sequencers of what the runs around this one hold, the outermost first.
 pub(crate) fn held_outside(environment: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
-    let lines = [OUTER_LOCKS, LOCKS].map(|variable| environment(variable).unwrap_or_default());
-    let mut names = Vec::new();
-    for name in lines.iter().flat_map(|lines| lines.to_string_lossy().lines().map(str::to_owned).collect::<Vec<_>>()) {
-        if !names.contains(&name) {
-            names.push(name);
+    let variables = [OUTER_SEQUENCERS, SEQUENCERS].map(|variable| environment(variable).unwrap_or_default());
+    let mut held: Vec<String> = Vec::new();
+    for variable in &variables {
+        for line in variable.to_string_lossy().lines() {
+            if held.iter().all(|known| known != line) {
+                held.push(line.to_owned());
+            }
         }
     }
-    names
+    held
 }
 
 #[cfg(test)]
@@ -86,12 +88,12 @@ mod tests {
             sequencer: format!("lk1.x.{token}.{name}"),
             mode: "exclusive",
         };
-        let set = set(&[held("b", "7"), held("a", "9")], &["c".to_owned()]);
+        let set = set(&[held("b", "7"), held("a", "9")], &["lk1.x.3.c".to_owned()]);
         let get = |name| set.iter().find(|(key, _)| *key == name).unwrap().1.as_str();
         assert_eq!(get("LOCKKEEPER_LOCK"), "b");
         assert_eq!(get("LOCKKEEPER_LOCKS"), "b\na");
         assert_eq!(get("LOCKKEEPER_FENCING_TOKEN"), "7");
-        assert_eq!(get("LOCKKEEPER_OUTER_LOCKS"), "c");
+        assert_eq!(get("LOCKKEEPER_OUTER_SEQUENCERS"), "lk1.x.3.c");
         assert_eq!(get("LOCKKEEPER_SEQUENCERS"), "lk1.x.7.b\nlk1.x.9.a");
     }
 
@@ -102,16 +104,5 @@ mod tests {
         assert!(with("redis+sentinel://h/m?sentinel-password=pw").contains(&"LOCKKEEPER_STORE"));
         assert!(!with("redis://h").contains(&"LOCKKEEPER_STORE"));
         assert!(stripped(|_| None).contains(&"LOCKKEEPER_API_TOKEN_FILE"));
-    }
-
-    #[test]
-    fn outer_locks_are_those_of_all_runs_around() {
-        let outer = |name: &str| match name {
-            "LOCKKEEPER_LOCKS" => Some(OsString::from("a\nb/c")),
-            "LOCKKEEPER_OUTER_LOCKS" => Some(OsString::from("x\na")),
-            _ => None,
-        };
-        assert_eq!(held_outside(outer), ["x", "a", "b/c"]);
-        assert!(held_outside(|_| None).is_empty());
     }
 }

@@ -20,6 +20,7 @@ use crate::event::{Outlets, Reporter, reason_word};
 use crate::exit::{Exit, Failure};
 use crate::handle_file::{self, Place};
 use crate::lock::{self, Away, Terms};
+use crate::nested::Around;
 use crate::output::{answer, complain};
 use crate::settings::Settings;
 
@@ -81,10 +82,15 @@ async fn acquire_on(
 ) -> Result<Exit, Failure> {
     let began = Instant::now();
     let (mut attempt, mode) = attempt(keeper, args)?;
-    match args.wait {
-        _ if args.nonblocking => attempt = attempt.wait(Duration::ZERO),
-        Some(Limit::For(limit)) => attempt = attempt.wait(limit),
-        Some(Limit::Forever) | None => {}
+    let wait = if args.nonblocking { Some(Limit::For(Duration::ZERO)) } else { args.wait };
+    let name = (keeper.mutex(args.name.as_str())?.name().clone(), args.name.clone());
+    let around = Around::of_this_process();
+    match unless_ended(signals, around.refuse(keeper, &[name], args.mode, wait)).await {
+        Ok(refused) => refused?,
+        Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
+    }
+    if let Some(Limit::For(limit)) = wait {
+        attempt = attempt.wait(limit);
     }
     if let Some(reason) = &args.reason {
         attempt = attempt.reason(reason);

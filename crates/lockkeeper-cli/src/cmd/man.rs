@@ -39,8 +39,9 @@ const ENVIRONMENT: &[(&str, &str)] = &[
          it too, unless it was started without, or as another user.",
     ),
     (
-        "LOCKKEEPER_OUTER_LOCKS",
-        "Set for a command inside a run inside a run: the names of all runs around, one a line.",
+        "LOCKKEEPER_OUTER_SEQUENCERS",
+        "Set for a command inside a run inside a run: the sequencers of all outer runs, one a line. By it and \
+         LOCKKEEPER_SEQUENCERS a run finds that it would wait for a run that waits for it (exit code 64).",
     ),
 ];
 

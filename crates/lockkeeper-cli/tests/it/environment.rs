@@ -35,17 +35,6 @@ fn a_store_without_a_password_is_handed_on() {
 }
 
 #[test]
-fn a_lock_inside_itself_is_warned_about() {
-    let store = Store::new();
-    let nested = |name: &str| {
-        let mut command = store.command(&["run", name, "-n", "--", "true"]);
-        stderr(&command.env("LOCKKEEPER_LOCKS", "a\nb").output().unwrap())
-    };
-    assert!(nested("b").contains("already runs under it"));
-    assert_eq!(nested("c"), "");
-}
-
-#[test]
 fn the_flag_stands_before_the_environment() {
     let store = Store::new();
     let mut command = store.command(&["run", "x", "--prefix", "flag/", "--", "env"]);

@@ -24,6 +24,7 @@ mod inspect_list;
 mod interrupts;
 mod loss;
 mod modes;
+mod nested;
 mod options;
 mod pausing;
 mod pty;

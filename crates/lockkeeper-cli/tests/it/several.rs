@@ -199,22 +199,3 @@ fn the_order_in_which_they_are_typed_locks_nobody_up() {
     });
     assert_eq!(text(store.path("number")).trim(), (orders.len() * EACH).to_string());
 }
-
-#[test]
-fn a_lock_of_any_run_around_is_warned_about() {
-    let store = Store::new();
-    let program = binary().display();
-    let run = |names: &str, command: &str| format!("{program} -S {} run {names} -n -- {command}", store.url());
-    let nested = |innermost: &str| {
-        let script = run("outer x", &run("middle", &run(innermost, "printenv LOCKKEEPER_LOCKS")));
-        let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
-        (stdout(&output), stderr(&output))
-    };
-    let (locks, told) = nested("inner other");
-    assert_eq!((locks.as_str(), told.as_str()), ("inner\nother\n", ""));
-    for name in ["middle", "outer", "x"] {
-        let (_, told) = nested(&format!("inner {name}"));
-        assert!(told.contains(&format!("lock \"{name}\": this already runs under it")), "{told}");
-        assert!(!told.contains("lock \"inner\": this"), "{told}");
-    }
-}

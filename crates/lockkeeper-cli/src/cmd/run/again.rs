@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper::Keeper;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
@@ -34,6 +35,9 @@ impl Run<'_> {
     pub(super) async fn until_done(&mut self, connection: &Connection) -> Result<Exit, Failure> {
         let locks = Locks::of(&connection.keeper, self.task.names, self.task.wanted, &self.settings.owner)?;
         self.reporter.know(locks.names().to_vec());
+        if let Some(signal) = self.refuse_own(&connection.keeper, &locks).await? {
+            return Ok(Exit::Signal(signal.as_raw()));
+        }
         let mut is_first = true;
         loop {
             self.signals.forget();
@@ -52,6 +56,16 @@ impl Run<'_> {
             if let Some(signal) = self.rest(pause).await {
                 return Ok(Exit::Signal(signal.as_raw()));
             }
+        }
+    }
+
+    /// Fails if the runs around this one keep it from its locks. The signal that came first.
+    async fn refuse_own(&mut self, keeper: &Keeper, locks: &Locks) -> Result<Option<Signal>, Failure> {
+        let refused = self.around.refuse(keeper, locks.names(), self.task.mode(), self.task.wait);
+        tokio::select! {
+            biased;
+            signal = self.signals.next_ending() => Ok(Some(signal)),
+            refused = refused => refused.map(|()| None),
         }
     }
 

@@ -21,8 +21,7 @@ use rustix::process::Signal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-use crate::args::{CommandArgs, ElectArgs, RunArgs};
-use crate::child::environment;
+use crate::args::{CommandArgs, ElectArgs, ModeArgs, RunArgs};
 use crate::child::orphans::Orphans;
 use crate::child::policy::Policy;
 use crate::child::restart::{Backoff, Restart};
@@ -33,6 +32,7 @@ use crate::event::{Outlets, Place, Reporter};
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
 use crate::locks::{Holding, Wanted};
+use crate::nested::Around;
 use crate::runtime;
 use crate::settings::Settings;
 
@@ -67,6 +67,14 @@ impl<'a> From<&'a ElectArgs> for Task<'a> {
 }
 
 impl Task<'_> {
+    /// How much of its locks it wants.
+    fn mode(&self) -> ModeArgs {
+        match self.wanted {
+            Wanted::Locks(mode) => mode,
+            Wanted::Leadership(_) => ModeArgs::default(),
+        }
+    }
+
     /// The signals that end it while it waits.
     fn ended_by(&self) -> &'static [Signal] {
         match self.wanted {
@@ -96,8 +104,7 @@ struct Run<'a> {
     backoff: Backoff,
     /// When a signal made us leave.
     leaving: Option<Instant>,
-    /// What the runs around this one hold.
-    outer: Vec<String>,
+    around: Around,
 }
 
 /// What became of waiting in line.
@@ -124,13 +131,8 @@ impl<'a> Run<'a> {
         let signals =
             Signals::catch(task.ended_by()).map_err(|error| runtime::refused("signals cannot be caught", &error))?;
         let orphans = Orphans::new().map_err(|error| runtime::refused("signals cannot be caught", &error))?;
-        let outer = environment::held_outside(|name| std::env::var_os(name));
-        space::check(task.names, &args.command, &outer, settings)?;
-        for name in task.names.iter().filter(|name| outer.contains(name)) {
-            reporter.warn(&format!(
-                "lock {name:?}: this already runs under it (LOCKKEEPER_LOCKS); waiting for it may never end"
-            ));
-        }
+        let around = Around::of_this_process();
+        space::check(task.names, &args.command, around.lines(), settings)?;
         let ((place, places), backoff) = (unbounded_channel(), Backoff::new());
         let leaving = None;
         Ok(Self {
@@ -146,7 +148,7 @@ impl<'a> Run<'a> {
             policy,
             backoff,
             leaving,
-            outer,
+            around,
         })
     }
 

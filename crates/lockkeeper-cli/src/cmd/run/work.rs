@@ -100,7 +100,7 @@ impl Run<'_> {
         let stripped =
             if self.args.pass_credentials { Vec::new() } else { environment::stripped(|name| std::env::var_os(name)) };
         let liveness = connection.liveness().map_err(|error| runtime::refused("no sign of life", &error))?;
-        let mut set = environment::set(&holding.each(), &self.outer);
+        let mut set = environment::set(&holding.each(), self.around.lines());
         set.extend(environment::in_place_of(&stripped));
         set.extend(self.settings.handed_down.iter().cloned());
         let reporter = Arc::clone(&self.reporter);

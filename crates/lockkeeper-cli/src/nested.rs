@@ -1,0 +1,97 @@
+//! A lock that a run around this one holds: that run waits for us, so that a wait of ours for its lock would never end.
+//!
+//! The runs around hand down their sequencers. The store knows the tokens in them, so that another store, another
+//! prefix, and a run that has ended meanwhile are told apart, whatever the names and URLs look like.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use lockkeeper::{HolderInfo, Keeper, LockInfo, LockName, Sequencer};
+
+use crate::args::{ModeArgs, Permits};
+use crate::child::environment;
+use crate::duration::Limit;
+use crate::exit::Failure;
+
+/// What the runs around this one hold.
+#[derive(Debug)]
+pub(crate) struct Around {
+    /// As they were handed down.
+    lines: Vec<String>,
+}
+
+impl Around {
+    pub(crate) fn of_this_process() -> Self {
+        Self::of(|name| std::env::var_os(name))
+    }
+
+    fn of(environment: impl Fn(&str) -> Option<OsString>) -> Self {
+        Self { lines: environment::held_outside(environment) }
+    }
+
+    /// For the environment of a command, which is one level further in.
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Refuses to wait for a lock that the runs around this one hold. `names` are full names and what was typed.
+    ///
+    /// A store that does not answer refuses nothing: the wait itself will tell.
+    ///
+    /// # Errors
+    /// 64, with the name as it was typed.
+    pub(crate) async fn refuse(
+        &self,
+        keeper: &Keeper,
+        names: &[(LockName, String)],
+        mode: ModeArgs,
+        wait: Option<Limit>,
+    ) -> Result<(), Failure> {
+        if wait == Some(Limit::For(Duration::ZERO)) {
+            return Ok(());
+        }
+        let around: Vec<Sequencer> = self.lines.iter().filter_map(|line| line.parse().ok()).collect();
+        for (full, typed) in names.iter().filter(|(full, _)| around.iter().any(|held| held.name() == full)) {
+            let Ok(info) = keeper.inspect(typed.as_str()).await else { continue };
+            let is_around = |holder: &&HolderInfo| {
+                around.iter().any(|held| held.name() == full && Some(held.token()) == holder.token)
+            };
+            if would_wait(&info, info.holders.iter().filter(is_around), mode) {
+                return Err(Failure::usage(format!(
+                    "lock {typed:?}: the run around this command holds it until this command ends, so that this wait \
+                     would never end. Try: the command without a second run of {typed:?}, or -w 0"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether these holders alone keep others from such a lock. Kinds that do not go together are the store's to refuse.
+fn would_wait<'a>(info: &LockInfo, holders: impl Iterator<Item = &'a HolderInfo>, mode: ModeArgs) -> bool {
+    let weights: Vec<u64> = holders.map(|holder| u64::from(holder.weight)).collect();
+    match (mode, info.capacity) {
+        _ if weights.is_empty() => false,
+        (ModeArgs { permits: Some(Permits { count, of }), .. }, Some(capacity)) => {
+            weights.iter().sum::<u64>() + u64::from(count) > u64::from(capacity.min(of))
+        }
+        (ModeArgs { permits: None, shared }, None) => !shared || weights.contains(&u64::from(u32::MAX)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_handed_down_is_what_all_runs_around_hold() {
+        let around = Around::of(|name| match name {
+            "LOCKKEEPER_SEQUENCERS" => Some("lk1.x.7.a\nlk1.x.8.b%2Fc".into()),
+            "LOCKKEEPER_OUTER_SEQUENCERS" => Some("lk1.x.5.x\nlk1.x.7.a".into()),
+            _ => None,
+        });
+        assert_eq!(around.lines(), ["lk1.x.5.x", "lk1.x.7.a", "lk1.x.8.b%2Fc"]);
+        assert!(Around::of(|_| None).lines().is_empty());
+    }
+}

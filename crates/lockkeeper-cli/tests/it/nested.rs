@@ -1,0 +1,105 @@
+//! A run inside a run: what would wait for itself is refused, and nothing else.
+
+use std::process::Output;
+
+use crate::support::{Store, binary, code_of, sh, stderr, stdout};
+
+/// `OUTER -- lockkeeper INNER -- true` on one store. `PROGRAM` stands for the program where more is to be nested.
+fn nested(store: &Store, outer: &[&str], inner: &str) -> Output {
+    let inner = format!("PROGRAM {inner}").replace("PROGRAM", binary().to_str().unwrap());
+    store.command(&sh(outer, &inner)).output().unwrap()
+}
+
+#[track_caller]
+fn assert_refused(output: &Output, name: &str) {
+    let told = stderr(output);
+    assert_eq!(code_of(output.status), 64, "{told}");
+    let expected = format!("lock {name:?}: the run around this command holds it");
+    assert!(told.contains(&expected) && told.contains("Try: "), "{told}");
+}
+
+#[track_caller]
+fn assert_runs(output: &Output) {
+    assert_eq!((code_of(output.status), stderr(output).as_str(), stdout(output).as_str()), (0, "", "ran\n"));
+}
+
+#[test]
+fn a_run_inside_a_run_of_the_same_lock_is_64_at_once() {
+    let store = Store::new();
+    // It would wait for ever, or for as long as it may.
+    assert_refused(&nested(&store, &["run", "m"], "run m -w 5s -- echo ran"), "m");
+    assert_refused(&nested(&store, &["run", "m"], "run -w forever m -- echo ran"), "m");
+    assert_refused(&nested(&store, &["run", "a", "m"], "run -w 5s b m a -- echo ran"), "m");
+    assert_refused(&nested(&store, &["run", "m"], "run -w 5s --unfair m -- echo ran"), "m");
+    assert_refused(&nested(&store, &["run", "m"], "elect -w 5s m -- echo ran"), "m");
+    assert_refused(&nested(&store, &["elect", "--restart", "never", "m"], "run -w 5s m -- echo ran"), "m");
+    assert_refused(&nested(&store, &["run", "m"], "acquire -w 5s m --handle-file h"), "m");
+}
+
+#[test]
+fn a_lock_of_any_run_around_is_refused() {
+    let store = Store::new();
+    let innermost = |names: &str| {
+        let inner = format!("run middle -- PROGRAM run -w 5s {names} -- echo ran");
+        nested(&store, &["run", "outer", "x"], &inner)
+    };
+    assert_runs(&innermost("inner other"));
+    for name in ["middle", "outer", "x"] {
+        assert_refused(&innermost(&format!("inner {name}")), name);
+    }
+}
+
+#[test]
+fn a_lock_that_is_named_in_another_way_is_the_same_lock() {
+    let store = Store::new();
+    let outer = ["run", "--prefix", "p/", "m"];
+    assert_refused(&nested(&store, &outer, "--prefix '' run -w 5s p/m -- echo ran"), "p/m");
+    let url = store.url();
+    let elsewhere = format!("-S '{url}?prefix=p/&ttl=9s' --prefix p/ run -w 5s m -- echo ran");
+    assert_refused(&nested(&store, &outer, &elsewhere), "m");
+}
+
+#[test]
+fn another_lock_of_the_same_name_is_no_error() {
+    let store = Store::new();
+    assert_runs(&nested(&store, &["run", "--prefix", "p/", "m"], "--prefix '' run m -- echo ran"));
+    let other = format!("-S file:{} run m -- echo ran", store.path("other.db").display());
+    assert_runs(&nested(&store, &["run", "m"], &other));
+}
+
+#[test]
+fn readers_and_permits_that_fit_are_no_error_and_others_are() {
+    let store = Store::new();
+    assert_runs(&nested(&store, &["run", "-s", "m"], "run -s m -- echo ran"));
+    assert_refused(&nested(&store, &["run", "-s", "m"], "run -w 5s m -- echo ran"), "m");
+    assert_refused(&nested(&store, &["run", "m"], "run -w 5s -s m -- echo ran"), "m");
+    let two = ["run", "--permits", "2/3", "p"];
+    assert_runs(&nested(&store, &two, "run --permits 3 p -- echo ran"));
+    assert_refused(&nested(&store, &two, "run -w 5s --permits 2/3 p -- echo ran"), "p");
+    let third = "run --permits 3 p -- PROGRAM run -w 5s --permits 3 p -- echo ran";
+    assert_refused(&nested(&store, &two, third), "p");
+}
+
+#[test]
+fn who_does_not_wait_is_told_that_the_lock_is_busy() {
+    let store = Store::new();
+    for inner in ["run -n m -- echo ran", "run -w 0 m -- echo ran", "acquire -n m --handle-file h"] {
+        let output = nested(&store, &["run", "m"], inner);
+        assert_eq!(code_of(output.status), 75, "{inner}: {}", stderr(&output));
+        assert!(stderr(&output).contains("lock \"m\": not acquired; held by "), "{}", stderr(&output));
+    }
+    // Twice in one line is once.
+    assert_runs(&nested(&store, &["run", "x"], "run m m -- echo ran"));
+}
+
+#[test]
+fn what_was_left_behind_by_a_run_that_has_ended_waits_as_others_do() {
+    let store = Store::new();
+    let before = stdout(&store.output(&["run", "m", "--", "printenv", "LOCKKEEPER_SEQUENCERS"]));
+    let mut holder = store.hold("m");
+    let mut command = store.command(&["run", "m", "-w", "50s", "--", "true"]);
+    let mut waiter = crate::support::Process::start(command.env("LOCKKEEPER_SEQUENCERS", before.trim()));
+    store.inspect_until("m", |lock| crate::support::waiters(lock) == 1);
+    assert_eq!(holder.finish(), 0);
+    assert_eq!(waiter.finish(), 0);
+}
