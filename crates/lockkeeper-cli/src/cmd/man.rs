@@ -93,8 +93,9 @@ queue = { url = \"redis://app@db-1:6379\", password_file = \"/run/secrets/redis\
 
 const EXAMPLES: &[(&str, &str)] = &[
     (
-        "One report at a time; whoever comes meanwhile goes away without an error:",
-        "*/5 * * * *  lockkeeper run -n -E 0 report -- /opt/report.sh",
+        "A crontab on several hosts: one of them makes the report, and the others print nothing. Cron has a short PATH:",
+        "PATH=/usr/local/bin:/usr/bin:/bin\nLOCKKEEPER_STORE=redis://10.0.0.5\nLOCKKEEPER_REQUIRE_STORE=1\n\
+         */5 * * * *  lockkeeper run -n -E 0 --min-hold 60s report -- /opt/report.sh",
     ),
     (
         "One deploy at a time, for which others wait at most a quarter of an hour:",

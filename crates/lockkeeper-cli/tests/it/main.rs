@@ -7,6 +7,7 @@ mod check;
 mod config;
 mod contention;
 mod doctor;
+mod documents;
 mod each_option;
 mod elect;
 mod endings;

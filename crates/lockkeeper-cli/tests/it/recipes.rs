@@ -6,7 +6,8 @@ use std::thread;
 use rusqlite::Connection;
 use rustix::process::Signal;
 
-use crate::support::{Process, Store, eventually, reaped, script, sh, stderr, stdout, text, waiters};
+use crate::documents::block;
+use crate::support::{Process, Store, event_names, eventually, reaped, script, sh, stderr, stdout, text, waiters};
 
 /// A line as somebody types it into a shell, or into a crontab.
 fn shell(store: &Store, line: &str) -> Command {
@@ -42,6 +43,67 @@ fn recipe_cron_on_five_hosts_makes_one_report() {
     assert_eq!(text(store.path("reports")), "report\n");
     first.signal(Signal::TERM);
     assert_eq!(first.finish(), 143);
+}
+
+/// The crontab of the document, as cron on a host with these programs runs its line: nothing of a login shell is there.
+fn cron(store: &Store) -> Command {
+    let crontab = block("docs/recipes.md", "* * * *  ");
+    let line = crontab.lines().find(|line| line.starts_with('*')).unwrap();
+    assert!(!line.contains('%'), "cron takes % for the end of the line: {line}");
+    let command = line.splitn(6, ' ').last().unwrap().trim_start();
+    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().to_str().unwrap();
+    let here = |text: &str| {
+        let report = store.path("report.sh").display().to_string();
+        text.replace("/usr/local/bin", programs).replace("/opt/report.sh", &report)
+    };
+    let mut cron = Command::new("/bin/sh");
+    // In the place of the shell, so that a signal reaches it.
+    cron.arg("-c")
+        .arg(format!("exec {}", here(command)))
+        .current_dir(store.path("."))
+        .stdin(std::process::Stdio::null());
+    cron.env_clear().env("HOME", store.path(".")).env("LOGNAME", "root").env("SHELL", "/bin/sh");
+    cron.env("PATH", "/usr/bin:/bin");
+    for (name, value) in crontab.lines().filter(|line| line.contains('=')).filter_map(|line| line.split_once('=')) {
+        match name {
+            "LOCKKEEPER_STORE" => cron.env(name, store.url()),
+            _ => cron.env(name, here(value)),
+        };
+    }
+    cron
+}
+
+#[test]
+fn recipe_cron_runs_as_it_is_printed_in_the_environment_of_cron() {
+    let store = Store::new();
+    script(&store.path("report.sh"), "#!/bin/sh\necho report >> reports\n");
+    let mut first = Process::start(&mut cron(&store));
+    eventually("the report", || text(store.path("reports")) == "report\n");
+    store.inspect_until("report", |lock| lock["state"] == "held");
+    let output = cron(&store).output().unwrap();
+    // Of anything else cron would send a mail.
+    assert_eq!((output.status.code(), stdout(&output).as_str(), stderr(&output).as_str()), (Some(0), "", ""));
+    assert_eq!(text(store.path("reports")), "report\n");
+    first.signal(Signal::TERM);
+    assert_eq!((first.finish(), first.lines(), first.rest().as_str()), (143, Vec::new(), ""));
+    // A host whose store is not configured says so, and does not report for itself.
+    let output = cron(&store).env_remove("LOCKKEEPER_STORE").output().unwrap();
+    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
+    assert_eq!(text(store.path("reports")), "report\n");
+}
+
+#[test]
+fn a_conflict_that_is_no_failure_is_told_to_machines_only() {
+    let store = Store::new();
+    let _holder = store.hold("a");
+    for wait in ["-w0", "-w300ms"] {
+        let output = store.output(&["run", wait, "-E", "0", "a", "--", "true"]);
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{wait}");
+    }
+    let output = store.output(&["run", "-n", "-E", "0", "--json", "--events", "log", "a", "--", "true"]);
+    for events in [stderr(&output), text(store.path("log"))] {
+        assert_eq!(event_names(&events), ["busy", "exited"]);
+    }
 }
 
 #[test]
