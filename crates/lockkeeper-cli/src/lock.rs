@@ -107,7 +107,11 @@ pub(crate) async fn watch(settings: &Settings, terms: Terms) -> Result<Keeper, F
 }
 
 /// Whether it is a file store that is not there. Where that cannot be said, to open it says why.
+///
+/// # Errors
+/// 78 where not even its folder is there.
 pub(crate) fn is_missing(settings: &Settings) -> Result<bool, Failure> {
+    settings.refuse_missing_folder()?;
     let url = &settings.store.url;
     if url.scheme != "file" || !matches!(Path::new(&url.path).try_exists(), Ok(false)) {
         return Ok(false);
@@ -137,6 +141,7 @@ pub(crate) async fn open_with(
     terms: Terms,
     set: impl Fn(KeeperBuilder) -> KeeperBuilder,
 ) -> Result<Connection, Failure> {
+    settings.refuse_missing_folder()?;
     let limit = settings.connect_timeout;
     let silent = || {
         let (store, limit) = (&settings.store.url, human(limit));

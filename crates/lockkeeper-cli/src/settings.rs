@@ -24,7 +24,8 @@ const TTL: Duration = Duration::from_secs(30);
 const STORE: &str = "LOCKKEEPER_STORE";
 const REQUIRE: &str = "LOCKKEEPER_REQUIRE_STORE";
 
-/// The environment, or a test's idea of it. An empty variable counts as one that is not set.
+/// The environment, or a test's idea of it. An empty variable counts as one that is not set, but for the store: that is a
+/// secret or a setting that is missing, and must not become a file of this host.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The settings of one invocation.
@@ -35,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) prefix: Option<String>,
     pub(crate) owner: String,
     pub(crate) connect_timeout: Duration,
+    /// Whether the folder of a file store may be made.
+    pub(crate) create: bool,
     pub(crate) json: bool,
     pub(crate) verbosity: Verbosity,
     /// A filter for what the library logs.
@@ -85,6 +88,7 @@ impl Settings {
             prefix: prefix(global.name_prefix.as_ref(), environment)?,
             owner: owner(global.owner.as_ref(), &config, environment)?,
             connect_timeout: global.connect_timeout.or(config.connect_timeout).unwrap_or(CONNECT_TIMEOUT),
+            create: global.create,
             json: global.json,
             verbosity,
             log,
@@ -109,6 +113,21 @@ impl Settings {
             "no store configured; an election would hold {reach}, and candidates elsewhere would lead beside it. \
              Try: --store URL, or --store {url} if that is meant"
         )))
+    }
+
+    /// For all who open a file store, or look for one: where its folder is not there, the path was most likely mistyped,
+    /// and a store that is made there is one in which nobody else locks.
+    pub(crate) fn refuse_missing_folder(&self) -> Result<(), Failure> {
+        let Store { url, origin, .. } = &self.store;
+        let is_ours = url.scheme != "file" || self.create || *origin == Origin::Default;
+        let folder = Path::new(&url.path).parent().filter(|folder| !is_ours && *folder != Path::new(""));
+        match folder {
+            Some(folder) if matches!(folder.try_exists(), Ok(false)) => Err(Failure::config(format!(
+                "{url}: the folder {} does not exist. Try: the right path, or --create, which makes it",
+                folder.display()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// What has to be said once, before the store is used.
@@ -136,6 +155,11 @@ impl Store {
                 "--store contains a password, which every user of this machine can see. Try: LOCKKEEPER_PASSWORD, \
                  LOCKKEEPER_PASSWORD_FILE, or the URL in LOCKKEEPER_STORE",
             ));
+        }
+        if flag.is_none() && environment(STORE).is_some_and(|store| store.is_empty()) {
+            return Err(Failure::config(format!(
+                "{STORE} is empty, as where a secret is missing. Try: {STORE}=URL, --store URL, or unset {STORE}"
+            )));
         }
         let secrets = Secrets::resolve(environment)?;
         let variable = text(environment, STORE)?;
@@ -165,6 +189,13 @@ impl Store {
         if let Some(who) = required(config, environment)? {
             return Err(Failure::config(format!(
                 "no store configured, and {who} forbids the default. Try: --store URL, or {STORE}"
+            )));
+        }
+        if let (Some(name), Some(path)) = (config.first_store(), config.path()) {
+            return Err(Failure::config(format!(
+                "no store chosen: {} names stores, and no default_store. Try: --store {name}, or default_store = \
+                 {name:?} there",
+                path.display()
             )));
         }
         let path = state_directory(rustix::process::geteuid().is_root(), environment)?.join("lockkeeper/locks.db");

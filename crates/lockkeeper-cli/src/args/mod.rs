@@ -94,6 +94,10 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) connect_timeout: Option<Duration>,
 
+    /// Make the folder of a file store that is not there; without it, exit code 78
+    #[arg(long, global = true)]
+    pub(crate) create: bool,
+
     /// Answers as JSON on stdout; `run` and `elect`: events as JSON Lines on stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,

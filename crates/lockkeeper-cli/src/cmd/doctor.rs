@@ -12,6 +12,7 @@ use crate::settings::{Origin, Settings};
 
 /// Prints a line for each check; one that failed is a "no".
 pub(crate) async fn doctor(settings: &Settings) -> Result<Exit, Failure> {
+    settings.refuse_missing_folder()?;
     let mut findings = vec![configuration(settings), store(settings)];
     findings.extend(examine(&settings.store.url, settings.connect_timeout).await);
     answer(&if settings.json { json(&findings)? } else { text(&findings) })?;

@@ -13,7 +13,10 @@ use crate::output::answer;
 /// How many columns the code has in the help.
 const CODE: usize = 6;
 const ENVIRONMENT: &[(&str, &str)] = &[
-    ("LOCKKEEPER_STORE", "The store, as --store has it, but that it may contain a password."),
+    (
+        "LOCKKEEPER_STORE",
+        "The store, as --store has it, but that it may contain a password. Empty, it is refused (78).",
+    ),
     ("LOCKKEEPER_CONFIG", "The configuration, as --config has it."),
     ("LOCKKEEPER_PREFIX", "As --prefix."),
     ("LOCKKEEPER_OWNER", "As --owner."),

@@ -67,6 +67,11 @@ impl Config {
         (!self.path.as_os_str().is_empty()).then_some(&self.path)
     }
 
+    /// The name of one of its stores, if it has any.
+    pub(crate) fn first_store(&self) -> Option<&str> {
+        self.stores.keys().next().map(String::as_str)
+    }
+
     /// The entry of this name; `wanted_by` is who asks for it.
     pub(crate) fn store(&self, name: &str, wanted_by: &str) -> Result<&Entry, Failure> {
         if let Some(entry) = self.stores.get(name) {

@@ -203,7 +203,7 @@ fn the_nearest_name_is_told_for_urls_too() {
         ("file:/x?max-waitesr=3", "Try: max-waiters="),
         ("flie:/x", "Try: file:"),
         ("redsi://h", "Try: redis://"),
-        ("file:/nowhere/x?unsafe=network-sf", "Try: unsafe=network-fs"),
+        ("file:/x?unsafe=network-sf", "Try: unsafe=network-fs"),
     ] {
         let told = refused(&program().args(["-S", url, "list"]).output().unwrap());
         assert!(told.trim_end().ends_with(near), "{url}: {told}");

@@ -90,7 +90,7 @@ fn a_store_that_is_not_there_is_not_made() {
     assert!(report.remedy("database").contains("the first run makes it"));
     assert_eq!(fs::read_dir(store.path("")).unwrap().count(), 0);
     let deep = format!("file:{}/a/b/locks.db", store.path("").display());
-    let output = program().args(["doctor", "-S", &deep]).output().unwrap();
+    let output = program().args(["doctor", "--create", "-S", &deep]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
     assert_eq!(fs::read_dir(store.path("")).unwrap().count(), 0);
 }

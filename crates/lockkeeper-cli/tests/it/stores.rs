@@ -107,3 +107,70 @@ fn who_only_looks_makes_no_store() {
     let output = store.output(&["-q", "inspect", "a"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(1), ""));
 }
+
+#[test]
+fn exit_78_is_a_file_store_whose_folder_is_not_there() {
+    let store = Store::new();
+    let deep = format!("file:{}/mistyped/app/locks.db", store.path("").display());
+    let run = |args: &[&str]| program().args(["-S", &deep]).args(args).current_dir(store.path("")).output().unwrap();
+    for args in [
+        &["run", "a", "--", "true"][..],
+        &["elect", "a", "--", "true"],
+        &["acquire", "a", "--handle-file", "h"],
+        &["bench", "--seconds", "1"],
+        &["list"],
+        &["inspect", "a"],
+        &["leader", "a"],
+        &["watch", "a"],
+        &["check", "lk1.x.5.a"],
+        &["break", "a", "--token", "5", "--reason", "gone", "--yes"],
+        &["doctor"],
+    ] {
+        let output = run(args);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(78), "{args:?}: {told}");
+        assert!(told.contains("/mistyped/app does not exist. Try: ") && told.contains("--create"), "{args:?}: {told}");
+        assert_eq!(std::fs::read_dir(store.path("")).unwrap().count(), 0, "{args:?}");
+    }
+    // Who only looks makes nothing all the same.
+    assert_eq!(run(&["--create", "list"]).status.code(), Some(0));
+    assert_eq!(std::fs::read_dir(store.path("")).unwrap().count(), 0);
+    assert_eq!(run(&["run", "a", "--create", "--", "true"]).status.code(), Some(0));
+    assert_eq!(run(&["run", "a", "--", "true"]).status.code(), Some(0));
+    // Beside the working directory there is nothing to make.
+    let relative =
+        program().args(["-S", "file:here.db", "run", "a", "--", "true"]).current_dir(store.path("")).output().unwrap();
+    assert_eq!(relative.status.code(), Some(0), "{relative:?}");
+}
+
+#[test]
+fn exit_78_is_a_store_that_was_to_be_configured_and_is_not() {
+    let (store, home) = (Store::new(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let config = store.path("config.toml");
+    std::fs::write(&config, format!("[stores]\nprod = {{ url = \"{}\" }}\n", store.url())).unwrap();
+    let refused = |command: &mut std::process::Command, says: &str| {
+        let output = command.output().unwrap();
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(78), "{told}");
+        assert!(told.contains(says) && told.lines().count() == 1, "{told}");
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+    };
+    for args in [&["run", "a", "--", "true"][..], &["elect", "a", "--", "true"], &["list"], &["doctor"]] {
+        let mut empty = without_store(args, &home, &store);
+        refused(empty.env("LOCKKEEPER_STORE", ""), "LOCKKEEPER_STORE is empty, as where a secret is missing. Try: ");
+        // Not even the configuration stands in for it.
+        let text = format!("default_store = \"{}\"", store.url());
+        std::fs::write(store.path("default.toml"), text).unwrap();
+        refused(empty.env("LOCKKEEPER_CONFIG", store.path("default.toml")), "LOCKKEEPER_STORE is empty");
+        let mut unchosen = without_store(args, &home, &store);
+        let says = format!(
+            "no store chosen: {} names stores, and no default_store. Try: --store prod, or default_store = \"prod\" there",
+            config.display()
+        );
+        refused(unchosen.env("LOCKKEEPER_CONFIG", &config), &says);
+    }
+    // A flag is a choice.
+    let mut chosen = store.command(&["run", "a", "--", "true"]);
+    let chosen = chosen.env("LOCKKEEPER_STORE", "").env("LOCKKEEPER_CONFIG", &config).output().unwrap();
+    assert_eq!((chosen.status.code(), stderr(&chosen).as_str()), (Some(0), ""));
+}
