@@ -5,6 +5,7 @@ mod cli_doctor;
 mod cli_doctor_etcd;
 mod cli_etcd;
 mod cli_everything;
+mod cli_fences;
 mod cli_kills;
 mod cli_messages;
 mod cli_outages;

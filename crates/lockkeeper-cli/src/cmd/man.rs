@@ -110,8 +110,9 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("At most five at a time, on all machines together:", "lockkeeper run --permits 5 thumbnails -- ./thumbnail.sh"),
     (
-        "A write that is refused when its lock has been lost meanwhile:",
-        "psql -c \"UPDATE cfg SET v=1, fence=$LOCKKEEPER_FENCING_TOKEN WHERE id=1 AND fence<=$LOCKKEEPER_FENCING_TOKEN\"",
+        "A write in a command that fails where a newer holder has written; the table needs the column fence first:",
+        "psql -qtAc \"UPDATE cfg SET v=1, fence=$LOCKKEEPER_FENCING_TOKEN\n    WHERE id=1 AND \
+         fence<=$LOCKKEEPER_FENCING_TOKEN RETURNING 1\" | grep -qx 1",
     ),
 ];
 

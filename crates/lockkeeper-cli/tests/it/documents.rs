@@ -2,12 +2,17 @@
 
 use std::path::Path;
 
-/// The block of code in this document that contains this, without its fences.
-pub(crate) fn block(document: &str, what: &str) -> String {
+/// The blocks of code in this document, without their fences.
+pub(crate) fn blocks(document: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let blocks = text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
-    let found: Vec<&str> = blocks.map(|(_, code)| code).filter(|code| code.contains(what)).collect();
-    assert_eq!(found.len(), 1, "{document} has another number of blocks with {what:?}: {found:#?}");
-    found[0].to_owned()
+    blocks.map(|(_, code)| code.to_owned()).collect()
+}
+
+/// The only one that contains this.
+pub(crate) fn block(document: &str, what: &str) -> String {
+    let found: Vec<String> = blocks(document).into_iter().filter(|code| code.contains(what)).collect();
+    let [block] = found.as_slice() else { panic!("{document} has another number of blocks with {what:?}: {found:#?}") };
+    block.clone()
 }

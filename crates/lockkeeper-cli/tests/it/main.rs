@@ -17,6 +17,7 @@ mod escaping;
 mod event_targets;
 mod events;
 mod exit_codes;
+mod fenced_lines;
 mod guard;
 mod handles;
 mod holding;

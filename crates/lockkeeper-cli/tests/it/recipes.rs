@@ -156,30 +156,6 @@ fn recipe_one_of_three_replicas_leads() {
     assert!(leaders().is_sorted_by(|a, b| a < b), "{:?}", leaders());
 }
 
-#[test]
-fn recipe_a_fenced_update_of_an_older_holder_changes_no_row() {
-    let store = Store::new();
-    let database = Connection::open_in_memory().unwrap();
-    database
-        .execute_batch("CREATE TABLE cfg (id BIGINT, v BIGINT, fence BIGINT); INSERT INTO cfg VALUES (1, 0, 0)")
-        .unwrap();
-    // What `psql -c` would be given by a command under the lock.
-    let statement = |v: u32| {
-        let line = format!(
-            "lockkeeper run cfg -- sh -c 'echo \"UPDATE cfg SET v={v}, fence=$LOCKKEEPER_FENCING_TOKEN WHERE id=1 AND \
-             fence<=$LOCKKEEPER_FENCING_TOKEN\"'"
-        );
-        stdout(&shell(&store, &line).output().unwrap())
-    };
-    let (older, newer) = (statement(1), statement(2));
-    assert_eq!(database.execute(&newer, ()).unwrap(), 1);
-    // The older holder was stopped, and goes on now.
-    assert_eq!(database.execute(&older, ()).unwrap(), 0, "{older}");
-    assert_eq!(database.execute(&newer, ()).unwrap(), 1, "a holder may write twice");
-    let v: u32 = database.query_row("SELECT v FROM cfg WHERE id=1", (), |row| row.get(0)).unwrap();
-    assert_eq!(v, 2);
-}
-
 /// A statement is on its way when its sender is stopped; the lock goes to somebody else, and then it arrives.
 #[test]
 fn a_late_write_of_a_stopped_holder_is_refused() {
