@@ -199,11 +199,6 @@ fn configured(error: Error) -> Failure {
     }
 }
 
-/// Who holds the lock, if that can be had at once.
-pub(crate) async fn holder(keeper: &Keeper, name: &str) -> Option<String> {
-    line(keeper, name).await.as_ref().and_then(first_holder)
-}
-
 /// Who holds the lock and who waits for it, if that can be had at once.
 pub(crate) async fn line(keeper: &Keeper, name: &str) -> Option<LockInfo> {
     timeout(CURIOSITY, keeper.inspect(name)).await.ok()?.ok()

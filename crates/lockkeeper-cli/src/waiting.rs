@@ -1,11 +1,11 @@
-//! What is told while a run waits in line: each place as an event, and to people at a terminal a line that stands
-//! there for as long as they wait.
+//! What is told while a run waits in line: each place as an event; to people at a terminal a line that stands there for
+//! as long as they wait; to others a line now and then.
 
 use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
-use lockkeeper::{Keeper, LockInfo, WaiterInfo};
+use lockkeeper::{HolderInfo, IdHash, Keeper, LockInfo, WaiterInfo};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Interval, interval_at};
 
@@ -13,10 +13,22 @@ use crate::duration::human;
 use crate::event::{Place, Reporter};
 use crate::lock;
 use crate::output::printable;
-use crate::settings::Settings;
 
 /// How often the line on a terminal is drawn anew.
 const REDRAW: Duration = Duration::from_secs(1);
+/// How often a wait without a terminal looks who holds the lock; a new place in line is a look as well.
+const LOOK: Duration = Duration::from_secs(5);
+/// A wait without a terminal speaks again after this, also if the holder is the same.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How a wait is told to people.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// Without lines: `-E 0` says that it is fine when others hold the lock.
+    pub(crate) is_silent: bool,
+    /// Again and again, and not only when the holder changes. A candidate of an election may wait for weeks.
+    pub(crate) repeats: bool,
+}
 
 /// Tells of one wait. It asks the store, and so is a future beside the wait rather than a part of it.
 pub(crate) struct Narrator<'a> {
@@ -24,46 +36,57 @@ pub(crate) struct Narrator<'a> {
     reporter: &'a Reporter,
     places: &'a mut UnboundedReceiver<Place>,
     owner: &'a str,
+    manner: Manner,
     began: Instant,
-    redraw: Interval,
+    looks: Interval,
     /// The lock that is waited for, as it was typed.
     lock: String,
     /// A place that nobody has heard of yet.
     untold: Option<Place>,
+    said: Said,
 }
 
 impl<'a> Narrator<'a> {
+    /// `lock` is the name that is waited for first.
     pub(crate) fn new(
         keeper: &'a Keeper,
         reporter: &'a Reporter,
         places: &'a mut UnboundedReceiver<Place>,
-        settings: &'a Settings,
+        owner: &'a str,
         lock: &str,
-        began: Instant,
+        manner: Manner,
     ) -> Self {
-        let redraw = interval_at(Instant::now() + REDRAW, REDRAW);
-        let (owner, lock) = (settings.owner.as_str(), lock.to_owned());
-        Self { keeper, reporter, places, owner, began, redraw, lock, untold: None }
+        let period = if reporter.shows_status() { REDRAW } else { LOOK };
+        let (began, said) = (Instant::now(), Said::default());
+        let (looks, lock) = (interval_at(began + period, period), lock.to_owned());
+        Self { keeper, reporter, places, owner, manner, began, looks, lock, untold: None, said }
+    }
+
+    /// The same for a wait that began before.
+    pub(crate) fn since(self, began: Instant) -> Self {
+        Self { began, ..self }
     }
 
     /// Tells until it is dropped.
     pub(crate) async fn narrate(&mut self) -> Infallible {
+        let speaks = self.speaks();
         loop {
             tokio::select! {
                 biased;
                 Some(place) = self.places.recv() => {
                     self.lock.clone_from(&place.lock);
+                    let ahead = place.ahead;
                     self.untold = Some(place);
                     let info = lock::line(self.keeper, &self.lock).await;
                     let holder = info.as_ref().and_then(lock::first_holder);
                     if let Some(place) = self.untold.take() {
                         self.reporter.queued(&place, holder.as_deref());
                     }
-                    self.draw(info.as_ref());
+                    self.tell(info.as_ref(), Some(ahead));
                 }
-                _ = self.redraw.tick(), if self.reporter.shows_status() => {
+                _ = self.looks.tick(), if speaks => {
                     let info = lock::line(self.keeper, &self.lock).await;
-                    self.draw(info.as_ref());
+                    self.tell(info.as_ref(), None);
                 }
                 else => return pending().await,
             }
@@ -72,37 +95,130 @@ impl<'a> Narrator<'a> {
 
     /// What is left to tell at the end of the wait, whatever its outcome. Nothing is left on the terminal.
     pub(crate) fn finish(mut self) {
-        if let Some(place) = self.untold.take() {
+        // A place in line that became the lock before anybody asked who was ahead, or had an answer.
+        while let Some(place) = self.untold.take().or_else(|| self.places.try_recv().ok()) {
             self.reporter.queued(&place, None);
-        }
-        // A place in line that became the lock before anybody asked who was ahead.
-        while let Ok(place) = self.places.try_recv() {
-            self.reporter.queued(&place, None);
+            if self.reporter.is_verbose() && self.speaks() {
+                self.reporter.warn(&format!("lock {:?}: waiting, {} ahead", place.lock, place.ahead));
+            }
         }
         self.reporter.wipe_status();
     }
 
+    /// Whether people see anything of it.
+    fn speaks(&self) -> bool {
+        self.reporter.shows_status() || self.reporter.tells_people() && !self.manner.is_silent
+    }
+
+    /// `place` is a new place in line.
+    fn tell(&mut self, info: Option<&LockInfo>, place: Option<u32>) {
+        if self.reporter.shows_status() {
+            return self.draw(info);
+        }
+        if !self.speaks() {
+            return;
+        }
+        let (holder, now) = (info.map(|info| info.holders.first().map(|holder| holder.id)), Instant::now());
+        let is_asked = place.is_some() && self.reporter.is_verbose();
+        if self.said.is_due(&self.lock, holder, now, self.manner.repeats) || is_asked {
+            self.said.now(&self.lock, holder, now);
+            let ahead = place.or_else(|| ahead(info?, self.owner, self.began.elapsed()));
+            let ahead = ahead.map(|ahead| format!(", {ahead} ahead")).unwrap_or_default();
+            let holder = info.map(in_the_way).unwrap_or_default();
+            self.reporter.warn(&format!("lock {:?}: waiting{ahead}{holder}", self.lock));
+        }
+    }
+
     fn draw(&self, info: Option<&LockInfo>) {
         let waited = self.began.elapsed();
-        let Some(info) = info else {
-            return self.reporter.show_status(&format!(
-                "lockkeeper: lock {:?}: waiting for {}",
-                self.lock,
-                human(waited)
-            ));
-        };
-        let ahead = ahead(info, self.owner, waited).map(|ahead| format!(", {ahead} ahead")).unwrap_or_default();
-        let holder = lock::first_holder(info).map(|holder| format!("; held by {}", printable(&holder)));
+        let ahead = info.and_then(|info| ahead(info, self.owner, waited));
+        let ahead = ahead.map(|ahead| format!(", {ahead} ahead")).unwrap_or_default();
+        let holder = info.and_then(lock::first_holder).map(|holder| format!("; held by {}", printable(&holder)));
         let holder = holder.unwrap_or_default();
         let text = format!("lockkeeper: lock {:?}: waiting for {}{ahead}{holder}", self.lock, human(waited));
         self.reporter.show_status(&text);
     }
 }
 
+/// What was said last of a wait without a terminal.
+#[derive(Debug, Default)]
+struct Said(Option<(String, Option<IdHash>, Instant)>);
+
+impl Said {
+    /// Whether it is time to say something. `holder` is who holds the lock, or that it is not known who does.
+    fn is_due(&self, lock: &str, holder: Option<Option<IdHash>>, now: Instant, repeats: bool) -> bool {
+        let Some((told, before, at)) = &self.0 else { return true };
+        // Between two holders there may be none for a moment, which is no news.
+        let is_another = holder.flatten().is_some_and(|holder| Some(holder) != *before);
+        told != lock || is_another || repeats && now.duration_since(*at) >= SILENCE
+    }
+
+    fn now(&mut self, lock: &str, holder: Option<Option<IdHash>>, now: Instant) {
+        let before = self.0.take().filter(|(told, ..)| told == lock).and_then(|(_, holder, _)| holder);
+        self.0 = Some((lock.to_owned(), holder.flatten().or(before), now));
+    }
+}
+
+/// Who holds a lock, for how long and why, as the end of a sentence; or who waits for it.
+pub(crate) fn in_the_way(info: &LockInfo) -> String {
+    let more = |others: usize| if others > 0 { format!(", and {others} more") } else { String::new() };
+    match (info.holders.as_slice(), info.waiters.first()) {
+        ([first, others @ ..], _) => format!("; held by {}{}", described(first), more(others.len())),
+        ([], Some(waiter)) => format!("; nobody holds it, and {} is the first in line", printable(&waiter.owner)),
+        ([], None) => String::new(),
+    }
+}
+
+fn described(holder: &HolderInfo) -> String {
+    let held = holder.held.map(|held| format!(" for {}", human(held))).unwrap_or_default();
+    let reason = holder.reason.as_ref().map(|reason| format!(" ({})", printable(reason))).unwrap_or_default();
+    format!("{}{held}{reason}", printable(&holder.owner))
+}
+
 /// How many stand before us, holders included. Whoever has our name and has waited for as long as we have is us.
-fn ahead(info: &LockInfo, owner: &str, waited: Duration) -> Option<usize> {
+fn ahead(info: &LockInfo, owner: &str, waited: Duration) -> Option<u32> {
     let distance = |waiter: &WaiterInfo| waiter.waited.map_or(Duration::MAX, |theirs| theirs.abs_diff(waited));
     let ours = info.waiters.iter().enumerate().filter(|(_, waiter)| waiter.owner == owner);
     let (place, _) = ours.min_by_key(|(_, waiter)| distance(waiter))?;
-    Some(info.holders.len() + place)
+    u32::try_from(info.holders.len() + place).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(digit: char) -> Option<Option<IdHash>> {
+        Some(Some(digit.to_string().repeat(16).parse().unwrap()))
+    }
+
+    #[test]
+    fn a_wait_speaks_at_its_start_at_another_holder_and_after_a_minute() {
+        let (start, mut said) = (Instant::now(), Said::default());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(said.is_due("a", id('1'), at(0), true));
+        said.now("a", id('1'), at(0));
+        for (holder, seconds, due) in [
+            (id('1'), 59, false),
+            (id('1'), 60, true),
+            (id('2'), 1, true),
+            // Between two holders, and where the store did not say.
+            (Some(None), 1, false),
+            (None, 1, false),
+            (None, 61, true),
+        ] {
+            assert_eq!(said.is_due("a", holder, at(seconds), true), due, "{holder:?} {seconds}");
+        }
+        // The second of two locks that are waited for in turn.
+        assert!(said.is_due("b", id('1'), at(1), true));
+        said.now("a", None, at(61));
+        assert!(!said.is_due("a", id('1'), at(62), true));
+    }
+
+    #[test]
+    fn a_candidate_speaks_only_of_another_holder() {
+        let (start, mut said) = (Instant::now(), Said::default());
+        said.now("a", id('1'), start);
+        assert!(!said.is_due("a", id('1'), start + 100 * SILENCE, false));
+        assert!(said.is_due("a", id('2'), start, false));
+    }
 }

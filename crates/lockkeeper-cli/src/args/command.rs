@@ -15,10 +15,14 @@ use crate::exit::Exit;
 #[derive(Args, Debug)]
 pub(crate) struct CommandArgs {
     /// Wait at most this long for the lock, a duration or `forever` [default: forever]
+    ///
+    /// While it waits, stderr says who holds the lock, for how long and why, and how many are ahead: on a terminal in one
+    /// line that changes; elsewhere in a line at the start, one when another holder has the lock, and, for `run`, one
+    /// every minute. -q silences it.
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse_limit)]
     pub(crate) wait: Option<Limit>,
 
-    /// The exit code when the lock was not acquired, 0 to 255; with 0 nothing is said on stderr
+    /// The exit code when the lock was not acquired, 0 to 255; with 0 nothing is said of it on stderr
     #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::BUSY)]
     pub(crate) conflict_exit_code: u8,
 

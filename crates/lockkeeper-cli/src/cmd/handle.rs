@@ -5,24 +5,27 @@
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::{Acquire, ErrorKind, Guard, Handle, Keeper, LockName, Mode, Release, Sequencer};
 use rustix::process::Signal;
 use serde::Serialize;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout};
 
 use super::inspect::mode_word;
 use crate::args::{AcquireArgs, HandleArgs, ModeArgs, Permits};
 use crate::child::signals::{END_A_RUN, Signals};
 use crate::duration::{Limit, human, millis};
-use crate::event::{Outlets, Reporter, reason_word};
+use crate::event::{Outlets, Place, Reporter, reason_word};
 use crate::exit::{Exit, Failure};
-use crate::handle_file::{self, Place};
-use crate::lock::{self, Away, Terms};
+use crate::handle_file;
+use crate::lock::{self, Terms};
 use crate::nested::Around;
 use crate::output::{answer, complain};
 use crate::settings::Settings;
+use crate::waiting::{Manner, Narrator};
 
 /// How long leaving the line may take. Below a second, so that a signal ends a wait within one.
 const LEAVE: Duration = Duration::from_millis(700);
@@ -56,65 +59,95 @@ struct Released<'a> {
 /// Acquires the lock, writes its handle and prints its token.
 pub(crate) async fn acquire(args: &AcquireArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name).map_err(Failure::usage)?;
-    let place = Place::prepare(&args.handle_file)?;
+    let file = handle_file::Place::prepare(&args.handle_file)?;
     let mut signals = Signals::catch(END_A_RUN)
         .map_err(|error: io::Error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
-    let away = Away::default();
-    let observed = away.clone();
-    let connecting = lock::connect(settings, Terms::default(), move |event| observed.observe(event));
+    let outlets = Outlets::stderr(false)?;
+    let reporter = Arc::new(Reporter::new(std::slice::from_ref(&args.name), outlets, settings.verbosity));
+    let (place_in_line, places) = unbounded_channel();
+    let observer = Arc::clone(&reporter);
+    let connecting = lock::connect(settings, Terms::default(), move |event| observer.observe(event, &place_in_line));
     let keeper = match unless_ended(&mut signals, connecting).await {
         Ok(keeper) => keeper?,
         Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
     };
-    let ending = acquire_on(&keeper, args, settings, place, &mut signals, &away).await;
+    let wait = Wait { keeper: &keeper, args, settings, reporter: &reporter, places };
+    let ending = wait.acquire(file, &mut signals).await;
+    reporter.flush();
     // The place in line is given back before we go; if that takes too long, it ends by itself.
     drop(keeper.shutdown(LEAVE).await);
     ending
 }
 
-async fn acquire_on(
-    keeper: &Keeper,
-    args: &AcquireArgs,
-    settings: &Settings,
-    place: Place,
-    signals: &mut Signals,
-    away: &Away,
-) -> Result<Exit, Failure> {
-    let began = Instant::now();
-    let (mut attempt, mode) = attempt(keeper, args)?;
-    let wait = if args.nonblocking { Some(Limit::For(Duration::ZERO)) } else { args.wait };
-    let name = (keeper.mutex(args.name.as_str())?.name().clone(), args.name.clone());
-    let around = Around::of_this_process();
-    match unless_ended(signals, around.refuse(keeper, &[name], args.mode, wait)).await {
-        Ok(refused) => refused?,
-        Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
-    }
-    if let Some(Limit::For(limit)) = wait {
-        attempt = attempt.wait(limit);
-    }
-    if let Some(reason) = &args.reason {
-        attempt = attempt.reason(reason);
-    }
-    let handle = match unless_ended(signals, attempt.detached(args.ttl).into_future()).await {
-        Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
-        Ok(Err(error)) if error.kind() == ErrorKind::Timeout => {
-            away.refuse_timeout(&args.name, began.elapsed())?;
-            let holder = lock::holder(keeper, &args.name).await;
-            let reporter = Reporter::new(std::slice::from_ref(&args.name), Outlets::stderr(false)?, settings.verbosity);
-            reporter.busy(&args.name, began.elapsed(), holder.as_deref(), false);
-            reporter.flush();
-            return Ok(Exit::Busy(Exit::BUSY));
+/// What `acquire` waits with.
+struct Wait<'a> {
+    keeper: &'a Keeper,
+    args: &'a AcquireArgs,
+    settings: &'a Settings,
+    reporter: &'a Reporter,
+    places: UnboundedReceiver<Place>,
+}
+
+impl Wait<'_> {
+    async fn acquire(mut self, file: handle_file::Place, signals: &mut Signals) -> Result<Exit, Failure> {
+        let Self { keeper, args, settings, .. } = self;
+        let began = Instant::now();
+        let (mut attempt, mode) = attempt(keeper, args)?;
+        let wait = if args.nonblocking { Some(Limit::For(Duration::ZERO)) } else { args.wait };
+        let names = vec![(keeper.mutex(args.name.as_str())?.name().clone(), args.name.clone())];
+        let around = Around::of_this_process();
+        match unless_ended(signals, around.refuse(keeper, &names, args.mode, wait)).await {
+            Ok(refused) => refused?,
+            Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
         }
-        Ok(acquired) => acquired?,
-    };
-    if let Err(failure) = place.fill(&handle) {
-        return Err(give_back(keeper, handle, failure).await);
+        self.reporter.know(names);
+        if let Some(Limit::For(limit)) = wait {
+            attempt = attempt.wait(limit);
+        }
+        if let Some(reason) = &args.reason {
+            attempt = attempt.reason(reason);
+        }
+        let handle = match self.in_line(attempt, signals).await {
+            Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
+            Ok(Err(error)) if error.kind() == ErrorKind::Timeout => return self.busy(began).await,
+            Ok(acquired) => acquired?,
+        };
+        if let Err(failure) = file.fill(&handle) {
+            return Err(give_back(keeper, handle, failure).await);
+        }
+        if let Err(failure) = tell_acquired(&handle, mode, settings, began.elapsed()) {
+            drop(handle_file::remove(&args.handle_file));
+            return Err(give_back(keeper, handle, failure).await);
+        }
+        Ok(Exit::Ok)
     }
-    if let Err(failure) = tell_acquired(&handle, mode, settings, began.elapsed()) {
-        drop(handle_file::remove(&args.handle_file));
-        return Err(give_back(keeper, handle, failure).await);
+
+    /// `Err` when a signal came first.
+    async fn in_line(
+        &mut self,
+        attempt: Acquire<Guard>,
+        signals: &mut Signals,
+    ) -> Result<lockkeeper::Result<Handle>, Signal> {
+        let manner = Manner { is_silent: false, repeats: true };
+        let (owner, name) = (self.settings.owner.as_str(), self.args.name.as_str());
+        let mut narrator = Narrator::new(self.keeper, self.reporter, &mut self.places, owner, name, manner);
+        let detached = attempt.detached(self.args.ttl).into_future();
+        let acquired = tokio::select! {
+            biased;
+            acquired = unless_ended(signals, detached) => acquired,
+            never = narrator.narrate() => match never {},
+        };
+        narrator.finish();
+        acquired
     }
-    Ok(Exit::Ok)
+
+    async fn busy(&self, began: Instant) -> Result<Exit, Failure> {
+        let name = &self.args.name;
+        self.reporter.away().refuse_timeout(name, began.elapsed())?;
+        let line = lock::line(self.keeper, name).await;
+        self.reporter.busy(name, began.elapsed(), line.as_ref(), false);
+        Ok(Exit::Busy(Exit::BUSY))
+    }
 }
 
 /// `Err` when a signal came first.

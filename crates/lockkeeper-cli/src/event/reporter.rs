@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lockkeeper::{Error, ErrorKind, Event as LibraryEvent, LockName, LostReason};
+use lockkeeper::{Error, ErrorKind, Event as LibraryEvent, LockInfo, LockName, LostReason};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::outlet::LAST_LINES;
@@ -15,8 +15,9 @@ use super::{Event, Outlets, kind_word, line, reason_word};
 use crate::child::environment::Held;
 use crate::duration::{human, millis};
 use crate::exit::Exit;
-use crate::lock::Away;
+use crate::lock::{Away, first_holder};
 use crate::output::{Verbosity, complaint, printable};
+use crate::waiting::in_the_way;
 
 /// Who waited for less than this has tried, not waited.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -121,6 +122,16 @@ impl Reporter {
         self.status.is_possible()
     }
 
+    /// Whether people are told of a wait at all, rather than machines.
+    pub(crate) fn tells_people(&self) -> bool {
+        !self.outlets.json && self.verbosity >= Verbosity::Warnings
+    }
+
+    /// Whether they want to hear of each place in line.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbosity >= Verbosity::Info
+    }
+
     /// Draws the line, in place of the last one.
     pub(crate) fn show_status(&self, text: &str) {
         self.status.show(&self.outlets.stderr, text);
@@ -171,24 +182,22 @@ impl Reporter {
     pub(crate) fn queued(&self, place: &Place, holder: Option<&str>) {
         let Place { lock, ahead } = place;
         self.event(lock, &Event::Queued { ahead: *ahead, holder });
-        if !self.outlets.json && self.verbosity >= Verbosity::Info {
-            self.complain(&format!("lock {lock:?}: waiting, {ahead} ahead{}", held_by(holder)));
-        }
     }
 
-    /// It was not acquired. `is_fine`: who asked has said that this is no failure, and people hear nothing of it.
-    pub(crate) fn busy(&self, lock: &str, waited: Duration, holder: Option<&str>, is_fine: bool) {
-        let event = Event::Busy { waited_ms: millis(waited), holder };
+    /// It was not acquired, and `line` is who holds it and who waits. `is_fine`: who asked has said that this is no
+    /// failure, and people hear nothing of it.
+    pub(crate) fn busy(&self, lock: &str, waited: Duration, line: Option<&LockInfo>, is_fine: bool) {
+        let holder = line.and_then(first_holder);
+        let event = Event::Busy { waited_ms: millis(waited), holder: holder.as_deref() };
         if is_fine {
             return self.event(lock, &event);
         }
         self.tell(lock, &event, || {
-            let within = if waited < MOMENT {
-                "not acquired".to_owned()
-            } else {
-                format!("not acquired within {}", human(waited))
-            };
-            format!("{within}{}", held_by(holder))
+            let holder = line.map(in_the_way).unwrap_or_default();
+            if waited < MOMENT {
+                return format!("not acquired{holder}. Try: --wait DURATION, which waits for it");
+            }
+            format!("not acquired within {}{holder}. Try: a longer --wait", human(waited))
         });
     }
 
@@ -276,10 +285,6 @@ impl Reporter {
     pub(crate) fn flush(&self) {
         self.outlets.flush(LAST_LINES);
     }
-}
-
-fn held_by(holder: Option<&str>) -> String {
-    holder.map(|holder| format!("; held by {}", printable(holder))).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -143,9 +143,10 @@ fn exit_75_is_a_busy_lock() {
         let output = store.output(&[&["run", "a", "--owner", "me"], args, &["--", "true"]].concat());
         assert_eq!(output.status.code(), Some(75), "{args:?}: {}", stderr(&output));
         let told = stderr(&output);
-        assert_eq!(told.lines().count(), 1, "{told}");
+        // Who waits says so first, if there is time for it.
+        assert!(told.lines().count() <= if args.contains(&"50ms") { 2 } else { 1 }, "{told}");
         let holder = store.inspect("a")["holders"][0]["owner"].as_str().unwrap().to_owned();
-        assert!(told.starts_with("lockkeeper: lock \"a\": ") && told.contains(&holder), "{told}");
+        assert!(told.contains("lockkeeper: lock \"a\": not acquired") && told.contains(&holder), "{told}");
     }
 }
 

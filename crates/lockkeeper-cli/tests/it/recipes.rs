@@ -115,7 +115,13 @@ fn recipe_one_deploy_at_a_time() {
     let line = "CI_JOB_URL=https://ci/jobs/4711; \
                 lockkeeper run -w 15m --reason \"$CI_JOB_URL\" deploy/web -- ./deploy.sh";
     for output in everywhere(&store, 4, line) {
-        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        // They see whom they wait for.
+        assert!(
+            told.lines().all(|line| line.contains("waiting, ") && line.ends_with(" (https://ci/jobs/4711)")),
+            "{told}"
+        );
     }
     let seen: serde_json::Value = serde_json::from_str(&text(store.path("seen"))).unwrap();
     assert_eq!(seen["holders"][0]["reason"], "https://ci/jobs/4711");

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::support::{Store, event_names, events, eventually, sh, stderr, text};
+use crate::support::{Process, Store, event_names, events, eventually, sh, stderr, text, waiters};
 
 /// A program with a pseudo-terminal as its stderr, and all that was written there so far.
 struct OnTerminal {
@@ -193,14 +193,94 @@ fn json_and_quiet_and_a_dumb_terminal_show_no_line() {
     assert!(!dumb.written().contains("waiting for"), "{:?}", dumb.written());
 }
 
+/// Holds the lock `a` as this owner, for a reason.
+fn holder(store: &Store, owner: &str) -> Process {
+    let mut holder = store.start(&["--owner", owner, "run", "a", "--reason", "release 7", "--json", "--", "cat"]);
+    holder.event("started");
+    holder
+}
+
+/// `LINE for 1.5s (release 7)`, without the time.
+#[track_caller]
+fn assert_tells(told: &str, line: &str) {
+    let expected = format!("lockkeeper: lock \"a\": {line} for ");
+    assert!(told.starts_with(&expected) && told.contains("s (release 7)"), "{told:?} instead of {expected:?}");
+}
+
 #[test]
-fn without_a_terminal_there_is_no_line() {
+fn without_a_terminal_a_wait_says_who_holds_the_lock_and_when_that_changes() {
+    let store = Store::new();
+    let mut first = holder(&store, "boss@home");
+    let second = ["--owner", "next@home", "run", "a", "--reason", "release 7", "--json", "--", "cat"];
+    let mut second = store.queue(&second, "a", 0);
+    let mut waiter = store.start(&["run", "a", "--", "true"]);
+    assert_tells(&waiter.error_line(), "waiting, 2 ahead; held by boss@home");
+    assert_eq!(first.finish(), 0);
+    assert_tells(&waiter.error_line(), "waiting, 1 ahead; held by next@home");
+    assert_eq!(second.finish(), 0);
+    assert_eq!((waiter.finish(), waiter.rest().as_str()), (0, ""));
+}
+
+#[test]
+fn acquire_elect_and_unfair_runs_say_that_they_wait() {
+    let store = Store::new();
+    let _holder = holder(&store, "boss@home");
+    for (args, line) in [
+        (&["acquire", "a", "--handle-file", "h"][..], "waiting, 1 ahead; held by boss@home"),
+        (&["elect", "a", "--", "true"], "waiting, 1 ahead; held by boss@home"),
+        (&["run", "a", "--unfair", "--", "true"], "waiting; held by boss@home"),
+        (&["run", "b", "a", "--", "true"], "waiting, 1 ahead; held by boss@home"),
+    ] {
+        let mut waiter = store.start(args);
+        assert_tells(&waiter.error_line(), line);
+        waiter.signal(Signal::TERM);
+        assert_eq!(waiter.finish(), 143, "{args:?}");
+        store.inspect_until("a", |lock| waiters(lock) == 0);
+    }
+}
+
+#[test]
+fn a_wait_that_nobody_wants_to_hear_of_is_silent() {
+    let store = Store::new();
+    let _holder = holder(&store, "boss@home");
+    for args in [&["-q"][..], &["-E", "0"]] {
+        let output = store.output(&[&["run", "a", "-w", "500ms"], args, &["--", "true"]].concat());
+        assert_eq!(stderr(&output), "", "{args:?}");
+    }
+    let told = stderr(&store.output(&["run", "a", "-w", "500ms", "--json", "--", "true"]));
+    assert_eq!(event_names(&told), ["queued", "busy", "exited"]);
+    assert_eq!(told.lines().count(), 3, "{told}");
+}
+
+#[test]
+fn who_did_not_get_the_lock_hears_who_holds_it_since_when_and_why() {
+    let store = Store::new();
+    let _holder = holder(&store, "boss@home");
+    for args in [&["run", "a", "-n", "--", "true"][..], &["acquire", "a", "-n", "--handle-file", "h"]] {
+        let told = stderr(&store.output(args));
+        assert_tells(&told, "not acquired; held by boss@home");
+        assert!(told.ends_with(". Try: --wait DURATION, which waits for it\n"), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+    for args in [&["run", "a", "-w", "3s", "--", "true"][..], &["acquire", "a", "-w", "3s", "--handle-file", "h"]] {
+        let told = stderr(&store.output(args));
+        let lines: Vec<&str> = told.lines().collect();
+        let [waiting, busy] = lines[..] else { panic!("{told}") };
+        assert_tells(waiting, "waiting, 1 ahead; held by boss@home");
+        assert!(busy.contains(": not acquired within ") && busy.contains("s; held by boss@home for "), "{busy}");
+        assert!(busy.ends_with("s (release 7). Try: a longer --wait"), "{busy}");
+    }
+}
+
+#[test]
+fn a_dumb_terminal_gets_lines_without_control_characters() {
     let store = Store::new();
     let _holder = store.hold("a");
-    let mut command = store.command(&["run", "a", "-w", "1500ms", "--", "true"]);
-    let told = stderr(&command.env("TERM", "xterm").output().unwrap());
-    assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(!told.contains('\u{1b}') && !told.contains('\r'), "{told:?}");
+    let mut command = store.command(&["run", "a", "-w", "3s", "--", "true"]);
+    let mut dumb = OnTerminal::start(command.env("TERM", "dumb"), 120);
+    assert_eq!(dumb.finish().code(), Some(75));
+    let told = dumb.written();
+    assert!(told.lines().count() == 2 && told.contains("\"a\": waiting, 1 ahead; held by "), "{told:?}");
 }
 
 #[test]

@@ -76,9 +76,9 @@ impl Run<'_> {
             Waited::Interrupted(signal) => Round::Stopped(Exit::Signal(signal.as_raw())),
             Waited::Busy(name) => {
                 self.reporter.away().refuse_timeout(&name, began.elapsed())?;
-                let holder = lock::holder(keeper, &name).await;
+                let line = lock::line(keeper, &name).await;
                 let code = self.args.conflict_exit_code;
-                self.reporter.busy(&name, began.elapsed(), holder.as_deref(), code == 0);
+                self.reporter.busy(&name, began.elapsed(), line.as_ref(), code == 0);
                 Round::Stopped(Exit::Busy(code))
             }
             Waited::Acquired(holding) => {

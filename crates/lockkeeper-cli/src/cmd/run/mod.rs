@@ -35,6 +35,7 @@ use crate::locks::{Holding, Wanted};
 use crate::nested::Around;
 use crate::runtime;
 use crate::settings::Settings;
+use crate::waiting::Manner;
 
 /// Between TERM and KILL when the lock is lost, unless a third of the ttl is less.
 const KILL_AFTER: Duration = Duration::from_secs(5);
@@ -73,6 +74,12 @@ impl Task<'_> {
             Wanted::Locks(mode) => mode,
             Wanted::Leadership(_) => ModeArgs::default(),
         }
+    }
+
+    /// How its wait is told to people.
+    fn manner(&self) -> Manner {
+        let repeats = matches!(self.wanted, Wanted::Locks(_));
+        Manner { is_silent: self.under.conflict_exit_code == 0, repeats }
     }
 
     /// The signals that end it while it waits.

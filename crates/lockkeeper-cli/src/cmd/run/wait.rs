@@ -51,8 +51,10 @@ impl Run<'_> {
             lead: self.policy.lead(),
         };
         let mut acquiring = pin!(locks.acquire(attempt));
-        let mut narrator =
-            Narrator::new(keeper, &self.reporter, &mut self.places, self.settings, &locks.names()[0].1, began);
+        let (owner, first) = (self.settings.owner.as_str(), locks.names()[0].1.as_str());
+        let manner = self.task.manner();
+        let narrator = Narrator::new(keeper, &self.reporter, &mut self.places, owner, first, manner);
+        let mut narrator = narrator.since(began);
         let waited = tokio::select! {
             biased;
             signal = self.signals.next_ending() => Ok(Waited::Interrupted(signal)),
