@@ -100,6 +100,10 @@ fn tell(failure: &Failure) -> Exit {
 fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
     let target = task.under.events.as_ref().map(|target| Ok((target, target.open()?))).transpose();
     let stderr = Outlets::stderr(cli.global.json)?;
+    let stderr = match &task.under.metrics_textfile {
+        Some(path) => stderr.and_textfile(path.clone())?,
+        None => stderr,
+    };
     let (outlets, opened) = match target {
         Ok(Some((target, file))) => (stderr.and(target, file)?, Ok(())),
         Ok(None) => (stderr, Ok(())),

@@ -185,12 +185,6 @@ impl<G: Acquired> Acquire<G> {
         })
     }
 
-    /// The lock that comes at this place, counted from 0.
-    pub(crate) fn name_of(&self, part: usize) -> &LockName {
-        let further = part.checked_sub(1).and_then(|i| self.also.get(i));
-        further.map_or(&self.request.name, |part| &part.name)
-    }
-
     /// How long to stand in line at most; zero is a try. `lock()` waits for ever unless this is set, `try_lock()`
     /// does not wait unless this is set.
     ///
@@ -267,6 +261,14 @@ impl<G: Acquired> Acquire<G> {
         });
         let unsupported = refused.map(|error| self.engine.describe(error, &self.request.name));
         self.problem.take().or(unsupported)
+    }
+}
+
+impl<G> Acquire<G> {
+    /// The lock that comes at this place, counted from 0.
+    pub(crate) fn name_of(&self, part: usize) -> &LockName {
+        let further = part.checked_sub(1).and_then(|i| self.also.get(i));
+        further.map_or(&self.request.name, |part| &part.name)
     }
 }
 

@@ -11,10 +11,10 @@ use tracing::{Instrument, Span};
 
 use crate::acquire::{Acquire, Acquired};
 use crate::engine::{AllGranted, Attempt, Engine, Granted, Patience, Together, offer};
-use crate::event::Event;
+use crate::event::{Event, Missed};
 use crate::runtime::{Task, poll_inside};
 use crate::time::Instant;
-use crate::{Error, ErrorKind, Guard, Result};
+use crate::{Error, ErrorKind, Guard, LockName, Result};
 
 /// How long an attempt may take, whatever its wait, before the store has answered at all.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
@@ -35,6 +35,9 @@ impl<G: Acquired> IntoFuture for Acquire<G> {
         Acquiring { acquire: self, state }
     }
 }
+
+/// The guard of each lock.
+type Guards = (Guard, Vec<Guard>);
 
 /// The future of an [`Acquire`].
 #[must_use = "futures do nothing unless polled"]
@@ -79,10 +82,16 @@ impl<G: Acquired> Future for Acquiring<G> {
             }
             State::New | State::Over => Poll::Pending,
         };
-        if polled.is_ready() {
-            this.hand_over();
+        let Poll::Ready(ended) = polled else { return Poll::Pending };
+        if let Err(error) = &ended {
+            this.tell_missed(error);
         }
-        polled
+        this.hand_over();
+        Poll::Ready(match ended {
+            Ok((guard, also)) => Ok(G::held(guard, also)),
+            Err(error) if error.kind() == ErrorKind::Timeout => G::busy(error),
+            Err(error) => Err(error),
+        })
     }
 }
 
@@ -106,7 +115,7 @@ impl<G: Acquired> Acquire<G> {
         Running { task: Some(task), patience, began, span, limit }
     }
 
-    fn advance(&self, running: &mut Running, cx: &mut Context<'_>) -> Poll<Result<G>> {
+    fn advance(&self, running: &mut Running, cx: &mut Context<'_>) -> Poll<Result<Guards>> {
         let engine = &self.engine;
         if (engine.has_no_runtime() || !engine.usable_here())
             && let Err(error) = engine.usable()
@@ -143,15 +152,9 @@ impl<G: Acquired> Acquire<G> {
         })
     }
 
-    fn conclude(&self, result: Result<AllGranted>, running: &Running) -> Result<G> {
-        match result {
-            Ok((first, also)) => {
-                let guard = |granted| self.guard(granted, running);
-                Ok(G::held(guard(first), also.into_iter().map(guard).collect()))
-            }
-            Err(error) if error.kind() == ErrorKind::Timeout => G::busy(error),
-            Err(error) => Err(error),
-        }
+    fn conclude(&self, result: Result<AllGranted>, running: &Running) -> Result<Guards> {
+        let guard = |granted| self.guard(granted, running);
+        result.map(|(first, also)| (guard(first), also.into_iter().map(guard).collect()))
     }
 
     fn guard(&self, granted: Granted, running: &Running) -> Guard {
@@ -166,11 +169,11 @@ impl<G: Acquired> Acquire<G> {
         guard
     }
 
-    fn out_of_time(&self, patience: &Patience, took: Duration) -> Result<G> {
+    fn out_of_time(&self, patience: &Patience, took: Duration) -> Result<Guards> {
         let name = self.name_of(patience.part()).clone();
         if patience.has_answer() {
             let error = Error::new(ErrorKind::Timeout, "others held it for as long as the attempt was to wait");
-            return G::busy(error.with_remedy("a longer wait, or inspect it to see who holds it").about(name));
+            return Err(error.with_remedy("a longer wait, or inspect it to see who holds it").about(name));
         }
         let why = patience.last_error().map_or_else(String::new, |e| format!(": {}", e.message()));
         let error = Error::new(
@@ -193,6 +196,42 @@ impl Running {
 }
 
 impl<G> Acquiring<G> {
+    /// The attempt has ended without the lock.
+    fn tell_missed(&self, error: &Error) {
+        let outcome = Missed::by(error, self.acquire.waits);
+        let (name, waited, span) = self.missed();
+        let engine = &self.acquire.engine;
+        // In a forked child nobody watches.
+        if engine.usable_here() {
+            span.in_scope(|| {
+                engine.events.emit(&Event::NotAcquired { name, outcome, waited, error: Some(error) });
+            });
+        }
+    }
+
+    fn tell_cancelled(&self) {
+        let (name, waited, span) = self.missed();
+        let (engine, name) = (Arc::clone(&self.acquire.engine), name.clone());
+        if engine.usable_here() {
+            let events = Arc::clone(&engine);
+            engine.runtime.aside(move || {
+                let cancelled = Event::NotAcquired { name: &name, outcome: Missed::Cancelled, waited, error: None };
+                span.in_scope(|| events.events.emit(&cancelled));
+            });
+        }
+    }
+
+    /// Which lock it did not get, and how long it tried.
+    fn missed(&self) -> (&LockName, Duration, Span) {
+        match &self.state {
+            State::Running(running) => {
+                let waited = self.acquire.engine.now().saturating_since(running.began);
+                (self.acquire.name_of(running.patience.part()), waited, running.span.clone())
+            }
+            State::Failed(_) | State::New | State::Over => (&self.acquire.request.name, Duration::ZERO, Span::none()),
+        }
+    }
+
     /// What has begun comes to its end, with or without its caller.
     fn hand_over(&mut self) {
         let State::Running(running) = std::mem::replace(&mut self.state, State::Over) else { return };
@@ -211,6 +250,9 @@ impl<G> Acquiring<G> {
 
 impl<G> Drop for Acquiring<G> {
     fn drop(&mut self) {
+        if let State::Running(Running { task: Some(_), .. }) = &self.state {
+            self.tell_cancelled();
+        }
         self.hand_over();
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "metrics")]
+use crate::LockName;
 use crate::engine::{Engine, Settings};
 use crate::event::{Event, Events};
 use crate::name::check_prefix;
@@ -195,7 +197,27 @@ impl KeeperBuilder {
     /// What is called with every [`Event`]: on whatever thread it happens, so it should be short. A panic in it is
     /// logged and goes no further.
     pub fn on_event(mut self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        self.events = Events::to(callback);
+        self.events = self.events.to(callback);
+        self
+    }
+
+    /// Gives the figures of locks a label `group`, which `group` makes of a lock's name: what stands before its first
+    /// `/`, say. A recorder keeps each group for ever, so there must be few: from the hundredth on they are `other`.
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// let keeper = lockkeeper::Keeper::from_url("memory:")?
+    ///     .metrics_group(|name| name.as_str().split('/').next().unwrap_or_default().to_owned())
+    ///     .connect()
+    ///     .await?;
+    /// # drop(keeper);
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    #[cfg(feature = "metrics")]
+    pub fn metrics_group(mut self, group: impl Fn(&LockName) -> String + Send + Sync + 'static) -> Self {
+        self.events = self.events.grouped(group);
         self
     }
 

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::figures::{Figures, Waiting};
-use crate::{Error, FencingToken, LockName, LostReason, Mode};
+use crate::figures::{Counted, Figures};
+use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Mode};
 
 /// Something that happened to a lock of this keeper.
 ///
@@ -37,6 +37,18 @@ pub enum Event<'a> {
         name: &'a LockName,
         /// Why.
         error: &'a Error,
+    },
+    /// An attempt ended without the lock.
+    NotAcquired {
+        /// The lock; of several, the one that the attempt waited for at the end.
+        name: &'a LockName,
+        /// How the attempt ended.
+        outcome: Missed,
+        /// How long the attempt took.
+        waited: Duration,
+        /// The error of the attempt. A `try_` form answers `None` for [`Missed::Busy`], and a future that is dropped has
+        /// no error.
+        error: Option<&'a Error>,
     },
     /// The lock was acquired.
     Acquired {
@@ -97,6 +109,28 @@ pub enum Event<'a> {
         /// How long it was held.
         held: Duration,
     },
+    /// A reader became the writer, with a token of its own.
+    Upgraded {
+        /// The lock.
+        name: &'a LockName,
+        /// The token of the reader, which has ended.
+        reader: FencingToken,
+        /// The token of the writer.
+        writer: FencingToken,
+        /// How long the reader held the lock.
+        held: Duration,
+        /// How long the upgrade took.
+        waited: Duration,
+    },
+    /// A writer became a reader, and keeps its token.
+    Downgraded {
+        /// The lock.
+        name: &'a LockName,
+        /// Its token.
+        token: FencingToken,
+        /// How long the writer held the lock.
+        held: Duration,
+    },
     /// The store did not acknowledge a release. It is tried again until the lease ends.
     ReleaseFailed {
         /// The lock.
@@ -117,6 +151,37 @@ pub enum Event<'a> {
     },
 }
 
+/// How an attempt ended that did not get the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Missed {
+    /// The attempt did not wait, and others held the lock or waited for it.
+    Busy,
+    /// The wait of the attempt was over.
+    TimedOut,
+    /// The queue of the lock was full.
+    QueueFull,
+    /// The store did not answer.
+    Unavailable,
+    /// The future of the attempt was dropped.
+    Cancelled,
+    /// The library or the store refused the attempt: a setting, a right, another kind of lock, a keeper that was shut down.
+    Refused,
+}
+
+impl Missed {
+    /// What an error of an attempt means, which waited for the lock or did not.
+    pub(crate) fn by(error: &Error, waits: bool) -> Self {
+        match error.kind() {
+            ErrorKind::Timeout if waits => Self::TimedOut,
+            ErrorKind::Timeout => Self::Busy,
+            ErrorKind::QueueFull => Self::QueueFull,
+            ErrorKind::Unavailable | ErrorKind::SessionLost => Self::Unavailable,
+            _ => Self::Refused,
+        }
+    }
+}
+
 type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 /// Where events go.
@@ -127,13 +192,20 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn to(callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        Self { callback: Some(Arc::new(callback)), figures: Figures::default() }
+    /// The same, with somebody who hears of each.
+    pub(crate) fn to(self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        Self { callback: Some(Arc::new(callback)), ..self }
+    }
+
+    /// The same, with a label for groups of locks.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn grouped(self, group: impl Fn(&LockName) -> String + Send + Sync + 'static) -> Self {
+        Self { figures: self.figures.grouped(group), ..self }
     }
 
     /// The same, once it is known of which store they speak.
     pub(crate) fn of(self, store: &dyn fmt::Display) -> Self {
-        Self { figures: Figures::of(store), ..self }
+        Self { figures: self.figures.of(store), ..self }
     }
 
     /// Must not be called with a lock of the engine held: the callback may call the keeper.
@@ -146,8 +218,13 @@ impl Events {
     }
 
     /// An attempt counts as waiting for as long as this lives.
-    pub(crate) fn waiting(&self) -> Waiting {
-        self.figures.waiting()
+    pub(crate) fn waiting(&self, name: &LockName) -> Counted {
+        self.figures.waiting(name)
+    }
+
+    /// A lock counts as held for as long as this lives.
+    pub(crate) fn holding(&self, name: &LockName, mode: Mode) -> Counted {
+        self.figures.holding(name, mode)
     }
 }
 
@@ -175,6 +252,16 @@ fn trace(event: &Event<'_>) {
         }
         Event::ClaimFailed { name, error } => {
             tracing::warn!(target: "lockkeeper", lock = %name, %error, "waiting without the store");
+        }
+        Event::NotAcquired { name, outcome, waited, error } => {
+            let error = error.map(tracing::field::display);
+            tracing::debug!(target: "lockkeeper", lock = %name, ?outcome, ?waited, error, "not acquired");
+        }
+        Event::Upgraded { name, reader, writer, held, waited } => {
+            tracing::debug!(target: "lockkeeper", lock = %name, %reader, %writer, ?held, ?waited, "upgraded");
+        }
+        Event::Downgraded { name, token, held } => {
+            tracing::debug!(target: "lockkeeper", lock = %name, %token, ?held, "downgraded");
         }
         Event::Acquired { name, token, waited, .. } => {
             tracing::debug!(target: "lockkeeper", lock = %name, %token, ?waited, "acquired");

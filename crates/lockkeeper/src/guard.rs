@@ -71,8 +71,11 @@ pub enum Release {
 
 impl Guard {
     pub(crate) fn new(granted: Granted, owner: Option<Owner>) -> Self {
-        let (engine, Grant { hold, token, mode, reason, stake, .. }) = granted.take();
+        let (engine, Grant { hold, token, mode, reason, stake, again }) = granted.take();
         hold.collect();
+        if !again {
+            hold.count(engine.events.holding(&hold.key.name, mode));
+        }
         if let Some(owner) = &owner {
             engine.own(&hold, owner);
         }
@@ -191,6 +194,7 @@ impl Guard {
         if !is_last {
             return Ok(Release::Done);
         }
+        self.hold.count_no_more();
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
         let withdrawal = Finish::new(&self.engine, async move { engine.release(&hold).await }).await?;
         if withdrawal == Withdrawal::Absent {
@@ -225,6 +229,7 @@ impl Guard {
     pub(crate) fn into_handle(mut self) -> Handle {
         self.released = true;
         self.disown();
+        self.hold.count_no_more();
         self.engine.let_go(&self.hold);
         Handle::new(&self.hold, self.engine.store.to_string(), self.token, self.mode)
     }
@@ -272,6 +277,7 @@ impl Drop for Guard {
         if !Stake::leave(self.stake.take()) {
             return;
         }
+        self.hold.count_no_more();
         if self.is_adopted() {
             return self.engine.let_go(&self.hold);
         }

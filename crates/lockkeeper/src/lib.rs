@@ -136,7 +136,7 @@ pub use backend::redis::RedisStore;
 pub use builder::KeeperBuilder;
 pub use engine::SessionState;
 pub use error::{Effect, Error, ErrorKind, Result};
-pub use event::Event;
+pub use event::{Event, Missed};
 pub use guard::{Guard, Release, Upgrade};
 pub use handle::Handle;
 pub use info::{HolderInfo, LockInfo, WaiterInfo};

@@ -3,23 +3,27 @@
 use std::fmt::Display;
 
 use crate::event::Event;
+use crate::{LockName, Mode};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures(());
 
 #[derive(Debug)]
-pub(crate) struct Waiting;
+pub(crate) struct Counted;
 
+#[allow(clippy::unused_self, reason = "the other one has something to do")]
 impl Figures {
-    pub(crate) fn of(_: &dyn Display) -> Self {
-        Self(())
+    pub(crate) fn of(self, _: &dyn Display) -> Self {
+        self
     }
 
-    #[allow(clippy::unused_self, reason = "the other one has something to do")]
     pub(crate) fn count(&self, _: &Event<'_>) {}
 
-    #[allow(clippy::unused_self, reason = "the other one has something to do")]
-    pub(crate) fn waiting(&self) -> Waiting {
-        Waiting
+    pub(crate) fn waiting(&self, _: &LockName) -> Counted {
+        Counted
+    }
+
+    pub(crate) fn holding(&self, _: &LockName, _: Mode) -> Counted {
+        Counted
     }
 }

@@ -1,6 +1,7 @@
 //! What `run` and `elect` have in common, as it was typed: a command under a lock.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -69,6 +70,10 @@ pub(crate) struct CommandArgs {
     /// the command: sh -c 'exec CMD N>&-'
     #[arg(long, value_name = "fd:N|FILE", value_parser = OsStringValueParser::new().try_map(Target::parse))]
     pub(crate) events: Option<Target>,
+
+    /// Write figures of the run to this file, as a whole each time, for the textfile collector of node exporter
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) metrics_textfile: Option<PathBuf>,
 
     /// Leave the store's credentials in the command's environment
     #[arg(long)]

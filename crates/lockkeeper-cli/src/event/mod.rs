@@ -5,6 +5,7 @@ mod outlet;
 mod reporter;
 mod status;
 mod target;
+mod textfile;
 
 use jiff::Timestamp;
 use lockkeeper::{ErrorKind, LostReason};

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+use super::textfile::Textfile;
 use super::{Event, Target, line};
 use crate::child::signals::stop_at_output;
 use crate::exit::Failure;
@@ -153,12 +155,13 @@ pub(crate) struct Outlets {
     /// Events go to stderr, too.
     pub(super) json: bool,
     pub(super) events: Option<Outlet>,
+    pub(super) textfile: Option<Textfile>,
 }
 
 impl Outlets {
     /// Stderr alone, with events if `json`.
     pub(crate) fn stderr(json: bool) -> Result<Self, Failure> {
-        Ok(Self { stderr: Outlet::stderr(json)?, json, events: None })
+        Ok(Self { stderr: Outlet::stderr(json)?, json, events: None, textfile: None })
     }
 
     /// And this one for events.
@@ -170,8 +173,17 @@ impl Outlets {
         Ok(Self { events: Some(Outlet::to(events, true, on_error)?), ..self })
     }
 
+    /// And this file for figures.
+    pub(crate) fn and_textfile(self, path: PathBuf) -> Result<Self, Failure> {
+        let textfile = Textfile::open(path, self.stderr.clone())?;
+        Ok(Self { textfile: Some(textfile), ..self })
+    }
+
     /// Waits until all is written, but not for longer than this.
     pub(crate) fn flush(&self, limit: Duration) {
+        if let Some(textfile) = &self.textfile {
+            textfile.flush(limit);
+        }
         if let Some(events) = &self.events {
             events.flush(limit);
         }

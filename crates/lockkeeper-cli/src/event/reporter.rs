@@ -89,8 +89,12 @@ impl Reporter {
     /// Only machines get this one.
     fn event(&self, lock: &str, event: &Event<'_>) {
         let (on_stderr, elsewhere) = (self.outlets.json.then_some(&self.outlets.stderr), self.outlets.events.as_ref());
+        let now = Timestamp::now();
+        if let Some(textfile) = &self.outlets.textfile {
+            textfile.note(lock, event, now);
+        }
         // The same to the letter everywhere.
-        let line = line(lock, event, Timestamp::now());
+        let line = line(lock, event, now);
         for outlet in on_stderr.into_iter().chain(elsewhere) {
             outlet.write(line.clone());
         }

@@ -40,5 +40,6 @@ mod starting;
 mod stores;
 mod support;
 mod terminal;
+mod textfile;
 mod waiting;
 mod watch;

@@ -74,6 +74,7 @@ impl Granted {
         if hold.is_dead() {
             return self.engine.clean_up_after_loss(hold);
         }
+        hold.count_no_more();
         self.engine.withdraw_later(hold);
         let held = self.engine.now().saturating_since(since);
         let (name, token, mode) = (&hold.key.name, *token, *mode);

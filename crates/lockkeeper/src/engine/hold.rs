@@ -1,13 +1,13 @@
 //! One claim, as its client believes in it: the deadline, and what ended it.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::session::Session;
+use super::session::{Session, lock};
+use crate::figures::Counted;
 use crate::store::{ClaimKey, LiveState};
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, LostReason};
@@ -58,6 +58,8 @@ pub(crate) struct Hold {
     /// The store may have given it to somebody else. Apart from the first reason, which may leave it to its holder.
     given_away: AtomicBool,
     changed: Notify,
+    /// For as long as a guard has it, and it is not lost.
+    counted: Mutex<Option<Counted>>,
 }
 
 impl Hold {
@@ -96,7 +98,20 @@ impl Hold {
             lost: OnceLock::new(),
             given_away: AtomicBool::new(false),
             changed: Notify::new(),
+            counted: Mutex::new(None),
         }
+    }
+
+    /// It counts as held from now on.
+    pub(crate) fn count(&self, counted: Counted) {
+        let counted = (!self.is_dead()).then_some(counted);
+        *lock(&self.counted) = counted;
+    }
+
+    /// It does not count as held any more.
+    pub(crate) fn count_no_more(&self) {
+        let counted = lock(&self.counted).take();
+        drop(counted);
     }
 
     pub(crate) fn stage(&self) -> Stage {

@@ -312,6 +312,7 @@ impl Engine {
     }
 
     fn tell_loss(&self, hold: &Hold, reason: &LostReason) {
+        hold.count_no_more();
         if let Ok(token) = self.token(hold.token()) {
             self.events.emit(&Event::Lost { name: &hold.key.name, token, reason });
         }

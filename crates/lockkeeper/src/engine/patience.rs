@@ -6,9 +6,9 @@ use std::sync::{Mutex, OnceLock};
 use tokio::sync::Notify;
 
 use super::session::lock;
-use crate::Error;
 use crate::event::Events;
-use crate::figures::Waiting;
+use crate::figures::Counted;
+use crate::{Error, LockName};
 
 /// Whether the caller still wants it, and what the store has said so far.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Patience {
     bell: Notify,
     /// Whether others are known to want the lock. From then on, and for as long as anybody has this, the attempt
     /// counts as one that waits.
-    waiting: OnceLock<Waiting>,
+    waiting: OnceLock<Counted>,
     in_line: AtomicBool,
     /// Of the locks that are wanted together, the one that is being acquired.
     part: AtomicUsize,
@@ -50,13 +50,13 @@ impl Patience {
     }
 
     /// Others are known to want the lock, here or at the store.
-    pub(super) fn hear(&self, events: &Events) {
-        self.waiting.get_or_init(|| events.waiting());
+    pub(super) fn hear(&self, events: &Events, name: &LockName) {
+        self.waiting.get_or_init(|| events.waiting(name));
     }
 
     /// The store has given it a place in line.
-    pub(super) fn join_line(&self, events: &Events) {
-        self.hear(events);
+    pub(super) fn join_line(&self, events: &Events, name: &LockName) {
+        self.hear(events, name);
         self.in_line.store(true, Ordering::Release);
     }
 

@@ -85,7 +85,7 @@ impl Attempt {
                 if !hold.queued(sent) {
                     return Some(Outcome::Spent);
                 }
-                self.patience.join_line(&self.engine.events);
+                self.patience.join_line(&self.engine.events, &self.request.name);
                 self.engine.plan(hold, sent, hold.session.wait_ttl / 3);
                 if first {
                     self.engine.events.emit(&Event::Queued { name: &hold.key.name, ahead });
@@ -119,7 +119,7 @@ impl Attempt {
     /// Waits beside the line until it has moved, or a holder's life may be over, and now and then for no reason.
     pub(super) async fn wait_outside(&self, line: Standstill) {
         // Who was turned away outlasts an outage, as those do who stand in line.
-        self.patience.join_line(&self.engine.events);
+        self.patience.join_line(&self.engine.events, &self.request.name);
         let name = &self.request.name;
         let holders_end = line.retry_after.map_or(LOOK_MAX, |at| at + Duration::from_millis(1));
         let within = jittered(LOOK_MAX).min(holders_end);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Guard;
 use crate::engine::Request;
-use crate::event::Event;
+use crate::event::{Event, Missed};
 use crate::finish::Finish;
 use crate::store::{Amend, MAX};
 use crate::time::Instant;
@@ -57,16 +57,23 @@ impl Guard {
         let amended = Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Shared).await }).await;
         match amended {
             Ok(()) => {
-                self.mode = Mode::Shared;
+                self.become_reader();
                 Ok(self)
             }
             Err(error) => {
                 if error.effect() == Effect::Unknown {
-                    self.mode = Mode::Shared;
+                    self.become_reader();
                 }
                 Err((self, error))
             }
         }
+    }
+
+    fn become_reader(&mut self) {
+        let (engine, name) = (&self.engine, &self.hold.key.name);
+        self.hold.count(engine.events.holding(name, Mode::Shared));
+        engine.events.emit(&Event::Downgraded { name, token: self.token, held: self.held() });
+        (self.mode, self.since) = (Mode::Shared, engine.now());
     }
 
     /// Makes the writer of the reader, if it is the only one who uses the lock or waits for it. The writer has a token
@@ -113,21 +120,28 @@ impl Guard {
                 let writer = Self::new(granted, self.owner.clone());
                 self.disown();
                 self.released = true;
+                self.hold.count_no_more();
                 self.tell_upgraded(&writer, asked);
                 Ok(Upgrade::Write(writer))
             }
-            Err(error) if error.kind() == ErrorKind::Timeout => Ok(Upgrade::Read(self)),
-            Err(error) => Err(error),
+            Err(error) => {
+                self.tell_not_upgraded(&error, asked);
+                if error.kind() == ErrorKind::Timeout { Ok(Upgrade::Read(self)) } else { Err(error) }
+            }
         }
+    }
+
+    fn tell_not_upgraded(&self, error: &Error, asked: Instant) {
+        let waited = self.engine.now().saturating_since(asked);
+        let (name, outcome) = (self.name(), Missed::by(error, false));
+        self.engine.events.emit(&Event::NotAcquired { name, outcome, waited, error: Some(error) });
     }
 
     /// One token has ended, and another has begun.
     fn tell_upgraded(&self, writer: &Self, asked: Instant) {
-        let (events, held) = (&self.engine.events, self.held());
-        events.emit(&Event::Released { name: self.name(), token: self.token, mode: self.mode, held });
-        let (name, token, mode) = (writer.name(), writer.token(), writer.mode());
         let waited = self.engine.now().saturating_since(asked);
-        events.emit(&Event::Acquired { name, token, mode, waited });
+        let (name, reader, writer, held) = (self.name(), self.token, writer.token(), self.held());
+        self.engine.events.emit(&Event::Upgraded { name, reader, writer, held, waited });
     }
 
     /// Lets others see another value of a candidate.

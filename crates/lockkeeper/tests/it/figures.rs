@@ -76,9 +76,14 @@ const HOLD: &str = "lockkeeper_hold_seconds{mode=exclusive,store=memory}";
 const WAITERS: &str = "lockkeeper_waiters{store=memory}";
 const RENEWED: &str = "lockkeeper_renewals_total{result=acknowledged,store=memory}";
 const NOT_RENEWED: &str = "lockkeeper_renewals_total{result=failed,store=memory}";
+const HELD: &str = "lockkeeper_held{mode=exclusive,store=memory}";
 const SLACK: &str = "lockkeeper_renewal_slack_ratio{store=memory}";
 const DROPPED: &str = "lockkeeper_dropped_guards_total{store=memory}";
 const RELEASE_FAILURES: &str = "lockkeeper_release_failures_total{store=memory}";
+
+fn attempts(outcome: &str) -> String {
+    format!("lockkeeper_attempts_total{{outcome={outcome},store=memory}}")
+}
 
 fn lost(reason: &str) -> String {
     format!("lockkeeper_losses_total{{reason={reason},store=memory}}")
@@ -111,7 +116,7 @@ fn waiting_and_holding_are_timed() {
     recorded(async |figures| {
         let (_, keeper, other, _) = keepers().await;
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
-        figures.only(&[WAIT]);
+        figures.only(&[WAIT, HELD, &attempts("acquired")]);
         let waiting = tokio::spawn(other.mutex(NAME).unwrap().lock().into_future());
         sleep(secs(2)).await;
         assert_eq!(figures.counted(WAITERS), 1.0);
@@ -127,7 +132,7 @@ fn waiting_and_holding_are_timed() {
         drop(next);
         close_to(figures.given(HOLD)[1], 1.0);
         assert_eq!(figures.counted(DROPPED), 1.0);
-        figures.only(&[WAIT, HOLD, DROPPED, RENEWED, SLACK]);
+        figures.only(&[WAIT, HOLD, DROPPED, RENEWED, SLACK, &attempts("acquired")]);
     });
 }
 
@@ -137,7 +142,7 @@ fn who_waits_is_counted_until_the_wait_ends_in_whatever_way() {
         let (_, keeper, other, _) = keepers().await;
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
         assert!(other.mutex(NAME).unwrap().try_lock().await.unwrap().is_none());
-        figures.only(&[WAIT]);
+        figures.only(&[WAIT, HELD, &attempts("acquired"), &attempts("busy")]);
         let here = tokio::spawn(keeper.mutex(NAME).unwrap().lock().into_future());
         let [a, b] = [(); 2].map(|()| tokio::spawn(other.mutex(NAME).unwrap().lock().into_future()));
         let short = tokio::spawn(other.mutex(NAME).unwrap().lock().wait(secs(2)).into_future());
@@ -179,7 +184,7 @@ fn renewals_are_counted_with_what_was_left_of_the_lease() {
         sleep(secs(1)).await;
         let slack = figures.given(SLACK);
         assert!(slack.iter().any(|left| *left < 0.5), "the lease was nearly over: {slack:?}");
-        figures.only(&[WAIT, RENEWED, NOT_RENEWED, SLACK]);
+        figures.only(&[WAIT, HELD, RENEWED, NOT_RENEWED, SLACK, &attempts("acquired")]);
         guard.release().await.unwrap();
     });
 }
@@ -283,5 +288,100 @@ fn figures_and_events_are_the_same_things() {
         let events = renewals.load(Ordering::Relaxed);
         assert!(events >= 25, "one in each second or a bit less: {events}");
         assert_eq!(figures.counted(RENEWED), events as f64);
+    });
+}
+
+#[test]
+fn an_attempt_that_fails_is_an_event_and_is_counted_by_its_outcome() {
+    recorded(async |figures| {
+        let (_, keeper, cut_off, chaos) = keepers().await;
+        let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
+        assert_eq!(figures.counted(&attempts("acquired")), 1.0);
+        assert!(keeper.mutex(NAME).unwrap().try_lock().await.unwrap().is_none());
+        assert_eq!(figures.counted(&attempts("busy")), 1.0);
+        keeper.mutex(NAME).unwrap().lock().wait(secs(1)).await.unwrap_err();
+        assert_eq!(figures.counted(&attempts("timed_out")), 1.0);
+        let waiting = tokio::spawn(keeper.mutex(NAME).unwrap().lock().into_future());
+        sleep(secs(1)).await;
+        waiting.abort();
+        sleep(secs(1)).await;
+        assert_eq!(figures.counted(&attempts("cancelled")), 1.0);
+        keeper.semaphore(NAME, 2).unwrap().try_acquire().await.unwrap_err();
+        assert_eq!(figures.counted(&attempts("refused")), 1.0);
+        chaos.set(Faults::cut_off());
+        cut_off.mutex("other").unwrap().lock().wait(secs(9)).await.unwrap_err();
+        assert_eq!(figures.counted(&attempts("unavailable")), 1.0);
+        // An attempt that nobody polls is none.
+        drop(keeper.mutex(NAME).unwrap().lock().into_future());
+        assert_eq!(figures.counted(&attempts("cancelled")), 1.0);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_held_is_counted_until_it_is_released_dropped_or_lost() {
+    recorded(async |figures| {
+        let (_, keeper, cut_off, chaos) = keepers().await;
+        let mutex = |name: &str| keeper.mutex(name).unwrap();
+        let (a, b) = (mutex("a").lock().await.unwrap(), mutex("b").lock().await.unwrap());
+        let c = cut_off.mutex("c").unwrap().lock().await.unwrap();
+        assert_eq!(figures.counted(HELD), 3.0);
+        a.release().await.unwrap();
+        assert_eq!(figures.counted(HELD), 2.0);
+        drop(b);
+        assert_eq!(figures.counted(HELD), 1.0);
+        chaos.set(Faults::cut_off());
+        c.lost().await;
+        sleep(secs(1)).await;
+        assert_eq!(figures.counted(HELD), 0.0, "its guard is still there");
+        drop(c);
+        assert_eq!(figures.counted(HELD), 0.0);
+    });
+}
+
+#[test]
+fn an_upgrade_and_a_downgrade_end_one_way_to_hold_and_begin_another() {
+    recorded(async |figures| {
+        let shared = "lockkeeper_held{mode=shared,store=memory}";
+        let (_, keeper, other, _) = keepers().await;
+        let lock = keeper.rw_lock(NAME).unwrap();
+        let reader = lock.read().await.unwrap();
+        sleep(secs(1)).await;
+        let Ok(lockkeeper::Upgrade::Write(writer)) = reader.try_upgrade().await else { panic!("it is alone") };
+        assert_eq!((figures.counted(shared), figures.counted(HELD)), (0.0, 1.0));
+        close_to(figures.given("lockkeeper_hold_seconds{mode=shared,store=memory}")[0], 1.0);
+        sleep(secs(2)).await;
+        let reader = writer.downgrade().await.unwrap();
+        assert_eq!((figures.counted(shared), figures.counted(HELD)), (1.0, 0.0));
+        close_to(figures.given(HOLD)[0], 2.0);
+        let beside = other.rw_lock(NAME).unwrap().read().await.unwrap();
+        let Ok(lockkeeper::Upgrade::Read(reader)) = reader.try_upgrade().await else { panic!("it is not alone") };
+        assert_eq!(figures.counted(&attempts("busy")), 1.0);
+        sleep(secs(3)).await;
+        reader.release().await.unwrap();
+        close_to(figures.given("lockkeeper_hold_seconds{mode=shared,store=memory}")[1], 3.0);
+        drop(beside);
+        assert_eq!(figures.counted(shared), 0.0);
+    });
+}
+
+#[test]
+fn groups_of_locks_have_a_label_and_there_are_a_hundred_of_them() {
+    recorded(async |figures| {
+        let clock = Clock::tokio();
+        let keeper = Keeper::builder(MemoryStore::with_clock(clock.clone())).clock(clock);
+        let group = |name: &lockkeeper::LockName| name.as_str().split('/').next().unwrap_or_default().to_owned();
+        let keeper = keeper.metrics_group(group).connect().await.unwrap();
+        for i in 0..101 {
+            keeper.mutex(format!("g{i}/a")).unwrap().lock().await.unwrap().release().await.unwrap();
+        }
+        let guard = keeper.mutex("g0/b").unwrap().lock().await.unwrap();
+        let of = |group: &str| format!("lockkeeper_attempts_total{{group={group},outcome=acquired,store=memory}}");
+        assert_eq!(figures.counted(&of("g0")), 2.0);
+        assert_eq!(figures.counted(&of("g99")), 1.0);
+        assert_eq!(figures.counted(&of("g100")), 0.0);
+        assert_eq!(figures.counted(&of("other")), 1.0);
+        assert_eq!(figures.counted("lockkeeper_held{group=g0,mode=exclusive,store=memory}"), 1.0);
+        guard.release().await.unwrap();
     });
 }

@@ -1,0 +1,45 @@
+//! `--metrics-textfile`: figures of a run for the textfile collector of node exporter.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Store, sh, stderr, text};
+
+/// The gauges of a lock, by name without what they have in common.
+fn gauge(text: &str, name: &str) -> Option<f64> {
+    let start = format!("lockkeeper_run_{name}{{lock=\"nightly\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&start)).map(|value| value.parse().unwrap())
+}
+
+#[test]
+fn the_figures_of_a_run_are_there_while_it_holds_the_lock_and_after_its_end() {
+    let store = Store::new();
+    let file = store.path("run.prom");
+    let path = file.to_str().unwrap();
+    let mut run = store.start(&sh(&["run", "nightly", "--metrics-textfile", path], "echo ready; read x; exit 3"));
+    assert_eq!(run.line(), "ready");
+    let held = text(&file);
+    assert_eq!(gauge(&held, "held"), Some(1.0), "{held}");
+    assert!(gauge(&held, "acquired_timestamp_seconds").unwrap() > 1.7e9);
+    assert_eq!((gauge(&held, "lost"), gauge(&held, "exit_code")), (Some(0.0), None));
+    // Whoever runs node exporter may read it.
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+    assert_eq!(store.code(&["run", "-n", "nightly", "--metrics-textfile", path, "--", "true"]), 75);
+    assert_eq!(gauge(&text(&file), "busy"), Some(1.0));
+    assert_eq!(run.finish(), 3);
+    let over = text(&file);
+    assert_eq!((gauge(&over, "held"), gauge(&over, "exit_code")), (Some(0.0), Some(3.0)), "{over}");
+    assert!(gauge(&over, "hold_seconds").is_some() && gauge(&over, "end_timestamp_seconds").is_some());
+    for line in over.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split('{').next().unwrap();
+        assert!(over.contains(&format!("# TYPE {name} gauge\n")), "{line}");
+    }
+}
+
+#[test]
+fn a_textfile_that_cannot_be_written_is_an_error_before_the_command_begins() {
+    let store = Store::new();
+    let output = store.output(&["run", "a", "--metrics-textfile", "/nowhere/run.prom", "--", "touch", "began"]);
+    assert_eq!(output.status.code(), Some(78));
+    assert!(stderr(&output).contains("--metrics-textfile \"/nowhere/run.prom\": it cannot be written"), "{output:?}");
+    assert!(!store.path("began").exists());
+}

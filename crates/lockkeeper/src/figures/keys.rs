@@ -1,0 +1,187 @@
+//! The names and the labels of the figures: what docs/metrics.md lists.
+
+use std::sync::Arc;
+
+use metrics::{Key, Label, Recorder, Unit};
+
+use crate::event::Missed;
+use crate::{LostReason, Mode};
+
+const WAIT: &str = "lockkeeper_wait_seconds";
+const HOLD: &str = "lockkeeper_hold_seconds";
+const HELD: &str = "lockkeeper_held";
+const ATTEMPTS: &str = "lockkeeper_attempts_total";
+const RENEWALS: &str = "lockkeeper_renewals_total";
+const SLACK: &str = "lockkeeper_renewal_slack_ratio";
+const LOSSES: &str = "lockkeeper_losses_total";
+const WAITERS: &str = "lockkeeper_waiters";
+const RELEASE_FAILURES: &str = "lockkeeper_release_failures_total";
+const DROPPED: &str = "lockkeeper_dropped_guards_total";
+const CLOCK_ANOMALIES: &str = "lockkeeper_clock_anomalies_total";
+
+const MODES: [&str; 3] = ["exclusive", "shared", "permits"];
+const REASONS: [&str; 8] =
+    ["expired", "broken", "max_hold", "session_expired", "shutdown", "forked", "forgotten", "uncollected"];
+
+const OUTCOMES: [&str; 7] = ["acquired", "busy", "timed_out", "queue_full", "unavailable", "cancelled", "refused"];
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) store: Arc<str>,
+    pub(super) wait: [Key; 3],
+    pub(super) hold: [Key; 3],
+    pub(super) held: [Key; 3],
+    pub(super) attempts: [Key; 7],
+    pub(super) renewed: Key,
+    pub(super) not_renewed: Key,
+    pub(super) slack: Key,
+    pub(super) losses: [Key; 8],
+    pub(super) waiters: Key,
+    pub(super) release_failures: Key,
+    pub(super) dropped: Key,
+    pub(super) clock_anomalies: Key,
+}
+
+impl Keys {
+    pub(super) fn new(store: &Arc<str>, group: Option<&str>) -> Self {
+        let group: Option<Arc<str>> = group.map(Into::into);
+        let with = |name: &'static str, own: Option<(&'static str, &'static str)>| {
+            let own = own.map(|(key, value)| Label::from_static_parts(key, value));
+            let group = group.iter().map(|group| Label::new("group", Arc::clone(group)));
+            let store = Label::new("store", Arc::clone(store));
+            Key::from_parts(name, own.into_iter().chain(group).chain([store]).collect::<Vec<_>>())
+        };
+        Self {
+            store: Arc::clone(store),
+            wait: MODES.map(|mode| with(WAIT, Some(("mode", mode)))),
+            hold: MODES.map(|mode| with(HOLD, Some(("mode", mode)))),
+            held: MODES.map(|mode| with(HELD, Some(("mode", mode)))),
+            attempts: OUTCOMES.map(|outcome| with(ATTEMPTS, Some(("outcome", outcome)))),
+            renewed: with(RENEWALS, Some(("result", "acknowledged"))),
+            not_renewed: with(RENEWALS, Some(("result", "failed"))),
+            slack: with(SLACK, None),
+            losses: REASONS.map(|reason| with(LOSSES, Some(("reason", reason)))),
+            waiters: with(WAITERS, None),
+            release_failures: with(RELEASE_FAILURES, None),
+            dropped: with(DROPPED, None),
+            clock_anomalies: with(CLOCK_ANOMALIES, None),
+        }
+    }
+}
+
+/// The scheme of a store's address. A store of somebody else's may show anything, and a label must not.
+pub(super) fn scheme(address: &str) -> &str {
+    let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'+');
+    let plain = |scheme: &&str| scheme.bytes().all(is_plain);
+    address.split_once(':').map(|(scheme, _)| scheme).filter(plain).filter(|s| !s.is_empty()).unwrap_or("other")
+}
+
+/// The index in [`MODES`].
+pub(super) fn mode_of(mode: Mode) -> usize {
+    match mode {
+        Mode::Exclusive => 0,
+        Mode::Shared => 1,
+        Mode::Permits(_) => 2,
+    }
+}
+
+/// The index in [`OUTCOMES`].
+pub(super) fn outcome_of(outcome: Missed) -> usize {
+    match outcome {
+        Missed::Busy => 1,
+        Missed::TimedOut => 2,
+        Missed::QueueFull => 3,
+        Missed::Unavailable => 4,
+        Missed::Cancelled => 5,
+        Missed::Refused => 6,
+    }
+}
+
+/// The index in [`REASONS`].
+pub(super) fn reason_of(reason: &LostReason) -> usize {
+    match reason {
+        LostReason::Expired => 0,
+        LostReason::Broken { .. } | LostReason::Removed { .. } => 1,
+        LostReason::MaxHold => 2,
+        LostReason::SessionExpired => 3,
+        LostReason::Shutdown => 4,
+        LostReason::Forked => 5,
+        LostReason::Forgotten => 6,
+        LostReason::Uncollected => 7,
+    }
+}
+
+pub(super) fn describe(recorder: &dyn Recorder) {
+    let seconds = |name: &'static str, text: &'static str| {
+        recorder.describe_histogram(name.into(), Some(Unit::Seconds), text.into());
+    };
+    let count = |name: &'static str, text: &'static str| {
+        recorder.describe_counter(name.into(), Some(Unit::Count), text.into());
+    };
+    seconds(WAIT, "How long attempts took that got the lock");
+    seconds(HOLD, "How long locks were held that were released or dropped");
+    recorder.describe_histogram(
+        SLACK.into(),
+        None,
+        "What part of the ttl was left when a renewal of a held lock was acknowledged".into(),
+    );
+    recorder.describe_gauge(HELD.into(), Some(Unit::Count), "Locks that are held now".into());
+    count(ATTEMPTS, "Attempts to acquire a lock, by outcome");
+    recorder.describe_gauge(WAITERS.into(), Some(Unit::Count), "Attempts that wait for others".into());
+    count(RENEWALS, "Renewals of held locks, by result");
+    count(LOSSES, "Locks that were lost while they were held, by reason");
+    count(RELEASE_FAILURES, "Tries to release that the store did not acknowledge");
+    count(DROPPED, "Guards that were dropped without a release");
+    count(CLOCK_ANOMALIES, "Renewals after which the store's clock had run ahead of the keeper's");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_shown_by_its_scheme_only() {
+        for (address, shown) in [
+            ("memory:", "memory"),
+            ("file:/var/lib/locks.db", "file"),
+            ("redis://10.0.0.5:6379", "redis"),
+            ("redis+sentinel://s1,s2/mymaster", "redis+sentinel"),
+            ("rediss+cluster://n1", "rediss+cluster"),
+            ("My Store: 42", "other"),
+            ("a store", "other"),
+            (":", "other"),
+        ] {
+            assert_eq!(scheme(address), shown);
+        }
+    }
+
+    #[test]
+    fn the_page_of_the_metrics_lists_them_all() {
+        let page = include_str!("../../../../docs/metrics.md");
+        let tables: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        // Those of the command line are its own.
+        let is_ours = |name: &String| name.starts_with("lockkeeper_") && !name.starts_with("lockkeeper_run_");
+        let first = |line: &str| line.split('`').nth(1).unwrap().to_owned();
+        let listed: Vec<String> = tables.iter().map(|line| first(line)).filter(is_ours).collect();
+        let mut known = vec![
+            WAIT,
+            HOLD,
+            HELD,
+            ATTEMPTS,
+            RENEWALS,
+            SLACK,
+            LOSSES,
+            WAITERS,
+            RELEASE_FAILURES,
+            DROPPED,
+            CLOCK_ANOMALIES,
+        ];
+        let mut sorted: Vec<&str> = listed.iter().map(String::as_str).collect();
+        (known.sort_unstable(), sorted.sort_unstable());
+        assert_eq!(sorted, known);
+        for (label, values) in [("mode", &MODES[..]), ("outcome", &OUTCOMES), ("reason", &REASONS)] {
+            let line = tables.iter().find(|line| first(line) == label).unwrap();
+            let listed: Vec<&str> = line.split('`').skip(3).step_by(2).collect();
+            assert_eq!(listed, values, "{label}");
+        }
+    }
+}
