@@ -16,3 +16,30 @@ pub(crate) fn block(document: &str, what: &str) -> String {
     let [block] = found.as_slice() else { panic!("{document} has another number of blocks with {what:?}: {found:#?}") };
     block.clone()
 }
+
+/// The sources of the library and of the program below `folder`, as one text in which no string is broken into lines.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            sources(&entry.path(), text);
+        } else if entry.path().extension().is_some_and(|extension| extension == "rs") {
+            let lines = std::fs::read_to_string(entry.path()).unwrap();
+            for line in lines.lines() {
+                text.push_str(line.trim().strip_suffix('\\').unwrap_or(line));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_messages_by_which_people_look_for_help_are_those_that_are_printed() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut source = String::new();
+    sources(&crates.join("lockkeeper/src"), &mut source);
+    sources(&crates.join("lockkeeper-cli/src"), &mut source);
+    let page = std::fs::read_to_string(crates.join("../docs/troubleshooting.md")).unwrap();
+    let messages: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert!(messages.len() > 20, "{messages:?}");
+    let unknown: Vec<_> = messages.iter().filter(|message| !source.contains(**message)).collect();
+    assert!(unknown.is_empty(), "nothing prints these: {unknown:#?}");
+}
