@@ -150,7 +150,9 @@ fn work(path: &Path, todo: &Receiver<Task>, stderr: &Outlet) {
             has_failed = true;
             stderr.write(complaint(&format!("--metrics-textfile {path:?}: it could not be written: {error}")));
         }
-        flushed.iter().for_each(|done| drop(done.send(())));
+        for done in flushed {
+            let _ = done.send(());
+        }
     }
 }
 

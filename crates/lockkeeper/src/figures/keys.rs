@@ -176,7 +176,8 @@ mod tests {
             CLOCK_ANOMALIES,
         ];
         let mut sorted: Vec<&str> = listed.iter().map(String::as_str).collect();
-        (known.sort_unstable(), sorted.sort_unstable());
+        known.sort_unstable();
+        sorted.sort_unstable();
         assert_eq!(sorted, known);
         for (label, values) in [("mode", &MODES[..]), ("outcome", &OUTCOMES), ("reason", &REASONS)] {
             let line = tables.iter().find(|line| first(line) == label).unwrap();
