@@ -24,6 +24,8 @@ pub(crate) enum Exit {
     Unavailable,
     /// 70: a bug.
     Internal,
+    /// 71: the system gave no descriptor, process or memory.
+    System,
     /// 75, or what `-E` says: not acquired, since others hold it.
     Busy(u8),
     /// 74: the answer could not be written.
@@ -55,6 +57,7 @@ impl Exit {
             Self::Usage => 64,
             Self::Unavailable => 69,
             Self::Internal => 70,
+            Self::System => 71,
             Self::Busy(code) | Self::Child(code) => code,
             Self::Output => 74,
             Self::Denied => 77,
@@ -161,6 +164,7 @@ mod tests {
             (Exit::Usage, 64),
             (Exit::Unavailable, 69),
             (Exit::Internal, 70),
+            (Exit::System, 71),
             (Exit::Output, 74),
             (Exit::Busy(Exit::BUSY), 75),
             (Exit::Busy(0), 0),

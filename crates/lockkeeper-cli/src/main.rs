@@ -62,6 +62,7 @@ fn explain(error: &clap::Error) -> Exit {
 }
 
 fn start(cli: &Cli) -> Exit {
+    signals::outlive_a_file_limit();
     // Before any thread is started: whatever `Signals::catch` keeps in order is blocked in all of them.
     if let Command::Run(_) | Command::Elect(_) | Command::Acquire(_) = &cli.command
         && let Err(error) = signals::take_over()

@@ -34,7 +34,7 @@ pub(crate) fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<
 /// What the system refused, with the limit that has to be raised where one was met.
 pub(crate) fn refused(what: &str, error: &io::Error) -> Failure {
     let Some(remedy) = remedy(error) else { return Failure::new(Exit::Internal, format!("{what}: {error}")) };
-    Failure::new(Exit::Internal, format!("{what}: {error}. Try: {remedy}"))
+    Failure::new(Exit::System, format!("{what}: {error}. Try: {remedy}"))
 }
 
 fn remedy(error: &io::Error) -> Option<&'static str> {

@@ -156,6 +156,9 @@ impl Store {
                  LOCKKEEPER_PASSWORD_FILE, or the URL in LOCKKEEPER_STORE",
             ));
         }
+        if flag.is_some_and(str::is_empty) {
+            return Err(Failure::config("--store is empty, as where a variable is missing. Try: --store URL"));
+        }
         if flag.is_none() && environment(STORE).is_some_and(|store| store.is_empty()) {
             return Err(Failure::config(format!(
                 "{STORE} is empty, as where a secret is missing. Try: {STORE}=URL, --store URL, or unset {STORE}"
@@ -363,7 +366,11 @@ mod tests {
         };
         assert!(refused("prdo", CONFIG).ends_with("has no store \"prdo\". Try: prod"));
         assert!(refused("x", CONFIG).ends_with("Try: one of nodes, prod, test, or a URL"));
-        assert!(refused("x", "").ends_with("Try: a URL such as file:./locks.db"));
+        assert!(
+            refused("localhost", "").ends_with("Try: a URL such as redis://10.0.0.5 or file:/var/lib/app/locks.db")
+        );
+        assert!(refused("/srv/l.db", "").ends_with("has no store \"/srv/l.db\". Try: file:/srv/l.db"));
+        assert!(refused("l.db", CONFIG).ends_with("Try: file:l.db"));
         assert!(refused("nodes", CONFIG).contains(":8: this version of lockkeeper does not have Redlock"));
         let failure = configured("default_store = \"prod\"", Global::default(), &[]).unwrap_err();
         assert!(failure.message.starts_with("default_store of "), "{failure:?}");

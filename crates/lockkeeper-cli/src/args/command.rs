@@ -24,7 +24,7 @@ pub(crate) struct CommandArgs {
     pub(crate) wait: Option<Limit>,
 
     /// The exit code when the lock was not acquired, 0 to 255; with 0 nothing is said of it on stderr
-    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::BUSY)]
+    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::BUSY, value_parser = exit_code)]
     pub(crate) conflict_exit_code: u8,
 
     /// How long the lock outlives a holder that is gone; it is renewed every third of it [default: 30s]
@@ -82,4 +82,8 @@ pub(crate) struct CommandArgs {
     /// The command and its arguments, after `--`; no shell is involved
     #[arg(value_name = "CMD", last = true, required = true, num_args = 1..)]
     pub(crate) command: Vec<OsString>,
+}
+
+fn exit_code(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| format!("{text:?} is no exit code. Try: a number from 0 to 255"))
 }

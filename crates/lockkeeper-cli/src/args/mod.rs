@@ -40,6 +40,7 @@ Exit codes:
    64    usage
    69    store unavailable
    70    a bug
+   71    the system has no descriptor, process or memory left for lockkeeper
    74    the answer could not be written to stdout
    75    not acquired
    77    denied

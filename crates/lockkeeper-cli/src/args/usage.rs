@@ -4,15 +4,46 @@ use std::ffi::OsString;
 
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use lockkeeper::url::nearest;
 
 use super::Cli;
 use crate::output::printable;
+
+/// What other programs of this kind call a command of ours.
+const COMMANDS: [(&str, &str); 9] = [
+    ("exec", "run"),
+    ("lock", "run, or acquire for a lock over several steps"),
+    ("flock", "run"),
+    ("unlock", "release, or break for the lock of somebody else"),
+    ("status", "inspect"),
+    ("show", "inspect"),
+    ("ps", "list"),
+    ("campaign", "elect"),
+    ("force-unlock", "break"),
+];
+/// The same of an option.
+const OPTIONS: [(&str, &str); 9] = [
+    ("--timeout", "--wait"),
+    ("--lock-timeout", "--wait"),
+    ("--no-wait", "--try"),
+    ("--lease", "--ttl"),
+    ("--lease-time", "--ttl"),
+    ("--expire", "--ttl"),
+    ("--name", "the name without an option before it"),
+    ("--exclusive", "the same without it: a lock is exclusive unless --shared or --permits stands there"),
+    ("--limit", "--permits, for how many may hold the lock"),
+];
 
 /// clap's paragraphs as one line: what is wrong, and what was most likely meant.
 ///
 /// `typed` is what was typed, for errors that do not know of which command they speak.
 pub(crate) fn one_line(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> String {
+    let typed: Vec<OsString> = typed.into_iter().collect();
     let problem = match error.kind() {
+        ErrorKind::MissingRequiredArgument if last_of_a_run(&typed).is_some() => {
+            let taken = last_of_a_run(&typed).unwrap_or_default();
+            format!("there is no CMD: without -- before it, {taken:?} is taken for a lock")
+        }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             "a command is missing".to_owned()
         }
@@ -29,10 +60,12 @@ fn problem(error: &clap::Error) -> String {
     words(first.strip_prefix("error: ").unwrap_or(first))
 }
 
-fn remedy(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> String {
-    let typed: Vec<OsString> = typed.into_iter().collect();
+fn remedy(error: &clap::Error, typed: Vec<OsString>) -> String {
     if error.kind() == ErrorKind::InvalidUtf8 {
         return "UTF-8; only what stands behind -- may be other bytes".to_owned();
+    }
+    if let Some(known) = known_elsewhere(error) {
+        return known;
     }
     if let Some(command) = forgot_the_dashes(error, &typed) {
         return format!("{command} NAME -- CMD, with -- before the command");
@@ -57,15 +90,49 @@ fn remedy(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> Str
     format!("{} --help", command.join(" "))
 }
 
+/// What a word means that other programs know, or that was typed in a hurry.
+fn known_elsewhere(error: &clap::Error) -> Option<String> {
+    let meant = |words: &[(&str, &str)], word: &str| {
+        words.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| (*ours).to_owned())
+    };
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let typed = error.get(ContextKind::InvalidSubcommand).and_then(texts)?;
+            let commands = Cli::command();
+            let names = commands.get_subcommands().map(clap::Command::get_name);
+            meant(&COMMANDS, &typed).or_else(|| nearest(&typed, names).map(str::to_owned))
+        }
+        ErrorKind::UnknownArgument => {
+            let typed = error.get(ContextKind::InvalidArg).and_then(texts)?;
+            let usage = error.get(ContextKind::Usage)?.to_string();
+            match typed.as_str() {
+                "-n" | "--try" | "--nonblock" if usage.contains("lockkeeper elect") => Some("--wait 0".to_owned()),
+                _ => meant(&OPTIONS, &typed),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// What was most likely meant to be the command of a run without dashes.
+fn last_of_a_run(typed: &[OsString]) -> Option<String> {
+    let words = typed.iter().skip_while(|word| *word != "run").skip(1);
+    let is_run = typed.iter().any(|word| word == "run") && !typed.iter().any(|word| word == "--");
+    let words: Vec<&OsString> = words.filter(|word| !word.to_string_lossy().starts_with('-')).collect();
+    let last = words.last().filter(|_| is_run && words.len() > 1)?;
+    Some(last.to_string_lossy().into_owned())
+}
+
 /// Under what the command was to run of which an option was taken for one of ours.
 fn forgot_the_dashes(error: &clap::Error, typed: &[OsString]) -> Option<&'static str> {
     let usage = error.get(ContextKind::Usage)?.to_string();
-    let forgot = error.kind() == ErrorKind::UnknownArgument && !typed.iter().any(|word| word == "--");
+    let is_missed = error.kind() == ErrorKind::MissingRequiredArgument && last_of_a_run(typed).is_some();
+    let forgot = (is_missed || error.kind() == ErrorKind::UnknownArgument) && !typed.iter().any(|word| word == "--");
     ["lockkeeper run", "lockkeeper elect"].into_iter().find(|command| forgot && usage.contains(command))
 }
 
 /// The help of the command that was typed, or of all.
-fn help_of(typed: impl IntoIterator<Item = OsString>) -> String {
+fn help_of(typed: Vec<OsString>) -> String {
     let commands = Cli::command();
     let typed = typed.into_iter().take_while(|word| word != "--");
     let command = typed.filter_map(|word| commands.find_subcommand(word).map(|command| command.get_name())).next();
@@ -112,6 +179,22 @@ mod tests {
         for (line, message) in [
             ("lockkeeper", "a command is missing. Try: lockkeeper --help"),
             ("lockkeeper insepct a", "unrecognized subcommand 'insepct'. Try: inspect"),
+            ("lockkeeper rnu a -- b", "unrecognized subcommand 'rnu'. Try: run"),
+            ("lockkeeper exec a -- b", "unrecognized subcommand 'exec'. Try: run"),
+            ("lockkeeper status a", "unrecognized subcommand 'status'. Try: inspect"),
+            ("lockkeeper run --timeout 5 a -- b", "unexpected argument '--timeout' found. Try: --wait"),
+            ("lockkeeper run --lease 5 a -- b", "unexpected argument '--lease' found. Try: --ttl"),
+            ("lockkeeper elect -n a -- b", "unexpected argument '-n' found. Try: --wait 0"),
+            ("lockkeeper elect a --try -- b", "unexpected argument '--try' found. Try: --wait 0"),
+            (
+                "lockkeeper run x ./deploy.sh",
+                "there is no CMD: without -- before it, \"./deploy.sh\" is taken for a lock. Try: lockkeeper run NAME -- CMD, \
+                 with -- before the command",
+            ),
+            (
+                "lockkeeper run a -E abc -- b",
+                "invalid value 'abc' for '--conflict-exit-code <N>': \"abc\" is no exit code. Try: a number from 0 to 255",
+            ),
             ("lockkeeper frobnicate", "unrecognized subcommand 'frobnicate'. Try: lockkeeper --help"),
             ("lockkeeper run a --reson x -- b", "unexpected argument '--reson' found. Try: --reason"),
             (
@@ -143,7 +226,7 @@ mod tests {
         ] {
             assert_eq!(told(line), message);
         }
-        assert!(told("lockkeeper run a b").contains("-- <CMD>..."));
+        assert!(told("lockkeeper run a").contains("-- <CMD>..."));
         assert_eq!(told("lockkeeper run a -w 1x -- b").matches("Try: ").count(), 1);
     }
 

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::future::{poll_fn, ready};
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::flag;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::task::yield_now;
 
@@ -202,6 +203,14 @@ pub(crate) fn take_over() -> io::Result<()> {
     let ours = CAUGHT.into_iter().chain([Signal::CHILD]);
     set_of(ours).thread_unblock()?;
     Ok(set_of(pauses::KEPT).thread_block()?)
+}
+
+/// Makes a file that has met its limit (`ulimit -f`) an error that can be told, where the kernel would end us without a
+/// word. The command has the signal as we were given it: a handler does not outlive the start of another program.
+pub(crate) fn outlive_a_file_limit() {
+    if ignored() & mask(Signal::XFSZ) == 0 {
+        drop(flag::register(Signal::XFSZ.as_raw(), Arc::default()));
+    }
 }
 
 /// Signals as a set.

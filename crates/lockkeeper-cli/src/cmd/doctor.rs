@@ -47,23 +47,31 @@ struct Line<'a> {
 
 fn json(findings: &[Finding]) -> Result<String, Failure> {
     let lines = findings.iter().map(|found| {
-        let Finding { level, check, finding, remedy, .. } = found;
-        let line = Line { status: status(*level), check, finding, remedy: remedy.as_deref() };
+        let Finding { level, check, finding, .. } = found;
+        let line = Line { status: status(*level), check, finding, remedy: remedy(found) };
         serde_json::to_string(&line).map(|line| line + "\n")
     });
     lines.collect::<Result<_, _>>().map_err(|error| Failure::new(Exit::Internal, error.to_string()))
 }
 
+/// The finding and its remedy stand in one column, so that a long one does not push all others apart.
 fn text(findings: &[Finding]) -> String {
     let rows: Vec<Vec<String>> = findings
         .iter()
         .map(|found| {
-            let remedy = found.remedy.as_deref().unwrap_or_default();
-            let cells = [status(found.level), found.check, &found.finding, remedy];
-            cells.map(|cell| printable(cell).into_owned()).to_vec()
+            let remedy = remedy(found).map(|remedy| format!(". Try: {remedy}")).unwrap_or_default();
+            let finding = format!("{}{remedy}", found.finding);
+            [status(found.level), found.check, &finding].map(|cell| printable(cell).into_owned()).to_vec()
         })
         .collect();
     table(&rows)
+}
+
+/// What else than to ask the doctor.
+fn remedy(found: &Finding) -> Option<&str> {
+    let remedy = found.remedy.as_deref()?;
+    let rest = remedy.strip_prefix("lockkeeper doctor").unwrap_or(remedy);
+    Some(rest.strip_prefix(", or ").unwrap_or(rest)).filter(|rest| !rest.is_empty())
 }
 
 fn status(level: Level) -> &'static str {

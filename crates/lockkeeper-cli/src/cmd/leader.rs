@@ -8,7 +8,7 @@ use crate::args::LeaderArgs;
 use crate::duration::millis;
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
-use crate::output::{answer, json_line, printable};
+use crate::output::{Verbosity, answer, complain, json_line, printable};
 use crate::settings::Settings;
 
 #[derive(Serialize)]
@@ -35,6 +35,12 @@ pub(crate) async fn leader(args: &LeaderArgs, settings: &Settings) -> Result<Exi
         None => String::new(),
     };
     answer(&text)?;
+    if let Some(leader) = leader.as_ref().filter(|leader| leader.value.is_empty())
+        && settings.verbosity >= Verbosity::Warnings
+    {
+        let (name, owner) = (&args.name, printable(&leader.owner));
+        complain(&format!("lock {name:?}: {owner} holds it and shows no value, as a command under run does"));
+    }
     Ok(if leader.is_some() { Exit::Ok } else { Exit::No })
 }
 

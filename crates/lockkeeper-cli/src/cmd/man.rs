@@ -283,6 +283,9 @@ mod tests {
         let no = meaning("1").unwrap();
         assert!(no.starts_with("\"no\": ") && no.ends_with("FAIL (doctor)"), "{no}");
         let all: Vec<&str> = codes.iter().map(|(code, _)| code.as_str()).collect();
-        assert_eq!(all, ["0", "1", "64", "69", "70", "74", "75", "77", "78", "79", "126", "127", "128+n", "else"]);
+        assert_eq!(
+            all,
+            ["0", "1", "64", "69", "70", "71", "74", "75", "77", "78", "79", "126", "127", "128+n", "else"]
+        );
     }
 }

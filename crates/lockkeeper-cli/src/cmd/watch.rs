@@ -25,6 +25,10 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
     let prefix = args.subject.strip_suffix('*');
     if prefix.is_none() {
         LockName::new(&args.subject)?;
+        if args.subject.contains('*') && settings.verbosity >= Verbosity::Warnings {
+            let subject = &args.subject;
+            complain(&format!("{subject:?} is the name of one lock here: only a * at the end stands for many locks"));
+        }
     }
     let mut signals = Signals::catch_only(&[Signal::INT, Signal::TERM])
         .map_err(|error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;

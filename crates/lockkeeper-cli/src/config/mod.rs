@@ -31,6 +31,8 @@ const VARIABLE: &str = "LOCKKEEPER_CONFIG";
 /// As many names of stores are told to somebody who asks for another one.
 const NAMES_SHOWN: usize = 8;
 
+const A_URL: &str = "a URL such as redis://10.0.0.5 or file:/var/lib/app/locks.db";
+
 /// What the file says; nothing where there is none.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
@@ -79,17 +81,27 @@ impl Config {
         }
         let Some(path) = self.path() else {
             let problem = format!("{wanted_by}: there is no store {name:?}, since there is no configuration file");
-            return Err(Failure::config(format!("{problem}. Try: a URL such as file:./locks.db, or --config FILE")));
+            let remedy = url_of_a_path(name).unwrap_or_else(|| format!("{A_URL}, or --config FILE"));
+            return Err(Failure::config(format!("{problem}. Try: {remedy}")));
         };
         let problem = format!("{wanted_by}: {} has no store {name:?}", path.display());
         let names = self.stores.keys().map(String::as_str);
+        if let Some(url) = url_of_a_path(name) {
+            return Err(Failure::config(format!("{problem}. Try: {url}")));
+        }
         let remedy = match nearest(name, names.clone()) {
             Some(meant) => meant.to_owned(),
-            None if self.stores.is_empty() => "a URL such as file:./locks.db".to_owned(),
+            None if self.stores.is_empty() => A_URL.to_owned(),
             None => format!("one of {}, or a URL", names.take(NAMES_SHOWN).collect::<Vec<_>>().join(", ")),
         };
         Err(Failure::config(format!("{problem}. Try: {remedy}")))
     }
+}
+
+/// What was most likely meant by a path.
+fn url_of_a_path(name: &str) -> Option<String> {
+    let is_path = name.contains('/') && !name.contains("//") || name.ends_with(".db");
+    is_path.then(|| format!("file:{name}"))
 }
 
 fn usual(environment: Environment<'_>) -> Vec<PathBuf> {

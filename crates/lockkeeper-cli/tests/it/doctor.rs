@@ -208,3 +208,16 @@ fn the_default_store_is_a_warning() {
     assert_eq!(stderr(&output), "");
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
 }
+
+#[test]
+fn a_long_line_widens_no_other_and_no_remedy_leads_back_here() {
+    let output =
+        program().args(["-S", "redis://127.0.0.1:1", "--connect-timeout", "300ms", "doctor"]).output().unwrap();
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let failed = text.lines().find(|line| line.starts_with("FAIL  open")).unwrap_or_else(|| panic!("{text}"));
+    assert!(failed.contains("Connection refused (os error 111). Try: a look whether the server runs"), "{failed}");
+    for line in text.lines() {
+        assert!(!line["FAIL  configuration  ".len()..].contains("  "), "{line:?}");
+    }
+}

@@ -224,3 +224,44 @@ fn error_behind_a_url_with_a_secret_keeps_its_colon() {
     assert_refused(&output, 78, &["mysql://h?password=***: this version"]);
     assert!(!stderr(&output).contains("hush"));
 }
+
+#[test]
+fn error_of_a_store_without_a_scheme_suggests_the_url() {
+    let on = |store: &str| program().args(["-S", store, "list"]).output().unwrap();
+    for (store, remedy) in [
+        ("/srv/app/locks.db", "Try: file:/srv/app/locks.db\n"),
+        ("locks.db", "Try: file:locks.db\n"),
+        ("localhost", "Try: a URL such as redis://10.0.0.5 or file:/var/lib/app/locks.db\n"),
+        ("", "--store is empty, as where a variable is missing. Try: --store URL\n"),
+    ] {
+        let output = on(store);
+        assert_refused(&output, 78, &[]);
+        assert!(stderr(&output).ends_with(remedy), "{store}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn error_of_a_file_that_may_not_grow_names_the_store() {
+    let store = Store::new();
+    let line = format!("ulimit -f 1; exec {} -S {} run a -- true", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+    let mut command = Command::new("sh");
+    let output =
+        command.args(["-c", &line]).env("LOCKKEEPER_CONFIG", "/dev/null").stdin(Stdio::null()).output().unwrap();
+    assert_refused(&output, 69, &[&store.url()]);
+    // The command has the signal as we were given it.
+    assert_eq!(store.code(&["run", "a", "--", "sh", "-c", "kill -XFSZ $$"]), 128 + 25);
+}
+
+#[test]
+fn what_is_most_likely_a_mistake_of_a_name_is_said() {
+    let store = Store::new();
+    let watch = store.start(&["watch", "de*ploy"]);
+    let told = watch.error_line();
+    assert!(told.contains("\"de*ploy\" is the name of one lock here: only a * at the end stands for many"), "{told}");
+    let mut holder = store.start(&["--owner", "me@here", "run", "a", "--json", "--", "cat"]);
+    holder.event("started");
+    let leader = store.output(&["leader", "a"]);
+    assert_eq!((leader.status.code(), stdout(&leader).as_str()), (Some(0), "\n"));
+    assert!(stderr(&leader).contains("lock \"a\": me@here holds it and shows no value"), "{}", stderr(&leader));
+    assert_eq!(stderr(&store.output(&["-q", "leader", "a"])), "");
+}

@@ -77,7 +77,11 @@ fn exit_64_names_what_was_meant() {
     for (args, meant) in [
         (&["insepct", "a"][..], "Try: inspect"),
         (&["list", "--jsno"], "Try: --json"),
-        (&["run", "a", "true"], "-- <CMD>..."),
+        (
+            &["run", "a", "true"],
+            "\"true\" is taken for a lock. Try: lockkeeper run NAME -- CMD, with -- before the command",
+        ),
+        (&["run", "a"], "-- <CMD>..."),
     ] {
         let told = stderr(&store.output(args));
         assert!(told.trim_end().ends_with(meant), "{told}");
@@ -119,7 +123,7 @@ fn exit_69_is_a_store_that_was_deleted() {
 }
 
 #[test]
-fn exit_70_names_the_limit_that_is_too_low() {
+fn exit_71_names_the_limit_that_is_too_low() {
     let store = Store::new();
     let mut codes = Vec::new();
     // Below that not even the libraries of the program can be opened, if this process leaks a descriptor or two.
@@ -132,7 +136,7 @@ fn exit_70_names_the_limit_that_is_too_low() {
         codes.push(code);
     }
     codes.dedup();
-    assert_eq!(codes, [70, 0]);
+    assert_eq!(codes, [71, 0]);
 }
 
 #[test]
