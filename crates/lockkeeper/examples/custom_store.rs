@@ -258,6 +258,7 @@ impl Store for Table {
         let entry = |place: &Place| Entry {
             id: place.claim.key.id.hash(),
             weight: MAX,
+            capacity: MAX,
             granted: place.token.is_some(),
             token: place.token,
             meta: place.claim.meta.clone(),
@@ -267,7 +268,6 @@ impl Store for Table {
         };
         Ok(Line {
             revision: Revision(row.version),
-            capacity: row.line.first().map(|_| MAX),
             last_token: (row.fence > 0).then_some(row.fence),
             entries: row.line.iter().map(entry).collect(),
         })

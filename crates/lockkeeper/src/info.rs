@@ -14,7 +14,9 @@ pub struct LockInfo {
     pub name: LockName,
     /// How it is used at present; `None` when nobody uses it.
     pub mode: Option<Mode>,
-    /// The permits of a semaphore; `None` for a mutex or read-write lock, and when nobody uses it.
+    /// The permits of a semaphore; `None` for a mutex or read-write lock, and when nobody uses it. Where those who use the
+    /// semaphore know different numbers of permits it is the smallest number that a holder knows: so many may be held
+    /// now. The numbers of those who wait do not count before they hold.
     pub capacity: Option<u32>,
     /// Those who hold it, the first in line first.
     pub holders: Vec<HolderInfo>,
@@ -39,6 +41,8 @@ pub struct HolderInfo {
     pub reason: Option<String>,
     /// How many permits it has; `u32::MAX` for an exclusive holder, 1 for a reader.
     pub weight: u32,
+    /// How many permits there are, as this holder knows; `None` for a mutex or read-write lock.
+    pub capacity: Option<u32>,
     /// Its token, unless it is out of range of what this version knows.
     pub token: Option<FencingToken>,
     /// Since when it has held the lock, where the store knows.
@@ -61,6 +65,8 @@ pub struct WaiterInfo {
     pub reason: Option<String>,
     /// How many permits it wants; `u32::MAX` for an exclusive waiter, 1 for a reader.
     pub weight: u32,
+    /// How many permits there are, as this waiter knows; `None` for a mutex or read-write lock.
+    pub capacity: Option<u32>,
     /// How long it has waited, where the store knows.
     pub waited: Option<Duration>,
     /// When its claim ends if it is not renewed.
@@ -75,12 +81,13 @@ impl LockInfo {
 
     pub(crate) fn new(name: LockName, line: Line) -> Self {
         let epoch = line.entries.iter().map(|e| e.meta.epoch).max().unwrap_or(0);
-        let mode = line.entries.first().map(|first| mode(first.weight, line.capacity.unwrap_or(store::MAX)));
+        let mode = line.entries.first().map(|first| mode(first.weight, line.capacity().unwrap_or(store::MAX)));
+        let capacity = line.capacity().and_then(permits);
         let (holders, waiters): (Vec<_>, Vec<_>) = line.entries.into_iter().partition(|e| e.granted);
         Self {
             name,
             mode,
-            capacity: line.capacity.filter(|capacity| *capacity != store::MAX),
+            capacity,
             holders: holders.into_iter().map(holder).collect(),
             waiters: waiters.into_iter().map(waiter).collect(),
             last_token: line.last_token.and_then(|raw| FencingToken::new(epoch, raw)),
@@ -95,12 +102,18 @@ impl LockInfo {
     }
 }
 
+/// The capacity of a semaphore.
+fn permits(capacity: u32) -> Option<u32> {
+    Some(capacity).filter(|capacity| *capacity != store::MAX)
+}
+
 fn holder(entry: store::Entry) -> HolderInfo {
     HolderInfo {
         id: entry.id,
         owner: entry.meta.owner.to_string(),
         reason: entry.meta.reason.as_deref().map(str::to_owned),
         weight: entry.weight,
+        capacity: permits(entry.capacity),
         token: entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw)),
         held: entry.age,
         expires_in: entry.expires_in,
@@ -114,6 +127,7 @@ fn waiter(entry: store::Entry) -> WaiterInfo {
         owner: entry.meta.owner.to_string(),
         reason: entry.meta.reason.as_deref().map(str::to_owned),
         weight: entry.weight,
+        capacity: permits(entry.capacity),
         waited: entry.age,
         expires_in: entry.expires_in,
     }

@@ -222,7 +222,7 @@ impl Keeper {
         self.engine.usable()?;
         let name = sequencer.name();
         let line = self.engine.line(name).await?;
-        let capacity = line.capacity.unwrap_or(crate::store::MAX);
+        let capacity = line.capacity().unwrap_or(crate::store::MAX);
         Ok(line.entries.iter().any(|entry| {
             entry.granted
                 && entry.broken.is_none()

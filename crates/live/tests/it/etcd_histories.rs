@@ -14,7 +14,7 @@ use crate::etcd_faults::patiently;
 
 const PROCESSES: u64 = 4;
 const TASKS: u64 = 3;
-const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Semaphore(5))];
+const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
 const FAULTS: Duration = Duration::from_secs(20);
 const TTL: Duration = Duration::from_secs(4);
 /// What was lost while nobody led ends with its life, which a new leader begins anew.

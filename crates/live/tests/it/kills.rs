@@ -12,7 +12,7 @@ use lockkeeper_live::Redis;
 
 const PROCESSES: usize = 20;
 const TASKS: u64 = 4;
-const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Semaphore(5))];
+const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
 const FAULTS: Duration = Duration::from_secs(30);
 const TTL: Duration = Duration::from_secs(3);
 /// What a killed process held ends with its life, and the next in line has to look.

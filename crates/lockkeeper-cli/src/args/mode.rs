@@ -13,8 +13,8 @@ pub(crate) struct ModeArgs {
     #[arg(short, long, conflicts_with = "permits")]
     pub(crate) shared: bool,
 
-    /// Take K of the N permits that the lock has, K being 1 unless it is given; all who use the lock have to name the
-    /// same N
+    /// Take K of the N permits that the lock has, K being 1 unless it is given; where others name another N, the
+    /// smallest N of all who hold the lock counts
     #[arg(long, value_name = "[K/]N", value_parser = Permits::parse)]
     pub(crate) permits: Option<Permits>,
 }

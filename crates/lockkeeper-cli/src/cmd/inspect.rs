@@ -41,6 +41,7 @@ struct HolderReport<'a> {
     owner: &'a str,
     reason: Option<&'a str>,
     weight: u32,
+    capacity: Option<u32>,
     token: Option<String>,
     held_ms: Option<u64>,
     expires_in_ms: Option<u64>,
@@ -51,6 +52,7 @@ struct WaiterReport<'a> {
     id: String,
     owner: &'a str,
     weight: u32,
+    capacity: Option<u32>,
     waited_ms: Option<u64>,
 }
 
@@ -61,6 +63,7 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
         owner: &holder.owner,
         reason: holder.reason.as_deref(),
         weight: holder.weight,
+        capacity: holder.capacity,
         token: holder.token.map(|token| token.to_string()),
         held_ms: holder.held.map(millis),
         expires_in_ms: holder.expires_in.map(millis),
@@ -69,6 +72,7 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
         id: waiter.id.to_string(),
         owner: &waiter.owner,
         weight: waiter.weight,
+        capacity: waiter.capacity,
         waited_ms: waiter.waited.map(millis),
     });
     let report = Report {
@@ -141,7 +145,7 @@ fn holders(info: &LockInfo) -> Vec<Vec<String>> {
         let reason = reason(holder);
         vec![
             printable(&holder.owner).into_owned(),
-            share(info, holder.weight),
+            share(info, holder.weight, holder.capacity),
             token,
             dash(holder.held),
             dash(holder.expires_in),
@@ -152,11 +156,12 @@ fn holders(info: &LockInfo) -> Vec<Vec<String>> {
     rows
 }
 
-/// How much of the lock somebody has or wants.
-fn share(info: &LockInfo, weight: u32) -> String {
-    match (info.capacity, weight) {
-        (Some(_), 1) => "1 permit".to_owned(),
-        (Some(_), permits) => format!("{permits} permits"),
+/// How much of the lock somebody has or wants; and of how much, where that is not the number that counts.
+fn share(info: &LockInfo, weight: u32, capacity: Option<u32>) -> String {
+    match (capacity, weight) {
+        (Some(of), 1) if info.capacity == Some(of) => "1 permit".to_owned(),
+        (Some(of), permits) if info.capacity == Some(of) => format!("{permits} permits"),
+        (Some(of), permits) => format!("{permits} of {of} permits"),
         (None, u32::MAX) => mode_word(&Mode::Exclusive).to_owned(),
         (None, _) => mode_word(&Mode::Shared).to_owned(),
     }
@@ -177,7 +182,8 @@ fn waiters(info: &LockInfo) -> Vec<Vec<String>> {
     let mut rows = vec![["WAITER", "MODE", "WAITED", "ID"].map(str::to_owned).to_vec()];
     rows.extend(info.waiters.iter().map(|waiter| {
         let owner = printable(&waiter.owner).into_owned();
-        vec![owner, share(info, waiter.weight), dash(waiter.waited), waiter.id.to_string()]
+        let share = share(info, waiter.weight, waiter.capacity);
+        vec![owner, share, dash(waiter.waited), waiter.id.to_string()]
     }));
     rows
 }

@@ -28,7 +28,7 @@ fn inspect_shows_holders_and_waiters() {
     assert_eq!(lock["capacity"], Value::Null);
     let first = &lock["holders"][0];
     let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
-    assert_eq!(keys.len(), 7, "{keys:?}");
+    assert_eq!(keys.len(), 8, "{keys:?}");
     assert_eq!((&first["owner"], &first["reason"]), (&json!("me@here"), &json!("a test")));
     assert_eq!(first["token"], token);
     assert!(first["held_ms"].is_u64() && first["expires_in_ms"].is_u64() && first["weight"].is_u64(), "{first}");
@@ -39,7 +39,8 @@ fn inspect_shows_holders_and_waiters() {
     assert_ne!(first["id"], waiter["id"]);
     assert_eq!(waiter["owner"], "you");
     assert!(waiter["waited_ms"].is_u64() && waiter["weight"].is_u64());
-    assert_eq!(waiter.as_object().unwrap().len(), 4);
+    assert_eq!(waiter.as_object().unwrap().len(), 5);
+    assert_eq!((&first["capacity"], &waiter["capacity"]), (&Value::Null, &Value::Null));
     let output = store.output(&["inspect", "a"]);
     assert_eq!(output.status.code(), Some(0));
     let text = stdout(&output);

@@ -88,23 +88,52 @@ fn several_names_are_all_held_in_the_same_way() {
 }
 
 #[test]
-fn exit_78_is_another_number_of_permits_than_others_use() {
+fn exit_78_is_another_kind_of_lock_than_others_use() {
     let store = Store::new();
     let mut holder = hold(&store, &["a", "--permits", "3"]);
-    for args in [&["--permits", "2"][..], &["--shared"], &[]] {
+    for args in [&["--shared"][..], &[]] {
         for command in [&["run", "a"][..], &["run", "a", "-n"], &["acquire", "a", "--handle-file", "h"]] {
             let behind: &[&str] = if command[0] == "run" { &["--", "true"] } else { &[] };
             let output = store.output(&[command, args, behind].concat());
             let told = stderr(&output);
             assert_eq!(output.status.code(), Some(78), "{command:?} {args:?}: {told}");
-            assert!(told.contains("lock \"a\"") && told.contains("a semaphore of 3"), "{told}");
+            assert!(
+                told.contains("lock \"a\"")
+                    && told.contains("others use it as a semaphore, this is a mutex or read-write lock"),
+                "{told}"
+            );
             assert!(told.contains("Try: ") && told.lines().count() == 1, "{told}");
         }
     }
     assert_eq!(holder.finish(), 0);
     // When nobody uses it any more, it is what the next one says.
-    assert_eq!(tries(&store, &["a", "--permits", "2"]), 0);
+    let mut mutex = hold(&store, &["a"]);
+    let output = store.output(&["run", "a", "--permits", "2", "--", "true"]);
+    assert_eq!(output.status.code(), Some(78));
+    assert!(stderr(&output).contains("this is a semaphore"), "{}", stderr(&output));
+    assert_eq!(mutex.finish(), 0);
     assert!(!store.path("h").exists());
+}
+
+#[test]
+fn the_smallest_number_of_permits_of_those_who_hold_counts() {
+    let store = Store::new();
+    let mut small = hold(&store, &["p", "--permits", "2/3"]);
+    let mut large = hold(&store, &["p", "--permits", "1/5"]);
+    for share in ["1/5", "5", "1/3"] {
+        assert_eq!(tries(&store, &["p", "--permits", share]), 75, "{share}: three of three are taken");
+    }
+    let lock = store.inspect("p");
+    assert_eq!((&lock["capacity"], &lock["holders"][1]["capacity"]), (&json!(3), &json!(5)));
+    let text = stdout(&store.output(&["inspect", "p"]));
+    for part in ["permits     3 of 3 taken", "  2 permits  ", "  1 of 5 permits  "] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(small.finish(), 0);
+    assert_eq!(store.inspect("p")["capacity"], 5);
+    assert_eq!(tries(&store, &["p", "--permits", "4/5"]), 0);
+    assert_eq!(tries(&store, &["p", "--permits", "1"]), 75, "its own number is exceeded");
+    assert_eq!(large.finish(), 0);
 }
 
 #[test]

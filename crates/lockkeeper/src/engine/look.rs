@@ -133,6 +133,7 @@ mod tests {
         let entry = |end: &Option<u64>| Entry {
             id: ClaimId::random().hash(),
             weight: MAX,
+            capacity: MAX,
             granted: true,
             token: Some(1),
             meta: Meta::default(),
@@ -141,7 +142,7 @@ mod tests {
             broken: None,
         };
         let entries = ends.iter().map(entry).collect();
-        Line { revision: Revision(1), capacity: Some(MAX), last_token: Some(1), entries }
+        Line { revision: Revision(1), last_token: Some(1), entries }
     }
 
     #[test]

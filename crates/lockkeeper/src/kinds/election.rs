@@ -102,7 +102,7 @@ settings!(Election);
 impl Leader {
     pub(super) fn of(line: &Line) -> Option<Self> {
         let first = line.entries.first().filter(|entry| entry.granted)?;
-        if mode(first.weight, line.capacity.unwrap_or(MAX)) != Mode::Exclusive {
+        if mode(first.weight, line.capacity().unwrap_or(MAX)) != Mode::Exclusive {
             return None;
         }
         Some(Self {

@@ -15,9 +15,14 @@ const PERMITS_MAX: u32 = 1 << 31;
 /// First come, first served: who wants many permits is not overtaken by those who want few, even if those would fit.
 /// Permits are leased and renewed as every lock is: those of a holder that vanished come back by themselves.
 ///
-/// All who use it at one time have to agree on the number of permits. An attempt with another number is refused
-/// ([`Mismatch`](crate::ErrorKind::Mismatch), which names both), and may be made again when nobody uses it any more. The
-/// same goes for a mutex of the same name.
+/// The number of permits may change while the semaphore is in use, up or down: a deploy from 3 to 5 permits, or from 5
+/// to 3, needs no stop. An attempt is granted when all permits that are held or wanted before it, with its own, are no
+/// more than the *smallest* number that any of these claims knows, its own included. So nobody ever holds a permit
+/// beside more others than it knows of, and nothing that is held is taken back. A claim with a small number waits until
+/// the others are few enough; those behind it wait too. [`inspect`](crate::Keeper::inspect) shows the number that counts.
+///
+/// A mutex or read-write lock of the same name is another kind of lock: while somebody uses one kind, an attempt on the
+/// other is refused ([`Mismatch`](crate::ErrorKind::Mismatch)).
 ///
 /// No resource can tell from a token whether it is of a permit that is still held, so a
 /// [`FenceGate`](crate::fence::FenceGate) refuses permits. [`check_sequencer`](crate::Keeper::check_sequencer) asks the

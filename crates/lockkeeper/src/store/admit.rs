@@ -2,10 +2,15 @@
 //!
 //! > A claim is granted when the weights of all earlier live claims plus its own fit the capacity.
 //!
-//! With S the sum of the weights up to and including a claim, and C the smallest capacity among them, it is granted
-//! iff S ≤ C. Along the line S never falls and C never rises, so the granted claims are a prefix of the line; what is
-//! granted stays granted when others leave or join behind; the first claim is always granted; and tokens that are
-//! taken in the order of the line never go back.
+//! Claims of one line may name different capacities: the smallest one counts. With S the sum of the weights up to and
+//! including a claim, and C the smallest capacity among them, it is granted iff S ≤ C. Along the line S never falls and
+//! C never rises, so the granted claims are a prefix of the line; what is granted stays granted when others leave or
+//! join behind; the first claim is always granted; and tokens that are taken in the order of the line never go back.
+//! The holders together fit the capacity of each of them, so that nobody's limit is ever exceeded, and the size of a
+//! semaphore may change while it is in use.
+//!
+//! The capacity tells a semaphore from a lock: a mutex or read-write lock has [`MAX`](super::MAX), a semaphore less. The
+//! two do not meet in one line ([`same_kind`]).
 
 /// One live claim, as the rule sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +72,11 @@ impl Default for Admission {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Whether claims of these capacities may stand in one line: both of locks, or both of semaphores of whatever size.
+pub fn same_kind(one: u32, other: u32) -> bool {
+    (one == super::MAX) == (other == super::MAX)
 }
 
 /// How many claims at the front of `line` hold the lock.
@@ -162,6 +172,46 @@ mod tests {
             admitted(counted);
             prop_assert!(walked.get() <= holders as usize + 2);
         }
+    }
+
+    /// What a store does: claims join at the end, leave from anywhere, and are granted for good.
+    fn settle(line: &mut [Standing]) {
+        let mut rule = Admission::new();
+        for claim in line {
+            claim.granted = rule.admit(*claim);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nobodys_limit_is_exceeded_while_the_size_changes(
+            steps in prop::collection::vec((1..=5_u32, 1..=5_u32, any::<bool>(), 0..8_usize), 1..60)
+        ) {
+            let mut line: Vec<Standing> = Vec::new();
+            for (capacity, weight, joins, at) in steps {
+                let held_before = line.clone();
+                match joins || at >= line.len() {
+                    true => line.push(standing(weight.min(capacity), capacity)),
+                    false => drop(line.remove(at)),
+                }
+                let kept: Vec<_> = line.clone();
+                settle(&mut line);
+                prop_assert!(kept.iter().zip(&line).all(|(old, new)| new.granted >= old.granted), "{:?}", held_before);
+                let holders = line.iter().take_while(|c| c.granted).count();
+                prop_assert!(line[holders..].iter().all(|c| !c.granted), "no prefix: {:?}", line);
+                let sum: u32 = line[..holders].iter().map(|c| c.weight).sum();
+                prop_assert!(line[..holders].iter().all(|c| sum <= c.capacity), "{:?}", line);
+                let next = line.get(holders);
+                let smallest = line.iter().take(holders + 1).map(|c| c.capacity).min();
+                prop_assert!(next.is_none_or(|next| Some(sum + next.weight) > smallest), "idle: {:?}", line);
+            }
+        }
+    }
+
+    #[test]
+    fn a_semaphore_of_any_size_is_no_lock() {
+        assert!(same_kind(3, 5) && same_kind(u32::MAX, u32::MAX));
+        assert!(!same_kind(3, u32::MAX) && !same_kind(u32::MAX, 1 << 31));
     }
 
     #[test]

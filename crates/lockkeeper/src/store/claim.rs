@@ -173,7 +173,8 @@ pub struct Claim {
     pub lock_delay: Duration,
     /// What it takes, 1..=capacity.
     pub weight: u32,
-    /// What there is.
+    /// What there is, as this claim knows: [`MAX`](super::MAX) for a mutex or read-write lock, the number of permits for
+    /// a semaphore. Claims of one line may know different numbers of permits; [`admit`](super::admit) has the rule.
     pub capacity: u32,
     /// Whether it joins the line when it cannot be granted.
     pub queue: bool,

@@ -20,12 +20,19 @@ pub enum Interest<'a> {
 pub struct Line {
     /// Changes whenever the line does.
     pub revision: Revision,
-    /// The capacity that the live claims agree on; `None` when there are none.
-    pub capacity: Option<u32>,
     /// The highest raw token given out, where the store remembers it.
     pub last_token: Option<u64>,
     /// The claims, first in line first.
     pub entries: Vec<Entry>,
+}
+
+impl Line {
+    /// The capacity that counts now: the smallest one that a holder knows. Where nobody holds yet it is that of the first
+    /// in line; `None` when nobody stands there.
+    pub fn capacity(&self) -> Option<u32> {
+        let held = self.entries.iter().take_while(|entry| entry.granted).map(|entry| entry.capacity).min();
+        held.or_else(|| self.entries.first().map(|entry| entry.capacity))
+    }
 }
 
 /// One live claim.
@@ -35,6 +42,8 @@ pub struct Entry {
     pub id: IdHash,
     /// What it takes.
     pub weight: u32,
+    /// What there is, as this claim knows.
+    pub capacity: u32,
     /// Whether it holds the lock.
     pub granted: bool,
     /// Its raw token: of a holder always, of a waiter where its place in line is the token.

@@ -107,7 +107,8 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     ///    One that is marked as broken is `Gone` instead, and its life stays as it is. One whose life is over is not
     ///    known, wherever in the line it stood.
     /// 5. `resend` and not known: the id is tombstoned in the same step, and the answer is `Gone`.
-    /// 6. A live claim of another capacity: `Mismatch`. A live claim of a higher epoch: `Mismatch`.
+    /// 6. A live claim of another kind, a semaphore beside a lock ([`admit::same_kind`]): `Mismatch`. A live claim of a
+    ///    higher epoch: `Mismatch`. Semaphores of different capacities stand in one line.
     /// 7. `replaces` names the caller's own claim: if that is the only live claim, the new one takes its place with a
     ///    new token, atomically; if not, `Busy`, and the old one stays.
     /// 8. The rule admits it: `Granted`, with a token higher than every earlier one of this name.

@@ -6,14 +6,14 @@ use super::Admission;
 use crate::duration::format_duration;
 use crate::{Error, ErrorKind};
 
-/// Somebody uses the lock with another capacity.
-pub fn capacity(stored: u32, asked: u32) -> Error {
-    let say = |capacity: u32| match capacity {
-        super::MAX => "a mutex or read-write lock".to_owned(),
-        permits => format!("a semaphore of {permits}"),
+/// Somebody uses the name as a lock of the other kind than a claim of this capacity asks for.
+pub fn other_kind(asked: u32) -> Error {
+    let (others, this) = match asked {
+        super::MAX => ("a semaphore", "a mutex or read-write lock"),
+        _ => ("a mutex or read-write lock", "a semaphore"),
     };
-    Error::new(ErrorKind::Mismatch, format!("others use it as {}, this is {}", say(stored), say(asked)))
-        .with_remedy("the same kind and number of permits everywhere, or again when the others have left")
+    Error::new(ErrorKind::Mismatch, format!("others use it as {others}, this is {this}"))
+        .with_remedy("the same kind of lock everywhere, or again when the others have left")
 }
 
 /// Somebody has a higher epoch.

@@ -44,9 +44,8 @@ macro_rules! __cases {
                 a_try_is_not_refused_for_another [ReadWrite]
                 a_full_line_takes_nobody [Queue]
                 dead_waiters_do_not_fill_the_line [Queue WaitersDieFirst]
-                another_capacity_is_refused [Weighted]
                 a_mutex_and_a_semaphore_do_not_mix [Weighted]
-                an_empty_line_takes_another_capacity [Weighted]
+                a_reader_and_a_semaphore_do_not_mix [Weighted]
                 a_lower_epoch_is_refused [Queue]
                 the_holder_is_shown_to_who_is_turned_away []
                 a_client_does_not_share_with_itself [Queue]
@@ -149,10 +148,25 @@ macro_rules! __cases {
                 a_release_of_many_permits_lets_many_in [Queue Weighted]
                 the_number_ahead_counts_everybody [Queue Weighted]
                 a_lone_reader_can_be_replaced [ReadWrite]
-                a_replacement_has_the_same_capacity [Weighted]
+                a_replacement_is_of_the_same_kind [Weighted]
                 a_reader_in_company_is_not_replaced [ReadWrite]
                 a_reader_before_a_waiter_is_not_replaced [Queue ReadWrite]
                 a_broken_reader_is_not_replaced [Admin ReadWrite]
+            }
+            sizes {
+                a_larger_number_counts_when_the_smaller_has_left [Queue Weighted]
+                a_smaller_number_waits_until_it_is_kept_to [Queue Weighted]
+                a_larger_number_behind_lifts_no_limit [Queue Weighted]
+                a_small_number_at_the_head_is_not_overtaken [Queue Weighted]
+                a_small_number_that_gives_up_lets_others_in [Queue Weighted]
+                a_small_number_that_dies_waiting_lets_others_in [Queue Weighted WaitersDieFirst]
+                a_small_number_that_leaves_lets_many_in [Queue Weighted]
+                a_small_number_leaves_with_its_holder [Queue Weighted]
+                a_small_number_dies_with_its_holder [Queue Weighted]
+                a_try_keeps_to_everybodys_number [Weighted]
+                what_is_granted_stays_granted [Queue Weighted]
+                the_number_that_counts_is_shown [Queue Weighted]
+                a_replacement_brings_its_own_number [Weighted]
             }
             amend {
                 a_downgrade_lets_readers_in [Amend Queue ReadWrite]
@@ -183,6 +197,7 @@ macro_rules! __cases {
             model {
                 readers_and_writers [Queue Weighted Amend]
                 permits [Queue Weighted Amend]
+                permits_of_changing_size [Queue Weighted Amend]
             }
         }
     };

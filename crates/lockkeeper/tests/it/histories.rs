@@ -59,6 +59,7 @@ pass! {
     mutexes_pass_in_a_calm, mutexes_pass_in_a_storm: Kind::Mutex;
     read_write_locks_pass_in_a_calm, read_write_locks_pass_in_a_storm: Kind::RwLock;
     semaphores_pass_in_a_calm, semaphores_pass_in_a_storm: Kind::Semaphore(3);
+    resized_semaphores_pass_in_a_calm, resized_semaphores_pass_in_a_storm: Kind::Resized(&[1, 2, 4]);
     reentrant_mutexes_pass_in_a_calm, reentrant_mutexes_pass_in_a_storm: Kind::ReentrantMutex;
 }
 
@@ -72,7 +73,7 @@ fn locks_with_a_delay_pass_in_a_storm() {
 /// In real time a seed decides what everybody does, but not what comes of it.
 #[test]
 fn all_kinds_pass_on_the_file_store() {
-    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore(3), Kind::ReentrantMutex] {
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore(3), Kind::Resized(&[2, 4]), Kind::ReentrantMutex] {
         let lives = Lives { ttl: Duration::from_secs(3), ..lives() };
         let habits = Habits { pause: Duration::from_millis(20), ..Plan::calm(kind, lives).habits };
         let plan = Plan { habits, lingers: Duration::from_secs(2), ..Plan::calm(kind, lives) };
@@ -153,6 +154,7 @@ caught! {
     a_withdrawal_by_session: WithdrawBySession on Plan::calm(Kind::Semaphore(3), lives()), breaks "Exclusion";
     a_claim_with_half_a_life: HalfALife on Plan::stormy(Kind::Mutex, lives()), breaks "Exclusion";
     holders_that_are_counted: CountsHolders on Plan::calm(Kind::Semaphore(3), lives()), breaks "Exclusion";
+    a_number_of_permits_of_others_that_is_ignored: OwnCapacityOnly on Plan::calm(Kind::Resized(&[1, 2, 4]), lives()), breaks "Exclusion";
     a_downgrade_that_is_forgotten: ForgetsTheDowngraded on Plan::calm(Kind::RwLock, lives()), breaks "Exclusion";
     an_upgrade_beside_readers: UpgradeBesideReaders on Plan::calm(Kind::RwLock, lives()), breaks "Exclusion";
     a_reader_beside_the_upgraded: ReaderBesideTheUpgraded on Plan::calm(Kind::RwLock, lives()).few(), breaks "Exclusion";

@@ -10,7 +10,7 @@ use lockkeeper::{FileStore, Keeper};
 
 const PROCESSES: usize = 4;
 const TASKS: u64 = 16;
-const LOCKS: [(&str, Kind); 2] = [("book", Kind::RwLock), ("pool", Kind::Semaphore(5))];
+const LOCKS: [(&str, Kind); 2] = [("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
 const FAULTS: Duration = Duration::from_secs(20);
 const TTL: Duration = Duration::from_secs(10);
 /// A killed process's locks are free at once; nothing here hangs on how soon.

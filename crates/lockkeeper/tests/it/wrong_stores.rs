@@ -44,7 +44,11 @@ caught! {
     a_push_that_gives_time: PushThatGivesTime by life::a_pushed_grant_gives_no_new_time;
     a_try_that_stays_in_line: TryThatStays by claim::a_try_leaves_no_trace;
     a_grant_that_is_taken_back: UnstickyGrant by claim::a_grant_is_sticky;
-    a_capacity_that_is_ignored: FirstCapacityForAll by claim::another_capacity_is_refused;
+    a_number_of_permits_that_is_ignored: FirstCapacityForAll by sizes::a_smaller_number_waits_until_it_is_kept_to;
+    a_first_number_that_counts_for_ever: FirstCapacityForAll by sizes::a_larger_number_counts_when_the_smaller_has_left;
+    a_limit_of_others_that_is_ignored: OwnCapacityOnly by sizes::a_larger_number_behind_lifts_no_limit;
+    a_try_by_its_own_limit_only: OwnCapacityOnly by sizes::a_try_keeps_to_everybodys_number;
+    a_kind_that_is_ignored: FirstCapacityForAll by claim::a_mutex_and_a_semaphore_do_not_mix;
     names_without_regard_to_case: FoldedNames by names::near_collisions_are_different_locks;
     an_upgrade_in_two_steps: UpgradeInTwoSteps by weights::a_reader_in_company_is_not_replaced;
     a_downgrade_by_leaving: DowngradeByLeaving by amend::a_downgrade_lets_readers_in;
@@ -70,6 +74,7 @@ macro_rules! found_at_random {
 
 found_at_random! {
     the_model_finds_any_that_fits: AnyThatFits by permits;
+    the_model_finds_a_limit_of_others_that_is_ignored: OwnCapacityOnly by permits_of_changing_size;
     the_model_finds_a_missing_tombstone: NoTombstone by readers_and_writers;
     the_model_finds_a_release_without_owner_check: ReleaseWithoutOwnerCheck by readers_and_writers;
     the_model_finds_a_try_that_stays: TryThatStays by permits;

@@ -354,7 +354,6 @@ impl Store for EtcdStore {
         };
         Ok(Line {
             revision: mark(&found, revision),
-            capacity: found.first().map(Contender::capacity),
             last_token: standings(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder.token()).max(),
             entries: standings(&found).map(entry).collect::<Vec<Entry>>(),
         })

@@ -124,37 +124,31 @@ pub async fn dead_waiters_do_not_fill_the_line<H: Harness>(case: &Case<H>) {
     a.sees(&[&a, &live, &late], 1).await;
 }
 
-/// A claim of another capacity is refused while anybody is in line, is told the number, and leaves no trace.
-pub async fn another_capacity_is_refused<H: Harness>(case: &Case<H>) {
-    let a = case.permits("pool", 1, 3).await;
-    let b = case.permits("pool", 1, 5).await;
-    a.granted().await;
-    let text = b.refused(ErrorKind::Mismatch).await;
-    assert!(text.contains('3'), "it names the number that others use: {text}");
-    b.clone().trying().refused(ErrorKind::Mismatch).await;
-    a.sees(&[&a], 1).await;
-}
-
-/// A semaphore does not meet a mutex on one name.
+/// A semaphore and a mutex do not meet on one name: the second kind is refused, and leaves no trace.
 pub async fn a_mutex_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
     let mutex = case.writer("lock").await;
     let permit = case.permits("lock", 1, 5).await;
     mutex.granted().await;
-    permit.refused(ErrorKind::Mismatch).await;
+    let text = permit.refused(ErrorKind::Mismatch).await;
+    assert!(text.contains("semaphore") && text.contains("mutex"), "it names both kinds: {text}");
+    permit.clone().trying().refused(ErrorKind::Mismatch).await;
+    mutex.sees(&[&mutex], 1).await;
     mutex.release().await;
     permit.granted().await;
     mutex.anew().refused(ErrorKind::Mismatch).await;
 }
 
-/// When all have left, another capacity is as good as the first.
-pub async fn an_empty_line_takes_another_capacity<H: Harness>(case: &Case<H>) {
-    let a = case.permits("pool", 3, 3).await;
-    let b = case.permits("pool", 5, 5).await;
-    a.granted().await;
-    b.refused(ErrorKind::Mismatch).await;
-    a.release().await;
-    b.granted().await;
-    assert_eq!(b.line().await.capacity, Some(5));
+/// A semaphore and readers do not meet either, whoever comes first.
+pub async fn a_reader_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
+    let reader = case.reader("lock").await;
+    let permit = case.permits("lock", 1, 5).await;
+    permit.granted().await;
+    reader.refused(ErrorKind::Mismatch).await;
+    reader.clone().trying().refused(ErrorKind::Mismatch).await;
+    permit.sees(&[&permit], 1).await;
+    permit.release().await;
+    reader.granted().await;
+    permit.anew().refused(ErrorKind::Mismatch).await;
 }
 
 /// A claim of a lower epoch is refused while a higher one is in line, even one that only waits.

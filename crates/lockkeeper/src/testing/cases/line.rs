@@ -56,7 +56,7 @@ pub async fn it_shows_what_is_there<H: Harness>(case: &Case<H>) {
     assert!(holder.expires_in.is_none_or(|life| life <= a.lives().ttl));
     assert!(waiter.expires_in.is_none_or(|life| life <= a.lives().ttl));
     assert!(holder.broken.is_none() && waiter.broken.is_none());
-    assert_eq!(line.capacity, Some(a.claim.capacity));
+    assert_eq!(line.capacity(), Some(a.claim.capacity));
     assert!(line.last_token.is_none_or(|last| last >= token));
 }
 
@@ -64,11 +64,11 @@ pub async fn it_shows_what_is_there<H: Harness>(case: &Case<H>) {
 pub async fn an_empty_line_shows_nobody<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     assert!(a.line().await.entries.is_empty());
-    assert_eq!(a.line().await.capacity, None);
+    assert_eq!(a.line().await.capacity(), None);
     a.granted().await;
     a.release().await;
     assert!(a.line().await.entries.is_empty());
-    assert_eq!(a.line().await.capacity, None);
+    assert_eq!(a.line().await.capacity(), None);
 }
 
 /// Looking changes nothing, and two looks at the same line are at the same revision.

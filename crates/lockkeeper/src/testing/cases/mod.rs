@@ -22,6 +22,7 @@ pub mod renew;
 pub mod rw_lock;
 pub mod semaphore;
 pub mod session;
+pub mod sizes;
 pub mod storm;
 pub mod tasks;
 mod together;

@@ -12,19 +12,24 @@ const STEPS: usize = 80;
 
 /// Whatever readers and writers do, the store says what the model says.
 pub async fn readers_and_writers<H: Harness>(case: &Case<H>) {
-    check(case, MAX, &[1, MAX]).await;
+    check(case, &[MAX], &[1, MAX]).await;
 }
 
 /// Whatever claims of a semaphore do, the store says what the model says.
 pub async fn permits<H: Harness>(case: &Case<H>) {
-    check(case, 4, &[1, 2, 3, 4]).await;
+    check(case, &[4], &[1, 2, 3, 4]).await;
 }
 
-async fn check<H: Harness>(case: &Case<H>, capacity: u32, weights: &'static [u32]) {
+/// So it does when each claim knows a size of its own.
+pub async fn permits_of_changing_size<H: Harness>(case: &Case<H>) {
+    check(case, &[1, 2, 3, 5], &[1, 2, 3, 5]).await;
+}
+
+async fn check<H: Harness>(case: &Case<H>, capacities: &'static [u32], weights: &'static [u32]) {
     let seeds = if H::TIME == Time::Virtual { 60 } else { 4 };
     for seed in 0..seeds {
         eprintln!("seed {seed}");
-        let mut model = Model::new(case, seed, capacity, weights).await;
+        let mut model = Model::new(case, seed, capacities, weights).await;
         for _ in 0..STEPS {
             model.step().await;
             model.compare().await;
@@ -49,14 +54,14 @@ struct Model<'a, H> {
     clients: Vec<Client>,
     observer: Contender,
     weights: &'static [u32],
-    capacity: u32,
+    capacities: &'static [u32],
     line: Vec<Member>,
     highest: u64,
     dies: bool,
 }
 
 impl<'a, H: Harness> Model<'a, H> {
-    async fn new(case: &'a Case<H>, seed: u64, capacity: u32, weights: &'static [u32]) -> Self {
+    async fn new(case: &'a Case<H>, seed: u64, capacities: &'static [u32], weights: &'static [u32]) -> Self {
         // Where nobody is to die, a slow machine must not kill anybody either.
         let wait_ttl = if H::TIME == Time::Virtual { Lives::long().wait_ttl } else { Lives::long().ttl };
         let mut clients = Vec::new();
@@ -64,10 +69,10 @@ impl<'a, H: Harness> Model<'a, H> {
             clients.push(case.client(Lives { wait_ttl, ..Lives::long() }).await);
         }
         let name = case.name(&format!("seed-{seed}"));
-        let observer = case.client(Lives::long()).await.permits(&name, 1, capacity);
+        let observer = case.client(Lives::long()).await.permits(&name, 1, capacities[0]);
         let dies = H::TIME == Time::Virtual && observer.client.store.capabilities().expiry == Expiry::PerClaim;
         let seed = Seeded::new(seed);
-        Self { case, seed, clients, observer, weights, capacity, line: Vec::new(), highest: 0, dies }
+        Self { case, seed, clients, observer, weights, capacities, line: Vec::new(), highest: 0, dies }
     }
 
     async fn step(&mut self) {
@@ -107,8 +112,9 @@ impl<'a, H: Harness> Model<'a, H> {
     }
 
     async fn join(&mut self, client: usize) {
-        let weight = self.weights[self.pick(self.weights.len())];
-        let mut contender = self.clients[client].permits(&self.observer.claim.key.name, weight, self.capacity);
+        let capacity = self.capacities[self.pick(self.capacities.len())];
+        let weight = self.weights[self.pick(self.weights.len())].min(capacity);
+        let mut contender = self.clients[client].permits(&self.observer.claim.key.name, weight, capacity);
         contender.claim.queue = self.seed.happens(700);
         let expires = self.case.now();
         let member = Member { client, contender, granted: false, expires, floor: self.highest };
@@ -192,7 +198,7 @@ impl<'a, H: Harness> Model<'a, H> {
     async fn upgrade(&mut self, place: usize) {
         let old = &self.line[place].contender;
         let mut new = old.anew().replacing(old).trying();
-        new.claim.weight = self.capacity;
+        new.claim.weight = new.claim.capacity;
         match new.claim().await {
             Verdict::Granted { token, .. } => {
                 assert_eq!(self.line.len(), 1, "replaced although others are in line");
@@ -219,9 +225,9 @@ impl<'a, H: Harness> Model<'a, H> {
 
     async fn compare(&mut self) {
         let entries = self.observer.line().await.entries;
-        let shown: Vec<_> = entries.iter().map(|e| (e.id, e.weight, e.granted)).collect();
+        let shown: Vec<_> = entries.iter().map(|e| (e.id, e.weight, e.capacity, e.granted)).collect();
         let expected: Vec<_> =
-            self.line.iter().map(|m| (m.contender.id(), m.contender.claim.weight, m.granted)).collect();
+            self.line.iter().map(|m| (m.contender.id(), m.weight(), m.contender.claim.capacity, m.granted)).collect();
         assert_eq!(shown, expected, "the line of the store, and that of the model");
         let tokens: Vec<_> = entries.iter().filter(|e| e.granted).filter_map(|e| e.token).collect();
         assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "{tokens:?} along the line");
@@ -241,6 +247,10 @@ impl<'a, H: Harness> Model<'a, H> {
 }
 
 impl Member {
+    fn weight(&self) -> u32 {
+        self.contender.claim.weight
+    }
+
     fn standing(&self) -> Standing {
         let claim = &self.contender.claim;
         Standing { weight: claim.weight, capacity: claim.capacity, granted: self.granted }

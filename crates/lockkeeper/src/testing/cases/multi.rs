@@ -256,7 +256,7 @@ pub async fn each_is_held_in_its_own_mode<H: Harness>(case: &Case<H>) {
     assert!(two.multi().read(&a).read(&b).build().unwrap().try_lock().await.unwrap().is_none());
     assert!(beside.try_lock().await.unwrap().is_none(), "no permit is left");
     also.release().await.unwrap();
-    let error = two.multi().read(&a).permits(&c, 1, 5).build().unwrap().lock().await.unwrap_err();
+    let error = two.multi().read(&a).lock(&c).build().unwrap().lock().await.unwrap_err();
     assert_eq!((error.kind(), error.name()), (ErrorKind::Mismatch, Some(&c)));
     guard.release().await.unwrap();
     for name in [&a, &b] {

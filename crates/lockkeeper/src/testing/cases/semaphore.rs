@@ -64,19 +64,49 @@ pub async fn permits_are_leased_and_renewed<H: Harness>(case: &Case<H>) {
     theirs.release().await.unwrap();
 }
 
-/// Another number of permits is refused while somebody uses it, and both numbers are named; so is a mutex.
-pub async fn another_number_of_permits_is_refused<H: Harness>(case: &Case<H>) {
-    let keeper = case.keeper().await;
+/// A deploy changes the number of permits while others hold some, up or down: the smallest number among the holders
+/// counts, and `inspect` shows it.
+pub async fn the_number_of_permits_may_change_while_it_is_in_use<H: Harness>(case: &Case<H>) {
+    let (keeper, name) = (case.keeper().await, case.name("pool"));
+    let (old, new) = (semaphore(case, 3).await, semaphore(case, 5).await);
+    let first = old.acquire_many(2).await.unwrap();
+    let second = new.acquire().await.unwrap();
+    assert!(new.try_acquire().await.unwrap().is_none(), "a fourth permit beside a holder that knows three");
+    let info = keeper.inspect(&name).await.unwrap();
+    assert_eq!((info.capacity, info.holders[0].capacity, info.holders[1].capacity), (Some(3), Some(3), Some(5)));
+    let waiting = tokio::spawn(new.acquire_many(4).into_future());
+    case.until_waiting(&keeper, &name, 1).await;
+    first.release().await.unwrap();
+    let third = waiting.await.unwrap().unwrap();
+    let info = keeper.inspect(&name).await.unwrap();
+    assert_eq!((info.capacity, info.holders.len(), third.mode()), (Some(5), 2, Mode::Permits(4)));
+    let back = tokio::spawn(old.acquire().into_future());
+    case.until_waiting(&keeper, &name, 1).await;
+    let info = keeper.inspect(&name).await.unwrap();
+    assert_eq!((info.capacity, info.waiters[0].capacity), (Some(5), Some(3)), "who waits does not count yet");
+    third.release().await.unwrap();
+    let back = back.await.unwrap().unwrap();
+    assert_eq!(keeper.inspect(&name).await.unwrap().capacity, Some(3));
+    for guard in [second, back] {
+        guard.release().await.unwrap();
+    }
+    case.is_free(&name).await;
+}
+
+/// A semaphore and a mutex or read-write lock of one name refuse each other while somebody uses one of them.
+pub async fn another_kind_of_lock_is_refused<H: Harness>(case: &Case<H>) {
+    let (keeper, name) = (case.keeper().await, case.name("pool"));
     let held = semaphore(case, 3).await.acquire().await.unwrap();
-    let error = semaphore(case, 5).await.acquire().await.unwrap_err();
+    let error = keeper.mutex(&name).unwrap().try_lock().await.unwrap_err();
     assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Mismatch, true));
     let text = error.to_string();
-    assert!(text.contains('3') && text.contains('5') && text.contains("pool"), "{text}");
-    let error = keeper.mutex(case.name("pool")).unwrap().try_lock().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Mismatch);
+    assert!(text.contains("semaphore") && text.contains("mutex") && text.contains("pool"), "{text}");
+    assert_eq!(keeper.rw_lock(&name).unwrap().read().await.unwrap_err().kind(), ErrorKind::Mismatch);
     held.release().await.unwrap();
+    let mutex = keeper.mutex(&name).unwrap().lock().await.unwrap();
+    assert_eq!(semaphore(case, 3).await.acquire().await.unwrap_err().kind(), ErrorKind::Mismatch);
+    mutex.release().await.unwrap();
     semaphore(case, 5).await.acquire_many(5).await.unwrap().release().await.unwrap();
-    keeper.mutex(case.name("pool")).unwrap().lock().await.unwrap().release().await.unwrap();
 }
 
 /// What can never be had is refused, and the limits are named.

@@ -126,11 +126,11 @@ pub async fn a_lone_reader_can_be_replaced<H: Harness>(case: &Case<H>) {
     case.reader("lock").await.trying().busy().await;
 }
 
-/// A claim of another capacity does not get in by replacing one.
-pub async fn a_replacement_has_the_same_capacity<H: Harness>(case: &Case<H>) {
+/// A claim of another kind does not get in by replacing one.
+pub async fn a_replacement_is_of_the_same_kind<H: Harness>(case: &Case<H>) {
     let [permit] = permits(case, [1]).await;
     let mut other = permit.anew().replacing(&permit);
-    other.claim.capacity = 5;
+    other.claim.capacity = MAX;
     permit.granted().await;
     other.refused(ErrorKind::Mismatch).await;
     permit.sees(&[&permit], 1).await;

@@ -17,16 +17,19 @@ pub enum Kind {
     RwLock,
     /// So many permits.
     Semaphore(u32),
+    /// A semaphore whose size changes while it is in use: each claim knows one of these numbers of permits.
+    Resized(&'static [u32]),
     /// One owner, as often as it likes.
     ReentrantMutex,
 }
 
 impl Kind {
-    /// What there is of it.
+    /// What there is of it; of a semaphore that is resized, at most.
     pub fn capacity(self) -> u32 {
         match self {
             Self::Mutex | Self::RwLock | Self::ReentrantMutex => MAX,
             Self::Semaphore(permits) => permits,
+            Self::Resized(sizes) => sizes.iter().copied().max().unwrap_or(MAX),
         }
     }
 }
@@ -36,6 +39,8 @@ impl Kind {
 pub struct Ask {
     /// How much of the lock.
     pub weight: u32,
+    /// How much there is, as who asks knows.
+    pub of: u32,
     /// How long to stand in line: zero is a try, `None` as long as it takes.
     pub wait: Option<Duration>,
 }
@@ -81,24 +86,24 @@ impl LibraryClient {
         Self { keeper: keeper.clone(), name: name.clone(), kind, owner: Owner::new() }
     }
 
-    fn waiting(&self, weight: u32) -> Result<Acquire<Guard>> {
+    fn waiting(&self, weight: u32, of: u32) -> Result<Acquire<Guard>> {
         let name = &self.name;
         Ok(match self.kind {
             Kind::Mutex => self.keeper.mutex(name)?.lock(),
             Kind::RwLock if weight == MAX => self.keeper.rw_lock(name)?.write(),
             Kind::RwLock => self.keeper.rw_lock(name)?.read(),
-            Kind::Semaphore(permits) => self.keeper.semaphore(name, permits)?.acquire_many(weight),
+            Kind::Semaphore(_) | Kind::Resized(_) => self.keeper.semaphore(name, of)?.acquire_many(weight),
             Kind::ReentrantMutex => self.keeper.reentrant_mutex(name)?.lock(&self.owner),
         })
     }
 
-    fn trying(&self, weight: u32) -> Result<Acquire<Option<Guard>>> {
+    fn trying(&self, weight: u32, of: u32) -> Result<Acquire<Option<Guard>>> {
         let name = &self.name;
         Ok(match self.kind {
             Kind::Mutex => self.keeper.mutex(name)?.try_lock(),
             Kind::RwLock if weight == MAX => self.keeper.rw_lock(name)?.try_write(),
             Kind::RwLock => self.keeper.rw_lock(name)?.try_read(),
-            Kind::Semaphore(permits) => self.keeper.semaphore(name, permits)?.try_acquire_many(weight),
+            Kind::Semaphore(_) | Kind::Resized(_) => self.keeper.semaphore(name, of)?.try_acquire_many(weight),
             Kind::ReentrantMutex => self.keeper.reentrant_mutex(name)?.try_lock(&self.owner),
         })
     }
@@ -106,11 +111,11 @@ impl LibraryClient {
 
 #[async_trait]
 impl Contestant for LibraryClient {
-    async fn acquire(&self, Ask { weight, wait }: Ask) -> Result<Option<Box<dyn Held>>> {
+    async fn acquire(&self, Ask { weight, of, wait }: Ask) -> Result<Option<Box<dyn Held>>> {
         let guard = match wait {
-            None => Some(self.waiting(weight)?.await?),
-            Some(Duration::ZERO) => self.trying(weight)?.await?,
-            Some(wait) => self.trying(weight)?.wait(wait).await?,
+            None => Some(self.waiting(weight, of)?.await?),
+            Some(Duration::ZERO) => self.trying(weight, of)?.await?,
+            Some(wait) => self.trying(weight, of)?.wait(wait).await?,
         };
         Ok(guard.map(|guard| Box::new(guard) as Box<dyn Held>))
     }

@@ -47,6 +47,9 @@ pub enum Call {
     Acquire {
         /// How much of it; its whole capacity to have it alone.
         weight: u32,
+        /// How much there is, as the claim knows, where claims of one lock know different numbers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<u32>,
         /// Whether it stands in line. One that does not is a try.
         waits: bool,
         /// Whether nothing went wrong on its way, so that a refusal has to have a reason.

@@ -2,7 +2,7 @@
 
 use super::holds::Hold;
 use super::operations::{Operation, seconds};
-use super::{Broken, Rules, Violation};
+use super::{Broken, Violation};
 
 /// Someone believes from here on, or up to here.
 struct Edge {
@@ -13,8 +13,8 @@ struct Edge {
     hold: usize,
 }
 
-/// At no moment did those who believed have more than there is.
-pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold], rules: &Rules) -> Result<(), Violation> {
+/// At no moment did those who believed have more than there is, as any of them knew.
+pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold]) -> Result<(), Violation> {
     let mut edges: Vec<Edge> = holds.iter().enumerate().flat_map(|(i, hold)| edges_of(i, hold, operations)).collect();
     edges.sort_by_key(|edge| (edge.at, edge.begins));
     let (mut believers, mut sum): (Vec<(usize, u32)>, u64) = (Vec::new(), 0);
@@ -25,7 +25,8 @@ pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold], rules:
             continue;
         }
         sum += u64::from(edge.weight);
-        if sum > u64::from(rules.capacity) {
+        let all = believers.iter().map(|(hold, _)| *hold).chain([edge.hold]);
+        if all.map(|hold| holds[hold].capacity).any(|capacity| sum > u64::from(capacity)) {
             let others: Vec<String> = believers.iter().map(|(i, _)| believed(&holds[*i], operations)).collect();
             let because = format!("it believes beside {}", others.join(" and "));
             return Err(Violation::new(lock, Broken::Exclusion, &operations[holds[edge.hold].op], because));

@@ -14,6 +14,8 @@ pub(super) struct Hold {
     pub(super) op: usize,
     pub(super) token: u64,
     pub(super) weight: u32,
+    /// How much there is, as it knows.
+    pub(super) capacity: u32,
     /// The last moment at which it is known to have been believed in.
     pub(super) until: u64,
     /// The downgrade of it, if there was one.
@@ -48,7 +50,8 @@ pub(super) fn of(operations: &[Operation], uses: &Uses, rules: &Rules) -> Vec<Ho
         if let Some(owner) = owner {
             owned.insert(owner, holds.len());
         }
-        holds.push(Hold::new(op, token, weight(operation, rules)));
+        let (weight, capacity) = share(operation, rules);
+        holds.push(Hold::new(op, token, weight, capacity));
     }
     for hold in &mut holds {
         hold.settle(operations, uses, rules);
@@ -56,20 +59,22 @@ pub(super) fn of(operations: &[Operation], uses: &Uses, rules: &Rules) -> Vec<Ho
     holds
 }
 
-fn weight(operation: &Operation, rules: &Rules) -> u32 {
+/// How much of how much.
+fn share(operation: &Operation, rules: &Rules) -> (u32, u32) {
     match operation.call {
-        Call::Acquire { weight, .. } => weight,
-        _ => rules.capacity,
+        Call::Acquire { weight, of, .. } => (weight, of.unwrap_or(rules.capacity)),
+        _ => (rules.capacity, rules.capacity),
     }
 }
 
 impl Hold {
-    fn new(op: usize, token: u64, weight: u32) -> Self {
+    fn new(op: usize, token: u64, weight: u32, capacity: u32) -> Self {
         let guards = vec![op];
         Self {
             op,
             token,
             weight,
+            capacity,
             until: 0,
             shared: None,
             swapped: None,

@@ -60,7 +60,7 @@ pub struct History {
 /// What a lock is to keep to.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// What there is of it.
+    /// What there is of it, where the claims do not say what each of them knows; then it is at least that.
     pub capacity: u32,
     /// How much longer than its holder believed a lock is kept that was not released.
     pub lock_delay: Duration,
@@ -171,7 +171,7 @@ impl History {
         let operations = operations::of(&self.entries, lock)?;
         let uses = Uses::of(lock, &operations)?;
         let holds = holds::of(&operations, &uses, rules);
-        let exclusion = exclusion::check(lock, &operations, &holds, rules).err();
+        let exclusion = exclusion::check(lock, &operations, &holds).err();
         let token = tokens::check(lock, &operations, &holds).err();
         if let Some(first) = exclusion.into_iter().chain(token).min_by_key(|violation| violation.at) {
             return Err(first);

@@ -102,8 +102,10 @@ impl Operation {
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.call {
-            Call::Acquire { weight, waits: true, .. } => format!("acquire of {weight}"),
-            Call::Acquire { weight, .. } => format!("try of {weight}"),
+            Call::Acquire { weight, of, waits, .. } => {
+                let of = of.map(|of| format!("/{of}")).unwrap_or_default();
+                format!("{} of {weight}{of}", if waits { "acquire" } else { "try" })
+            }
             Call::Release { of } => format!("release of {of}"),
             Call::Drop { of } => format!("drop of {of}"),
             Call::Downgrade { of } => format!("downgrade of {of}"),

@@ -12,12 +12,14 @@ pub type HoldId = usize;
 /// What happens to a lock, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Somebody gets it, if it fits beside those who have it. Tokens rise.
+    /// Somebody gets it, if it fits beside those who have it, as all of them know what there is. Tokens rise.
     Grant {
         /// Whose it is from now on.
         hold: HoldId,
         /// How much of the lock.
         weight: u32,
+        /// How much there is, as who gets it knows.
+        of: u32,
         /// Its number.
         token: u64,
     },
@@ -44,6 +46,8 @@ pub enum Effect {
     Refuse {
         /// How much was asked for.
         weight: u32,
+        /// How much there is, as who asked knows.
+        of: u32,
     },
     /// A reader stays one, as others have it too.
     RefuseSwap {
@@ -65,11 +69,11 @@ pub struct Step {
     pub op: usize,
 }
 
-/// A lock of the simplest kind: who has how much of it, and the last token.
+/// A lock of the simplest kind: who has how much of it and knows of how much, and the last token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     capacity: u32,
-    holders: Vec<(HoldId, u32)>,
+    holders: Vec<Holder>,
     last: u64,
 }
 
@@ -93,19 +97,28 @@ impl Effect {
     }
 }
 
+/// Somebody who has some of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Holder {
+    hold: HoldId,
+    weight: u32,
+    of: u32,
+}
+
 impl Lock {
     /// A free one.
     pub fn new(capacity: u32) -> Self {
         Self { capacity, holders: Vec::new(), last: 0 }
     }
 
-    fn fits(&self, weight: u32) -> bool {
-        let held: u64 = self.holders.iter().map(|(_, weight)| u64::from(*weight)).sum();
-        held + u64::from(weight) <= u64::from(self.capacity)
+    fn fits(&self, weight: u32, of: u32) -> bool {
+        let held: u64 = self.holders.iter().map(|holder| u64::from(holder.weight)).sum();
+        let smallest = self.holders.iter().map(|holder| holder.of).fold(of.min(self.capacity), u32::min);
+        held + u64::from(weight) <= u64::from(smallest)
     }
 
     fn place(&self, hold: HoldId) -> Option<usize> {
-        self.holders.iter().position(|(holder, _)| *holder == hold)
+        self.holders.iter().position(|holder| holder.hold == hold)
     }
 
     /// The lock after this, or `None` where it cannot happen.
@@ -113,25 +126,25 @@ impl Lock {
     pub fn after(&self, effect: &Effect) -> Option<Self> {
         let mut after = self.clone();
         match *effect {
-            Effect::Grant { hold, weight, token } => {
-                if token <= self.last || !self.fits(weight) {
+            Effect::Grant { hold, weight, of, token } => {
+                if token <= self.last || !self.fits(weight, of) {
                     return None;
                 }
-                after.holders.push((hold, weight));
+                after.holders.push(Holder { hold, weight, of });
                 after.last = token;
             }
             Effect::Free { hold } => {
                 after.holders.swap_remove(self.place(hold)?);
             }
-            Effect::Share { hold } => after.holders[self.place(hold)?].1 = 1,
+            Effect::Share { hold } => after.holders[self.place(hold)?].weight = 1,
             Effect::Swap { old, hold, token } => {
-                if token <= self.last || self.holders.len() != 1 || self.holders[0].0 != old {
+                if token <= self.last || self.holders.len() != 1 || self.holders[0].hold != old {
                     return None;
                 }
-                after.holders = vec![(hold, self.capacity)];
+                after.holders = vec![Holder { hold, weight: self.capacity, of: self.capacity }];
                 after.last = token;
             }
-            Effect::Refuse { weight } if self.fits(weight) => return None,
+            Effect::Refuse { weight, of } if self.fits(weight, of) => return None,
             Effect::RefuseSwap { hold } if self.holders.len() < 2 || self.place(hold).is_none() => return None,
             Effect::Refuse { .. } | Effect::RefuseSwap { .. } => {}
         }
@@ -153,7 +166,7 @@ pub(super) fn of(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec
             step(hold.end, hold.free.0, hold.free.1, Effect::Free { hold: id });
         }
         if matches!(got.call, Call::Acquire { .. }) {
-            let effect = Effect::Grant { hold: id, weight: hold.weight, token: hold.token };
+            let effect = Effect::Grant { hold: id, weight: hold.weight, of: hold.capacity, token: hold.token };
             step(hold.op, got.began, got.ended, effect);
         }
         if let Some(op) = hold.shared {
@@ -176,7 +189,9 @@ fn refusals(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec<Step
             continue;
         }
         let effect = match operation.call {
-            Call::Acquire { weight, waits: false, sure: true, .. } => Some(Effect::Refuse { weight }),
+            Call::Acquire { weight, of, waits: false, sure: true, .. } => {
+                Some(Effect::Refuse { weight, of: of.unwrap_or(rules.capacity) })
+            }
             Call::Upgrade { of, sure: true } => holds
                 .iter()
                 .position(|hold| {

@@ -53,7 +53,7 @@ impl Script {
 }
 
 fn acquire(weight: u32, waits: bool) -> Call {
-    Call::Acquire { weight, waits, sure: true, owner: None }
+    Call::Acquire { weight, of: None, waits, sure: true, owner: None }
 }
 
 fn granted(token: u64) -> Outcome {

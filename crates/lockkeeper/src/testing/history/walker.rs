@@ -57,7 +57,7 @@ impl Walker {
         self.pause().await;
         let ask = self.draw();
         let (waits, sure) = (ask.wait != Some(Duration::ZERO), self.habits.sure);
-        let op = self.call(Call::Acquire { weight: ask.weight, waits, sure, owner: self.owner() });
+        let op = self.acquires(ask, waits, sure);
         let patience = self.draws(100, self.habits.careless).then(|| self.length());
         let asking = self.contestant.acquire(ask);
         let answer = match patience {
@@ -81,8 +81,9 @@ impl Walker {
     /// # Panics
     /// When the store cannot be used.
     pub async fn ask_for_all(&mut self) -> bool {
-        let ask = Ask { weight: self.kind.capacity(), wait: Some(Duration::ZERO) };
-        let op = self.call(Call::Acquire { weight: ask.weight, waits: false, sure: true, owner: self.owner() });
+        let (weight, of) = (self.kind.capacity(), self.kind.capacity());
+        let ask = Ask { weight, of, wait: Some(Duration::ZERO) };
+        let op = self.acquires(ask, false, true);
         match self.contestant.acquire(ask).await {
             Ok(Some(held)) => {
                 self.recorder.ret(op, Outcome::Granted { token: held.token() });
@@ -97,11 +98,23 @@ impl Walker {
         }
     }
 
+    fn acquires(&self, Ask { weight, of, .. }: Ask, waits: bool, sure: bool) -> u64 {
+        let of = matches!(self.kind, Kind::Resized(_)).then_some(of);
+        self.call(Call::Acquire { weight, of, waits, sure, owner: self.owner() })
+    }
+
     fn owner(&self) -> Option<u64> {
         (self.kind == Kind::ReentrantMutex).then_some(self.owner)
     }
 
     fn draw(&mut self) -> Ask {
+        let of = match self.kind {
+            Kind::Resized(sizes) => {
+                let drawn = usize::try_from(self.seed.below(sizes.len() as u64)).unwrap_or(0);
+                sizes.get(drawn).copied().unwrap_or(1)
+            }
+            kind => kind.capacity(),
+        };
         let weight = match self.kind {
             Kind::Mutex | Kind::ReentrantMutex => MAX,
             Kind::RwLock => {
@@ -111,7 +124,7 @@ impl Walker {
                     1
                 }
             }
-            Kind::Semaphore(permits) => 1 + u32::try_from(self.seed.below(u64::from(permits))).unwrap_or(0),
+            Kind::Semaphore(_) | Kind::Resized(_) => 1 + u32::try_from(self.seed.below(u64::from(of))).unwrap_or(0),
         };
         let wait = match self.seed.below(4) {
             _ if self.habits.plain => None,
@@ -119,7 +132,7 @@ impl Walker {
             1 if self.habits.careless => Some(self.length()),
             _ => None,
         };
-        Ask { weight, wait }
+        Ask { weight, of, wait }
     }
 
     async fn hold(&mut self, op: u64, held: Box<dyn Held>, weight: u32) {

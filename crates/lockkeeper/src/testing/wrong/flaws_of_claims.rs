@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Flaw, Seen, granted_anyhow};
-use crate::store::{Amend, Amended, Claim, ClaimKey, IdHash, Store, Verdict, Withdrawal};
+use crate::store::{Amend, Amended, Claim, ClaimKey, IdHash, MAX, Store, Verdict, Withdrawal};
 use crate::time::Clock;
 use crate::{LockName, Result};
 
@@ -111,6 +111,26 @@ impl Flaw for UnstickyGrant {
                 Verdict::Queued { ahead: 0, seen: line.revision, look_again: Duration::from_secs(1) }
             }
             right => right,
+        })
+    }
+}
+
+/// A claim of a semaphore is granted when it fits beside the holders by its own number of permits, whatever theirs are.
+#[derive(Debug, Default)]
+pub struct OwnCapacityOnly;
+
+#[async_trait]
+impl Flaw for OwnCapacityOnly {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        let verdict = right.claim(claim).await?;
+        let line = right.line(&claim.key.name).await?;
+        let (held, waiting): (Vec<_>, Vec<_>) = line.entries.iter().partition(|entry| entry.granted);
+        let held: u64 = held.iter().map(|entry| u64::from(entry.weight)).sum();
+        let fits = claim.capacity != MAX && held + u64::from(claim.weight) <= u64::from(claim.capacity);
+        let is_first = waiting.first().is_none_or(|first| first.id == claim.key.id.hash());
+        Ok(match verdict {
+            Verdict::Queued { .. } | Verdict::Busy { .. } if fits && is_first => granted_anyhow(right, claim).await?,
+            verdict => verdict,
         })
     }
 }

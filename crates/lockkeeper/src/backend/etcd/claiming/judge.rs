@@ -9,6 +9,7 @@ use super::super::sessions::Purpose;
 use super::super::standing::{Standing, stand};
 use super::{Answer, Claiming, busy, length};
 use crate::random::jittered;
+use crate::store::admit::same_kind;
 use crate::store::{Revision, Verdict, refusal};
 use crate::{Error, ErrorKind, Result};
 
@@ -125,8 +126,8 @@ impl Claiming {
     /// Refuses what does not belong into this line.
     pub(super) fn check(&self, ahead: &[Contender]) -> Result<()> {
         for other in ahead {
-            if other.capacity() != self.claim.capacity {
-                return Err(refusal::capacity(other.capacity(), self.claim.capacity));
+            if !same_kind(other.capacity(), self.claim.capacity) {
+                return Err(refusal::other_kind(self.claim.capacity));
             }
             let epoch = other.meta().epoch;
             if epoch > self.claim.meta.epoch {

@@ -14,6 +14,7 @@ use super::super::standing::{Standing, stand};
 use super::super::wire::messages::RangeRequest;
 use super::{Answer, Claiming, deletions, garbled, held, known_or_spent};
 use crate::Result;
+use crate::store::admit::same_kind;
 use crate::store::{ClaimId, ClaimKey, TOMBSTONE_MIN, refusal};
 
 /// How often a try looks again because somebody else has joined meanwhile. Then it stands in line, and looks who is before it.
@@ -101,9 +102,9 @@ impl Claiming {
         let Seat { at: old, created: made, .. } = session.seat_of(&self.store.0.lines, &key);
         let made = place.as_ref().map_or(made, |place| place.created);
         if let Some(place) = &place
-            && place.record.capacity != self.claim.capacity
+            && !same_kind(place.record.capacity, self.claim.capacity)
         {
-            return Err(refusal::capacity(place.record.capacity, self.claim.capacity));
+            return Err(refusal::other_kind(self.claim.capacity));
         }
         let lease = self.store.lease(&self.session, Purpose::Hold).await?;
         let mut on = place.map(|place| place.lease);

@@ -107,6 +107,7 @@ impl Contender {
         Entry {
             id: self.hash(),
             weight: self.weight(),
+            capacity: self.capacity(),
             granted,
             token: Some(self.token()),
             meta: self.meta(),

@@ -9,7 +9,7 @@ use super::line::Front;
 use super::place::{Place, State};
 use super::{Micros, Turn, read, span};
 use crate::backend::file::fault::Outcome;
-use crate::store::admit::Standing;
+use crate::store::admit::{Standing, same_kind};
 use crate::store::{Amend, Amended, Broken, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
 use crate::{LockName, random};
 
@@ -110,11 +110,11 @@ impl Turn<'_> {
         next.map_or(Duration::ZERO, |at| until(at, self.now) + Duration::from_millis(1))
     }
 
-    /// All live claims agree on the capacity, since each was checked at the door; epochs rise along the line.
+    /// All live claims agree on the kind, since each was checked at the door; epochs rise along the line.
     fn check(&self, claim: &Claim, front: &Front) -> Outcome<()> {
         let Some(first) = front.first() else { return Ok(()) };
-        if first.capacity != claim.capacity {
-            return Err(refusal::capacity(first.capacity, claim.capacity).into());
+        if !same_kind(first.capacity, claim.capacity) {
+            return Err(refusal::other_kind(claim.capacity).into());
         }
         let sql = "SELECT epoch FROM lk_claim WHERE name = ?1 ORDER BY ord DESC LIMIT 1";
         let last: Option<u16> = self.first(sql, [claim.key.name.as_str().as_bytes()], |row| row.get(0))?;

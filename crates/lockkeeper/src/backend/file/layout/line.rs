@@ -20,7 +20,7 @@ pub(in crate::backend::file) struct Front {
 }
 
 impl Front {
-    /// Any live claim: all of a line agree on capacity and epoch, so the first tells.
+    /// Any live claim: all of a line are of one kind, so the first tells.
     pub(super) fn first(&self) -> Option<&Place> {
         self.holders.first().or(self.first_waiting.as_ref())
     }

@@ -29,7 +29,6 @@ pub(in crate::backend::file) fn line(
     }
     Ok(Line {
         revision,
-        capacity: live.iter().map(|place| place.capacity).min(),
         last_token: Some(last_token.unsigned_abs()),
         entries: live.into_iter().map(|place| entry(place, now)).collect(),
     })
@@ -196,6 +195,7 @@ fn entry(place: Place, now: Micros) -> Entry {
     Entry {
         id: place.id.hash(),
         weight: place.weight,
+        capacity: place.capacity,
         granted: place.granted(),
         token: Some(place.token()),
         age: Some(until(now, place.since)),

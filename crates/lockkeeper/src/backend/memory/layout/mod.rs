@@ -133,7 +133,6 @@ impl Lines {
             line.places.iter().filter(|(_, p)| p.expires > now).map(|(t, p)| p.entry(*t, now)).collect();
         Line {
             revision: Revision(line.revision),
-            capacity: line.places.values().map(|p| p.capacity).min(),
             last_token: (line.last_token > 0).then_some(line.last_token),
             entries,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::store::admit::{Admission, Standing};
+use crate::store::admit::{Admission, Standing, same_kind};
 use crate::store::{Broken, Claim, ClaimId, ClaimKey, Entry, Meta, Revision, Verdict, refusal};
 use crate::time::Instant;
 use crate::{Result, random};
@@ -63,11 +63,11 @@ impl Queue {
         }
     }
 
-    /// All live claims agree on the capacity, since each was checked at the door; epochs may rise along the line.
+    /// All live claims agree on the kind, since each was checked at the door; epochs may rise along the line.
     pub(super) fn check(&self, claim: &Claim, now: Instant) -> Result<()> {
         let live = || self.places.values().filter(|p| p.expires > now);
-        if let Some(first) = live().next().filter(|p| p.capacity != claim.capacity) {
-            return Err(refusal::capacity(first.capacity, claim.capacity));
+        if live().next().is_some_and(|p| !same_kind(p.capacity, claim.capacity)) {
+            return Err(refusal::other_kind(claim.capacity));
         }
         match live().next_back().map(|p| p.meta.epoch) {
             Some(epoch) if epoch > claim.meta.epoch => Err(refusal::epoch(epoch, claim.meta.epoch)),
@@ -243,6 +243,7 @@ impl Place {
         Entry {
             id: self.key.id.hash(),
             weight: self.weight,
+            capacity: self.capacity,
             granted: self.granted,
             token: Some(token),
             meta: self.meta.clone(),

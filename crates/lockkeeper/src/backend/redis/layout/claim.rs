@@ -70,7 +70,7 @@ pub(in crate::backend::redis) fn claim_answer(claim: &Claim, value: &Value) -> R
         b'q' => Ok(Answered { value: queued(now, &mut read)?, server_time: bytes::time(now) }),
         b'b' => Ok(Answered { value: busy(now, &mut read)?, server_time: bytes::time(now) }),
         b'x' => Ok(Answered { value: Verdict::Gone, server_time: bytes::time(now) }),
-        b'c' => Err(refusal::capacity(read.f64()? as u32, claim.capacity)),
+        b'c' => Err(refusal::other_kind(claim.capacity)),
         b'e' => Err(refusal::epoch(read.f64()? as u16, claim.meta.epoch)),
         b'f' => Err(refusal::queue_full(claim.max_waiters)),
         _ => Err(read.garbled()),

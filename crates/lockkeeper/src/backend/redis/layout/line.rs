@@ -25,20 +25,14 @@ pub(in crate::backend::redis) fn is_longer(answer: &Value) -> bool {
 }
 
 pub(in crate::backend::redis) fn line_answer(name: &LockName, value: &Value) -> Result<Answered<Line>> {
-    let Read { seen, capacity, claims } = read(name, value)?;
+    let Read { seen, claims } = read(name, value)?;
     let entries: Vec<Entry> = claims.into_iter().map(|(_, entry)| entry).collect();
-    let line = Line {
-        revision: seen.revision(),
-        capacity: (!entries.is_empty()).then_some(capacity),
-        last_token: bytes::token(seen.last),
-        entries,
-    };
+    let line = Line { revision: seen.revision(), last_token: bytes::token(seen.last), entries };
     Ok(Answered { value: line, server_time: bytes::time(seen.now) })
 }
 
 pub(super) struct Read {
     seen: Seen,
-    capacity: u32,
     /// The live ones, first in line first.
     pub(super) claims: Vec<(ClaimId, Entry)>,
 }
@@ -48,10 +42,9 @@ pub(super) fn read(name: &LockName, value: &Value) -> Result<Read> {
     let [head, claims] = &parts[..] else { return Err(garbled(LINE)) };
     let mut head = Reader::new(bytes::bulk(head, LINE)?, LINE);
     let seen = Seen::read(head.f64()?, &mut head)?;
-    let capacity = head.u32()?;
     let mut claims = entries(name, claims, seen.now)?;
     claims.sort_by_key(|(_, entry)| entry.token);
-    Ok(Read { seen, capacity, claims })
+    Ok(Read { seen, claims })
 }
 
 /// The fields of a hash, two by two; those whose name is no id are no claims.
@@ -80,12 +73,14 @@ fn entries(name: &LockName, value: &Value, now: f64) -> Result<Vec<(ClaimId, Ent
 fn entry(id: &ClaimId, now: f64, read: &mut Reader<'_>) -> Result<Entry> {
     let (token, expires, since) = (read.f64()?, read.f64()?, read.f64()?);
     let granted = read.u8()? == 1;
-    let (weight, _life, _wait, length) = (read.u32()?, read.f64()?, read.u32()?, read.u32()?);
+    let (capacity, weight) = (read.u32()?, read.u32()?);
+    let (_life, _wait, length) = (read.f64()?, read.u32()?, read.u32()?);
     let shown = read.take(usize::try_from(length).map_err(|_| read.garbled())?)?;
     let shown = meta::read(&mut Reader::new(shown, LINE))?;
     Ok(Entry {
         id: id.hash(),
         weight,
+        capacity,
         granted,
         token: Some(bytes::token(token).ok_or_else(|| read.garbled())?),
         meta: shown.meta,

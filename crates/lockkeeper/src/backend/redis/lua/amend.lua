@@ -26,12 +26,12 @@ local function changed(m)
     ..sub(m,21,from-1)..sub(what,12)..ARGV[2]..rest
 end
 if kind=='s' then
-  S=S-up('<I4',v,26)+1
-  put(own,sub(v,1,25)..'\1\0\0\0'..sub(v,30))
+  S=S-up('<I4',v,30)+1
+  put(own,sub(v,1,29)..'\1\0\0\0'..sub(v,34))
 else
-  local len=up('<I4',v,42)
-  local m=changed(sub(v,46,45+len))
-  put(own,sub(v,1,41)..pk('<I4',#m)..m..sub(v,46+len))
+  local len=up('<I4',v,46)
+  local m=changed(sub(v,50,49+len))
+  put(own,sub(v,1,45)..pk('<I4',#m)..m..sub(v,50+len))
 end
 touch,dirty=touch+1,true
 settle()

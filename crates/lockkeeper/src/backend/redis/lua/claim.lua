@@ -1,5 +1,5 @@
-local w,life,wait=up('<I4dI4',A,22)
-local mine,tail,epoch=sub(A,18,21),sub(A,22),up('<I2',A,51)
+local mine,w,life,wait=up('<I4I4dI4',A,18)
+local tail,epoch=sub(A,18),up('<I2',A,51)
 local opt,max=up('<BI4',ARGV[2])
 opt=opt-48
 spares=false
@@ -17,15 +17,15 @@ end
 local function busy()
   local v,owner=n>0 and get(head),''
   if v then
-    local from=66+byte(v,54)
-    owner=sub(v,from,from+up('<I2',v,58)-1)
+    local from=70+byte(v,58)
+    owner=sub(v,from,from+up('<I2',v,62)-1)
   end
   return seen('b')..pk('<d',n>0 and low-now or -1)..owner
 end
 local function join(granted,exp,to)
   last=now>last and now or last+1
   if n==0 and nq==0 then
-    fresh,cap=true,mine
+    fresh=true
     if granted==1 then head=id end
   end
   put(id,pk('<dddB',last,exp,now,granted)..tail..to)
@@ -40,6 +40,7 @@ local function grant()
   local exp=now+life
   join(1,exp,'')
   n,S=n+1,S+w
+  narrow(mine)
   if exp<low then low=exp end
   dirty=true
   return answer('g',last)
@@ -51,10 +52,10 @@ if tomb>now then
 end
 local v=get(id)
 if v then
-  local tok,exp,_,granted,_,own,rest=up(CLAIM,v)
+  local tok,exp,_,granted,_,_,own,rest=up(CLAIM,v)
   local place=granted==0 and rank(id)
   if exp>now and (place or granted==1) then
-    if byte(v,57)>=8 then return answer('x',0) end
+    if byte(v,61)>=8 then return answer('x',0) end
     exp=now+(granted==1 and own or rest*1000)
     put(id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
     if granted==1 then
@@ -76,19 +77,19 @@ if opt%4>=2 then
   return answer('x',0)
 end
 if n>0 or nq>0 then
-  if cap~=mine then return answer('c',(up('<I4',cap))) end
+  if (cap==MAX)~=(mine==MAX) then return answer('c',0) end
   if epoch<emax then count() end
   if epoch<emax then return answer('e',emax) end
 end
 if opt>=8 then
   local old=n==1 and get(ARGV[3])
   if old and nq>0 then count() end
-  if not old or nq>0 or byte(old,25)==0 or byte(old,57)>=8 then return busy() end
+  if not old or nq>0 or byte(old,25)==0 or byte(old,61)>=8 then return busy() end
   take(ARGV[3],old)
   low=math.huge
   return grant()
 end
-if nq==0 and S+w<=up('<I4',mine) then return grant() end
+if nq==0 and S+w<=math.min(cap,mine) then return grant() end
 if opt%2==0 then return busy() end
 if nq>=max and (swept+1000000<now or swept>now) then
   swept=now

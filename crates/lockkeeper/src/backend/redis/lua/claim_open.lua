@@ -10,8 +10,10 @@ do
       call('SETRANGE',K,'8',pk('<d',now+up('<d',r,42)))
       return sub(ARGV[1],2,9)..'g'..pk('<dd',now,last)
     -- One that does not wait is told who has it, where there is no more to say.
-    elseif byte(ARGV[2])==48 and sub(r,34,37)==sub(ARGV[1],18,21) and up('<I2',r,67)<=up('<I2',ARGV[1],51)
-      and up('<I4',r,38)+up('<I4',ARGV[1],22)>up('<I4',r,34) then
+    elseif byte(ARGV[2])==48 and up('<I2',r,67)<=up('<I2',ARGV[1],51) then
+      local cap,held=up('<I4I4',r,34)
+      local mine,w=up('<I4I4',ARGV[1],18)
+      if (cap==4294967295)~=(mine==4294967295) or held+w<=math.min(cap,mine) then return false end
       local from=78+byte(r,66)
       return sub(ARGV[1],2,9)..'b'..pk('<ddddd',now,last,1,0,exp-now)..sub(r,from,from+up('<I2',r,70)-1)
     end

@@ -16,14 +16,14 @@ if not v or up('<d',v,9)<=now then
   return 0
 end
 if ARGV[2]=='m' then
-  local len=up('<I4',v,42)
-  local name,_,flags,owner,reason,value=up('<BI2BI2I2I4',v,54)
-  local m=sub(v,46,56)..string.char(flags%8+8)
-    ..sub(v,58,65+name+owner+reason+value+(flags%8>=4 and 16 or 0))..ARGV[3]
-  put(own,sub(v,1,41)..pk('<I4',#m)..m..sub(v,46+len))
+  local len=up('<I4',v,46)
+  local name,_,flags,owner,reason,value=up('<BI2BI2I2I4',v,58)
+  local m=sub(v,50,60)..string.char(flags%8+8)
+    ..sub(v,62,69+name+owner+reason+value+(flags%8>=4 and 16 or 0))..ARGV[3]
+  put(own,sub(v,1,45)..pk('<I4',#m)..m..sub(v,50+len))
 else take(own,v) end
 -- Before anybody is told to be granted what it holds.
-local client=string.gsub(sub(v,46,53),'.',function(c) return string.format('%02x',byte(c)) end)
+local client=string.gsub(sub(v,50,57),'.',function(c) return string.format('%02x',byte(c)) end)
 push('plk:w:'..client,'l'..own..ARGV[3])
 touch,dirty=touch+1,true
 settle()

@@ -2,27 +2,29 @@
 --   free     last
 --   alone    last, expires, \17, id, capacity, tail    one holder whose token is `last`, and who was granted at once
 --   else     the header that finish() packs; W holds each claim by its id, Q the tokens of those who wait
---   claim    token, expires, since, granted, tail, channel
+--   claim    token, expires, since, granted, capacity, tail, channel
 --   tail     weight, life, wait, length, then what is shown: client, length of name, epoch, flags, lengths, texts
 -- G holds the ids that are gone. Only in the last form Q and W mean anything. Byte 17 tells the form: see form().
 --
 -- A script reads, decides, and writes at its end (finish()): nothing is changed before the last command that a server may
 -- refuse. So what reads W or Q here has to look at `changed` and `out` first.
-local NONE,CLAIM='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0','<dddBI4dI4I4'
-local last,low,at,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds=
-  0,math.huge,0,0,0,0,'\0\0\0\0',NONE,0,0,0,0,0,0,0
+local NONE,MAX,CLAIM='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0',4294967295,'<dddBI4I4dI4I4'
+-- The holders: n of them, with weights of S together. `cap` is the smallest capacity that one of them knows, and counts;
+-- `top` is the largest.
+local last,low,at,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds,top=
+  0,math.huge,0,0,0,0,MAX,NONE,0,0,0,0,0,0,0,0
 local shared,fresh,dirty,rec,alone=false,false,false,nil,nil
 if r then
   if #r~=8 and form(r)==17 then
     local own,life=sub(r,1,8)
-    S,life=up('<I4d',r,38)
-    last,n,low,cap,head,emax=up('<d',r),1,up('<d',r,9),sub(r,34,37),sub(r,18,33),up('<I2',r,67)
+    cap,S,life=up('<I4I4d',r,34)
+    last,n,low,top,head,emax=up('<d',r),1,up('<d',r,9),cap,sub(r,18,33),up('<I2',r,67)
     at,long=low-life,life/1000
-    rec,alone=own..sub(r,9,16)..own..'\1'..sub(r,38),head
+    rec,alone=own..sub(r,9,16)..own..'\1'..sub(r,34),head
   elseif #r~=8 then
     local _
     shared=true
-    last,low,_,at,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds=up('<ddc1dI4I4dc4c16ddddI4I2B',r)
+    last,low,_,at,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds,top=up('<ddc1dI4I4dI4c16ddddI4I2BI4',r)
   else last=up('<d',r) end
 end
 -- As it was: what is different in the end is told to those who observe it now.
@@ -61,12 +63,14 @@ local function all()
   for h,v in pairs(changed) do claims[h]=v or nil end
   return claims
 end
+-- Somebody who knows this capacity holds.
+local function narrow(of) cap,top=math.min(cap,of),math.max(top,of) end
 -- Counts anew: removes who died, and shortens the lives that a clock has made longer by going back.
 local function count()
   local claims=all()
-  n,nq,S,low,emax,dirty=0,0,0,math.huge,0,true
+  n,nq,S,low,emax,dirty,cap,top=0,0,0,math.huge,0,true,MAX,0
   for h,v in pairs(claims) do
-    local _,exp,_,granted,w,life,wait=up(CLAIM,v)
+    local _,exp,_,granted,of,w,life,wait=up(CLAIM,v)
     -- Who was granted by a push may still be on the life of a waiter.
     local most=now+math.max(wait*1000,granted==1 and life or 0)
     if exp<=now then
@@ -80,9 +84,10 @@ local function count()
       end
       if granted==1 then
         n,S=n+1,S+w
+        narrow(of)
         if exp<low then low=exp end
       else nq=nq+1 end
-      emax=math.max(emax,(up('<I2',v,55)))
+      emax=math.max(emax,(up('<I2',v,59)))
     end
   end
 end
@@ -102,37 +107,40 @@ end
 -- settle() was called, settle(true) neither grants nor removes a claim that lives: what is free then the first cannot use.
 local function settle(front)
   clear()
-  local C=up('<I4',cap)
-  while nq>0 and (S<C or front) do
+  if n==0 then cap,top=MAX,0 end
+  while nq>0 and (S<cap or front) do
     local h=first()
     local v=h and get(h)
     if not v then
       if h then leave(h) nq=nq-1 else nq=0 end
       dirty=true
     else
-      local _,exp,_,_,w,_,_,ml=up(CLAIM,v)
+      local _,exp,_,_,of,w,_,_,ml=up(CLAIM,v)
       local lives=exp>now
-      if lives and S+w>C then break end
+      if lives and S+w>math.min(cap,of) then break end
       leave(h)
       nq,dirty=nq-1,true
       if lives then
         n,S=n+1,S+w
+        narrow(of)
         if n==1 then head=h end
         if exp<low then low=exp end
         put(h,sub(v,1,16)..pk('<dB',now,1)..sub(v,26))
-        if h~=id then push(sub(v,46+ml),'g'..h..sub(v,1,8)) end
+        if h~=id then push(sub(v,50+ml),'g'..h..sub(v,1,8)) end
       else put(h,false) end
     end
   end
 end
 -- Removes a claim; `v` is what W holds of it.
 local function take(h,v)
-  local _,_,_,granted,w=up(CLAIM,v)
+  local _,_,_,granted,of,w=up(CLAIM,v)
   dirty=true
   put(h,false)
   if granted==1 then
     n,S=n-1,S-w
     if h==head then head=NONE end
+    -- The smallest capacity may have gone with it. Only while sizes differ does that take a look at all.
+    if n==0 then cap,top=MAX,0 elseif of==cap and cap<top then count() end
   elseif not out[h] and call('ZSCORE',Q,h) then
     leave(h)
     nq=nq-1

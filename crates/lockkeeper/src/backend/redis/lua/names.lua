@@ -2,7 +2,7 @@
   finish()
   if n==0 then return 0 end
   if sub(K,5,6)~='h.' then return 1 end
-  for _,v in pairs(all()) do return sub(v,66,65+byte(v,54)) end
+  for _,v in pairs(all()) do return sub(v,70,69+byte(v,58)) end
 end
 local function one(i)
   local r=fetch(KEYS[i])

@@ -8,4 +8,4 @@ for h,v in pairs(all()) do
   bytes=bytes+#v
 end
 if most>0 and bytes>most then return bytes end
-return {pk('<ddddc4',now,last,2*nq+n,touch,cap),list}
+return {pk('<dddd',now,last,2*nq+n,touch),list}

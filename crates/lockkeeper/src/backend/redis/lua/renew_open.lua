@@ -3,12 +3,12 @@
   if byte(r,17)==17 then return -1 end
   local v=Q and call('HGET',Q,id)
   -- Who broke it is told by the whole of it.
-  if not Q or v and byte(v,57)>=8 then
+  if not Q or v and byte(v,61)>=8 then
     elsewhere=true
     return -1
   end
   if not v or up('<d',v,9)<=now then return -1 end
-  local tok,_,_,granted,_,life,wait=up('<dddBI4dI4',v)
+  local tok,_,_,granted,_,_,life,wait=up('<dddBI4I4dI4',v)
   local last,low,_,at,_,n,_,_,_,_,_,_,long=up('<ddc1dI4I4dc4c16dddd',r)
   local exp=now+(granted==1 and life or wait*1000)
   if granted==1 and (n==1 or exp<low) then low=exp end

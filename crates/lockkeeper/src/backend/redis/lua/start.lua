@@ -38,7 +38,7 @@ local function fetch(K)
   end
   local last,f=#r>=8 and up('<d',r) or -1,form(r)
   local ours=last>=0 and last<=9007199254740992 and last%1==0
-  if ours and (#r==8 or f==17 and #r>=77 and up('<I4',r,54)==#r-57 or f==16 and #r==100) then return r end
+  if ours and (#r==8 or f==17 and #r>=77 and up('<I4',r,54)==#r-57 or f==16 and #r==104) then return r end
   local layout=ours and f and math.floor(f/16) or 0
   error('lockkeeper layout '..(layout==1 and 0 or layout)..' (a string of '..#r..' bytes)',0)
 end

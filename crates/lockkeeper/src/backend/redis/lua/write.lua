@@ -16,15 +16,15 @@ local function finish(mark)
       if kinds0%2==1 then push('p'..to,what) end
       if kinds0>=2 then push('s'..to,what) end
     end
-    if n==0 and nq==0 then S,low,head,emax,long=0,math.huge,NONE,0,0 end
+    if n==0 and nq==0 then S,low,head,emax,long,cap,top=0,math.huge,NONE,0,0,MAX,0 end
     if n==0 and nq==0 and tomb==0 and obs==0 then
       -- One write decides. What is left of the line means nothing any more.
       value=pk('<d',last)
       if spares then spare(Q,'SET',K,value,'KEEPTTL') elseif r then call('SET',K,value,'KEEPTTL') end
       if shared then redis.pcall('DEL',Q,W) end
     else
-      value=pk('<ddc1dI4I4dc4c16ddddI4I2B',
-        last,low,'\16',now,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds)
+      value=pk('<ddc1dI4I4dI4c16ddddI4I2BI4',
+        last,low,'\16',now,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds,top)
       -- Nothing outlives its key: each hour they all get a day more than the longest life.
       if fresh or not shared or at<now-now%3600000000 or at>now then
         -- And the last token outlives the time that it says it is, else a clock that was ahead would bring old ones back.

@@ -18,11 +18,12 @@ fn in_any_order(lock: &Lock, left: &[Step]) -> bool {
 fn effects() -> impl Strategy<Value = Effect> {
     let weight = || prop_oneof![Just(1_u32), Just(2), Just(3)];
     prop_oneof![
-        4 => (0..4_usize, weight(), 1..9_u64).prop_map(|(hold, weight, token)| Effect::Grant { hold, weight, token }),
+        4 => (0..4_usize, weight(), 0..3_u32, 1..9_u64)
+            .prop_map(|(hold, weight, more, token)| Effect::Grant { hold, weight, of: weight + more, token }),
         4 => (0..4_usize).prop_map(|hold| Effect::Free { hold }),
         1 => (0..4_usize).prop_map(|hold| Effect::Share { hold }),
         1 => (0..4_usize, 4..6_usize, 1..9_u64).prop_map(|(old, hold, token)| Effect::Swap { old, hold, token }),
-        2 => weight().prop_map(|weight| Effect::Refuse { weight }),
+        2 => (weight(), 0..3_u32).prop_map(|(weight, more)| Effect::Refuse { weight, of: weight + more }),
         1 => (0..4_usize).prop_map(|hold| Effect::RefuseSwap { hold }),
     ]
 }

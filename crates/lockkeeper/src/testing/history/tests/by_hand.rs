@@ -82,6 +82,38 @@ fn permits_are_counted() {
     bad(&script, Rules::permits(3), Broken::Exclusion, 2);
 }
 
+/// So many permits of so many, as this claim knows.
+fn permits(weight: u32, of: u32, waits: bool) -> Call {
+    Call::Acquire { weight, of: Some(of), waits, sure: true, owner: None }
+}
+
+#[test]
+fn the_smallest_number_of_permits_counts_for_all() {
+    let mut script = Script::default();
+    let large = script.op((10, 20), permits(2, 5, true), Some(granted(1)));
+    script.holds(large, 65, 90);
+    let small = script.op((22, 30), permits(1, 3, true), Some(granted(2)));
+    script.holds(small, 65, 90);
+    // Three are taken, and one of those who have them knows three.
+    script.op((40, 45), permits(1, 5, false), Some(Outcome::Refused));
+    good(&script, Rules::permits(5));
+    let beyond = script.op((52, 55), permits(1, 5, true), Some(granted(3)));
+    script.holds(beyond, 60, 90);
+    bad(&script, Rules::permits(5), Broken::Exclusion, beyond);
+}
+
+#[test]
+fn a_number_that_has_left_counts_no_more() {
+    let mut script = Script::default();
+    let small = script.op((10, 20), permits(1, 1, true), Some(granted(1)));
+    script.released((21, 22), small);
+    let large = script.op((30, 40), permits(4, 5, true), Some(granted(2)));
+    script.holds(large, 50, 90);
+    good(&script, Rules::permits(5));
+    script.op((55, 58), permits(1, 5, false), Some(Outcome::Refused));
+    bad(&script, Rules::permits(5), Broken::Order, 4);
+}
+
 #[test]
 fn a_token_that_comes_twice_is_named() {
     let mut script = Script::default();
@@ -283,7 +315,7 @@ fn an_upgrade_is_refused_only_beside_others() {
 
 #[test]
 fn an_owner_has_it_as_often_as_it_likes_and_gives_it_back_as_often() {
-    let entry = Call::Acquire { weight: ALL, waits: true, sure: true, owner: Some(5) };
+    let entry = Call::Acquire { weight: ALL, of: None, waits: true, sure: true, owner: Some(5) };
     let mut script = Script::default();
     let outer = script.op((10, 20), entry.clone(), Some(granted(1)));
     let inner = script.op((30, 40), entry.clone(), Some(granted(1)));
@@ -300,7 +332,7 @@ fn an_owner_has_it_as_often_as_it_likes_and_gives_it_back_as_often() {
 
 #[test]
 fn nobody_else_gets_it_between_the_releases_of_an_owner() {
-    let entry = Call::Acquire { weight: ALL, waits: true, sure: true, owner: Some(5) };
+    let entry = Call::Acquire { weight: ALL, of: None, waits: true, sure: true, owner: Some(5) };
     let mut script = Script::default();
     let outer = script.op((10, 20), entry.clone(), Some(granted(1)));
     let inner = script.op((30, 40), entry, Some(granted(1)));

@@ -13,10 +13,11 @@ use crate::store::{
 };
 
 impl World {
-    /// Of the first two lines a mutex and readers, of the third a semaphore.
+    /// Of the first two lines a mutex and readers, of the third a semaphore of changing size; seldom the other way round.
     pub(super) async fn new_claim(&mut self) -> usize {
         let line = self.pick(LINES);
-        let capacity = if line < 2 { MAX } else { [3, 3, 3, 3, 4][self.pick(5)] };
+        let is_lock = (line < 2) != self.seed.happens(50);
+        let capacity = if is_lock { MAX } else { [1, 2, 3, 3, 4, 7][self.pick(6)] };
         let weight = match capacity {
             MAX => [1, 1, MAX][self.pick(3)],
             permits => 1 + u32::try_from(self.pick(permits as usize)).unwrap(),
