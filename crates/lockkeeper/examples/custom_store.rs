@@ -192,7 +192,7 @@ impl Store for Table {
                 None => Renewal::Lost(None),
             }
         };
-        Ok(Renewed { claims: live.iter().map(renew).collect(), server_time: None })
+        Ok(Renewed { claims: live.iter().map(renew).collect(), server_time: None, requests: Vec::new() })
     }
 
     async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {

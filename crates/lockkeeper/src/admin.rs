@@ -120,26 +120,33 @@ impl Admin {
         Ok(Finish::new(&self.engine, evicting).await? == Evicted::Done)
     }
 
-    /// Asks the holders of a lock to let go, which breaks nothing: they, and all who watch the lock, see its line
-    /// change, and may look.
+    /// Asks the holders of a lock to let go, which breaks nothing: each of them hears who asks (the keeper's owner) and
+    /// why, by [`Guard::release_requested`](crate::Guard::release_requested) and
+    /// [`Event::ReleaseRequested`](crate::Event::ReleaseRequested), and may go on. `false` when nobody holds the lock.
+    ///
+    /// Only those who hold it now are asked, each at once or with its next renewal. All who watch the lock see its line
+    /// change.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for the name, [`Unavailable`](crate::ErrorKind::Unavailable) when the
-    /// store does not answer.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for the name, or a reason of more than 1024 bytes;
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: it may have happened, and may be
+    /// asked for again.
     ///
     /// # Cancel safety
     /// Once polled, it happens even if this is dropped.
-    pub async fn request_release<N>(&self, name: N) -> Result<()>
+    pub async fn request_release<N>(&self, name: N, reason: &str) -> Result<bool>
     where
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
         self.engine.usable()?;
         let name = full_name(&self.engine, name)?;
-        let engine = Arc::clone(&self.engine);
+        check_reason(reason).map_err(|error| error.about(name.clone()))?;
+        let (engine, reason) = (Arc::clone(&self.engine), reason.to_owned());
         let asking = async move {
-            let Some(admin) = engine.store.admin() else { return Ok(()) };
-            admin.request_release(&name).await.map_err(|e| engine.describe(e, &name))
+            let Some(admin) = engine.store.admin() else { return Ok(false) };
+            let asked = admin.request_release(&name, &engine.settings.owner, &reason).await;
+            asked.map_err(|e| engine.describe(e, &name))
         };
         Finish::new(&self.engine, asking).await
     }

@@ -98,6 +98,15 @@ pub enum Event<'a> {
         /// Why.
         reason: &'a LostReason,
     },
+    /// Somebody asks the holder of a lock to let go. Each request is told once.
+    ReleaseRequested {
+        /// The lock.
+        name: &'a LockName,
+        /// Who asks.
+        by: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
     /// A lock was released.
     Released {
         /// The lock.
@@ -279,6 +288,9 @@ fn trace(event: &Event<'_>) {
         }
         Event::Lost { name, token, reason } => {
             tracing::error!(target: "lockkeeper", lock = %name, %token, %reason, "lost");
+        }
+        Event::ReleaseRequested { name, by, reason } => {
+            tracing::info!(target: "lockkeeper", lock = %name, by, reason, "asked to let go");
         }
         Event::Released { name, token, held, .. } => {
             tracing::debug!(target: "lockkeeper", lock = %name, %token, ?held, "released");

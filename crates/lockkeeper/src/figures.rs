@@ -92,6 +92,7 @@ impl Figures {
             Event::Queued { .. }
             | Event::Contended { .. }
             | Event::ClaimFailed { .. }
+            | Event::ReleaseRequested { .. }
             | Event::Jeopardy
             | Event::Recovered => {}
         }

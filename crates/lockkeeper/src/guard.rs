@@ -19,7 +19,9 @@ use crate::handle::Handle;
 use crate::runtime;
 use crate::store::Withdrawal;
 use crate::time::Instant;
-use crate::{Error, ErrorKind, FencingToken, LockName, Lost, LostReason, Mode, Owner, Result, Sequencer};
+use crate::{
+    Error, ErrorKind, FencingToken, LockName, Lost, LostReason, Mode, Owner, ReleaseRequested, Result, Sequencer,
+};
 
 /// A held lock. Dropping it releases the lock in the background, unless it was [adopted](crate::Keeper::adopt).
 ///
@@ -132,6 +134,31 @@ impl Guard {
     /// pending, or completes when the lease of the guard would have ended.
     pub fn lost(&self) -> Lost {
         Lost::of(vec![Arc::clone(&self.hold)])
+    }
+
+    /// A future that completes when somebody [asks](crate::Admin::request_release) the holder to let go. What comes of it is
+    /// the holder's to decide: to finish what it does and release the lock, or to go on.
+    ///
+    /// It is told at once where the store speaks to its clients (memory, Redis, etcd), and with the next renewal where it does
+    /// not (`file:`): within a third of the ttl. A message of Redis that gets lost is made good by the next renewal. A lock
+    /// that is not renewed hears on Redis and `file:` only of a [renewal](Self::renew_once) of its own. A request from before
+    /// this grant was for an earlier holder, and is not heard; the same request twice is one.
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let guard = keeper.mutex("deploy/web")?.lock().await?;
+    ///
+    /// assert!(keeper.admin()?.request_release("deploy/web", "a hot fix waits").await?);
+    /// let request = guard.release_requested().await;
+    /// assert_eq!(request.reason, "a hot fix waits");
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    pub fn release_requested(&self) -> ReleaseRequested {
+        ReleaseRequested::of(vec![Arc::clone(&self.hold)])
     }
 
     /// Completes when others may have the lock: with its [loss](Self::lost), unless a mark or the end of `max_hold` leaves

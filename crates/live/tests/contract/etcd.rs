@@ -128,6 +128,8 @@ macro_rules! suite_shared_with_go {
             semaphore::unfair_ones_wait_beside_the_line,
             semaphore::many_tasks_share_few_permits,
             semaphore::waiting_behind_oneself_is_refused,
+            asking::all_who_hold_are_asked,
+            asking::a_leader_and_a_converted_guard_are_asked,
             cancel::an_upgrade_can_be_dropped_at_any_poll,
             cancel::a_downgrade_can_be_dropped_at_any_poll,
             ]

@@ -53,17 +53,16 @@ impl Admin {
         wait(self.inner.break_lock(name, target, reason, how))?
     }
 
-    /// Asks the holders of a lock to let go, which breaks nothing: see
+    /// Asks the holders of a lock to let go, which breaks nothing; `false` when nobody holds it. See
     /// [`Admin::request_release`](crate::Admin::request_release).
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for the name, [`Unavailable`](crate::ErrorKind::Unavailable) when the
-    /// store does not answer.
-    pub fn request_release<N>(&self, name: N) -> Result<()>
+    /// As [`Admin::request_release`](crate::Admin::request_release).
+    pub fn request_release<N>(&self, name: N, reason: &str) -> Result<bool>
     where
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        wait(self.inner.request_release(name))?
+        wait(self.inner.request_release(name, reason))?
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::lost::{End, Lost};
 use super::park::{may_wait, park, wait};
+use super::requested::ReleaseRequested;
 use crate::engine::Hold;
 use crate::guard::covered;
 use crate::kinds::proclaim;
@@ -83,6 +84,11 @@ impl Guard {
     /// What another thread can wait with until the lock is lost.
     pub fn lost(&self) -> Lost {
         self.end.lost(|| vec![Arc::clone(self.inner.hold())])
+    }
+
+    /// What another thread can wait with until somebody asks the holder to let go.
+    pub fn release_requested(&self) -> ReleaseRequested {
+        self.end.requested(|| vec![Arc::clone(self.inner.hold())])
     }
 
     /// Runs `f` if the lock is held, and returns what `f` does if it is still held then.

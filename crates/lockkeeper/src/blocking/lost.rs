@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::park;
+use super::requested::ReleaseRequested;
 use crate::engine::Hold;
 use crate::{LostReason, Result};
 
@@ -37,7 +38,7 @@ use crate::{LostReason, Result};
 #[derive(Clone)]
 pub struct Lost {
     holds: Vec<Arc<Hold>>,
-    end: watch::Receiver<Option<LostReason>>,
+    end: Ended,
 }
 
 impl Lost {
@@ -79,6 +80,9 @@ impl fmt::Debug for Lost {
     }
 }
 
+/// Changes when the guard is gone.
+pub(super) type Ended = watch::Receiver<Option<LostReason>>;
+
 /// Tells those who wait for the loss of a guard that the guard is gone. Its lease ends later, which is no loss.
 #[derive(Default)]
 pub(super) struct End {
@@ -93,8 +97,17 @@ struct Told {
 
 impl End {
     pub(super) fn lost(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> Lost {
-        let Told { holds, end } = self.told.get_or_init(|| Told { holds: holds(), end: watch::Sender::new(None) });
+        let Told { holds, end } = self.told(holds);
         Lost { holds: holds.clone(), end: end.subscribe() }
+    }
+
+    pub(super) fn requested(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> ReleaseRequested {
+        let Told { holds, end } = self.told(holds);
+        ReleaseRequested::new(holds.clone(), end.subscribe())
+    }
+
+    fn told(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> &Told {
+        self.told.get_or_init(|| Told { holds: holds(), end: watch::Sender::new(None) })
     }
 }
 

@@ -55,6 +55,7 @@ mod kinds;
 mod lost;
 pub mod optimistic;
 mod park;
+mod requested;
 mod watch;
 
 pub use admin::Admin;
@@ -67,4 +68,5 @@ pub use kinds::{
     Semaphore,
 };
 pub use lost::Lost;
+pub use requested::ReleaseRequested;
 pub use watch::{LockWatch, SessionWatch};

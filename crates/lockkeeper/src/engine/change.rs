@@ -66,6 +66,7 @@ impl Engine {
         match &replaced {
             Ok(granted) => {
                 granted.hold().end_with(old);
+                granted.hold().asked_as(old);
                 self.deadlines.expect(granted.hold().deadline());
                 old.session.forget(old, self.now());
                 if old.session.is_fixed() {

@@ -6,16 +6,18 @@ use std::sync::{Arc, Weak};
 use super::Engine;
 use super::watchdog::broken_by;
 use crate::LostReason;
-use crate::store::{Broken, ClaimId, Losses};
+use crate::event::Event;
+use crate::store::{Asked, Broken, ClaimId, Losses};
 
 impl Engine {
     /// The store must not keep the engine.
     pub(super) fn listen(self: &Arc<Self>) {
         let hear = |engine: Weak<Self>, hear: &dyn Fn(&Arc<Self>)| engine.upgrade().inspect(hear).is_some();
-        let (loses, doubts) = (Arc::downgrade(self), Arc::downgrade(self));
+        let [loses, doubts, asks] = [(); 3].map(|()| Arc::downgrade(self));
         self.store.tell_losses(Losses::new(
             move |id, broken| hear(loses.clone(), &|engine| engine.told_lost(id, broken.clone())),
             move || hear(doubts.clone(), &|engine| engine.doubt_all()),
+            move |id, asked| hear(asks.clone(), &|engine| engine.told_asked(id, asked)),
         ));
     }
 
@@ -25,6 +27,16 @@ impl Engine {
             // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end. And also
             // where it is lost: what a mark has left to its holder others may have now.
             self.lose(&hold, broken.clone().map_or(LostReason::Expired, broken_by));
+        }
+    }
+
+    /// Somebody asks for a claim: told by the store at once, or by a renewal. Each request is told once.
+    pub(super) fn told_asked(&self, id: ClaimId, asked: &Asked) {
+        for hold in self.open_sessions().iter().filter_map(|session| session.find(id)) {
+            if hold.ask(asked) {
+                let (name, by, reason) = (&hold.key.name, &*asked.by, &*asked.reason);
+                self.events.emit(&Event::ReleaseRequested { name, by, reason });
+            }
         }
     }
 

@@ -189,6 +189,9 @@ impl Engine {
             self.apply(hold, live.state, renewal, sent, until);
         }
         session.danger.found(sent, held.into_iter());
+        for (id, asked) in &renewed.requests {
+            self.told_asked(*id, asked);
+        }
         let ran_away = renewed.server_time.is_some_and(|server| session.clock_ran_away(server, sent, now));
         if ran_away {
             self.events.emit(&Event::ClockAnomaly);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::election::check_value;
-use crate::{Guard, Release, Result};
+use crate::{Guard, Release, ReleaseRequested, Result};
 
 /// A leadership that was won. Dropping it resigns in the background.
 #[must_use = "if unused, the leadership is given up at once"]
@@ -25,6 +25,11 @@ impl Leadership {
     /// The lock behind it: for its token, for hearing of its loss, and for running something under it.
     pub fn guard(&self) -> &Guard {
         &self.guard
+    }
+
+    /// A future that completes when somebody asks the leader to resign: see [`Guard::release_requested`].
+    pub fn release_requested(&self) -> ReleaseRequested {
+        self.guard.release_requested()
     }
 
     /// Shows another value from now on, of at most 64 KiB.

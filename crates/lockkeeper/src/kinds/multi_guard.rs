@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::finish;
 use crate::guard::scoped;
-use crate::{Guard, Lost, Release, Result};
+use crate::{Guard, Lost, Release, ReleaseRequested, Result};
 
 /// The locks of a multi-lock, held together: lost as soon as one of them is lost. Dropping it releases them in the
 /// background.
@@ -57,6 +57,11 @@ impl MultiGuard {
     /// A future that completes with the reason when the first of them is lost: see [`Guard::lost`].
     pub fn lost(&self) -> Lost {
         Lost::of(self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
+    }
+
+    /// A future that completes when somebody asks for the first of them: see [`Guard::release_requested`].
+    pub fn release_requested(&self) -> ReleaseRequested {
+        ReleaseRequested::of(self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
     }
 
     /// Runs `f` for as long as all of them are held, and drops it when one is lost: see [`Guard::scope`].

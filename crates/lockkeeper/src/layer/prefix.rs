@@ -162,8 +162,8 @@ impl<S: Store> Admin for Prefix<S> {
         self.admin_below()?.evict(&self.full(name)?, target, how, by, reason).await
     }
 
-    async fn request_release(&self, name: &LockName) -> Result<()> {
-        self.admin_below()?.request_release(&self.full(name)?).await
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
+        self.admin_below()?.request_release(&self.full(name)?, by, reason).await
     }
 }
 

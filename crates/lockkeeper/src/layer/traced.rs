@@ -183,9 +183,9 @@ impl<S: Store> Admin for Traced<S> {
         self.show(span, self.admin_below()?.evict(name, target, how, by, reason)).await
     }
 
-    async fn request_release(&self, name: &LockName) -> Result<()> {
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
         let span = span!(self, "store.request_release", lock = %name);
-        self.show(span, self.admin_below()?.request_release(name)).await
+        self.show(span, self.admin_below()?.request_release(name, by, reason)).await
     }
 }
 
@@ -207,6 +207,12 @@ trait Outcome {
 impl Outcome for () {
     fn in_short(&self) -> String {
         "done".to_owned()
+    }
+}
+
+impl Outcome for bool {
+    fn in_short(&self) -> String {
+        if *self { "yes" } else { "no" }.to_owned()
     }
 }
 

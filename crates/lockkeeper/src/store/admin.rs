@@ -19,8 +19,13 @@ pub trait Admin: Debug + Send + Sync {
     /// before the lock is free. [`Evict::Now`] removes it at once: the holder may still believe.
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted>;
 
-    /// Asks the holders to let go, where they can hear it.
-    async fn request_release(&self, name: &LockName) -> Result<()>;
+    /// Asks those who hold the lock now to let go, and lets its observers see a change. Whether somebody holds it.
+    ///
+    /// It is kept with each claim that stands granted and is not marked as broken, in the place of an older request. No
+    /// waiter, and nobody who comes later, is asked. The keeper that has the claim hears of it at once, where the store
+    /// can speak to it ([`Losses::requested`](super::Losses::requested)); where that may be missed, each renewal of the
+    /// claim says so ([`Renewed::requests`](super::Renewed::requests)).
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool>;
 }
 
 /// Which claim to break. Listings show both.

@@ -251,6 +251,8 @@ pub struct Renewed {
     pub claims: Vec<Renewal>,
     /// The store's clock when it processed the request, where it tells: any origin, only differences count.
     pub server_time: Option<Duration>,
+    /// Those of them that are [asked](super::Admin::request_release) to let go, as often as they are renewed.
+    pub requests: Vec<(ClaimId, Asked)>,
 }
 
 /// How a claim stood when its renewal was processed.
@@ -270,6 +272,15 @@ pub enum Renewal {
     Unknown,
     /// This one was not renewed, or may not have been, while others were. Neither renews nor kills; its holder is told why.
     Failed(Error),
+}
+
+/// Who asks a holder to let go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Who asks.
+    pub by: Arc<str>,
+    /// Why.
+    pub reason: Arc<str>,
 }
 
 /// Who broke a claim.

@@ -1,9 +1,9 @@
-//! What a store says without being asked: that a claim is lost, and that it may have forgotten some.
+//! What a store says without being asked: that a claim is lost, or asked for, and that it may have forgotten some.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Broken, ClaimId};
+use super::{Asked, Broken, ClaimId};
 
 /// A keeper that listens, between two renewals, to what its store says. Clones speak to the same keeper.
 #[derive(Clone)]
@@ -12,15 +12,29 @@ pub struct Losses(Arc<Words>);
 struct Words {
     lost: Box<dyn Fn(ClaimId, Option<Broken>) -> bool + Send + Sync>,
     reconnected: Box<dyn Fn() -> bool + Send + Sync>,
+    requested: Box<Request>,
 }
 
+type Request = dyn Fn(ClaimId, &Asked) -> bool + Send + Sync;
+
 impl Losses {
-    /// `lost` and `reconnected` hear the two words. Each returns whether the keeper still listens.
+    /// `lost`, `reconnected` and `requested` hear the three words. Each returns whether the keeper still listens.
     pub fn new(
         lost: impl Fn(ClaimId, Option<Broken>) -> bool + Send + Sync + 'static,
         reconnected: impl Fn() -> bool + Send + Sync + 'static,
+        requested: impl Fn(ClaimId, &Asked) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Words { lost: Box::new(lost), reconnected: Box::new(reconnected) }))
+        let (lost, reconnected, requested) = (Box::new(lost), Box::new(reconnected), Box::new(requested));
+        Self(Arc::new(Words { lost, reconnected, requested }))
+    }
+
+    /// The store says that somebody asks the holder of this claim to let go. A keeper that does not know the id ignores
+    /// it, and so it does with a request that it has heard. It is called outside of the locks that the store's own
+    /// methods take.
+    ///
+    /// `false` when nobody listens any more: the store can forget this listener.
+    pub fn requested(&self, id: ClaimId, asked: &Asked) -> bool {
+        (self.0.requested)(id, asked)
     }
 
     /// The store says that this claim is marked as broken or, with `None`, that its life is over by the store's clock.
@@ -66,5 +80,41 @@ impl PartialEq for Losses {
 impl fmt::Debug for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Losses")
+    }
+}
+
+/// The keepers that listen to a store.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners(Mutex<Vec<Losses>>);
+
+impl Listeners {
+    /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them.
+    pub(crate) fn add(&self, to: Losses) {
+        self.tell(Losses::is_heard);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+    }
+
+    /// Tells all of them, and forgets those that do not listen any more.
+    pub(crate) fn tell(&self, say: impl Fn(&Losses) -> bool) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let deaf: Vec<_> = all.into_iter().filter(|losses| !say(losses)).collect();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !deaf.contains(losses));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keepers_that_have_gone_are_forgotten_when_another_comes() {
+        let listeners = Listeners::default();
+        let stays = Losses::new(|_, _| true, || true, |_, _| true);
+        listeners.add(stays.clone());
+        for _ in 0..100 {
+            listeners.add(Losses::new(|_, _| false, || false, |_, _| false));
+        }
+        let left = listeners.0.lock().unwrap();
+        assert!(left.len() == 2 && left.contains(&stays), "{} are kept", left.len());
     }
 }

@@ -22,10 +22,11 @@ use async_trait::async_trait;
 pub use self::admin::{Admin, Evict, Evicted, Target};
 pub use self::capability::{Admission, Capabilities, Expiry, Fencing, Wakes};
 pub use self::claim::{
-    Amend, Amended, Broken, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, Meta, Opened, Renewal, Renewed,
+    Amend, Amended, Asked, Broken, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, Meta, Opened, Renewal, Renewed,
     Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
 };
 pub use self::line::{Entry, Interest, Line};
+pub(crate) use self::losses::Listeners;
 pub use self::losses::Losses;
 use crate::{LockName, Result};
 
@@ -152,6 +153,7 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// when it connects. It does no I/O.
     ///
     /// - A store that learns that a claim was lost MAY call [`Losses::tell`].
+    /// - A store that learns that somebody [asks](Admin::request_release) for a claim SHOULD call [`Losses::requested`].
     /// - A store with connections SHOULD call [`Losses::reconnected`] each time that a connection on which it claims or
     ///   renews was made again, and MUST NOT rely on being heard.
     ///

@@ -145,7 +145,14 @@ macro_rules! __keeper_cases {
                 a_waiter_that_is_broken_goes_to_the_end [Queue Admin]
                 who_is_not_there_is_not_broken [Queue Admin]
                 what_can_never_be_broken_is_refused [Admin]
-                a_request_to_let_go_breaks_nothing [Queue Admin]
+            }
+            asking {
+                a_holder_hears_who_asks_and_why [Queue Admin GoodWeather]
+                a_request_before_the_wait_is_not_missed [Queue Admin GoodWeather]
+                the_next_holder_is_not_asked [Queue Admin GoodWeather]
+                all_who_hold_are_asked [Queue Admin ReadWrite GoodWeather]
+                a_leader_and_a_converted_guard_are_asked [Queue Admin ReadWrite GoodWeather]
+                a_request_while_the_holder_is_cut_off_is_heard_later [Queue Admin GoodWeather]
             }
             delay {
                 a_release_in_time_is_immediate [Queue LockDelay GoodWeather]

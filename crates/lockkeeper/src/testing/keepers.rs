@@ -30,6 +30,7 @@ impl Diary {
             Event::Recovered => "recovered".to_owned(),
             Event::ClockAnomaly => "clock anomaly".to_owned(),
             Event::Lost { reason, .. } => format!("lost: {reason:?}"),
+            Event::ReleaseRequested { by, reason, .. } => format!("asked by {by}: {reason}"),
             Event::Released { .. } => "released".to_owned(),
             Event::ReleaseFailed { .. } => "release failed".to_owned(),
             Event::DroppedWithoutRelease { .. } => "dropped".to_owned(),

@@ -287,6 +287,8 @@ impl Store for TestStore {
     }
 
     fn tell_losses(&self, to: Losses) {
+        // What it is asked for is told by the store below, and losses by this one.
+        self.0.way.tell_losses(to.clone());
         self.keepers().push(to);
     }
 }

@@ -157,7 +157,12 @@ fn look(keeper: &Keeper) {
     assert!(watch.changed_timeout(secs(20)).unwrap().unwrap().is_held());
     let admin = keeper.admin().unwrap();
     assert_eq!(admin.list("looked", 10).unwrap().len(), 1);
-    admin.request_release("looked-at").unwrap();
+    let requested = guard.release_requested();
+    assert!(requested.wait_timeout(millis(20)).unwrap().is_none());
+    assert!(admin.request_release("looked-at", "a test").unwrap());
+    let request = requested.wait_timeout(secs(20)).unwrap().expect("the memory store tells at once");
+    assert_eq!((request.name.as_str(), &*request.reason), ("looked-at", "a test"));
+    assert!(!admin.request_release("nobody's", "a test").unwrap());
     assert!(admin.break_lock("looked-at", Target::Token(guard.token()), "test", Break::Now).unwrap());
     assert!(!watch.changed().unwrap().is_held());
 }

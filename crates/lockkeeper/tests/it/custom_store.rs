@@ -115,7 +115,12 @@ lockkeeper::suite! {
         breaking::a_waiter_that_is_broken_goes_to_the_end,
         breaking::who_is_not_there_is_not_broken,
         breaking::what_can_never_be_broken_is_refused,
-        breaking::a_request_to_let_go_breaks_nothing,
+        asking::a_holder_hears_who_asks_and_why,
+        asking::a_request_before_the_wait_is_not_missed,
+        asking::the_next_holder_is_not_asked,
+        asking::all_who_hold_are_asked,
+        asking::a_leader_and_a_converted_guard_are_asked,
+        asking::a_request_while_the_holder_is_cut_off_is_heard_later,
         cancel::an_upgrade_can_be_dropped_at_any_poll,
         cancel::a_downgrade_can_be_dropped_at_any_poll,
     ]

@@ -219,7 +219,7 @@ async fn no_span_shows_what_authorises_a_release() {
     let name = &claims[0].key.name;
     let admin = store.admin().unwrap();
     admin.evict(name, &Target::Id(claims[1].key.id.hash()), Evict::Now, "me", "a secret reason").await.unwrap();
-    admin.request_release(name).await.unwrap();
+    admin.request_release(name, "me", "a secret reason").await.unwrap();
     store.renew(&session, &live).await.unwrap();
     store.line(name).await.unwrap();
     store.amend(&claims[0].key, &Amend::Value((*b"a secret value").into())).await.unwrap();

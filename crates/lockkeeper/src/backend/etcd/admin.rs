@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use data_encoding::HEXLOWER;
 use percent_encoding::percent_decode_str;
 
-use super::layout::transaction::{all, changed, delete, move_to, put, touch, transaction};
+use super::layout::transaction::{all, changed, created, delete, move_to, put, touch, transaction};
 use super::layout::{Bell, Contender, Layout, Record, Span, standings};
 use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
 use super::{EtcdStore, fault, sessions};
@@ -85,16 +85,20 @@ impl Admin for EtcdStore {
         Err(Error::new(ErrorKind::Unavailable, "this claim changes all the time").with_remedy("again in a moment"))
     }
 
-    async fn request_release(&self, name: &LockName) -> Result<()> {
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
         self.check_process()?;
         let line = self.0.lines.of(name);
-        // In the layout of others the first key may be one of another name.
-        let found = self.range(RangeRequest { keys_only: true, ..all(&line) }).await?;
-        let Some(first) = Contender::all(&self.0.lines, &line, found.kvs).into_iter().next() else { return Ok(()) };
+        let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
+        let holders = standings(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
+        let holders: Vec<_> = holders.filter(|holder| !holder.is_broken()).collect();
+        for holder in &holders {
+            self.ask_for(holder, by, reason).await?;
+        }
+        let Some(first) = found.first() else { return Ok(false) };
         let request = transaction(vec![changed(&first.key, first.changed)], vec![touch(&first.key)], Vec::new());
         let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
         // When it has changed meanwhile, whoever watches hears of that.
-        answer.map(|_: TxnResponse| ()).map_err(fault::of)
+        answer.map(|_: TxnResponse| !holders.is_empty()).map_err(fault::of)
     }
 }
 
@@ -148,6 +152,19 @@ impl EtcdStore {
         let (lease, _) = self.grant(BELL).await?;
         let bell = Bell::new(HEXLOWER.encode(id.as_bytes()), by, reason, how == Evict::Now);
         Ok(Some(put(&self.0.lines.bell(&record.client), bell.written(), lease)))
+    }
+
+    /// Asks a holder to let go, if it is one of ours and still there: by a key that stays for as long as its claim may live
+    /// without a renewal, so that a client that does not hear at present finds it.
+    async fn ask_for(&self, holder: &Contender, by: &str, reason: &str) -> Result<()> {
+        let (Some(record), Some(id)) = (&holder.record, holder.id) else { return Ok(()) };
+        let id = HEXLOWER.encode(id.as_bytes());
+        let (lease, _) = self.grant(sessions::seconds(record.life()).max(BELL)).await?;
+        let key = self.0.lines.request(&record.client, &id);
+        let asking = put(&key, Bell::asking(id, by, reason).written(), lease);
+        let when = vec![created(&holder.key, holder.created)];
+        let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(when, vec![asking], Vec::new())).await;
+        answer.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 
     /// Every key in there.

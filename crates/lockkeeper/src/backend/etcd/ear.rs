@@ -1,18 +1,16 @@
 //! Hearing at once of what was done to claims of this client: it is put under a key of the client's own.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
-use data_encoding::HEXLOWER;
-
-use super::layout::Bell;
+use super::layout::transaction::all;
+use super::layout::{Bell, Rung};
 use super::wire::messages::{Event, RangeRequest, RangeResponse};
 use super::wire::{Told, What, WireError};
 use super::{EtcdStore, Shared};
 use crate::random::jittered;
-use crate::store::{ClaimId, Losses};
+use crate::store::Losses;
 use crate::time::Clock;
 
 /// How long to wait before listening again.
@@ -34,7 +32,8 @@ async fn listen(shared: Weak<Shared>) {
     loop {
         let mut watch = {
             let Some(shared) = shared.upgrade() else { return };
-            let what = What { key: shared.lines.bell(&shared.client), end: Bytes::new(), only_deletions: false };
+            let bells = shared.lines.bells(&shared.client);
+            let what = What { key: bells.from, end: bells.to, only_deletions: false };
             shared.calls.watch(what)
         };
         let mut stood = false;
@@ -42,7 +41,10 @@ async fn listen(shared: Weak<Shared>) {
             let Some(shared) = shared.upgrade() else { return };
             stood = true;
             match told {
-                Told::Begun => shared.hears(std::mem::replace(&mut has_begun, true)),
+                Told::Begun => {
+                    shared.hears(std::mem::replace(&mut has_begun, true));
+                    shared.ask_for_requests().await;
+                }
                 Told::Events(events) => events.iter().for_each(|event| shared.rung(event)),
             }
         }
@@ -62,43 +64,43 @@ async fn listen(shared: Weak<Shared>) {
 
 impl Shared {
     fn rung(&self, event: &Event) {
+        let bell = event.kv.as_ref().and_then(|kv| Bell::read(&kv.value));
+        if let Some((id, Rung::Asked(asked))) = &bell {
+            return self.losses.tell(|losses| losses.requested(*id, asked));
+        }
         self.rung.notify_waiters();
-        let Some((bell, broken)) = event.kv.as_ref().and_then(|kv| Bell::read(&kv.value)) else { return };
-        let Some(id) = HEXLOWER.decode(bell.id.as_bytes()).ok().and_then(|id| id.try_into().ok()) else { return };
-        let id = ClaimId::from_bytes(id);
-        self.tell(|losses| losses.tell(id, broken.clone()));
+        if let Some((id, Rung::Lost(broken))) = bell {
+            self.losses.tell(|losses| losses.tell(id, broken.clone()));
+        }
+    }
+
+    /// Requests to let go stay there for as long as their claims live: what was missed is found when the watch stands. If this
+    /// fails the watch ends with its member, and it is asked again.
+    async fn ask_for_requests(&self) {
+        let found: Result<RangeResponse, WireError> =
+            self.calls.ask("/etcdserverpb.KV/Range", all(&self.lines.bells(&self.client))).await;
+        for kv in found.map(|found| found.kvs).unwrap_or_default() {
+            if let Some((id, Rung::Asked(asked))) = Bell::read(&kv.value) {
+                self.losses.tell(|losses| losses.requested(id, &asked));
+            }
+        }
     }
 
     /// The watch stands, for the first time or `again`. What was rung before nobody has heard: all who wait look.
     fn hears(&self, again: bool) {
         self.rung.notify_waiters();
         if again {
-            self.tell(Losses::reconnected);
+            self.losses.tell(Losses::reconnected);
         }
-    }
-
-    /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them.
-    pub(super) fn listens(&self, to: Losses) {
-        self.tell(Losses::is_heard);
-        self.losses.lock().unwrap_or_else(PoisonError::into_inner).push(to);
-    }
-
-    /// Tells all who listen, and forgets those who do not any more.
-    fn tell(&self, word: impl Fn(&Losses) -> bool) {
-        let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let deaf: Vec<_> = losses.into_iter().filter(|losses| !word(losses)).collect();
-        self.losses.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !deaf.contains(losses));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::sync::atomic::AtomicBool;
     use std::task::{Context, Waker};
 
     use super::*;
-    use crate::store::Store as _;
 
     fn store() -> EtcdStore {
         EtcdStore::unasked(&EtcdStore::new(["127.0.0.1:1"])).unwrap()
@@ -113,17 +115,5 @@ mod tests {
             store.0.hears(again);
             assert!(looks.poll(&mut Context::from_waker(Waker::noop())).is_ready(), "again: {again}");
         }
-    }
-
-    #[tokio::test]
-    async fn keepers_that_have_gone_are_forgotten() {
-        let store = store();
-        for _ in 0..100 {
-            let listens = Arc::new(AtomicBool::new(true));
-            let heard = Arc::clone(&listens);
-            store.tell_losses(Losses::new(move |_, _| heard.load(Ordering::Relaxed), || true));
-            listens.store(false, Ordering::Relaxed);
-        }
-        assert_eq!(store.0.losses.lock().unwrap().len(), 1);
     }
 }

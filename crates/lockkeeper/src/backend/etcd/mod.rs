@@ -34,8 +34,8 @@ mod wire;
 mod withdraw;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -59,8 +59,8 @@ use self::wire::{Calls, WireError};
 use super::waivable;
 use crate::runtime::Runtime;
 use crate::store::{
-    Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, Expiry, Interest, Line, Live, Losses,
-    Opened, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, Expiry, Interest, Line, Listeners, Live,
+    Losses, Opened, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use crate::time::Clock;
 use crate::url::StoreUrl;
@@ -116,7 +116,7 @@ struct Shared {
     clock: Clock,
     process: u32,
     runtime: Runtime,
-    losses: Mutex<Vec<Losses>>,
+    losses: Listeners,
     hears: AtomicBool,
     /// Rings when something was done to a claim of this client, whichever.
     rung: Notify,
@@ -165,7 +165,7 @@ impl EtcdStore {
             clock: Clock::boot(),
             process: std::process::id(),
             runtime: Runtime::here_or_own()?,
-            losses: Mutex::default(),
+            losses: Listeners::default(),
             hears: AtomicBool::new(false),
             rung: Notify::new(),
         })))
@@ -365,6 +365,6 @@ impl Store for EtcdStore {
     }
 
     fn tell_losses(&self, to: Losses) {
-        self.0.listens(to);
+        self.0.losses.add(to);
     }
 }

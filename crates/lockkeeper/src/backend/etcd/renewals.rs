@@ -64,7 +64,7 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
         }
     }
     store.sweep(session, live, proof);
-    Ok(Renewed { claims, server_time: None })
+    Ok(Renewed { claims, server_time: None, requests: Vec::new() })
 }
 
 /// What needs no look: that it holds is what it was found to do, and its key is where it was.

@@ -183,8 +183,7 @@ impl Store for FileStore {
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let (session, live) = (session.clone(), live.to_vec());
-        let renewals = self.write(move |turn| turn.renew(&session, &live)).await?;
-        Ok(Renewed { claims: renewals, server_time: None })
+        self.write(move |turn| turn.renew(&session, &live)).await
     }
 
     async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {
@@ -243,9 +242,9 @@ impl Admin for FileStore {
         self.write(move |turn| turn.evict(&name, &target, how, &by, &reason)).await
     }
 
-    async fn request_release(&self, name: &LockName) -> Result<()> {
-        let name = name.clone();
-        self.write(move |turn| turn.request_release(&name)).await
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
+        let (name, by, reason) = (name.clone(), by.to_owned(), reason.to_owned());
+        self.write(move |turn| turn.request_release(&name, &by, &reason)).await
     }
 }
 

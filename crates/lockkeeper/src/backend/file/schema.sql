@@ -1,4 +1,4 @@
--- Version 4. Times are µs of CLOCK_BOOTTIME, and mean nothing after another start of the machine.
+-- Version 5. Times are µs of CLOCK_BOOTTIME, and mean nothing after another start of the machine.
 
 -- One row: what holds for the whole file.
 CREATE TABLE lk_meta (
@@ -49,6 +49,8 @@ CREATE TABLE lk_claim (
     epoch         INTEGER NOT NULL,
     broken_by     TEXT,
     broken_reason TEXT,
+    asked_by      TEXT,               -- who asks its holder to let go
+    asked_reason  TEXT,
     PRIMARY KEY (name, ord)
 ) STRICT, WITHOUT ROWID;
 -- One index for both ways to look: every claim and every release writes a page of each.

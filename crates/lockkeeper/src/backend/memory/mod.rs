@@ -18,8 +18,8 @@ use async_trait::async_trait;
 use self::layout::Lines;
 pub use self::register::MemoryRegister;
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewed,
-    Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Asked, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Listeners, Live,
+    Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
 };
 use crate::time::Clock;
 use crate::{LockName, Result};
@@ -31,6 +31,7 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities::full();
 #[derive(Clone)]
 pub struct MemoryStore {
     lines: Arc<Mutex<Lines>>,
+    listeners: Arc<Listeners>,
     clock: Clock,
 }
 
@@ -42,7 +43,7 @@ impl MemoryStore {
 
     /// An empty store on another clock, for tests on virtual time. The keepers on it need the same one.
     pub fn with_clock(clock: Clock) -> Self {
-        Self { lines: Arc::default(), clock }
+        Self { lines: Arc::default(), listeners: Arc::default(), clock }
     }
 
     /// The claims that hold a lock now.
@@ -94,8 +95,10 @@ impl Store for MemoryStore {
     async fn renew(&self, _session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let now = self.clock.now();
         let mut lines = self.lines();
-        let claims = live.iter().map(|l| lines.renew(l, now)).collect();
-        Ok(Renewed { claims, server_time: None })
+        let claims: Vec<_> = live.iter().map(|l| lines.renew(l, now)).collect();
+        let held = live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
+        let requests = held.filter_map(|(l, _)| Some((l.key.id, lines.asked(&l.key)?))).collect();
+        Ok(Renewed { claims, server_time: None, requests })
     }
 
     async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {
@@ -122,6 +125,10 @@ impl Store for MemoryStore {
     async fn line(&self, name: &LockName) -> Result<Line> {
         Ok(self.lines().line(name, self.clock.now()))
     }
+
+    fn tell_losses(&self, to: Losses) {
+        self.listeners.add(to);
+    }
 }
 
 #[async_trait]
@@ -134,10 +141,13 @@ impl Admin for MemoryStore {
         Ok(self.lines().evict(name, target, how, by, reason, self.clock.now()))
     }
 
-    async fn request_release(&self, name: &LockName) -> Result<()> {
-        // Holders hear of it as a change of their line.
-        self.lines().touch(name);
-        Ok(())
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
+        let asked = Asked { by: by.into(), reason: reason.into() };
+        let whom = self.lines().request(name, &asked, self.clock.now());
+        for id in &whom {
+            self.listeners.tell(|losses| losses.requested(*id, &asked));
+        }
+        Ok(!whom.is_empty())
     }
 }
 

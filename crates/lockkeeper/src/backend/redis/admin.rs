@@ -43,8 +43,8 @@ impl Admin for RedisStore {
         self.ask(name, layout::evict(name, &victim, how, by, reason))?.await?.read(layout::evict_answer)
     }
 
-    async fn request_release(&self, name: &LockName) -> Result<()> {
-        self.ask(name, layout::touch(name))?.await?.read(layout::touch_answer)
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
+        self.ask(name, layout::request_release(name, by, reason))?.await?.read(layout::request_answer)
     }
 }
 

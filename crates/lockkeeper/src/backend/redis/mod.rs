@@ -31,8 +31,8 @@ mod wire;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -54,8 +54,9 @@ use self::wait::Ear;
 use self::wire::Request;
 use super::waivable;
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Live, LiveState, Losses,
-    Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Listeners, Live, LiveState,
+    Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict, Wake,
+    Withdrawal,
 };
 use crate::time::Clock;
 use crate::url::StoreUrl;
@@ -104,7 +105,7 @@ struct Shared {
 struct Heard {
     places: Places,
     names: Names,
-    losses: Mutex<Vec<Losses>>,
+    losses: Listeners,
 }
 
 impl RedisStore {
@@ -224,13 +225,15 @@ impl Store for RedisStore {
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let life = self.0.claimed.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
         let mut claims = vec![Renewal::Unknown; live.len()];
-        let (mut server_time, mut failed, mut answered) = (None, None, false);
+        let (mut server_time, mut requests) = (None, Vec::new());
+        let (mut failed, mut answered) = (None, false);
         for (at, renewed) in renewals::each(self, live, life.map_or(PATIENCE, |life| life / 4)).await {
             match renewed {
                 Ok(renewed) => {
                     answered = true;
-                    server_time = Some(renewed.server_time);
-                    for (at, renewal) in at.into_iter().zip(renewed.value) {
+                    server_time = renewed.server_time;
+                    requests.extend(renewed.requests);
+                    for (at, renewal) in at.into_iter().zip(renewed.claims) {
                         claims[at] = renewal;
                     }
                 }
@@ -245,7 +248,7 @@ impl Store for RedisStore {
         match failed {
             // Where several have failed, each has a cause of its own.
             Some(error) if !answered && (live.len() == 1 || error.kind() == ErrorKind::Closed) => Err(error),
-            _ => Ok(Renewed { claims, server_time: server_time.filter(|_| self.0.one_clock) }),
+            _ => Ok(Renewed { claims, server_time: server_time.filter(|_| self.0.one_clock), requests }),
         }
     }
 
@@ -331,6 +334,6 @@ impl Store for RedisStore {
     }
 
     fn tell_losses(&self, to: Losses) {
-        wait::listens(&self.0.heard, to);
+        self.0.heard.losses.add(to);
     }
 }

@@ -6,15 +6,15 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::layout::{self, Answered, Keys};
+use super::layout::{self, Keys};
 use super::route::{OPEN, Tells};
 use super::servers::Said;
 use super::{RedisStore, fault};
 use crate::Result;
-use crate::store::{Live, Renewal};
+use crate::store::{Live, Renewal, Renewed};
 
 /// What was answered about some of the claims, or why nothing was, with where they stand in the list.
-pub(super) type Told = (Vec<usize>, Result<Answered<Vec<Renewal>>>);
+pub(super) type Told = (Vec<usize>, Result<Renewed>);
 
 /// Renews those whose keys are in one place in one request. When `patience` is over, what has been answered is what is
 /// known: a silent node of a cluster does not keep back what the others have said.
@@ -72,26 +72,26 @@ async fn settle(
 /// Whether anything was renewed, rather than told to be impossible.
 fn is_any(answers: &[Told]) -> bool {
     let has_failed = |renewal: &Renewal| matches!(renewal, Renewal::Failed(_));
-    answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(|renewed| !renewed.value.iter().all(has_failed)))
+    answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(|renewed| !renewed.claims.iter().all(has_failed)))
 }
 
 /// What was answered. Where locks count only with replicas, so does each renewal: a master that no replica follows any more
 /// goes on renewing, while another one has taken over and given the locks away.
-async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Result<Answered<Vec<Renewal>>> {
+async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Result<Renewed> {
     let mut answered = said.read(|value| layout::renew_answer(of, value))?;
-    if let [Renewal::Failed(error)] = &answered.value[..] {
+    if let [Renewal::Failed(error)] = &answered.claims[..] {
         return Err(error.clone());
     }
     let is_held = |renewal: &Renewal| matches!(renewal, Renewal::Held { .. });
-    if !answered.value.iter().any(is_held) {
+    if !answered.claims.iter().any(is_held) {
         return Ok(answered);
     }
     if let Err(error) = store.0.servers.replicated(&said.proof(), keys).await {
-        if answered.value.iter().all(is_held) {
+        if answered.claims.iter().all(is_held) {
             return Err(error);
         }
         answered
-            .value
+            .claims
             .iter_mut()
             .filter(|renewal| is_held(renewal))
             .for_each(|held| *held = Renewal::Failed(error.clone()));

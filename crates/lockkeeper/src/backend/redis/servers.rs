@@ -302,7 +302,7 @@ mod tests {
             |value| layout::withdraw_answer(value).map(drop),
             |value| layout::amend_answer(value).map(drop),
             |value| layout::evict_answer(value).map(drop),
-            |value| layout::touch_answer(value).map(drop),
+            |value| layout::request_answer(value).map(drop),
             |value| layout::observe_answer(value).map(drop),
             |value| layout::line_answer(&"a".parse()?, value).map(drop),
         ];

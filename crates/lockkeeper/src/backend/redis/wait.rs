@@ -1,7 +1,7 @@
 //! Waiting: the server pushes to a channel of this client, and here it finds who waits for it.
 
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -27,20 +27,6 @@ impl Ear {
     }
 }
 
-/// Tells all keepers of this store, and forgets those that do not listen any more.
-fn tell(heard: &Heard, say: impl Fn(&Losses) -> bool) {
-    let all = || heard.losses.lock().unwrap_or_else(PoisonError::into_inner);
-    let losses = all().clone();
-    let deaf: Vec<_> = losses.into_iter().filter(|losses| !say(losses)).collect();
-    all().retain(|losses| !deaf.contains(losses));
-}
-
-/// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them, and be told nothing.
-pub(super) fn listens(heard: &Heard, to: Losses) {
-    tell(heard, Losses::is_heard);
-    heard.losses.lock().unwrap_or_else(PoisonError::into_inner).push(to);
-}
-
 impl Listener for Ear {
     fn pushed(&self, _channel: &[u8], payload: &[u8]) {
         let (Some(heard), Some(push)) = (self.0.upgrade(), layout::pushed(payload)) else { return };
@@ -49,8 +35,9 @@ impl Listener for Ear {
             Push::Changed { name } => heard.names.changed(&String::from_utf8_lossy(&name)),
             Push::Lost { id, broken } => {
                 heard.places.broken(id);
-                tell(&heard, |losses| losses.tell(id, Some(broken.clone())));
+                heard.losses.tell(|losses| losses.tell(id, Some(broken.clone())));
             }
+            Push::Requested { id, asked } => heard.losses.tell(|losses| losses.requested(id, &asked)),
         }
     }
 
@@ -69,7 +56,7 @@ impl Listener for Ear {
 
     fn reconnected(&self) {
         if let Some(heard) = self.0.upgrade() {
-            tell(&heard, Losses::reconnected);
+            heard.losses.tell(Losses::reconnected);
         }
     }
 
@@ -167,22 +154,5 @@ pub(super) async fn name(store: &RedisStore, name: &LockName, seen: Revision, wi
         if watching.has_changed() {
             return Ok(Wake::Changed);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keepers_that_have_gone_are_forgotten_when_another_comes() {
-        let heard = Heard::default();
-        let stays = Losses::new(|_, _| true, || true);
-        listens(&heard, stays.clone());
-        for _ in 0..100 {
-            listens(&heard, Losses::new(|_, _| false, || false));
-        }
-        let left = heard.losses.lock().unwrap();
-        assert!(left.len() == 2 && left.contains(&stays), "{} are kept", left.len());
     }
 }

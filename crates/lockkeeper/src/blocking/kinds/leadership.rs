@@ -1,6 +1,6 @@
 //! Leading: the guard of an election.
 
-use crate::blocking::Guard;
+use crate::blocking::{Guard, ReleaseRequested};
 use crate::{Release, Result};
 
 /// A leadership that was won. Dropping it resigns in the background.
@@ -19,6 +19,11 @@ impl Leadership {
     /// The lock behind it: for its token, for hearing of its loss, and for running something under it.
     pub fn guard(&self) -> &Guard {
         &self.guard
+    }
+
+    /// What another thread can wait with until somebody asks the leader to resign.
+    pub fn release_requested(&self) -> ReleaseRequested {
+        self.guard.release_requested()
     }
 
     /// Shows another value from now on, of at most 64 KiB: see [`Leadership::proclaim`](crate::Leadership::proclaim).

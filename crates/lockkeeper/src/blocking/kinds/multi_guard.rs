@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::blocking::lost::End;
 use crate::blocking::park::wait;
-use crate::blocking::{Guard, Lost};
+use crate::blocking::{Guard, Lost, ReleaseRequested};
 use crate::{Release, Result};
 
 /// The locks of a multi-lock, held together: lost as soon as one of them is lost. Dropping it releases them in the
@@ -44,6 +44,11 @@ impl MultiGuard {
     /// What another thread can wait with until the first of them is lost.
     pub fn lost(&self) -> Lost {
         self.end.lost(|| self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
+    }
+
+    /// What another thread can wait with until somebody asks for the first of them.
+    pub fn release_requested(&self) -> ReleaseRequested {
+        self.end.requested(|| self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
     }
 
     /// Runs `f` if all are held, and returns what `f` does if all are still held then: see [`Guard::scope`].

@@ -154,8 +154,8 @@ pub async fn asking_for_the_lock_breaks_nothing<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
     let admin = a.client.store.admin().unwrap();
-    admin.request_release(&a.claim.key.name).await.unwrap();
-    admin.request_release(&case.name("never used")).await.unwrap();
+    assert!(admin.request_release(&a.claim.key.name, "somebody", "a test").await.unwrap());
+    assert!(!admin.request_release(&case.name("never used"), "somebody", "a test").await.unwrap());
     assert_eq!(a.held().await, token);
     a.sees(&[&a], 1).await;
 }

@@ -145,20 +145,10 @@ pub async fn what_can_never_be_broken_is_refused<H: Harness>(case: &Case<H>) {
     let target = Target::Token("7".parse().unwrap());
     let error = admin.break_lock(&name, target, &"x".repeat(1025), Break::Mark).await.unwrap_err();
     assert_eq!((error.kind(), error.name()), (ErrorKind::Invalid, Some(&name)));
+    let error = admin.request_release(&name, &"x".repeat(1025)).await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Invalid, Some(&name)));
     for bad in ["", "a\nb", &"x".repeat(256)] {
         assert_eq!(admin.break_lock(bad, target, "", Break::Mark).await.unwrap_err().kind(), ErrorKind::Invalid);
-        assert_eq!(admin.request_release(bad).await.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(admin.request_release(bad, "").await.unwrap_err().kind(), ErrorKind::Invalid);
     }
-}
-
-/// A request to let go breaks nothing.
-pub async fn a_request_to_let_go_breaks_nothing<H: Harness>(case: &Case<H>) {
-    let (name, keeper) = (case.name("m"), case.keeper().await);
-    let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
-    let admin = case.keeper().await.admin().unwrap();
-    admin.request_release(&name).await.unwrap();
-    admin.request_release(&case.name("unused")).await.unwrap();
-    guard.check().unwrap();
-    assert!(keeper.check_sequencer(&guard.sequencer()).await.unwrap());
-    guard.release().await.unwrap();
 }

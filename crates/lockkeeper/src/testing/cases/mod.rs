@@ -4,6 +4,7 @@
 
 pub mod admin;
 pub mod amend;
+pub mod asking;
 pub mod breaking;
 pub mod cancel;
 pub mod claim;

@@ -158,6 +158,17 @@ impl Lines {
         format!("{}/.bell/{client}", self.own()).into()
     }
 
+    /// Where the holder of a claim is asked to let go.
+    pub(in super::super) fn request(&self, client: &str, id: &str) -> Bytes {
+        format!("{}/.bell/{client}/{id}", self.own()).into()
+    }
+
+    /// Everywhere where a client hears.
+    pub(in super::super) fn bells(&self, client: &str) -> Span {
+        // What comes behind the slash.
+        Span { from: self.bell(client), to: format!("{}/.bell/{client}0", self.own()).into() }
+    }
+
     /// Where a register is.
     pub(in super::super) fn register(&self, key: &str) -> Bytes {
         format!("{}/.register/{}", self.own(), name::encode(key)).into()

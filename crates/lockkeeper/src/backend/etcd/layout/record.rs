@@ -7,7 +7,7 @@ use bytes::Bytes;
 use data_encoding::{BASE64, HEXLOWER};
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Broken, Claim, ClaimId, MAX, Meta};
+use crate::store::{Asked, Broken, Claim, ClaimId, MAX, Meta};
 
 /// What a claim shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +55,18 @@ pub(in super::super) struct Bell {
     pub(in super::super) id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     broken: Option<Words>,
+    /// Its holder is asked to let go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<Words>,
+}
+
+/// What a client hears of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Rung {
+    /// It was marked or removed by somebody; or it is over, and nobody says why.
+    Lost(Option<Broken>),
+    /// Its holder is asked to let go.
+    Asked(Asked),
 }
 
 impl Record {
@@ -127,17 +139,26 @@ impl Record {
 
 impl Bell {
     pub(in super::super) fn new(id: String, by: &str, reason: &str, removed: bool) -> Self {
-        Self { id, broken: Some(Words { by: by.into(), reason: reason.into(), removed }) }
+        Self { id, broken: Some(Words { by: by.into(), reason: reason.into(), removed }), asked: None }
+    }
+
+    pub(in super::super) fn asking(id: String, by: &str, reason: &str) -> Self {
+        Self { id, broken: None, asked: Some(Words { by: by.into(), reason: reason.into(), removed: false }) }
     }
 
     pub(in super::super) fn written(&self) -> Bytes {
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 
-    pub(in super::super) fn read(value: &[u8]) -> Option<(Self, Option<Broken>)> {
+    /// Of which claim it speaks, and what it says.
+    pub(in super::super) fn read(value: &[u8]) -> Option<(ClaimId, Rung)> {
         let bell: Self = serde_json::from_slice(value).ok()?;
-        let broken = bell.broken.as_ref().map(Words::read);
-        Some((bell, broken))
+        let id = HEXLOWER.decode(bell.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)?;
+        let rung = match bell.asked {
+            Some(Words { by, reason, .. }) => Rung::Asked(Asked { by, reason }),
+            None => Rung::Lost(bell.broken.as_ref().map(Words::read)),
+        };
+        Some((id, rung))
     }
 }
 
@@ -172,9 +193,16 @@ mod tests {
     #[test]
     fn a_bell_says_whether_a_claim_was_marked_or_removed() {
         for removed in [false, true] {
-            let bell = Bell::new("00".to_owned(), "op", "stuck", removed).written();
-            let (_, broken) = Bell::read(&bell).unwrap();
-            assert_eq!(broken, Some(Broken { by: "op".into(), reason: "stuck".into(), removed }));
+            let bell = Bell::new("07".repeat(16), "op", "stuck", removed).written();
+            let broken = Broken { by: "op".into(), reason: "stuck".into(), removed };
+            assert_eq!(Bell::read(&bell), Some((ClaimId::from_bytes([7; 16]), Rung::Lost(Some(broken)))));
         }
+    }
+
+    #[test]
+    fn a_bell_that_asks_for_a_claim_does_not_end_it() {
+        let bell = Bell::asking("07".repeat(16), "op", "a deploy").written();
+        let asked = Asked { by: "op".into(), reason: "a deploy".into() };
+        assert_eq!(Bell::read(&bell), Some((ClaimId::from_bytes([7; 16]), Rung::Asked(asked))));
     }
 }

@@ -44,8 +44,19 @@ impl Turn<'_> {
         self.touch(&place.name)
     }
 
-    /// Holders hear of it as a change of their line.
-    pub(in crate::backend::file) fn request_release(&mut self, name: &LockName) -> Outcome<()> {
-        self.touch(name)
+    /// Holders hear of it by their next renewals, observers by the change of the line.
+    pub(in crate::backend::file) fn request_release(
+        &mut self,
+        name: &LockName,
+        by: &str,
+        reason: &str,
+    ) -> Outcome<bool> {
+        self.settle(name)?;
+        let asked = self.change(
+            "UPDATE lk_claim SET asked_by = ?2, asked_reason = ?3 WHERE name = ?1 AND state > 0 AND broken_by IS NULL",
+            params![name.as_str().as_bytes(), by, reason],
+        )?;
+        self.touch(name)?;
+        Ok(asked > 0)
     }
 }

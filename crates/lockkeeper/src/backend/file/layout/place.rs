@@ -11,7 +11,7 @@ use super::claim::until;
 use crate::LockName;
 use crate::backend::file::liveness::ClientId;
 use crate::store::admit::Standing;
-use crate::store::{Broken, ClaimId, Meta, SessionId};
+use crate::store::{Asked, Broken, ClaimId, Meta, SessionId};
 
 /// How a claim stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(super) struct Place {
     until: Option<Micros>,
     pub(super) meta: Meta,
     pub(super) broken: Option<Broken>,
+    pub(super) asked: Option<Asked>,
     /// Whose death ends it; `None` when time alone does, or the death is on record.
     pub(super) client: Option<ClientId>,
     hold_until: Micros,
@@ -55,7 +56,7 @@ macro_rules! places {
             "c.owner, c.reason, c.value, c.epoch, c.broken_by, c.broken_reason, ",
             "CASE WHEN s.dead = 0 AND s.detached = 0 THEN s.client END, ",
             "coalesce(s.hold_until_us, 0), coalesce(s.wait_until_us, 0), ",
-            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0) ",
+            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0), c.asked_by, c.asked_reason ",
             "FROM lk_claim c LEFT JOIN lk_session s ON s.id = c.session ",
             $rest
         )
@@ -75,6 +76,7 @@ impl Place {
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let broken_by: Option<Arc<str>> = row.get(14)?;
         let broken_reason: Option<Arc<str>> = row.get(15)?;
+        let (asked_by, asked_reason): (Option<Arc<str>>, Option<Arc<str>>) = (row.get(21)?, row.get(22)?);
         Ok(Self {
             name: name_of(row, 0)?,
             ord: row.get(1)?,
@@ -92,6 +94,7 @@ impl Place {
             until: row.get(9)?,
             meta: Meta { owner: row.get(10)?, reason: row.get(11)?, value: row.get(12)?, epoch: row.get(13)? },
             broken: broken_by.zip(broken_reason).map(|(by, reason)| Broken { by, reason, removed: false }),
+            asked: asked_by.zip(asked_reason).map(|(by, reason)| Asked { by, reason }),
             client: row.get(16)?,
             hold_until: row.get(17)?,
             wait_until: row.get(18)?,

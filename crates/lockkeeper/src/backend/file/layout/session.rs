@@ -11,7 +11,7 @@ use super::place::{Place, places};
 use super::{Micros, Turn, span};
 use crate::backend::file::fault::Outcome;
 use crate::backend::file::liveness::ClientId;
-use crate::store::{ClaimId, Live, LiveState, Opened, Renewal, SessionId, SessionSpec};
+use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec};
 use crate::{Error, ErrorKind, LockName};
 
 /// Up to this many claims are looked up one by one; more, with one query for all of the session.
@@ -21,6 +21,9 @@ const CLEARED: u32 = 4;
 /// What a life in the file is longer, as a part of it and at most: claims that come meanwhile need not write it.
 const SPARE_PART: Micros = 128;
 const SPARE_MAX: Micros = 250_000;
+
+/// What is answered about one claim, and who asks for it.
+type Answer = (Renewal, Option<Asked>);
 
 impl Turn<'_> {
     pub(in crate::backend::file) fn open(&mut self, spec: &SessionSpec, client: &str) -> Outcome<Opened> {
@@ -34,19 +37,21 @@ impl Turn<'_> {
         Ok(Opened { id, ttl: spec.ttl })
     }
 
-    pub(in crate::backend::file) fn renew(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Renewal>> {
+    pub(in crate::backend::file) fn renew(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Renewed> {
         let ttl = self.revive(session)?;
         let renewals = if live.len() <= FEW {
             self.renew_few(session, live)?
         } else {
             let claims = self.claims_of(session)?;
-            live.iter().map(|l| self.renew_one(l, claims.get(&l.key.id))).collect::<Outcome<_>>()?
+            live.iter().map(|l| self.renew_one(l, claims.get(&l.key.id))).collect::<Outcome<Vec<_>>>()?
         };
         self.drop_leftovers(session, live, ttl)?;
-        Ok(renewals)
+        let asked = live.iter().zip(&renewals).filter_map(|(l, (_, asked))| Some((l.key.id, asked.clone()?)));
+        let requests = asked.collect();
+        Ok(Renewed { claims: renewals.into_iter().map(|(renewal, _)| renewal).collect(), server_time: None, requests })
     }
 
-    fn renew_few(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Renewal>> {
+    fn renew_few(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Answer>> {
         let mut renewals = Vec::with_capacity(live.len());
         for l in live {
             let place = if l.key.session == *session { self.find(&l.key)? } else { None };
@@ -55,8 +60,8 @@ impl Turn<'_> {
         Ok(renewals)
     }
 
-    fn renew_one(&mut self, live: &Live, place: Option<&Place>) -> Outcome<Renewal> {
-        Ok(match place {
+    fn renew_one(&mut self, live: &Live, place: Option<&Place>) -> Outcome<Answer> {
+        let renewal = match place {
             None if live.state == LiveState::InFlight => Renewal::Unknown,
             None => Renewal::Lost(self.who_removed(live.key.id)?),
             Some(Place { broken: Some(broken), .. }) => Renewal::Lost(Some(broken.clone())),
@@ -64,8 +69,10 @@ impl Turn<'_> {
                 self.hold(place)?;
                 Renewal::Held { token: place.token() }
             }
-            Some(place) => return self.renew_waiting(place),
-        })
+            Some(place) => self.renew_waiting(place)?,
+        };
+        let asked = place.filter(|_| matches!(renewal, Renewal::Held { .. })).and_then(|place| place.asked.clone());
+        Ok((renewal, asked))
     }
 
     /// Who waits hears at once of the end of a client before it, and looks here for the end of one that lives and does

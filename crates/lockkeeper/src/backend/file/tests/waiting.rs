@@ -52,7 +52,7 @@ async fn an_observer_hears_of_every_change() {
             tokio::time::sleep(ms(10)).await;
             match step {
                 0 => drop(a.granted(&claim).await),
-                1 => a.store.request_release(&n).await.unwrap(),
+                1 => drop(a.store.request_release(&n, "me", "why").await.unwrap()),
                 _ => drop(a.withdraw(&claim).await),
             }
         };

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use self::queue::{Place, Queue};
 use crate::store::{
-    Amend, Amended, Broken, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Line, Live, LiveState, Renewal, Revision,
-    SessionId, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal,
+    Amend, Amended, Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Line, Live, LiveState, Renewal,
+    Revision, SessionId, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal,
 };
 use crate::time::Instant;
 use crate::{LockName, Result, random};
@@ -188,10 +188,24 @@ impl Lines {
         Evicted::Done
     }
 
-    pub(in crate::backend::memory) fn touch(&mut self, name: &LockName) {
-        if let Some(line) = self.lines.get_mut(name) {
-            line.touch();
-        }
+    /// Asks all who hold, and returns whom.
+    pub(in crate::backend::memory) fn request(&mut self, name: &LockName, asked: &Asked, now: Instant) -> Vec<ClaimId> {
+        let Some(line) = self.lines.get_mut(name) else { return Vec::new() };
+        line.settle(now);
+        let holders = line.places.values_mut().filter(|p| p.granted && p.expires > now && p.broken.is_none());
+        let whom = holders.map(|place| {
+            place.asked = Some(asked.clone());
+            place.key.id
+        });
+        let whom: Vec<_> = whom.collect();
+        line.touch();
+        whom
+    }
+
+    /// Who asks for a claim that stands granted, if anybody does.
+    pub(in crate::backend::memory) fn asked(&self, key: &ClaimKey) -> Option<Asked> {
+        let line = self.lines.get(&key.name)?;
+        line.places.get(line.by_id.get(&key.id)?)?.asked.clone()
     }
 
     pub(in crate::backend::memory) fn look_at_claim(&mut self, key: &ClaimKey, now: Instant) -> Look {

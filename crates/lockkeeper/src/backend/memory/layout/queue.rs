@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::store::admit::{Admission, Standing, same_kind};
-use crate::store::{Broken, Claim, ClaimId, ClaimKey, Entry, Meta, Revision, Verdict, refusal};
+use crate::store::{Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Meta, Revision, Verdict, refusal};
 use crate::time::Instant;
 use crate::{Result, random};
 
@@ -35,6 +35,7 @@ pub(super) struct Place {
     pub(super) since: Instant,
     pub(super) expires: Instant,
     pub(super) broken: Option<Broken>,
+    pub(super) asked: Option<Asked>,
     pub(super) bell: Arc<Notify>,
 }
 
@@ -137,6 +138,7 @@ impl Queue {
             since: now,
             expires: now + life,
             broken: None,
+            asked: None,
             bell: Arc::default(),
         };
         self.places.insert(self.last_token, place);

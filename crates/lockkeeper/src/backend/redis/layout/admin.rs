@@ -1,9 +1,9 @@
-//! AMEND, EVICT, TOUCH and NAMES.
+//! AMEND, EVICT, REQUEST and NAMES.
 
 use redis::Value;
 
 use super::bytes::{self, garbled};
-use super::channel::{REMOVED, write_broken};
+use super::channel::{REMOVED, write_words};
 use super::{ClientId, Keys, line, meta, scripts};
 use crate::backend::redis::fault;
 use crate::backend::redis::wire::{Request, WireError};
@@ -53,7 +53,7 @@ pub(in crate::backend::redis) fn evict(name: &LockName, whom: &Victim, how: Evic
         Victim::Token(token) => [&b"t"[..], &(*token as f64).to_le_bytes()].concat(),
         Victim::Id(id) => [&b"i"[..], id.as_bytes()].concat(),
     };
-    let mut broken = write_broken(by, reason);
+    let mut broken = write_words(by, reason);
     let how = match how {
         Evict::Mark => b"m",
         Evict::Now => {
@@ -68,13 +68,13 @@ pub(in crate::backend::redis) fn evict_answer(value: &Value) -> Result<Evicted> 
     Ok(if done(value, "EVICT")? { Evicted::Done } else { Evicted::Absent })
 }
 
-/// Lets the observers of a line in use look at it: holders hear that somebody asks for it.
-pub(in crate::backend::redis) fn touch(name: &LockName) -> Request {
-    Request::eval(&scripts::TOUCH, &Keys::of(name).all(), &[])
+/// Asks all who hold to let go, and lets the observers of the line look at it.
+pub(in crate::backend::redis) fn request_release(name: &LockName, by: &str, reason: &str) -> Request {
+    Request::eval(&scripts::REQUEST, &Keys::of(name).all(), &[&write_words(by, reason)])
 }
 
-pub(in crate::backend::redis) fn touch_answer(value: &Value) -> Result<()> {
-    done(value, "TOUCH").map(drop)
+pub(in crate::backend::redis) fn request_answer(value: &Value) -> Result<bool> {
+    done(value, "REQUEST")
 }
 
 /// What to `SCAN` for, so that no line of a name with this prefix is missed: one pattern, and one for names that are

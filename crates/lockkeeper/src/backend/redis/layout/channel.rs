@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use super::bytes::{self, Reader};
 use crate::Result;
 use crate::random;
-use crate::store::{Broken, ClaimId};
+use crate::store::{Asked, Broken, ClaimId};
 
 /// One open store: what its pushes are sent to. No secret, and no proof of anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub(in crate::backend::redis) enum Push {
     Changed { name: Vec<u8> },
     /// A claim was broken, marked or removed.
     Lost { id: ClaimId, broken: Broken },
+    /// The holder of a claim is asked to let go.
+    Requested { id: ClaimId, asked: Asked },
 }
 
 /// What a message says; nothing for one that no script sends.
@@ -85,6 +87,10 @@ pub(in crate::backend::redis) fn pushed(payload: &[u8]) -> Option<Push> {
             let broken = broken(&mut read).ok()?;
             Some(Push::Lost { id, broken: Broken { removed: !read.is_empty(), ..broken } })
         }
+        b'r' => {
+            let id = ClaimId::from_bytes(read.array().ok()?);
+            Some(Push::Requested { id, asked: asked(&mut read).ok()? })
+        }
         _ => None,
     }
 }
@@ -92,15 +98,20 @@ pub(in crate::backend::redis) fn pushed(payload: &[u8]) -> Option<Push> {
 /// Stands behind who and why in the message about a claim that was removed at once.
 pub(super) const REMOVED: u8 = b'n';
 
-/// Who broke a claim and why: two lengths, two texts.
-pub(super) fn write_broken(by: &str, reason: &str) -> Vec<u8> {
+/// Who broke a claim, or asks for it, and why: two lengths, two texts.
+pub(super) fn write_words(by: &str, reason: &str) -> Vec<u8> {
     let (by, reason) = (bytes::cut(by), bytes::cut(reason));
     [&bytes::len16(by)[..], &bytes::len16(reason), by.as_bytes(), reason.as_bytes()].concat()
 }
 
 pub(super) fn broken(read: &mut Reader<'_>) -> Result<Broken> {
+    let Asked { by, reason } = asked(read)?;
+    Ok(Broken { by, reason, removed: false })
+}
+
+pub(super) fn asked(read: &mut Reader<'_>) -> Result<Asked> {
     let (by, reason) = (read.u16()?, read.u16()?);
-    Ok(Broken { by: read.text(by)?.into(), reason: read.text(reason)?.into(), removed: false })
+    Ok(Asked { by: read.text(by)?.into(), reason: read.text(reason)?.into() })
 }
 
 #[cfg(test)]
@@ -122,11 +133,14 @@ mod tests {
         let granted = [&b"g"[..], &[7; 16], &1.79e15_f64.to_le_bytes()].concat();
         assert_eq!(pushed(&granted), Some(Push::Granted { id, token: 1_790_000_000_000_000 }));
         assert_eq!(pushed(b"ca%2Fb"), Some(Push::Changed { name: b"a%2Fb".to_vec() }));
-        let lost = [&b"l"[..], &[7; 16], &write_broken("op", "stuck")].concat();
+        let lost = [&b"l"[..], &[7; 16], &write_words("op", "stuck")].concat();
         let broken = Broken { by: "op".into(), reason: "stuck".into(), removed: false };
         let removed = Broken { removed: true, ..broken.clone() };
         assert_eq!(pushed(&lost), Some(Push::Lost { id, broken }));
         assert_eq!(pushed(&[&lost[..], &[REMOVED]].concat()), Some(Push::Lost { id, broken: removed }));
+        let asked = [&b"r"[..], &[7; 16], &write_words("op", "a deploy")].concat();
+        let words = Asked { by: "op".into(), reason: "a deploy".into() };
+        assert_eq!(pushed(&asked), Some(Push::Requested { id, asked: words }));
         assert_eq!(pushed(b"0"), None);
     }
 
@@ -138,7 +152,7 @@ mod tests {
 
         #[test]
         fn who_broke_a_claim_is_told(by in ".{0,20}", reason in ".{0,20}") {
-            let written = write_broken(&by, &reason);
+            let written = write_words(&by, &reason);
             let read = broken(&mut Reader::new(&written, "test")).unwrap();
             prop_assert_eq!(read, Broken { by: by.into(), reason: reason.into(), removed: false });
         }
@@ -147,7 +161,7 @@ mod tests {
     #[test]
     fn a_text_that_is_too_long_is_cut_between_two_characters() {
         let long = "é".repeat(40_000);
-        let written = write_broken(&long, "x");
+        let written = write_words(&long, "x");
         let read = broken(&mut Reader::new(&written, "test")).unwrap();
         assert_eq!(read.by.len(), 65_534);
         assert_eq!(&*read.reason, "x");

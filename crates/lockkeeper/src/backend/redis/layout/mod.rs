@@ -24,7 +24,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 pub(in crate::backend::redis) use self::admin::{
-    Victim, amend, amend_answer, evict, evict_answer, find, names, names_answer, patterns, touch, touch_answer,
+    Victim, amend, amend_answer, evict, evict_answer, find, names, names_answer, patterns, request_answer,
+    request_release,
 };
 use self::bytes::Reader;
 pub(in crate::backend::redis) use self::channel::{Channel, ClientId, Push, changes_channel, name_of_channel, pushed};

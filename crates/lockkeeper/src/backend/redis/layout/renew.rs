@@ -5,12 +5,12 @@ use std::time::Duration;
 use redis::Value;
 
 use super::bytes::{self, Reader, garbled};
-use super::channel::broken;
-use super::{Answered, Keys, millis, scripts};
-use crate::Result;
+use super::channel::{asked, broken};
+use super::{Keys, millis, scripts};
 use crate::backend::redis::fault;
 use crate::backend::redis::wire::{Request, WireError};
-use crate::store::{ClaimId, ClaimKey, Live, LiveState, Renewal, Withdrawal};
+use crate::store::{Asked, ClaimId, ClaimKey, Live, LiveState, Renewal, Renewed, Withdrawal};
+use crate::{Error, Result};
 
 const WHAT: &str = "RENEW";
 
@@ -43,38 +43,50 @@ fn alone(id: &ClaimId) -> [u8; 17] {
     bytes
 }
 
-pub(in crate::backend::redis) fn renew_answer(live: &[Live], value: &Value) -> Result<Answered<Vec<Renewal>>> {
+pub(in crate::backend::redis) fn renew_answer(live: &[Live], value: &Value) -> Result<Renewed> {
     let Value::Array(values) = value else { return Err(garbled(WHAT)) };
     match values.split_last() {
         Some((now, values)) if values.len() == live.len() && !live.is_empty() => {
             let now = Reader::new(bytes::about(&live[0].key.id, now, WHAT)?, WHAT).f64()?;
-            let claims =
-                live.iter().zip(values).map(|(live, value)| renewal(live, value)).collect::<Result<Vec<_>>>()?;
-            Ok(Answered { value: claims, server_time: bytes::time(now) })
+            let (mut claims, mut requests) = (Vec::with_capacity(live.len()), Vec::new());
+            for (live, value) in live.iter().zip(values) {
+                let (renewal, asked) = renewal(live, value)?;
+                claims.push(renewal);
+                requests.extend(asked.map(|asked| (live.key.id, asked)));
+            }
+            Ok(Renewed { claims, server_time: Some(bytes::time(now)), requests })
         }
         _ => Err(garbled(WHAT)),
     }
 }
 
-fn renewal(live: &Live, value: &Value) -> Result<Renewal> {
-    match value {
+/// The answer about one claim, and who asks for it.
+fn renewal(live: &Live, value: &Value) -> Result<(Renewal, Option<Asked>)> {
+    let held = |token: i64| {
+        let token = bytes::token(token as f64).ok_or_else(|| garbled(WHAT))?;
+        Ok::<_, Error>(Renewal::Held { token })
+    };
+    let renewal = match value {
         // The rest of its line cannot be read, or not be written: it was not renewed.
         Value::ServerError(error) => {
             let key = Keys::of(&live.key.name).shown();
-            Ok(Renewal::Failed(fault::about(WireError::from(error.clone()), &key)))
+            Renewal::Failed(fault::about(WireError::from(error.clone()), &key))
         }
-        Value::Int(0) => Ok(Renewal::Queued),
-        Value::Int(-1) if live.state == LiveState::InFlight => Ok(Renewal::Unknown),
-        Value::Int(-1) => Ok(Renewal::Lost(None)),
-        Value::Int(token) => {
-            let token = bytes::token(*token as f64).ok_or_else(|| garbled(WHAT))?;
-            Ok(Renewal::Held { token })
+        Value::Int(0) => Renewal::Queued,
+        Value::Int(-1) if live.state == LiveState::InFlight => Renewal::Unknown,
+        Value::Int(-1) => Renewal::Lost(None),
+        Value::Int(token) => held(*token)?,
+        Value::Array(both) => {
+            let [Value::Int(token), words] = &both[..] else { return Err(garbled(WHAT)) };
+            let asked = asked(&mut Reader::new(bytes::bulk(words, WHAT)?, WHAT))?;
+            return Ok((held(*token)?, Some(asked)));
         }
         value => {
             let mut read = Reader::new(bytes::bulk(value, WHAT)?, WHAT);
-            Ok(Renewal::Lost(Some(broken(&mut read)?)))
+            Renewal::Lost(Some(broken(&mut read)?))
         }
-    }
+    };
+    Ok((renewal, None))
 }
 
 pub(in crate::backend::redis) fn withdraw(key: &ClaimKey, tombstone: Option<Duration>) -> Request {

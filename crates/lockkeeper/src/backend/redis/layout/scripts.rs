@@ -24,7 +24,7 @@ pub(super) static LINE: Script = script!("one"; "read");
 pub(super) static OBSERVE: Script = script!("one"; "observe");
 pub(super) static AMEND: Script = script!("one"; "amend");
 pub(super) static EVICT: Script = script!("one"; "evict");
-pub(super) static TOUCH: Script = script!("one"; "touch");
+pub(super) static REQUEST: Script = script!("one"; "request");
 pub(super) static NAMES: Script = script!("names_each"; "names");
 /// The same with fewer keys, for as long as a slot is on its way. They answer nothing where they do not do.
 pub(super) static CLAIM_OPEN: Script = script!("claim_open", "claim_free", "claim_nothing");
@@ -44,7 +44,7 @@ pub(in crate::backend::redis) static SCRIPTS: [&Script; 14] = [
     &OBSERVE,
     &AMEND,
     &EVICT,
-    &TOUCH,
+    &REQUEST,
     &NAMES,
     &CLAIM_OPEN,
     &WITHDRAW_OPEN,

@@ -74,7 +74,7 @@ proptest! {
         drop(observe_answer(&value));
         drop(amend_answer(&value));
         drop(evict_answer(&value));
-        drop(touch_answer(&value));
+        drop(request_answer(&value));
         drop(names_answer(&names, &value));
         let place = Place::of("a");
         drop(load_answer(&place, &value));

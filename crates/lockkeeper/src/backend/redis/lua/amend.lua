@@ -11,18 +11,18 @@ end
 -- What it shows from now on; the same when a later change of the same client was here before this one.
 local function changed(m)
   local name,_,flags,owner,reason,value=up('<BI2BI2I2I4',m,9)
-  local from,broken=21+name,flags>=8 and 8 or 0
+  local from,last=21+name,flags-flags%8
   local rest=sub(m,from+owner+reason+value)
   if flags%8>=4 then
     if sub(rest,1,8)==sub(ARGV[2],1,8) and up('<d',rest,9)>=up('<d',ARGV[2],9) then return m end
     rest=sub(rest,17)
   end
   if kind=='v' then
-    return sub(m,1,11)..string.char(flags%2+6+broken)..sub(m,13,16)..pk('<I4',#what)
+    return sub(m,1,11)..string.char(flags%2+6+last)..sub(m,13,16)..pk('<I4',#what)
       ..sub(m,21,from+owner+reason-1)..what..ARGV[2]..rest
   end
   emax=math.max(emax,(up('<I2',what)))
-  return sub(m,1,9)..sub(what,1,2)..string.char(byte(what,3)+4+broken)..sub(what,4,11)
+  return sub(m,1,9)..sub(what,1,2)..string.char(byte(what,3)+4+last)..sub(what,4,11)
     ..sub(m,21,from-1)..sub(what,12)..ARGV[2]..rest
 end
 if kind=='s' then

@@ -55,7 +55,7 @@ if v then
   local tok,exp,_,granted,_,_,own,rest=up(CLAIM,v)
   local place=granted==0 and rank(id)
   if exp>now and (place or granted==1) then
-    if byte(v,61)>=8 then return answer('x',0) end
+    if byte(v,61)%16>=8 then return answer('x',0) end
     exp=now+(granted==1 and own or rest*1000)
     put(id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
     if granted==1 then
@@ -84,7 +84,7 @@ end
 if opt>=8 then
   local old=n==1 and get(ARGV[3])
   if old and nq>0 then count() end
-  if not old or nq>0 or byte(old,25)==0 or byte(old,61)>=8 then return busy() end
+  if not old or nq>0 or byte(old,25)==0 or byte(old,61)%16>=8 then return busy() end
   take(ARGV[3],old)
   low=math.huge
   return grant()

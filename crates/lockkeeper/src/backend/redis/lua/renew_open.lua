@@ -3,7 +3,7 @@
   if byte(r,17)==17 then return -1 end
   local v=Q and call('HGET',Q,id)
   -- Who broke it is told by the whole of it.
-  if not Q or v and byte(v,61)>=8 then
+  if not Q or v and byte(v,61)%16>=8 then
     elsewhere=true
     return -1
   end
@@ -22,5 +22,5 @@
   call('HSET',Q,id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
   -- A clock that went back is still to be seen.
   call('SETRANGE',K,'8',pk('<dc1d',low,'\16',at>now and at or now))
-  return granted==1 and tok or 0
+  return granted==0 and 0 or byte(v,61)>=16 and {tok,words(v)} or tok
 end

@@ -182,7 +182,7 @@ impl World {
             (_, 16..18) => self.amend().await,
             (_, 18) => self.evict().await,
             (_, 19) => self.observe(),
-            (_, 20) => self.touch().await,
+            (_, 20) => self.request().await,
             (_, 21) => self.look().await,
             (_, 22) => self.names().await,
             _ => self.pick(LINES),
@@ -240,7 +240,7 @@ impl World {
                 let watched = self.watched.get_mut(&line);
                 watched.expect("nobody watches, and somebody was told").heard = true;
             }
-            Push::Lost { .. } => {}
+            Push::Lost { .. } | Push::Requested { .. } => {}
         }
     }
 

@@ -9,7 +9,8 @@ use super::{CLIENTS, LINES, OPEN, Tried, Watched, World};
 use crate::backend::redis::layout::{self, Channel, Keys, Push, Standing, Victim};
 use crate::backend::redis::wire::Request;
 use crate::store::{
-    Admin, Amend, Claim, ClaimId, ClaimKey, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal, Store, Target, Verdict,
+    Admin, Amend, Claim, ClaimId, ClaimKey, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal, Renewed, Store,
+    Target, Verdict,
 };
 
 impl World {
@@ -121,11 +122,17 @@ impl World {
         let live: Vec<Live> =
             which.iter().map(|w| Live { key: self.tried[*w].claim.key.clone(), state: states[self.pick(3)] }).collect();
         let ours = match self.seed.happens(OPEN) {
-            true => live.iter().map(|live| self.renew_open(live)).collect(),
-            false => layout::renew_answer(&live, &self.server.ask(&layout::renew(&live))).unwrap().value,
+            true => {
+                let each: Vec<_> = live.iter().map(|live| self.renew_open(live)).collect();
+                let requests = each.iter().flat_map(|renewed| renewed.requests.clone()).collect();
+                let claims = each.into_iter().flat_map(|renewed| renewed.claims).collect();
+                Renewed { claims, server_time: None, requests }
+            }
+            false => layout::renew_answer(&live, &self.server.ask(&layout::renew(&live))).unwrap(),
         };
-        let theirs = self.memory.renew(&self.session, &live).await.unwrap().claims;
-        for (i, (ours, theirs)) in ours.into_iter().zip(theirs).enumerate() {
+        let theirs = self.memory.renew(&self.session, &live).await.unwrap();
+        assert_eq!(ours.requests, theirs.requests, "who asks for {live:?}");
+        for (i, (ours, theirs)) in ours.claims.into_iter().zip(theirs.claims).enumerate() {
             self.note(self.tried[which[i]].line, "renew", live[i].key.id, &(&ours, &theirs));
             match (ours, theirs) {
                 (Renewal::Held { token }, Renewal::Held { token: theirs }) => {
@@ -139,14 +146,14 @@ impl World {
     }
 
     /// As while a slot is on its way. It grants nothing, so that is done before.
-    fn renew_open(&mut self, live: &Live) -> Renewal {
+    fn renew_open(&mut self, live: &Live) -> Renewed {
         self.server.ask(&layout::line(&live.key.name, None));
         let one = std::slice::from_ref(live);
         let open = (0..).map_while(|nth| layout::renew_open(live, nth));
         let answer = open.map(|request| self.server.ask(&request)).find(|answer| *answer != Value::Nil);
         self.agreement.open += u32::from(answer.is_some());
         let answer = answer.unwrap_or_else(|| self.server.ask(&layout::renew(one)));
-        layout::renew_answer(one, &answer).unwrap().value.remove(0)
+        layout::renew_answer(one, &answer).unwrap()
     }
 
     /// The form with one key first, if there is one.
@@ -227,10 +234,20 @@ impl World {
         line
     }
 
-    pub(super) async fn touch(&mut self) -> usize {
+    pub(super) async fn request(&mut self) -> usize {
         let line = self.pick(LINES);
-        layout::touch_answer(&self.server.ask(&layout::touch(&self.names[line]))).unwrap();
-        self.memory.request_release(&self.names[line]).await.unwrap();
+        let name = &self.names[line].clone();
+        let reason = format!("why {}", self.seed.below(3));
+        self.hear(line).await;
+        let ours = self.server.ask(&layout::request_release(name, "op", &reason));
+        let ours = layout::request_answer(&ours).unwrap();
+        assert_eq!(ours, self.memory.request_release(name, "op", &reason).await.unwrap());
+        let told: Vec<_> = self.server.heard().collect();
+        let asked: Vec<_> = told.iter().filter(|(_, push)| matches!(push, Push::Requested { .. })).collect();
+        assert!(asked.is_empty() != ours || self.server.is_deaf, "{told:?}");
+        for (_, push) in told {
+            self.take(line, push).await;
+        }
         line
     }
 

@@ -1,0 +1,125 @@
+//! Asking a holder to let go.
+
+use std::future::{Future, IntoFuture};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::testing::{Case, Harness, Lives};
+use crate::{Admin, Keeper, LockName, ReleaseRequest, ReleaseRequested};
+
+/// How the diary calls the request that these make.
+const TOLD: &str = "asked by somebody: a deploy";
+
+async fn ask<H: Harness>(case: &Case<H>, name: &LockName) -> bool {
+    admin(case).await.request_release(name, "a deploy").await.unwrap()
+}
+
+async fn admin<H: Harness>(case: &Case<H>) -> Admin {
+    let keeper: Keeper = case.keeper().await;
+    keeper.admin().unwrap()
+}
+
+/// Within two renewals, wherever the store does not tell at once.
+async fn heard<H: Harness>(case: &Case<H>, requested: ReleaseRequested) -> ReleaseRequest {
+    let within = Lives::long().ttl;
+    case.clock().timeout(within, requested).await.expect("the holder hears of it by its next renewals")
+}
+
+fn at_once(requested: ReleaseRequested) -> Option<ReleaseRequest> {
+    match pin!(requested).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(request) => Some(request),
+        Poll::Pending => None,
+    }
+}
+
+/// The holder hears who asks for which lock and why, goes on holding, and hears of it by an event once.
+pub async fn a_holder_hears_who_asks_and_why<H: Harness>(case: &Case<H>) {
+    let (name, holder) = (case.name("m"), case.party(case.short()).await);
+    let guard = holder.mutex(&name).lock().await.unwrap();
+    assert!(!ask(case, &case.name("unused")).await, "nobody holds it");
+    let requested = guard.release_requested();
+    assert!(ask(case, &name).await);
+    let request = heard(case, requested.clone()).await;
+    assert_eq!((&request.name, &*request.by, &*request.reason), (&name, "somebody", "a deploy"));
+    // It stays known, however often it was looked at, and is told once however often the claim is renewed.
+    assert_eq!(at_once(requested), Some(request));
+    case.pass(case.short().ttl).await;
+    let told = holder.diary.entries().iter().filter(|entry| *entry == TOLD).count();
+    assert_eq!(told, 1, "{:?}", holder.diary);
+    guard.check().unwrap();
+    assert!(holder.keeper.check_sequencer(&guard.sequencer()).await.unwrap());
+    guard.release().await.unwrap();
+    case.is_free(&name).await;
+}
+
+/// A request that was made before anybody waited for one is heard by who waits later.
+pub async fn a_request_before_the_wait_is_not_missed<H: Harness>(case: &Case<H>) {
+    let (name, holder) = (case.name("m"), case.party(case.short()).await);
+    let guard = holder.mutex(&name).lock().await.unwrap();
+    assert!(ask(case, &name).await);
+    case.until("the holder has heard", async || holder.diary.has(TOLD)).await;
+    assert!(at_once(guard.release_requested()).is_some());
+    guard.release().await.unwrap();
+}
+
+/// Who waits is not asked, and a request to an earlier holder is not heard by the next one.
+pub async fn the_next_holder_is_not_asked<H: Harness>(case: &Case<H>) {
+    let name = case.name("m");
+    let (first, second) = (case.party(case.short()).await, case.party(case.short()).await);
+    let held = first.mutex(&name).lock().await.unwrap();
+    let waiting = tokio::spawn(second.mutex(&name).lock().into_future());
+    case.until_waiting(&first.keeper, &name, 1).await;
+    assert!(ask(case, &name).await);
+    heard(case, held.release_requested()).await;
+    held.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    next.renew_once().await.unwrap();
+    case.pass(case.short().ttl).await;
+    assert!(!second.diary.has(TOLD) && at_once(next.release_requested()).is_none());
+    // Who holds now is asked by another request.
+    assert!(ask(case, &name).await);
+    heard(case, next.release_requested()).await;
+    next.release().await.unwrap();
+}
+
+/// All holders of a shared lock are asked, and the guard of several locks hears of the first that is asked for.
+pub async fn all_who_hold_are_asked<H: Harness>(case: &Case<H>) {
+    let (name, other) = (case.name("r"), case.name("s"));
+    let (one, two) = (case.party(case.short()).await, case.party(case.short()).await);
+    let first = one.keeper.rw_lock(&name).unwrap().read().await.unwrap();
+    let both = two.keeper.multi().read(&name).lock(&other).build().unwrap().lock().await.unwrap();
+    assert!(ask(case, &name).await);
+    assert_eq!(heard(case, first.release_requested()).await.name, name);
+    assert_eq!(heard(case, both.release_requested()).await.name, name);
+    first.release().await.unwrap();
+    both.release().await.unwrap();
+}
+
+/// A leader hears it, and a reader that has become the writer is asked as before.
+pub async fn a_leader_and_a_converted_guard_are_asked<H: Harness>(case: &Case<H>) {
+    let (name, party) = (case.name("e"), case.party(case.short()).await);
+    let leadership = party.keeper.election(&name).unwrap().campaign("here").await.unwrap();
+    assert!(ask(case, &name).await);
+    heard(case, leadership.release_requested()).await;
+    leadership.resign().await.unwrap();
+    let name = case.name("r");
+    let guard = party.keeper.rw_lock(&name).unwrap().read().await.unwrap();
+    assert!(ask(case, &name).await);
+    heard(case, guard.release_requested()).await;
+    let crate::Upgrade::Write(guard) = guard.try_upgrade().await.unwrap() else { panic!("nobody else reads") };
+    assert!(at_once(guard.release_requested()).is_some(), "the request is for this holder");
+    guard.release().await.unwrap();
+}
+
+/// A request that is made while the holder is cut off is heard when it is let through again.
+pub async fn a_request_while_the_holder_is_cut_off_is_heard_later<H: Harness>(case: &Case<H>) {
+    let (name, holder) = (case.name("m"), case.party(case.short()).await);
+    let guard = holder.mutex(&name).lock().await.unwrap();
+    holder.cut_off(true);
+    assert!(ask(case, &name).await);
+    case.pass(Duration::from_millis(100)).await;
+    holder.cut_off(false);
+    heard(case, guard.release_requested()).await;
+    guard.release().await.unwrap();
+}
