@@ -117,7 +117,7 @@ fn r8_a_guard_that_ends_while_it_is_to_look_is_missed_too() {
     // It is asked to look, and does not answer.
     thread::sleep(Duration::from_millis(100));
     kill(&guard);
-    assert_eq!(run.finish(), 70);
+    assert_eq!(run.finish(), 71);
     let rest = run.rest();
     assert!(rest.contains("no guard process, so the command was ended: Too many open files"), "{rest}");
     assert!(!is_alive(&pid));
@@ -131,7 +131,7 @@ fn r8_a_run_that_can_have_no_other_guard_ends_its_command_and_says_so() {
     let guard = guard_but(&run, "");
     leave_too_few_descriptors(&run);
     kill(&guard);
-    assert_eq!(run.finish(), 70);
+    assert_eq!(run.finish(), 71);
     let rest = run.rest();
     assert!(rest.contains("no guard process, so the command was ended: Too many open files"), "{rest}");
     assert!(!is_alive(&pid));

@@ -113,8 +113,8 @@ impl Hold {
 
     /// It does not count as held any more.
     pub(crate) fn count_no_more(&self) {
-        let counted = lock(&self.counted).take();
-        drop(counted);
+        // The recorder of figures is not called under the lock.
+        let _counted = lock(&self.counted).take();
     }
 
     pub(crate) fn stage(&self) -> Stage {
