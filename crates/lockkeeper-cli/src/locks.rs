@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{
     Acquire, Acquired, Election, Guard, Keeper, Leadership, LockName, Lost, LostReason, MultiBuilder, MultiGuard,
-    MultiLock, Release,
+    MultiLock,
 };
 use tokio::time::timeout;
 
@@ -165,7 +165,7 @@ impl Guards {
         }
     }
 
-    async fn release(self) -> lockkeeper::Result<Release> {
+    async fn release(self) -> lockkeeper::Result<()> {
         match self {
             Self::All(guards) => guards.release().await,
             Self::Leadership(leadership) => leadership.resign().await,
@@ -221,7 +221,7 @@ impl Holding {
     /// # Errors
     /// As [`MultiGuard::release`] and [`Leadership::resign`].
     pub(crate) async fn release(self) -> lockkeeper::Result<()> {
-        self.guard.release().await.map(drop)
+        self.guard.release().await
     }
 
     /// The guard that is lost, or has the least time left.

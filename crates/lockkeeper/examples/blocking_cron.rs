@@ -70,10 +70,10 @@ fn wake(keeper: &Keeper, host: usize, night: usize, record: &Record) -> Result<(
     if is_done(record, night) {
         println!("night {night}: host {host} comes late, and finds it done");
     } else {
-        guard.scope(|| run(&guard, host, night, record))?;
+        guard.while_held(|| run(&guard, host, night, record))?;
         thread::sleep(MIN_HOLD);
     }
-    guard.release().map(drop)
+    guard.release()
 }
 
 fn is_done(record: &Record, night: usize) -> bool {

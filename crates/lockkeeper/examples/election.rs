@@ -69,9 +69,9 @@ async fn serve(keeper: Keeper, node: &str) -> Result<()> {
     let leadership = lead(&keeper, node).await?;
     println!("{node}: I lead, with the token {}", leadership.guard().token());
     // Ends early if the leadership is lost: then somebody else leads.
-    leadership.guard().scope(tokio::time::sleep(TERM)).await?;
+    leadership.guard().while_held(tokio::time::sleep(TERM)).await?;
     println!("{node} resigns");
-    leadership.resign().await.map(drop)
+    leadership.resign().await
 }
 
 /// Until all have led, and nobody leads any more.

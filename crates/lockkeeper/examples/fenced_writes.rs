@@ -91,7 +91,8 @@ async fn paused_holder(folder: &Path) -> Result<()> {
     say("A", &format!("has read {count}"));
     println!("{}", guard.sequencer());
 
-    std::io::stdin().lines().next().ok_or("nobody let it go on")??;
+    let word = std::io::stdin().lines().next().ok_or("nobody let it go on")?;
+    word?;
     // The write is on its way already, as it were: nothing that A could ask first would help.
     let written = admitted(&db, stock()?.write(APPLES, &guard.sequencer(), &[("count", count - 1)])?)?;
     say("A", &format!("its late write of {} is {}", count - 1, if written { "done" } else { "refused" }));
@@ -151,7 +152,8 @@ impl Paused {
     }
 
     fn answer(&mut self) -> Result<String> {
-        Ok(self.answers.next().ok_or("A has ended")??)
+        let answer = self.answers.next().ok_or("A has ended")?;
+        Ok(answer?)
     }
 
     /// But not in the middle of a renewal: the locks of a file store are behind a gate, and who is stopped inside stops

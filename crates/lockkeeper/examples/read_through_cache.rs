@@ -51,12 +51,12 @@ impl World {
     }
 
     /// Asks the source, which takes its time, and keeps what it says.
-    async fn fill(&self, key: &str) -> String {
+    async fn fill(&self, key: &str) -> Result<String> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(200)).await;
         let value = format!("the text of {key}");
         self.cache().insert(key.to_owned(), value.clone());
-        value
+        Ok(value)
     }
 }
 
@@ -71,7 +71,7 @@ impl Server {
     async fn read_without_a_lock(self) -> Result<String> {
         match self.world.cached(KEY) {
             Some(value) => Ok(value),
-            None => Ok(self.world.fill(KEY).await),
+            None => self.world.fill(KEY).await,
         }
     }
 

@@ -182,7 +182,8 @@ impl Seller {
     }
 
     fn line(&mut self) -> Result<String> {
-        Ok(self.lines.next().ok_or("a seller went away")??)
+        let line = self.lines.next().ok_or("a seller went away")?;
+        Ok(line?)
     }
 
     fn go_on(&mut self) -> Result<()> {

@@ -62,8 +62,8 @@ async fn office(store: &MemoryStore) -> Result<Keeper> {
 
 async fn sell(office: Keeper, number: u32, provider: Provider) -> Result<()> {
     let permit = office.semaphore("payment", PERMITS)?.acquire().wait(Duration::from_secs(30)).await?;
-    permit.scope(provider.pay(number)).await?;
-    permit.release().await.map(drop)
+    permit.while_held(provider.pay(number)).await?;
+    permit.release().await
 }
 
 /// An office takes a permit, and is gone: nothing renews it, and nothing gives it back.

@@ -4,7 +4,7 @@ mod convert;
 
 use std::fmt;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -17,11 +17,8 @@ use crate::event::Event;
 use crate::finish::Finish;
 use crate::handle::Handle;
 use crate::runtime;
-use crate::store::Withdrawal;
 use crate::time::Instant;
-use crate::{
-    Error, ErrorKind, FencingToken, LockName, Lost, LostReason, Mode, Owner, ReleaseRequested, Result, Sequencer,
-};
+use crate::{Error, ErrorKind, FencingToken, LockName, Lost, Mode, Owner, ReleaseRequested, Result, Sequencer};
 
 /// A held lock. Dropping it releases the lock in the background, unless it was [adopted](crate::Keeper::adopt).
 ///
@@ -39,8 +36,8 @@ use crate::{
 /// # let keeper = lockkeeper::Keeper::memory();
 /// let guard = keeper.mutex("stock/42")?.lock().await?;
 /// tokio::spawn(async move {
-///     let _ = guard.scope(async { /* the work */ }).await;
-///     let _ = guard.release().await;
+///     guard.while_held(async { /* the work */ }).await?;
+///     guard.release().await
 /// });
 /// # Ok(())
 /// # }
@@ -60,15 +57,6 @@ pub struct Guard {
     since: Instant,
     released: bool,
     span: Span,
-}
-
-/// How a release went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Release {
-    /// The lock was held until now, and is released; or another guard of the same owner, of a reentrant mutex, holds on.
-    Done,
-    /// The lock had been lost before: its lease was over, or somebody broke it.
-    AlreadyLost,
 }
 
 impl Guard {
@@ -171,14 +159,44 @@ impl Guard {
         self.engine.given_away(&self.hold).await;
     }
 
-    /// Runs `f` for as long as the lock is held, and drops it when the lock is lost: at its next await, since a
-    /// future can be dropped nowhere else.
+    /// Runs `f` for as long as the lock is held, and drops `f` when the lock is lost: at its next await, since a
+    /// future can be dropped nowhere else. `f` results in a `Result`, and its error type converts from
+    /// [`Error`]: so the work and the lock have one `Result`, as with [`Acquire::with`](crate::Acquire::with). Work
+    /// that cannot fail runs in [`while_held`](Self::while_held).
+    ///
+    /// ```
+    /// async fn write_report() -> Result<u32, Box<dyn std::error::Error>> {
+    ///     Ok("12".parse()?)
+    /// }
+    ///
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let guard = keeper.mutex("report")?.lock().await?;
+    /// let pages = guard.scope(write_report()).await?;
+    /// assert_eq!(pages, 12);
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when the lock is lost before `f` completes, or
+    /// while it does.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `f`; the lock stays held.
+    pub async fn scope<T, E: From<Error>>(&self, f: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        scoped(|| self.check(), self.lost(), f).await
+    }
+
+    /// The same as [`scope`](Self::scope) for work that cannot fail: the value of `f`, or the loss.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
     /// # let keeper = lockkeeper::Keeper::memory();
     /// let guard = keeper.mutex("report")?.lock().await?;
-    /// let pages = guard.scope(async { 12 }).await?;
+    /// let pages = guard.while_held(async { 12 }).await?;
     /// assert_eq!(pages, 12);
     /// guard.release().await?;
     /// # Ok(())
@@ -191,23 +209,27 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Dropping it drops `f`; the lock stays held.
-    pub async fn scope<F: Future>(&self, f: F) -> Result<F::Output> {
-        scoped(|| self.check(), self.lost(), f).await
+    pub async fn while_held<F: Future>(&self, f: F) -> Result<F::Output> {
+        self.scope(async { Ok(f.await) }).await
     }
 
-    /// Releases the lock, and awaits the store's word for it. Work that was done before is covered either way: an
-    /// error says only that the lock may stay taken until its lease ends.
+    /// Releases the lock, and awaits the store's word for it.
+    ///
+    /// A guard of a reentrant mutex gives up its share: the lock is released with the last guard of its owner.
     ///
     /// # Errors
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge it in four tries, and
-    /// [`Closed`](crate::ErrorKind::Closed) when the store is gone for good. The keeper goes on
-    /// trying in the background until the lease has ended.
+    /// [`Lost`](crate::ErrorKind::Lost) when the lock was not held any more, with the [reason](Error::lost_reason):
+    /// others may have had the lock while the work was done.
+    ///
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge the release in four tries, and
+    /// [`Closed`](crate::ErrorKind::Closed) when the store is gone for good. The lock covered the work then; it may stay
+    /// taken until its lease ends. The keeper goes on trying in the background until then.
     ///
     /// # Cancel safety
     /// Once polled, the release goes on in the background when this is dropped.
-    pub async fn release(mut self) -> Result<Release> {
+    pub async fn release(mut self) -> Result<()> {
         if self.hold.is_forked() {
-            return Ok(Release::AlreadyLost);
+            return self.hold.check();
         }
         self.released = true;
         self.disown();
@@ -216,25 +238,17 @@ impl Guard {
             if is_last {
                 self.engine.clean_up_after_loss(&self.hold);
             }
-            return Ok(Release::AlreadyLost);
+            return self.hold.check();
         }
         if !is_last {
-            return Ok(Release::Done);
+            return Ok(());
         }
         self.hold.count_no_more();
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
-        let withdrawal = Finish::new(&self.engine, async move { engine.release(&hold).await }).await?;
-        if withdrawal == Withdrawal::Absent {
-            if self.is_adopted() && self.hold.is_dead() {
-                self.engine.clean_up_after_loss(&self.hold);
-            } else {
-                self.engine.found_absent(&self.hold);
-            }
-            return Ok(Release::AlreadyLost);
-        }
+        Finish::new(&self.engine, async move { engine.release(&hold).await }).await?;
         let (name, token, mode, held) = (self.name(), self.token, self.mode, self.held());
         self.span.in_scope(|| self.engine.events.emit(&Event::Released { name, token, mode, held }));
-        Ok(Release::Done)
+        Ok(())
     }
 
     /// Renews the lock now, and awaits the store's word for it. For guards that nobody else renews: of an
@@ -336,34 +350,30 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// Polls `f` for as long as `check` lets it, and drops it when something is lost.
-pub(crate) async fn scoped<F: Future>(check: impl Fn() -> Result<()>, mut lost: Lost, f: F) -> Result<F::Output> {
+/// Polls `f` for as long as `check` lets it, and drops it when something is lost. An error of `f` counts before a loss.
+pub(crate) async fn scoped<T, E: From<Error>>(
+    check: impl Fn() -> Result<()>,
+    mut lost: Lost,
+    f: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     let mut f = pin!(f);
-    let output = std::future::poll_fn(|cx| {
+    let value = std::future::poll_fn(|cx| {
         check()?;
-        if let Poll::Ready(reason) = Pin::new(&mut lost).poll(cx) {
-            check()?;
-            return Poll::Ready(Err(Error::new(ErrorKind::Lost, format!("the lock was lost: {reason}"))));
+        if let Poll::Ready(error) = lost.poll_error(cx) {
+            return Poll::Ready(Err(E::from(error)));
         }
-        f.as_mut().poll(cx).map(Ok)
+        f.as_mut().poll(cx)
     })
     .await?;
-    check().map(|()| output)
+    check()?;
+    Ok(value)
 }
 
-/// What became of work that was done under a lock: its own error, or the loss, or its value.
-pub(crate) fn covered<T, E: From<Error>>(
-    hold: &Hold,
-    outcome: Result<Result<T, E>>,
-    released: Result<Release>,
-) -> Result<T, E> {
+/// What became of work that was done under a lock: its own error or the loss, which `outcome` is already; a loss that
+/// the release has found; or its value.
+pub(crate) fn covered<T, E: From<Error>>(outcome: Result<T, E>, released: Result<()>) -> Result<T, E> {
     match (outcome, released) {
-        (Ok(Err(own)), _) => Err(own),
-        (Err(lost), _) => Err(E::from(lost)),
-        (Ok(Ok(_)), Ok(Release::AlreadyLost)) => {
-            let reason = hold.loss().cloned().unwrap_or(LostReason::Forgotten);
-            Err(E::from(Error::lost(hold.key.name.clone(), reason)))
-        }
-        (Ok(Ok(value)), _) => Ok(value),
+        (Ok(_), Err(error)) if error.kind() == ErrorKind::Lost => Err(E::from(error)),
+        (outcome, _) => outcome,
     }
 }

@@ -138,7 +138,7 @@ pub use builder::KeeperBuilder;
 pub use engine::SessionState;
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use event::{Event, Missed};
-pub use guard::{Guard, Release, Upgrade};
+pub use guard::{Guard, Upgrade};
 pub use handle::Handle;
 pub use info::{HolderInfo, LockInfo, WaiterInfo};
 pub use keeper::{Keeper, SessionWatch, connect};

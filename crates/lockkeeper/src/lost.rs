@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::engine::Hold;
+use crate::{Error, LockName};
 
 /// Why a lock was lost.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,17 +57,30 @@ impl LostReason {
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
     holds: Vec<Arc<Hold>>,
-    waiting: Option<Pin<Box<dyn Future<Output = LostReason> + Send + Sync>>>,
+    waiting: Option<Pin<Box<dyn Future<Output = Loss> + Send + Sync>>>,
 }
 
 impl Lost {
     pub(crate) fn of(holds: Vec<Arc<Hold>>) -> Self {
         Self { holds, waiting: None }
     }
+
+    fn poll_loss(&mut self, cx: &mut Context<'_>) -> Poll<Loss> {
+        self.waiting.get_or_insert_with(|| Box::pin(first_loss(self.holds.clone()))).as_mut().poll(cx)
+    }
+
+    /// The loss as an error that names the lock.
+    pub(crate) fn poll_error(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        self.poll_loss(cx).map(|(name, reason)| Error::lost(name, reason))
+    }
 }
 
-async fn first_loss(holds: Vec<Arc<Hold>>) -> LostReason {
-    let mut losses: Vec<_> = holds.iter().map(|hold| Box::pin(hold.lost())).collect();
+/// Which lock was lost, and why.
+type Loss = (LockName, LostReason);
+
+async fn first_loss(holds: Vec<Arc<Hold>>) -> Loss {
+    let lost = async |hold: &Hold| (hold.key.name.clone(), hold.lost().await);
+    let mut losses: Vec<_> = holds.iter().map(|hold| Box::pin(lost(hold))).collect();
     poll_fn(|cx| {
         let mut polled = losses.iter_mut().map(|loss| loss.as_mut().poll(cx));
         polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
@@ -78,8 +92,7 @@ impl Future for Lost {
     type Output = LostReason;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
-        let this = &mut *self;
-        this.waiting.get_or_insert_with(|| Box::pin(first_loss(this.holds.clone()))).as_mut().poll(cx)
+        self.poll_loss(cx).map(|(_, reason)| reason)
     }
 }
 

@@ -24,7 +24,7 @@ fn a_worker_does_as_it_is_told() {
     let mut worker = start(&redis().unwrap().url());
     assert!(worker.lock(&crate::faults::name(), Duration::from_secs(5)) > 0);
     assert_eq!(worker.ask("check"), "held");
-    assert_eq!(worker.ask("release"), "Done");
+    assert_eq!(worker.ask("release"), "released");
 }
 
 /// The worker's side.

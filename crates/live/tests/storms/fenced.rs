@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use lockkeeper::fence::redis::{Answer, FencedKey};
 use lockkeeper::testing::history::lives::Life;
 use lockkeeper::testing::history::{Ask, Contestant, Held};
-use lockkeeper::{FencingToken, Mode, Release, Result, Sequencer};
+use lockkeeper::{FencingToken, Mode, Result, Sequencer};
 use lockkeeper_live::Redis;
 
 /// Where the processes find the server of the data.
@@ -80,7 +80,7 @@ impl Held for Counted {
         self.held.believed()
     }
 
-    async fn release(self: Box<Self>) -> Result<Release> {
+    async fn release(self: Box<Self>) -> Result<()> {
         self.data.write(self.held.token(), self.read);
         self.held.release().await
     }

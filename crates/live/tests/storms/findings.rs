@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use lockkeeper::testing::Seeded;
 use lockkeeper::testing::history::lives::{Life, checked, recorded};
 use lockkeeper::testing::history::{Ask, Contestant, Held, Kind, Seed};
-use lockkeeper::{FencingToken, Release, Result};
+use lockkeeper::{FencingToken, Result};
 use lockkeeper_live::Redis;
 
 use crate::fenced::Tally;
@@ -117,8 +117,8 @@ impl Held for Forged {
         Some(Duration::from_secs(5))
     }
 
-    async fn release(self: Box<Self>) -> Result<Release> {
-        Ok(Release::Done)
+    async fn release(self: Box<Self>) -> Result<()> {
+        Ok(())
     }
 
     async fn downgrade(self: Box<Self>) -> (Box<dyn Held>, Result<()>) {

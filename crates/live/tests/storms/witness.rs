@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper::testing::history::{Ask, Contestant, Held};
-use lockkeeper::{Error, ErrorKind, FencingToken, Release, Result};
+use lockkeeper::{Error, ErrorKind, FencingToken, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -85,7 +85,7 @@ impl Held for Seen {
         self.held.believed()
     }
 
-    async fn release(self: Box<Self>) -> Result<Release> {
+    async fn release(self: Box<Self>) -> Result<()> {
         let Self { file, held } = *self;
         drop(file);
         held.release().await

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::{Acquire, ErrorKind, Guard, Handle, Keeper, LockName, Mode, Release, Sequencer};
+use lockkeeper::{Acquire, Error, ErrorKind, Guard, Handle, Keeper, LockName, Mode, Sequencer};
 use rustix::process::Signal;
 use serde::Serialize;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -191,7 +191,7 @@ fn tell_acquired(handle: &Handle, mode: Mode, settings: &Settings, waited: Durat
 async fn give_back(keeper: &Keeper, handle: Handle, mut failure: Failure) -> Failure {
     let ttl = human(handle.ttl());
     let released = match keeper.adopt(handle) {
-        Ok(guard) => guard.release().await.map(drop),
+        Ok(guard) => guard.release().await.or_else(|error| if is_loss(&error) { Ok(()) } else { Err(error) }),
         Err(error) => Err(error),
     };
     failure.message.push_str(&match released {
@@ -210,7 +210,7 @@ pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit
     drop(keeper);
     let lost = match renewed {
         Ok(()) => None,
-        Err(error) if error.kind() == ErrorKind::Lost => Some(error),
+        Err(error) if is_loss(&error) => Some(error),
         Err(error) => return Err(error.into()),
     };
     if settings.json {
@@ -232,22 +232,26 @@ pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit
 pub(crate) async fn release(args: &HandleArgs, settings: &Settings) -> Result<Exit, Failure> {
     let handle = handle_file::read(&args.handle_file, settings.verbosity)?;
     let (keeper, guard) = adopt(&handle, settings).await?;
-    let released = answered(settings, guard.release()).await??;
+    let lost = match answered(settings, guard.release()).await? {
+        Ok(()) => None,
+        Err(error) if is_loss(&error) => Some(error),
+        Err(error) => return Err(error.into()),
+    };
     drop(keeper.shutdown(LEAVE).await);
     // Another release of the same handle may have come first, and all is done.
     let was_first = handle_file::remove(&args.handle_file)?;
-    let was_lost = released == Release::AlreadyLost && was_first;
+    let lost = lost.filter(|_| was_first);
     if settings.json {
-        json(&Released { lock: handle.name().as_str(), released: !was_lost })?;
+        json(&Released { lock: handle.name().as_str(), released: lost.is_none() })?;
     }
-    if was_lost {
-        complain(&format!(
-            "lock {:?}: it was lost before the release: its time was over, or somebody broke it",
-            handle.name().as_str()
-        ));
-        return Ok(Exit::No);
-    }
-    Ok(Exit::Ok)
+    Ok(lost.map_or(Exit::Ok, |error| {
+        complain(&error.to_string());
+        Exit::No
+    }))
+}
+
+fn is_loss(error: &Error) -> bool {
+    error.kind() == ErrorKind::Lost
 }
 
 async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), Failure> {

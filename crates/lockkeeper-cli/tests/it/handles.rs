@@ -228,7 +228,7 @@ fn renew_begins_the_ttl_anew_until_it_is_lost() {
     }
     let output = with_handle(&store, "release");
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("it was lost before the release"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("lock \"a\": the lock was lost"), "{}", stderr(&output));
     assert_nothing_is_left(&store);
 }
 

@@ -10,7 +10,7 @@ use super::requested::ReleaseRequested;
 use crate::engine::Hold;
 use crate::guard::covered;
 use crate::kinds::proclaim;
-use crate::{Error, FencingToken, LockName, Mode, Release, Result, Sequencer};
+use crate::{Error, FencingToken, LockName, Mode, Result, Sequencer};
 
 /// A held lock. Dropping it releases the lock in the background, without waiting, unless it was
 /// [adopted](super::Keeper::adopt).
@@ -96,12 +96,21 @@ impl Guard {
     /// A closure cannot be stopped: it runs to its end although the lock is lost, and only then is the loss returned.
     /// One that takes longer than the ttl looks at [`check`](Self::check) in between.
     ///
+    /// `f` returns a `Result`, and its error type converts from [`Error`]. Work that cannot fail runs in
+    /// [`while_held`](Self::while_held).
+    ///
+    /// # Errors
+    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when the lock is lost before the end of `f`.
+    pub fn scope<T, E: From<Error>>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        scoped(|| self.check(), f)
+    }
+
+    /// The same as [`scope`](Self::scope) for work that cannot fail: the value of `f`, or the loss.
+    ///
     /// # Errors
     /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost before the end of `f`.
-    pub fn scope<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
-        self.check()?;
-        let output = f();
-        self.check().map(|()| output)
+    pub fn while_held<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
+        self.scope(|| Ok(f()))
     }
 
     /// Runs `f` with the guard, and releases the lock.
@@ -126,21 +135,19 @@ impl Guard {
     /// # Errors
     /// That of `f`, or [`Lost`](crate::ErrorKind::Lost).
     pub fn with<T, E: From<Error>>(self, f: impl FnOnce(&Self) -> Result<T, E>) -> Result<T, E> {
-        let hold = Arc::clone(self.inner.hold());
-        let outcome = match self.check().map(|()| f(&self)) {
-            Ok(Ok(value)) => self.check().map(|()| Ok(value)),
-            early => early,
-        };
-        covered(&hold, outcome, self.release())
+        let outcome = self.scope(|| f(&self));
+        covered(outcome, self.release())
     }
 
     /// Releases the lock, and waits for the store's word for it: see [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
+    /// [`Lost`](crate::ErrorKind::Lost) when the lock was not held any more, with the [reason](Error::lost_reason).
+    ///
     /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge it in four tries, and
     /// [`Closed`](crate::ErrorKind::Closed) when the store is gone for good. The keeper goes on trying in the
     /// background until the lease has ended.
-    pub fn release(self) -> Result<Release> {
+    pub fn release(self) -> Result<()> {
         wait(self.into_inner().release())?
     }
 
@@ -235,6 +242,17 @@ pub enum Upgrade {
     Write(Guard),
     /// Others use the lock, or wait for it: it is the reader that it was.
     Read(Guard),
+}
+
+/// Runs `f` between two checks. An error of `f` counts before a loss.
+pub(super) fn scoped<T, E: From<Error>>(
+    check: impl Fn() -> Result<()>,
+    f: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    check()?;
+    let value = f()?;
+    check()?;
+    Ok(value)
 }
 
 impl fmt::Debug for Guard {

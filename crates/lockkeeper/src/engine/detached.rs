@@ -50,18 +50,28 @@ impl Engine {
     }
 
     /// Withdraws a claim for its holder. What was adopted is looked for before: a store may still have what is over
-    /// already, and with a lock-delay that must not end early.
-    pub(crate) async fn release(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {
-        if hold.is_proven() {
-            return self.withdraw(hold).await;
+    /// already, and with a lock-delay that must not end early. Must be polled to its end.
+    ///
+    /// # Errors
+    /// `Lost` when it was not held any more.
+    pub(crate) async fn release(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<()> {
+        if !hold.is_proven() && self.is_over(hold).await {
+            self.clean_up_after_loss(hold);
+            return hold.check();
         }
+        if self.withdraw(hold).await? == Withdrawal::Removed {
+            return Ok(());
+        }
+        self.found_absent(hold).await;
+        hold.check()
+    }
+
+    /// Whether what was adopted is lost, as the store says.
+    async fn is_over(self: &Arc<Self>, hold: &Arc<Hold>) -> bool {
         if self.is_in_its_delay(hold).await {
             hold.lose(LostReason::Expired);
         }
-        if hold.is_dead() || (self.renew_once(hold).await.is_err() && hold.is_dead()) {
-            return Ok(Withdrawal::Absent);
-        }
-        self.withdraw(hold).await
+        hold.is_dead() || (self.renew_once(hold).await.is_err() && hold.is_dead())
     }
 
     /// Whether only the lock-delay keeps it, which a renewal would end on a store where claims live by themselves.

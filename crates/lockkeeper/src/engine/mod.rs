@@ -318,19 +318,6 @@ impl Engine {
         }
     }
 
-    /// The store did not have any more what was to be released: it had been lost, and nobody had noticed.
-    pub(crate) fn found_absent(&self, hold: &Arc<Hold>) {
-        hold.lose(if hold.session.is_over() { LostReason::SessionExpired } else { LostReason::Forgotten });
-        // No scan is to find it there, dead, and tell its loss again.
-        hold.session.forget(hold, self.now());
-        if hold.session.is_adopted() {
-            self.let_go(hold);
-        }
-        if let Some(reason) = hold.loss() {
-            self.tell_loss(hold, reason);
-        }
-    }
-
     /// The holder is gone in a way that leaves open what it did: the lease and the delay run out.
     pub(crate) fn abandon(self: &Arc<Self>, hold: &Arc<Hold>) {
         let until = Self::end_of_delay(hold);

@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::random::jittered;
 use crate::store::{TOMBSTONE_MIN, Withdrawal};
 use crate::time::Instant;
-use crate::{Effect, Error, ErrorKind, Result};
+use crate::{Effect, Error, ErrorKind, LostReason, Result};
 
 /// How often a release is tried while its caller waits.
 const TRIES: u32 = 4;
@@ -17,7 +17,8 @@ const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
 impl Engine {
-    /// Withdraws a claim, in a few tries; on failure the rest is done in the background. Must be polled to its end.
+    /// Withdraws a claim, in a few tries; on failure the rest is done in the background. A session of its own stays open
+    /// when the claim was absent. Must be polled to its end.
     pub(crate) async fn withdraw(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {
         self.forget(hold);
         let mut unknown = false;
@@ -26,8 +27,11 @@ impl Engine {
             tries += 1;
             match self.withdraw_once(hold).await {
                 // What an earlier try of ours may have removed was there.
-                Ok(Withdrawal::Absent) if unknown => return Ok(Withdrawal::Removed),
-                Ok(withdrawal) => return Ok(withdrawal),
+                Ok(Withdrawal::Absent) if !unknown => return Ok(Withdrawal::Absent),
+                Ok(_) => {
+                    self.close_fixed(hold);
+                    return Ok(Withdrawal::Removed);
+                }
                 Err(error) => {
                     unknown |= error.effect() == Effect::Unknown;
                     let error = self.release_failed(hold, error);
@@ -64,6 +68,34 @@ impl Engine {
         }
     }
 
+    /// The store did not have any more what was to be released: it had been lost, and nobody had noticed. Must be polled
+    /// to its end.
+    pub(super) async fn found_absent(self: &Arc<Self>, hold: &Arc<Hold>) {
+        if !hold.is_dead() && !hold.session.is_over() {
+            self.ask_who_removed(hold).await;
+        }
+        hold.lose(if hold.session.is_over() { LostReason::SessionExpired } else { LostReason::Forgotten });
+        // No scan is to find it there, dead, and tell its loss again.
+        self.forget(hold);
+        if hold.session.is_adopted() {
+            self.let_go(hold);
+        }
+        self.close_fixed(hold);
+        if let Some(reason) = hold.loss() {
+            self.tell_loss(hold, reason);
+        }
+    }
+
+    /// A renewal finds nothing to renew, and a store that remembers who removed the claim says so.
+    async fn ask_who_removed(self: &Arc<Self>, hold: &Arc<Hold>) {
+        // An answer counts only for a claim that the session has.
+        hold.session.linger(hold, self.now() + hold.session.ttl);
+        let failed = self.renew(&hold.session, std::slice::from_ref(hold)).await.err();
+        if let Some(error) = failed {
+            tracing::debug!(target: "lockkeeper", %error, "the store did not say who removed a lock");
+        }
+    }
+
     /// A claim that nobody renews any more; a session of its own ends with it.
     fn forget(&self, hold: &Arc<Hold>) {
         hold.session.forget(hold, self.now());
@@ -87,6 +119,7 @@ impl Engine {
             self.clock.sleep(jittered(pause)).await;
             pause = (pause * 2).min(RETRY_MAX);
         }
+        self.close_fixed(hold);
     }
 
     fn release_failed(&self, hold: &Hold, error: Error) -> Error {
@@ -97,17 +130,21 @@ impl Engine {
 
     async fn withdraw_once(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Withdrawal> {
         let tombstone = hold.is_unsettled().then(|| hold.session.ttl.max(TOMBSTONE_MIN));
-        let withdrawal = match self.store.withdraw(&hold.key, tombstone).await {
+        match self.store.withdraw(&hold.key, tombstone).await {
             Err(error) if error.kind() == ErrorKind::SessionLost => {
                 self.expire_session(&hold.session);
-                Withdrawal::Absent
+                hold.lose(LostReason::SessionExpired);
+                Ok(Withdrawal::Absent)
             }
-            answer => answer?,
-        };
+            answer => answer,
+        }
+    }
+
+    /// The session of a fixed lease ends with its one claim.
+    fn close_fixed(self: &Arc<Self>, hold: &Hold) {
         if hold.session.is_fixed() {
             self.close_session(&hold.session);
         }
-        Ok(withdrawal)
     }
 
     /// When the store has dropped the claim even if it processes the last renewal as late as it can.

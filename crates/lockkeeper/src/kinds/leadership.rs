@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::election::check_value;
-use crate::{Guard, Release, ReleaseRequested, Result};
+use crate::{Guard, ReleaseRequested, Result};
 
 /// A leadership that was won. Dropping it resigns in the background.
 #[must_use = "if unused, the leadership is given up at once"]
@@ -65,7 +65,7 @@ impl Leadership {
     ///
     /// # Cancel safety
     /// Once polled, it goes on in the background when this is dropped.
-    pub async fn resign(self) -> Result<Release> {
+    pub async fn resign(self) -> Result<()> {
         self.guard.release().await
     }
 }

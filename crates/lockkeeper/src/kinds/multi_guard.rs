@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::finish;
 use crate::guard::scoped;
-use crate::{Guard, Lost, Release, ReleaseRequested, Result};
+use crate::{Error, ErrorKind, Guard, Lost, ReleaseRequested, Result};
 
 /// The locks of a multi-lock, held together: lost as soon as one of them is lost. Dropping it releases them in the
 /// background.
@@ -64,33 +64,41 @@ impl MultiGuard {
         ReleaseRequested::of(self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
     }
 
-    /// Runs `f` for as long as all of them are held, and drops it when one is lost: see [`Guard::scope`].
+    /// Runs `f` for as long as all of them are held, and drops `f` when one is lost: see [`Guard::scope`].
+    ///
+    /// # Errors
+    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when one is lost before `f` completes, or while
+    /// it does.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `f`; the locks stay held.
+    pub async fn scope<T, E: From<Error>>(&self, f: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        scoped(|| self.check(), self.lost(), f).await
+    }
+
+    /// The same for work that cannot fail: see [`Guard::while_held`].
     ///
     /// # Errors
     /// [`Lost`](crate::ErrorKind::Lost) when one is lost before `f` completes, or while it does.
     ///
     /// # Cancel safety
     /// Dropping it drops `f`; the locks stay held.
-    pub async fn scope<F: Future>(&self, f: F) -> Result<F::Output> {
-        scoped(|| self.check(), self.lost(), f).await
+    pub async fn while_held<F: Future>(&self, f: F) -> Result<F::Output> {
+        self.scope(async { Ok(f.await) }).await
     }
 
-    /// Releases all of them, and awaits the store's word for it: [`AlreadyLost`](Release::AlreadyLost) if one of them
-    /// was lost before.
+    /// Releases all of them, and awaits the store's word for it.
     ///
     /// # Errors
-    /// As [`Guard::release`]: the first error. The others are released all the same.
+    /// As [`Guard::release`]. The other locks are released all the same. [`Lost`](crate::ErrorKind::Lost) names the first
+    /// lock that was not held any more, and counts before an error of another kind.
     ///
     /// # Cancel safety
     /// Once polled, the releases go on in the background when this is dropped.
-    pub async fn release(self) -> Result<Release> {
-        let mut outcome = Release::Done;
-        for released in finish::all(self.guards.into_iter().map(Guard::release)).await {
-            if released? == Release::AlreadyLost {
-                outcome = Release::AlreadyLost;
-            }
-        }
-        Ok(outcome)
+    pub async fn release(self) -> Result<()> {
+        let released = finish::all(self.guards.into_iter().map(Guard::release)).await;
+        let failed = released.into_iter().filter_map(Result::err);
+        failed.min_by_key(|error| error.kind() != ErrorKind::Lost).map_or(Ok(()), Err)
     }
 }
 

@@ -127,11 +127,12 @@ impl Chaos {
         call: impl Fn() -> Reply<'a, T> + Send,
     ) -> Result<T> {
         let about = copy.as_ref().and_then(Request::about);
-        self.send_drawn(self.draw(operation, about), copy, call).await
+        self.send_drawn(operation, self.draw(operation, about), copy, call).await
     }
 
     async fn send_drawn<'a, T>(
         &'a self,
+        operation: Operation,
         drawn: Drawn,
         copy: Option<Request>,
         call: impl Fn() -> Reply<'a, T> + Send,
@@ -146,10 +147,12 @@ impl Chaos {
                 self.process_later(copy, drawn.late);
                 return Err(unavailable("no answer came in time").with_unknown_effect());
             }
-            Some(Fault::Twice) => drop(call().await),
             _ => {}
         }
-        let reply = in_turn(turn, call()).await;
+        let first = if drawn.fault == Some(Fault::Twice) { Some(call().await) } else { None };
+        let second = in_turn(turn, call()).await;
+        // The second of two withdrawals finds nothing. Its client hears the answer that came first.
+        let reply = first.filter(|_| operation == Operation::Withdraw).unwrap_or(second);
         self.hold_up(drawn.after).await;
         match drawn.fault {
             Some(Fault::LateCopy) => self.process_later(copy, drawn.late),
@@ -283,7 +286,7 @@ impl Store for Chaos {
                 self.clock.sleep(within).await;
                 Ok(Wake::Elapsed)
             }
-            _ => self.send_drawn(drawn, None, || self.inner.wait(interest, seen, within)).await,
+            _ => self.send_drawn(Operation::Wait, drawn, None, || self.inner.wait(interest, seen, within)).await,
         }
     }
 

@@ -18,7 +18,9 @@ pub enum Fault {
     LostRequest,
     /// The request is processed and the answer gets lost: `Unavailable`, unknown effect.
     LostReply,
-    /// The request is processed twice, and the second answer is returned: a driver that repeats by itself.
+    /// The request is processed twice, and the second answer is returned: a driver that repeats by itself. Of two
+    /// withdrawals the first answer is returned, as the contract of [`Store::withdraw`](crate::store::Store::withdraw)
+    /// asks of such a driver.
     Twice,
     /// The answer gets lost, and a copy of the request is processed once more, later. For `claim`, `renew` and
     /// `withdraw`; any other request only loses its answer.

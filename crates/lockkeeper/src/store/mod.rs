@@ -125,6 +125,9 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
 
     /// Removes exactly this id, granted or waiting, and wakes those who become admissible. Idempotent.
     ///
+    /// [`Withdrawal::Absent`] tells a holder that it had lost the lock. A store whose driver repeats a request by itself
+    /// answers what the first one found, or fails with an unknown effect: the second one finds nothing.
+    ///
     /// With a `tombstone` the id stays known as gone for that long, so that a late copy of its claim is answered
     /// `Gone`; the engine gives one when the outcome of a claim was ever unknown.
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal>;

@@ -149,7 +149,7 @@ impl Hand {
             }),
             ["release"] => {
                 let released = self.guard.take().expect("it holds a lock").release().await;
-                Some(format!("{:?}", released.expect("the store answers")))
+                Some(released.map_or_else(|error| format!("{:?}", error.kind()), |()| "released".to_owned()))
             }
             _ => None,
         }

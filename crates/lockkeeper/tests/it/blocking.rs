@@ -13,7 +13,7 @@ use std::thread;
 use lockkeeper::blocking::optimistic::Register;
 use lockkeeper::blocking::{Keeper, Upgrade, connect};
 use lockkeeper::optimistic::MemoryRegister;
-use lockkeeper::{Break, ErrorKind, FileStore, Handle, MemoryStore, Mode, Release, SessionState, Target};
+use lockkeeper::{Break, ErrorKind, FileStore, Handle, MemoryStore, Mode, SessionState, Target};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
@@ -68,7 +68,7 @@ fn hold_and_wait(keeper: &Keeper) {
     guard.check().expect("it was renewed meanwhile");
     assert_eq!((guard.mode(), guard.name()), (Mode::Exclusive, mutex.name()));
     assert!(keeper.check_sequencer(&guard.sequencer()).unwrap());
-    assert_eq!(guard.release().unwrap(), Release::Done);
+    guard.release().unwrap();
 }
 
 fn hand_over(keeper: &Keeper) {
@@ -98,7 +98,7 @@ fn read_and_write(keeper: &Keeper) {
     reader.release().unwrap();
     assert_eq!(prices.write().unwrap().mode(), Mode::Exclusive);
     let handle = prices.attempt().wait(secs(20)).detached(secs(60)).read().unwrap();
-    assert_eq!(keeper.adopt(handle).unwrap().release().unwrap(), Release::Done);
+    keeper.adopt(handle).unwrap().release().unwrap();
 }
 
 fn take_permits(keeper: &Keeper) {
@@ -129,7 +129,7 @@ fn lead(keeper: &Keeper) {
     assert_eq!(observer.next().unwrap().unwrap().value, b"uno");
     assert_eq!(election.leader().unwrap().unwrap().token, leadership.guard().token());
     assert_eq!(leadership.proclaim(vec![0; 70_000]).unwrap_err().kind(), ErrorKind::Invalid);
-    assert_eq!(leadership.resign().unwrap(), Release::Done);
+    leadership.resign().unwrap();
     assert_eq!(observer.next_timeout(secs(20)).unwrap(), Some(None));
     drop(election.campaign("two").unwrap());
 }
@@ -139,8 +139,8 @@ fn several(keeper: &Keeper) {
     let guard = both.lock().unwrap();
     assert_eq!(guard.guards().len(), 2);
     assert!(both.try_lock().unwrap().is_none());
-    assert_eq!(guard.scope(|| 7).unwrap(), 7);
-    assert_eq!(guard.release().unwrap(), Release::Done);
+    assert_eq!(guard.while_held(|| 7).unwrap(), 7);
+    guard.release().unwrap();
     let mixed = keeper.multi().read("a").permits("c", 1, 2).lock("b").build().unwrap();
     let guard = mixed.attempt().wait(secs(20)).lock().unwrap();
     let modes: Vec<_> = guard.guards().iter().map(|guard| guard.mode()).collect();
@@ -174,7 +174,7 @@ fn detach(keeper: &Keeper) {
     guard.renew_once().unwrap();
     drop(guard);
     assert!(mutex.try_lock().unwrap().is_none(), "dropping what was adopted leaves it");
-    assert_eq!(keeper.adopt(handle).unwrap().release().unwrap(), Release::Done);
+    keeper.adopt(handle).unwrap().release().unwrap();
 }
 
 #[test]

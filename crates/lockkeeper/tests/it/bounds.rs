@@ -93,9 +93,10 @@ async fn futures_can_be_spawned() {
     let lock: Acquire<Guard> = mutex.lock();
     send_static(&lock);
     let guard = acquiring(lock.into_future()).await.unwrap();
-    let scope = guard.scope(async {});
+    let scope = guard.scope(async { Ok::<_, Error>(()) });
     send(&scope);
     drop(scope);
+    send(&guard.while_held(async {}));
     let connect = KeeperBuilder::connect(Keeper::builder(lockkeeper::MemoryStore::new()));
     send_static(&connect);
     send(&keeper.inspect("n"));
@@ -120,9 +121,10 @@ async fn futures_can_be_spawned() {
     let lock: Acquire<MultiGuard> = keeper.multi_lock(["a", "b"]).unwrap().lock();
     send_static(&lock);
     let guard = lock.await.unwrap();
-    let scope = guard.scope(async {});
+    let scope = guard.scope(async { Ok::<_, Error>(()) });
     send(&scope);
     drop(scope);
+    send(&guard.while_held(async {}));
     let release = guard.release();
     send_static(&release);
     release.await.unwrap();
@@ -133,7 +135,7 @@ async fn a_scope_of_a_guard_can_be_spawned_with_the_guard_in_it() {
     let keeper = Keeper::memory();
     let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
     let task = tokio::spawn(async move {
-        let done = guard.scope(async { 1 }).await;
+        let done = guard.while_held(async { 1 }).await;
         guard.release().await?;
         done
     });

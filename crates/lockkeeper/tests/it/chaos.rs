@@ -119,7 +119,7 @@ fn a_request_processed_twice_is_one() {
         let token = behind.granted().await;
         assert_eq!(behind.held().await, token);
         beside.sees(&[&behind], 1).await;
-        assert_eq!(behind.withdraw().await, Withdrawal::Absent, "the second answer is the one that is heard");
+        assert_eq!(behind.withdraw().await, Withdrawal::Removed, "the first answer is the one that is heard");
         beside.granted().await;
     });
 }

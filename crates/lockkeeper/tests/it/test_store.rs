@@ -8,7 +8,7 @@ use lockkeeper::layer::{Fault, Prefix, Traced};
 use lockkeeper::store::Store;
 use lockkeeper::testing::{Crash, Harness, Lives, Op, TestStore, Time, unique_prefix};
 use lockkeeper::time::Clock;
-use lockkeeper::{ErrorKind, Guard, Keeper, KeeperBuilder, LostReason, Release, Result, SessionState};
+use lockkeeper::{ErrorKind, Guard, Keeper, KeeperBuilder, LostReason, Result, SessionState};
 
 mod contract {
     use super::AtRest;
@@ -105,7 +105,7 @@ async fn an_expired_lock_of_30_s_is_lost_at_once_and_is_the_next_ones() {
     let next = tokio::time::timeout(Duration::from_secs(20), next).await.unwrap().unwrap().unwrap();
     assert!(next.token() > guard.token());
     assert_eq!(lost.await.unwrap(), LostReason::Expired);
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     next.check().unwrap();
 }
 
@@ -125,7 +125,7 @@ async fn work_under_an_expired_lock_is_dropped() {
     let keeper = keeper(store.clone()).await;
     let guard = held(&keeper, "report").await;
     let (working, is_working) = tokio::sync::oneshot::channel();
-    let work = guard.scope(async {
+    let work = guard.while_held(async {
         working.send(()).unwrap();
         std::future::pending::<()>().await;
     });
@@ -222,7 +222,7 @@ async fn a_session_that_is_lost_takes_its_locks_along() {
 async fn a_failed_release_is_one_that_nobody_heard_of_or_one_that_did_not_happen() {
     let (store, keeper) = timed().await;
     store.plan(Op::Withdraw, Fault::LostReply);
-    assert_eq!(held(&keeper, "n").await.release().await.unwrap(), Release::Done);
+    held(&keeper, "n").await.release().await.unwrap();
     for _ in 0..4 {
         store.fail_next(Op::Withdraw, ErrorKind::Unavailable);
     }

@@ -25,7 +25,7 @@ fn a_worker_does_as_it_is_told() {
     let mut worker = start(&folder.path().join("locks.db"));
     assert!(worker.ask("lock n 5000 0").starts_with("locked "));
     assert_eq!(worker.ask("check"), "held");
-    assert_eq!(worker.ask("release"), "Done");
+    assert_eq!(worker.ask("release"), "released");
     assert!(worker.end().success());
 }
 
@@ -52,7 +52,8 @@ async fn obey(store: &str) {
             Err(error) => format!("{:?}", error.kind()),
         },
         ["release", handle] => {
-            format!("{:?}", keeper.adopt(handle.parse().unwrap()).unwrap().release().await.unwrap())
+            let released = keeper.adopt(handle.parse().unwrap()).unwrap().release().await;
+            released.map_or_else(|error| format!("{:?}", error.kind()), |()| "released".to_owned())
         }
         // Lets the engine work for so long.
         ["idle", time] => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::{Keeper, LostReason};
+use lockkeeper::{ErrorKind, Keeper, LostReason};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -171,6 +171,9 @@ impl Run<'_> {
         };
         let why = match released {
             Ok(Ok(())) => return self.report_released(losses, held, settled).await,
+            Ok(Err(error)) if error.kind() == ErrorKind::Lost => {
+                return self.report_released(losses, held, settled).await;
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the store does not answer".to_owned(),
         };

@@ -1,7 +1,7 @@
 //! Leading: the guard of an election.
 
+use crate::Result;
 use crate::blocking::{Guard, ReleaseRequested};
-use crate::{Release, Result};
 
 /// A leadership that was won. Dropping it resigns in the background.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Leadership {
     ///
     /// # Errors
     /// As [`Guard::release`].
-    pub fn resign(self) -> Result<Release> {
+    pub fn resign(self) -> Result<()> {
         self.guard.release()
     }
 }

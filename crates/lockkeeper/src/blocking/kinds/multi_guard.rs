@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::blocking::guard::scoped;
 use crate::blocking::lost::End;
 use crate::blocking::park::wait;
 use crate::blocking::{Guard, Lost, ReleaseRequested};
-use crate::{Release, Result};
+use crate::{Error, Result};
 
 /// The locks of a multi-lock, held together: lost as soon as one of them is lost. Dropping it releases them in the
 /// background.
@@ -54,19 +55,24 @@ impl MultiGuard {
     /// Runs `f` if all are held, and returns what `f` does if all are still held then: see [`Guard::scope`].
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when one is lost before the end of `f`.
-    pub fn scope<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
-        self.check()?;
-        let output = f();
-        self.check().map(|()| output)
+    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when one is lost before the end of `f`.
+    pub fn scope<T, E: From<Error>>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        scoped(|| self.check(), f)
     }
 
-    /// Releases all of them, and waits for the store's word for it: [`AlreadyLost`](Release::AlreadyLost) if one of
-    /// them was lost before.
+    /// The same for work that cannot fail: see [`Guard::while_held`].
     ///
     /// # Errors
-    /// As [`Guard::release`]: the first error. The others are released all the same.
-    pub fn release(self) -> Result<Release> {
+    /// [`Lost`](crate::ErrorKind::Lost) when one is lost before the end of `f`.
+    pub fn while_held<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
+        self.scope(|| Ok(f()))
+    }
+
+    /// Releases all of them, and waits for the store's word for it.
+    ///
+    /// # Errors
+    /// As the async [`MultiGuard::release`](crate::MultiGuard::release).
+    pub fn release(self) -> Result<()> {
         let Self { end, guards } = self;
         drop(end);
         let guards = guards.into_iter().map(Guard::into_inner).collect();

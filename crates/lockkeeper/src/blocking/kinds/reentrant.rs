@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::named;
 use crate::blocking::{Attempt, Guard};
-use crate::{Error, LockName, Owner, Release, Result};
+use crate::{Error, LockName, Owner, Result};
 
 thread_local! {
     /// Drawn at random, since the number of a thread that has ended is given to another one.
@@ -130,7 +130,7 @@ impl ReentrantGuard {
     ///
     /// # Errors
     /// As [`Guard::release`].
-    pub fn release(self) -> Result<Release> {
+    pub fn release(self) -> Result<()> {
         self.guard.release()
     }
 }

@@ -168,9 +168,9 @@ pub async fn a_task_can_be_aborted<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party(Lives::long()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
-    drop(Box::pin(guard.scope(std::future::pending::<()>())));
+    drop(Box::pin(guard.while_held(std::future::pending::<()>())));
     guard.check().unwrap();
-    let task = tokio::spawn(async move { guard.scope(std::future::pending::<()>()).await });
+    let task = tokio::spawn(async move { guard.while_held(std::future::pending::<()>()).await });
     tokio::task::yield_now().await;
     task.abort();
     let _ = task.await;

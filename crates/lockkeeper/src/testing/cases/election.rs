@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::testing::{Case, Harness, Lives};
-use crate::{Break, Election, ErrorKind, FencingToken, Leader, Release, Target};
+use crate::{Break, Election, ErrorKind, FencingToken, Leader, Target};
 
 async fn election<H: Harness>(case: &Case<H>) -> Election {
     case.keeper().await.election(case.name("leader")).unwrap()
@@ -56,7 +56,7 @@ pub async fn a_proclaimed_value_is_shown<H: Harness>(case: &Case<H>) {
     case.pass(case.short().ttl * 2).await;
     assert_eq!(leadership.proclaim("late").await.unwrap_err().kind(), ErrorKind::Lost);
     party.cut_off(false);
-    assert_eq!(leadership.resign().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(leadership.resign().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 /// Whoever observes hears of each leader, of what it shows, and of the vacancy; nothing twice, and tokens never go
@@ -107,7 +107,7 @@ pub async fn a_broken_leader_is_told<H: Harness>(case: &Case<H>) {
     let target = Target::Token(leadership.guard().token());
     assert!(admin.break_lock(case.name("leader"), target, "stuck", Break::Now).await.unwrap());
     leadership.guard().lost().await;
-    assert_eq!(leadership.resign().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(leadership.resign().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 /// Readers are nobody's leader, and an election has no place for them while somebody leads.

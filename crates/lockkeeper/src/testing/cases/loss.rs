@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::layer::{Fault, Faults, Operation};
 use crate::store::{Evict, Store, Target};
 use crate::testing::{Case, Harness, Lives};
-use crate::{Error, ErrorKind, LostReason, Release, SessionState};
+use crate::{Error, ErrorKind, LostReason, SessionState};
 
 /// Renewals keep a lock for as long as its holder wants it.
 pub async fn a_lock_is_kept_for_many_ttls<H: Harness>(case: &Case<H>) {
@@ -21,7 +21,7 @@ pub async fn a_lock_is_kept_for_many_ttls<H: Harness>(case: &Case<H>) {
     let entries = party.diary.entries();
     let trouble = entries.iter().rfind(|entry| entry.starts_with("renewal failed") || *entry == "recovered");
     assert!(trouble.is_none_or(|last| last == "recovered"), "{entries:?}");
-    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    guard.release().await.unwrap();
 }
 
 /// A holder that cannot renew knows that it has lost before another has the lock, though nobody tells it.
@@ -44,7 +44,7 @@ pub async fn a_silent_store_ends_the_belief_in_time<H: Harness>(case: &Case<H>) 
     assert!(known <= taken, "it was told after another had the lock");
     assert!(next.token() > guard.token());
     a.cut_off(false);
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     next.check().unwrap();
     assert!(a.diary.has("jeopardy") && a.diary.has("renewal failed"));
     assert_eq!(a.diary.entries().iter().filter(|e| e.starts_with("lost")).count(), 1);
@@ -65,7 +65,7 @@ pub async fn a_short_outage_is_survived<H: Harness>(case: &Case<H>) {
     assert_eq!(session.changed().await, SessionState::Valid);
     case.pass(lives.ttl).await;
     guard.check().unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Done);
+    guard.release().await.unwrap();
     assert!(party.diary.has("jeopardy") && party.diary.has("recovered"));
 }
 
@@ -133,7 +133,7 @@ pub async fn a_broken_lock_tells_who_and_why<H: Harness>(case: &Case<H>) {
     assert_eq!(reason, LostReason::Broken { by: "operator".into(), reason: "stuck".into() });
     assert!(b.mutex(&name).unwrap().try_lock().await.unwrap().is_none(), "its lease is not over");
     let next = b.mutex(&name).unwrap().lock().await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     next.check().unwrap();
     next.release().await.unwrap();
 }
@@ -209,13 +209,13 @@ pub async fn a_scope_ends_with_the_lock<H: Harness>(case: &Case<H>) {
     let dropped = Arc::new(AtomicBool::new(false));
     let inside = Dropped(Arc::clone(&dropped));
     party.cut_off(true);
-    let ended = guard.scope(async move {
+    let ended = guard.while_held(async move {
         let _inside = inside;
         std::future::pending::<()>().await;
     });
     assert_eq!(ended.await.unwrap_err().kind(), ErrorKind::Lost);
     assert!(dropped.load(Ordering::SeqCst));
-    assert_eq!(guard.scope(async { 1 }).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(guard.while_held(async { 1 }).await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 /// `with` returns the loss, but the user's own error wins; a release that fails does not matter.

@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::testing::{Case, Harness, Lives};
-use crate::{ErrorKind, Mode, Owner, Release, Semaphore};
+use crate::{ErrorKind, Mode, Owner, Semaphore};
 
 async fn semaphore<H: Harness>(case: &Case<H>, permits: u32) -> Semaphore {
     case.keeper().await.semaphore(case.name("pool"), permits).unwrap()
@@ -59,7 +59,7 @@ pub async fn permits_are_leased_and_renewed<H: Harness>(case: &Case<H>) {
     party.cut_off(true);
     let theirs = waiting.await.unwrap().unwrap();
     assert!(held.check().is_err() && theirs.token() > held.token());
-    assert_eq!(held.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
     theirs.check().unwrap();
     theirs.release().await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::store::MAX;
-use crate::{Acquire, FencingToken, Guard, Keeper, LockName, Owner, Release, Result, Upgrade};
+use crate::{Acquire, FencingToken, Guard, Keeper, LockName, Owner, Result, Upgrade};
 
 /// The kind of lock that a history is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +61,8 @@ pub trait Held: Send + Sync {
     /// How long its holder may go on believing in it; `None` once it is lost.
     fn believed(&self) -> Option<Duration>;
 
-    /// Gives it back.
-    async fn release(self: Box<Self>) -> Result<Release>;
+    /// Gives it back; an error of the kind [`Lost`](crate::ErrorKind::Lost) when it was lost before.
+    async fn release(self: Box<Self>) -> Result<()>;
 
     /// Shares it from now on. The lock comes back either way.
     async fn downgrade(self: Box<Self>) -> (Box<dyn Held>, Result<()>);
@@ -131,7 +131,7 @@ impl Held for Guard {
         self.check().ok().map(|()| self.remaining())
     }
 
-    async fn release(self: Box<Self>) -> Result<Release> {
+    async fn release(self: Box<Self>) -> Result<()> {
         Self::release(*self).await
     }
 

@@ -7,7 +7,7 @@ use super::{Ask, Call, Contestant, Held, Kind, Outcome, Recorder};
 use crate::store::MAX;
 use crate::testing::Seeded;
 use crate::time::Clock;
-use crate::{Effect, Error, Release};
+use crate::{Effect, Error, ErrorKind};
 
 /// What the walkers of a history have in mind.
 #[derive(Clone, Copy, Debug)]
@@ -196,8 +196,8 @@ impl Walker {
     async fn give_back(&self, of: u64, held: Box<dyn Held>) {
         let op = self.call(Call::Release { of });
         let outcome = match held.release().await {
-            Ok(Release::Done) => Outcome::Done,
-            Ok(Release::AlreadyLost) => Outcome::Lost,
+            Ok(()) => Outcome::Done,
+            Err(error) if error.kind() == ErrorKind::Lost => Outcome::Lost,
             Err(_) => Outcome::Unknown,
         };
         self.recorder.ret(op, outcome);

@@ -13,7 +13,7 @@ use crate::testing::history::{Ask, Contestant, Held};
 use crate::testing::storm::{acquire, deadline, give_up};
 use crate::testing::{Client, Contender, Lives};
 use crate::time::{Clock, Instant};
-use crate::{Effect, Error, ErrorKind, FencingToken, LockName, Release, Result};
+use crate::{Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Result};
 
 /// What an engine does with a lock that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Held for SmallGuard {
         (!belief.is_over(&self.clock, self.habit)).then(|| belief.until.saturating_since(self.clock.now()))
     }
 
-    async fn release(self: Box<Self>) -> Result<Release> {
+    async fn release(self: Box<Self>) -> Result<()> {
         let over = self.believed().is_none();
         self.belief.lock().unwrap().given_up = true;
         let mut tries = 0;
@@ -135,7 +135,10 @@ impl Held for SmallGuard {
             }
             self.clock.sleep(self.claim.lives().wait_ttl / 4).await;
         }
-        Ok(if over { Release::AlreadyLost } else { Release::Done })
+        if over {
+            return Err(Error::lost(self.claim.claim.key.name.clone(), LostReason::Expired));
+        }
+        Ok(())
     }
 
     async fn downgrade(self: Box<Self>) -> (Box<dyn Held>, Result<()>) {

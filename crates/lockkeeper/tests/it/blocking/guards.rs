@@ -5,7 +5,7 @@ use std::thread;
 
 use lockkeeper::blocking::{Guard, Keeper};
 use lockkeeper::layer::Operation;
-use lockkeeper::{Break, Error, ErrorKind, LostReason, Release, Target};
+use lockkeeper::{Break, Error, ErrorKind, LostReason, Target};
 use tokio::runtime::Builder;
 
 use super::{party, until};
@@ -35,7 +35,7 @@ fn lose(keeper: &Keeper, guard: &Guard) {
 fn another_thread_may_release_or_drop_a_guard() {
     let keeper = keeper();
     let guard = hold(&keeper);
-    assert_eq!(thread::spawn(move || guard.release().unwrap()).join().unwrap(), Release::Done);
+    thread::spawn(move || guard.release().unwrap()).join().unwrap();
     let guard = hold(&keeper);
     thread::spawn(move || drop(guard)).join().unwrap();
     hold(&keeper).release().unwrap();
@@ -59,7 +59,7 @@ fn a_thread_that_panics_lets_go() {
         panic!("on purpose");
     });
     panicked.join().unwrap_err();
-    assert_eq!(keeper.mutex("n").unwrap().attempt().wait(secs(20)).lock().unwrap().release().unwrap(), Release::Done);
+    keeper.mutex("n").unwrap().attempt().wait(secs(20)).lock().unwrap().release().unwrap();
 }
 
 /// What a thread that panics had sent may still arrive.
@@ -85,7 +85,7 @@ fn a_loss_is_seen_although_the_callers_runtime_is_blocked() {
         until(|| guard.check().is_err());
         assert!(matches!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Broken { .. })));
         assert!(guard.remaining().is_zero());
-        assert_eq!(guard.release().unwrap(), Release::AlreadyLost);
+        assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::Lost);
     });
 }
 
@@ -131,9 +131,9 @@ fn a_multi_lock_is_lost_with_the_first_of_its_locks() {
     assert_eq!(guard.check().unwrap_err().name().unwrap().as_str(), "n");
     assert!(guard.remaining().is_zero());
     let ran = std::cell::Cell::new(false);
-    assert_eq!(guard.scope(|| ran.set(true)).unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(guard.while_held(|| ran.set(true)).unwrap_err().kind(), ErrorKind::Lost);
     assert!(!ran.get(), "nothing runs under a lock that is lost");
-    assert_eq!(guard.release().unwrap(), Release::AlreadyLost);
+    assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::Lost);
     let guard = keeper.multi_lock(["m", "n"]).unwrap().lock().unwrap();
     let lost = guard.lost();
     guard.release().unwrap();

@@ -2,7 +2,7 @@
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Broken, Renewal};
-use lockkeeper::{Guard, LostReason};
+use lockkeeper::{Acquire, Break, Error, ErrorKind, Guard, LostReason, Target};
 use tokio::time::timeout;
 
 use super::spy::{Do, Party, World, millis, secs};
@@ -65,4 +65,77 @@ async fn a_shutdown_gives_away_what_was_marked() {
     let guard = marked(&party).await;
     party.keeper.shutdown(secs(1)).await.unwrap();
     timeout(millis(1), guard.given_away()).await.expect("its session was closed");
+}
+
+/// Whether this says who removed the lock, and why.
+fn tells_who(error: &Error) -> bool {
+    matches!(error.lost_reason(), Some(LostReason::Removed { reason, .. }) if reason == "stuck")
+}
+
+/// Somebody removes this lock, and its store tells nobody.
+async fn remove(party: &Party, guard: &Guard) {
+    let (admin, target) = (party.keeper.admin().unwrap(), Target::Token(guard.token()));
+    assert!(admin.break_lock(guard.name(), target, "stuck", Break::Now).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_finds_nothing_says_who_removed_the_lock() {
+    let party = World::new().party(secs(30)).await;
+    let attempts: [fn(Acquire<Guard>) -> Acquire<Guard>; 2] = [|lock| lock, |lock| lock.lease(secs(60))];
+    for (n, attempt) in attempts.into_iter().enumerate() {
+        let guard = attempt(party.mutex("n").lock()).await.unwrap();
+        remove(&party, &guard).await;
+        let error = guard.release().await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Lost && tells_who(&error), "attempt {n}: {error}");
+        assert_eq!(party.count("lost: Removed"), n + 1, "it is told once");
+        assert!(error.remedy().is_some() && error.name().is_some_and(|name| name.as_str() == "n"), "{error}");
+    }
+    assert_eq!(party.keeper.leftovers(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_session_lives_too_a_release_says_who_removed_the_lock() {
+    let party = World::new().party_by_session(secs(30), 0).await;
+    let (guard, other) = (party.mutex("n").lock().await.unwrap(), party.mutex("other").lock().await.unwrap());
+    remove(&party, &guard).await;
+    assert!(tells_who(&guard.release().await.unwrap_err()));
+    other.release().await.unwrap();
+}
+
+/// The work had come to its end before anybody noticed.
+#[tokio::test(start_paused = true)]
+async fn with_says_why_the_lock_was_lost() {
+    let party = World::new().party(secs(30)).await;
+    let ended = party.mutex("n").lock().with(async |guard| {
+        remove(&party, guard).await;
+        Ok::<_, Error>(7)
+    });
+    assert!(tells_who(&ended.await.unwrap_err()));
+}
+
+/// Nobody says who removed it, and its lease had not run out.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_the_store_has_forgotten_has_not_expired() {
+    let party = World::new().party(secs(30)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    remove(&party, &guard).await;
+    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    assert_eq!(guard.release().await.unwrap_err().lost_reason(), Some(&LostReason::Forgotten));
+}
+
+/// A loss counts before a store that does not answer, and the others are released all the same.
+#[tokio::test(start_paused = true)]
+async fn of_several_locks_the_release_names_the_one_that_was_lost() {
+    let party = World::new().party(secs(30)).await;
+    let guards = party.keeper.multi_lock(["a", "b", "c"]).unwrap().lock().await.unwrap();
+    remove(&party, &guards.guards()[1]).await;
+    let first = guards.guards()[0].name().clone();
+    party.spy.rule(move |asked| {
+        let is_first = asked.operation == Operation::Withdraw && asked.names.contains(&first);
+        is_first.then_some(Do::Fail(ErrorKind::Unavailable))
+    });
+    let error = guards.release().await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Lost && tells_who(&error), "{error}");
+    assert_eq!(error.name().map(|name| name.as_str()), Some("b"));
+    assert!(party.mutex("c").try_lock().await.unwrap().is_some());
 }

@@ -237,7 +237,7 @@ async fn a_scope_polls_nothing_once_the_lock_is_lost() {
     let guard = party.mutex("n").lock().await.unwrap();
     party.spy.always(Operation::Renew, Do::Hang);
     sleep(secs(4)).await;
-    let lost = guard.scope(async { panic!("polled after the loss") }).await;
+    let lost = guard.while_held(async { panic!("polled after the loss") }).await;
     assert_eq!(lost.unwrap_err().kind(), ErrorKind::Lost);
 }
 

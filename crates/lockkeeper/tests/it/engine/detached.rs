@@ -2,7 +2,7 @@
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Capabilities, Expiry};
-use lockkeeper::{ErrorKind, Release, SessionState};
+use lockkeeper::{ErrorKind, SessionState};
 use tokio::time::sleep;
 
 use super::spy::{Do, World, millis, secs};
@@ -78,7 +78,7 @@ async fn nothing_is_left_of_what_was_adopted_and_lost() {
     guard.renew_once().await.unwrap_err();
     assert_eq!(party.keeper.session().state(), SessionState::Jeopardy);
     sleep(secs(10)).await;
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!((party.keeper.leftovers(), party.count("lost")), (0, 1));
     assert_eq!(party.keeper.session().state(), SessionState::Valid);
 }
@@ -89,7 +89,7 @@ async fn what_was_adopted_in_its_delay_is_told_as_lost_once_and_forgotten() {
     let handle = party.mutex("n").lock().detached(secs(9)).await.unwrap();
     sleep(secs(15)).await;
     let guard = party.keeper.adopt(handle).unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     // Whatever is lost later makes the engine look at all that it has.
     let other = party.mutex("other").lock().max_hold(secs(1)).await.unwrap();
     other.lost().await;

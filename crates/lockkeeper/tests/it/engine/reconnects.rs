@@ -171,7 +171,7 @@ async fn a_lock_that_a_store_forgot_is_lost_with_one_word() {
     let world = World::new();
     let party = world.party(secs(30)).await;
     let guard = party.mutex("n").lock().await.unwrap();
-    forget(&world, &guard).await;
+    world.forget("n", party.spy.last(Operation::Claim).ids[0]).await;
     party.spy.reconnect();
     assert_eq!(guard.lost().await, LostReason::Forgotten);
     sleep(secs(1)).await;

@@ -1,7 +1,7 @@
 //! What lives and dies together.
 
 use lockkeeper::layer::Operation;
-use lockkeeper::{ErrorKind, LostReason, Release, SessionState};
+use lockkeeper::{ErrorKind, LostReason, SessionState};
 use tokio::time::sleep;
 
 use super::spy::{Do, World, millis, secs};
@@ -17,7 +17,7 @@ async fn a_session_that_the_store_forgot_loses_all_its_locks_at_once() {
         match operation {
             Operation::Renew => sleep(secs(11)).await,
             Operation::Claim => party.mutex("other").lock().await.unwrap().release().await.map(drop).unwrap(),
-            _ => assert_eq!(c.release().await.unwrap(), Release::AlreadyLost),
+            _ => assert_eq!(c.release().await.unwrap_err().kind(), ErrorKind::Lost),
         }
         for guard in [&a, &b] {
             assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::SessionExpired), "{operation:?}");
@@ -68,7 +68,7 @@ async fn a_loss_is_told_exactly_once() {
     party.spy.always(Operation::Renew, Do::Late(secs(3)));
     sleep(secs(10)).await;
     let _ = guard.check();
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     sleep(secs(10)).await;
     assert_eq!(party.count("lost"), 1);
 }
@@ -84,9 +84,9 @@ async fn a_release_of_what_is_gone_is_told_as_a_loss() {
     let target = lockkeeper::store::Target::Token(guard.token().raw());
     let admin = lockkeeper::store::Store::admin(&world.store).unwrap();
     admin.evict(guard.name(), &target, lockkeeper::store::Evict::Now, "me", "stuck").await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!((party.count("lost"), party.count("released")), (1, 0));
-    assert_eq!(lost.await, LostReason::Forgotten);
+    assert_eq!(lost.await, LostReason::Removed { by: "me".into(), reason: "stuck".into() });
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,6 @@
 //! Machines that were paused, as far as that can be seen: their wall clock is set after it.
 
 use lockkeeper::layer::Operation;
-use lockkeeper::store::{Evict, Store, Target};
 use lockkeeper::{LostReason, SessionState};
 use tokio::time::sleep;
 
@@ -14,8 +13,7 @@ async fn a_wall_clock_that_is_set_has_what_is_held_renewed_at_once() {
     let [kept, gone] = [party.mutex("kept").lock().await.unwrap(), party.mutex("gone").lock().await.unwrap()];
     sleep(secs(1)).await;
     // What became of it while the machine was paused.
-    let target = Target::Token(gone.token().raw());
-    world.store.admin().unwrap().evict(gone.name(), &target, Evict::Now, "nobody", "its lease").await.unwrap();
+    world.forget("gone", party.spy.last(Operation::Claim).ids[0]).await;
     let (start, mut session) = (world.now(), party.keeper.session());
     world.clock.set_wall_clock_ahead(secs(45));
     assert_eq!(session.changed().await, SessionState::Jeopardy);

@@ -315,6 +315,12 @@ impl World {
         self.clock.now()
     }
 
+    /// The store has this claim no more, and does not know why.
+    pub(crate) async fn forget(&self, name: &str, id: ClaimId) {
+        let key = ClaimKey { name: name.parse().unwrap(), session: SessionId::random(), id };
+        assert_eq!(self.store.withdraw(&key, None).await.unwrap(), Withdrawal::Removed);
+    }
+
     /// The ids of those who wait for this lock, as others see them.
     pub(crate) async fn line(&self, name: &str) -> Vec<String> {
         let line = self.store.line(&name.parse().unwrap()).await.unwrap();

@@ -46,10 +46,10 @@ impl Shop {
         (Self { keeper: Keeper::memory(), gate, stock, work, gone }, is_gone)
     }
 
-    async fn work(&self) -> u32 {
+    async fn work(&self) -> Result<u32, Failure> {
         self.work.begun.notify_one();
         self.work.go_on.notified().await;
-        self.work.done.fetch_add(1, Ordering::SeqCst) + 1
+        Ok(self.work.done.fetch_add(1, Ordering::SeqCst) + 1)
     }
 }
 
@@ -84,9 +84,10 @@ async fn order(State(shop): State<Shop>) -> Result<String, Failure> {
     let work = tokio::spawn(async move {
         let order = guard.scope(shop.work()).await?; // goes on when the client hangs up
         guard.release().await?;
-        Ok::<_, lockkeeper::Error>(order)
+        Ok(order)
     });
-    Ok(format!("order {}\n", work.await??))
+    let order: Result<_, Failure> = work.await?;
+    Ok(format!("order {}\n", order?))
 }
 
 pub(crate) fn fenced(shop: &Shop) -> Router {

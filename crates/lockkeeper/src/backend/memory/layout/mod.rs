@@ -24,6 +24,8 @@ const IDLE_LINES: usize = 4096;
 pub(in crate::backend::memory) struct Lines {
     lines: HashMap<LockName, Queue>,
     gone: HashMap<ClaimId, Instant>,
+    /// Who removed a claim, for as long as its holder may ask for it.
+    removed: HashMap<ClaimId, (Broken, Instant)>,
     /// No line that is made anew gives a token at or below this one.
     floor: u64,
 }
@@ -64,7 +66,10 @@ impl Lines {
     }
 
     pub(in crate::backend::memory) fn renew(&mut self, live: &Live, now: Instant) -> Renewal {
-        let absent = if live.state == LiveState::InFlight { Renewal::Unknown } else { Renewal::Lost(None) };
+        let absent = match live.state {
+            LiveState::InFlight => Renewal::Unknown,
+            _ => Renewal::Lost(self.removed.get(&live.key.id).map(|(broken, _)| broken.clone())),
+        };
         let Some(line) = self.lines.get_mut(&live.key.name) else { return absent };
         line.settle(now);
         let Some(token) = line.find(live.key.id, now) else { return absent };
@@ -181,7 +186,12 @@ impl Lines {
         };
         match how {
             Evict::Mark => place.broken = Some(Broken { by: by.into(), reason: reason.into(), removed: false }),
-            Evict::Now => line.remove(token),
+            Evict::Now => {
+                let broken = Broken { by: by.into(), reason: reason.into(), removed: true };
+                self.removed.retain(|_, (_, until)| *until > now);
+                self.removed.insert(place.key.id, (broken, place.expires));
+                line.remove(token);
+            }
         }
         line.touch();
         line.settle(now);
