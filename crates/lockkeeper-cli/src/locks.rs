@@ -45,7 +45,7 @@ enum Lock {
     Leadership { election: Election, value: String },
 }
 
-/// The full names and what was typed, in the order in which it was typed.
+/// The names and what was typed, in the order in which it was typed.
 type Names = Vec<(LockName, String)>;
 
 /// What belongs to one attempt to get them.

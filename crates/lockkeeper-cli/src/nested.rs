@@ -34,7 +34,7 @@ impl Around {
         &self.lines
     }
 
-    /// Refuses to wait for a lock that the runs around this one hold. `names` are full names and what was typed.
+    /// Refuses to wait for a lock that the runs around this one hold. `names` are names and what was typed.
     ///
     /// A store that does not answer refuses nothing: the wait itself will tell.
     ///
@@ -51,11 +51,15 @@ impl Around {
             return Ok(());
         }
         let around: Vec<Sequencer> = self.lines.iter().filter_map(|line| line.parse().ok()).collect();
-        for (full, typed) in names.iter().filter(|(full, _)| around.iter().any(|held| held.name() == full)) {
-            let Ok(info) = keeper.inspect(typed.as_str()).await else { continue };
-            let is_around = |holder: &&HolderInfo| {
-                around.iter().any(|held| held.name() == full && Some(held.token()) == holder.token)
-            };
+        for (name, typed) in names {
+            // Sequencers have full names.
+            let full = keeper.mutex(name)?.full_name();
+            let around: Vec<_> = around.iter().filter(|held| *held.name() == full).collect();
+            if around.is_empty() {
+                continue;
+            }
+            let Ok(info) = keeper.inspect(name).await else { continue };
+            let is_around = |holder: &&HolderInfo| around.iter().any(|held| Some(held.token()) == holder.token);
             if would_wait(&info, info.holders.iter().filter(is_around), mode) {
                 return Err(Failure::usage(format!(
                     "lock {typed:?}: the run around this command holds it until this command ends, so that this wait \

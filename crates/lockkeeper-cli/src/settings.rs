@@ -97,6 +97,11 @@ impl Settings {
         })
     }
 
+    /// What stands before every NAME in the store: the option or the variable, else what the URL says.
+    pub(crate) fn name_prefix(&self) -> &str {
+        self.prefix.as_ref().or(self.store.url.common.prefix.as_ref()).map_or("", String::as_str)
+    }
+
     /// For all commands that are there to be met by others.
     pub(crate) fn refuse_memory(&self) -> Result<(), Failure> {
         if self.store.url.scheme != "memory" {

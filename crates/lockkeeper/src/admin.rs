@@ -6,7 +6,7 @@ use crate::acquire::check_reason;
 use crate::engine::Engine;
 use crate::finish::Finish;
 use crate::info::LockInfo;
-use crate::keeper::full_name;
+use crate::keeper::checked_name;
 use crate::store::{Evict, Evicted, IdHash, Line, Target as Claim};
 use crate::{Error, ErrorKind, FencingToken, LockName, Result};
 
@@ -43,8 +43,8 @@ impl Admin {
         Self { engine: Arc::clone(engine) }
     }
 
-    /// The locks that somebody holds or waits for, whose names begin with the keeper's prefix and `prefix`: sorted by
-    /// name, at most `limit`. One that cannot be read is among them, with its [`problem`](LockInfo::problem).
+    /// The locks that somebody holds or waits for, whose names begin with `prefix`: sorted by name, at most `limit`. Locks
+    /// outside of the keeper's prefix are not among them. One that cannot be read is among them, with its [`problem`](LockInfo::problem).
     ///
     /// # Errors
     /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer.
@@ -53,14 +53,16 @@ impl Admin {
     /// It only reads, and may be dropped.
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockInfo>> {
         self.engine.usable()?;
-        let prefix = format!("{}{prefix}", self.engine.settings.prefix);
         let mut locks = Vec::new();
-        for name in self.engine.names(prefix, limit).await? {
+        for name in self.engine.names(prefix.to_owned(), limit).await? {
+            let full = self.engine.full_name(&name);
             match self.engine.line(&name).await {
-                Ok(line) if !line.entries.is_empty() => locks.push(LockInfo::new(name, line)),
+                Ok(line) if !line.entries.is_empty() => locks.push(LockInfo::new(full, name, line)),
                 // Between the two looks everybody has left.
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Unsupported => locks.push(LockInfo::unreadable(name, error)),
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    locks.push(LockInfo::unreadable(full, name, error))
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -101,7 +103,7 @@ impl Admin {
         Error: From<N::Error>,
     {
         self.engine.usable()?;
-        let name = full_name(&self.engine, name)?;
+        let name = checked_name(&self.engine, name)?;
         check_reason(reason).map_err(|error| error.about(name.clone()))?;
         let line = self.engine.line(&name).await?;
         // An id is used once, so what is found here cannot become another holder on the way.
@@ -140,7 +142,7 @@ impl Admin {
         Error: From<N::Error>,
     {
         self.engine.usable()?;
-        let name = full_name(&self.engine, name)?;
+        let name = checked_name(&self.engine, name)?;
         check_reason(reason).map_err(|error| error.about(name.clone()))?;
         let (engine, reason) = (Arc::clone(&self.engine), reason.to_owned());
         let asking = async move {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 #[cfg(feature = "metrics")]
 use crate::LockName;
-use crate::engine::{Engine, Settings};
+use crate::engine::{Engine, Settings, Stores};
 use crate::event::{Event, Events};
+use crate::layer::Prefix;
 use crate::name::check_prefix;
 use crate::open::Open;
 use crate::runtime::{Runtime, Task, inside};
@@ -124,9 +125,12 @@ impl KeeperBuilder {
         self
     }
 
-    /// Plain text that is put before every name; none. Name and prefix have at most 255 bytes together. Guards and
-    /// sequencers show the full name; for users who shall not see beyond their prefix there is
-    /// [`Prefix`](crate::layer::Prefix).
+    /// Plain text that stands before every name in the store; none. Name and prefix have at most 255 bytes together.
+    ///
+    /// The keeper shows a name as it was typed, without the prefix: guards, events, errors, [`inspect`](Keeper::inspect)
+    /// and [`list`](crate::Admin::list) do, so that each name that they show can be given to this keeper again. Locks
+    /// outside of the prefix are not shown at all. [`Guard::full_name`](crate::Guard::full_name) has the prefix, and so
+    /// have sequencers and handles. [`Prefix`](crate::layer::Prefix) hides the prefix from those too.
     pub fn prefix(mut self, prefix: &str) -> Self {
         if let Err(error) = check_prefix(prefix) {
             self.problem.get_or_insert(error);
@@ -251,6 +255,7 @@ impl KeeperBuilder {
         let store = inside(&runtime, runtime.carry(self.source.opening())).await?;
         let store = self.layers.into_iter().fold(store, |store, layer| layer.0(store));
         check(&*store, &self.settings, self.require)?;
+        let store = Stores::behind(store, &self.settings.prefix)?;
         Ok(Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events)))
     }
 
@@ -259,6 +264,7 @@ impl KeeperBuilder {
         let runtime = self.runtime()?;
         match self.source {
             Source::Store(store) => {
+                let store = Stores::behind(store, &self.settings.prefix)?;
                 Ok(Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events)))
             }
             unopened => Err(Error::new(ErrorKind::Internal, format!("{unopened:?} was not opened"))),
@@ -279,6 +285,16 @@ impl KeeperBuilder {
 
     fn refuse(&mut self, problem: Error) {
         self.problem.get_or_insert(problem);
+    }
+}
+
+impl Stores {
+    /// The engine knows names as they are typed; only here does the prefix come before them.
+    fn behind(whole: Arc<dyn Store>, prefix: &str) -> Result<Self> {
+        if prefix.is_empty() {
+            return Ok(Self { shown: Arc::clone(&whole), whole });
+        }
+        Ok(Self { shown: Arc::new(Prefix::new(Arc::clone(&whole), prefix)?), whole })
     }
 }
 

@@ -138,6 +138,13 @@ impl Error {
         self
     }
 
+    /// The same error for those who see only the names behind a prefix; a name outside is not shown to them.
+    #[must_use]
+    pub(crate) fn within(mut self, prefix: &str) -> Self {
+        self.0.name = self.0.name.and_then(|name| name.within(prefix));
+        self
+    }
+
     /// What went wrong.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

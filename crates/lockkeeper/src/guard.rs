@@ -75,9 +75,14 @@ impl Guard {
         Self { engine, hold, token, mode, owner, reason, stake, since, released: false, span }
     }
 
-    /// The lock, with the keeper's prefix.
+    /// The lock, as it is typed: without the keeper's prefix.
     pub fn name(&self) -> &LockName {
         &self.hold.key.name
+    }
+
+    /// The lock as the store and its sequencers know it, with the keeper's prefix.
+    pub fn full_name(&self) -> LockName {
+        self.engine.full_name(self.name())
     }
 
     /// How it is held.
@@ -97,9 +102,9 @@ impl Guard {
         self.token
     }
 
-    /// Name, mode and token as one string that can be sent along with a request.
+    /// Full name, mode and token as one string that can be sent along with a request.
     pub fn sequencer(&self) -> Sequencer {
-        Sequencer::new(self.name().clone(), self.mode, self.token)
+        Sequencer::new(self.full_name(), self.mode, self.token)
     }
 
     /// For how long the holder may believe if no renewal is acknowledged any more; zero once the lock is lost.
@@ -272,7 +277,7 @@ impl Guard {
         self.disown();
         self.hold.count_no_more();
         self.engine.let_go(&self.hold);
-        Handle::new(&self.hold, self.engine.store.to_string(), self.token, self.mode)
+        Handle::new(self.full_name(), &self.hold, self.engine.store.to_string(), self.token, self.mode)
     }
 
     /// The guard of a lock that somebody else has acquired.

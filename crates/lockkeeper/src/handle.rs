@@ -36,13 +36,14 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new(hold: &Hold, store: String, token: FencingToken, mode: Mode) -> Self {
+    pub(crate) fn new(full: LockName, hold: &Hold, store: String, token: FencingToken, mode: Mode) -> Self {
         let (ttl, lock_delay) = (hold.session.ttl, hold.session.spec.lock_delay);
-        Self { store, key: hold.key.clone(), token, mode, ttl, lock_delay }
+        let key = ClaimKey { name: full, ..hold.key.clone() };
+        Self { store, key, token, mode, ttl, lock_delay }
     }
 
-    /// The lock, with the prefix of the keeper that acquired it.
-    pub fn name(&self) -> &LockName {
+    /// The lock as its store knows it, with the prefix of the keeper that acquired it.
+    pub fn full_name(&self) -> &LockName {
         &self.key.name
     }
 

@@ -10,8 +10,9 @@ use crate::{Error, FencingToken, LockName, Mode};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// The lock, with the keeper's prefix.
+    /// The lock, as it is typed: without the keeper's prefix.
     pub name: LockName,
+    full: LockName,
     /// How it is used at present; `None` when nobody uses it.
     pub mode: Option<Mode>,
     /// The permits of a semaphore; `None` for a mutex or read-write lock, and when nobody uses it. Where those who use the
@@ -79,13 +80,19 @@ impl LockInfo {
         !self.holders.is_empty()
     }
 
-    pub(crate) fn new(name: LockName, line: Line) -> Self {
+    /// The lock as the store knows it, with the keeper's prefix.
+    pub fn full_name(&self) -> &LockName {
+        &self.full
+    }
+
+    pub(crate) fn new(full: LockName, name: LockName, line: Line) -> Self {
         let epoch = line.entries.iter().map(|e| e.meta.epoch).max().unwrap_or(0);
         let mode = line.entries.first().map(|first| mode(first.weight, line.capacity().unwrap_or(store::MAX)));
         let capacity = line.capacity().and_then(permits);
         let (holders, waiters): (Vec<_>, Vec<_>) = line.entries.into_iter().partition(|e| e.granted);
         Self {
             name,
+            full,
             mode,
             capacity,
             holders: holders.into_iter().map(holder).collect(),
@@ -96,9 +103,9 @@ impl LockInfo {
     }
 
     /// One that cannot be read.
-    pub(crate) fn unreadable(name: LockName, problem: Error) -> Self {
+    pub(crate) fn unreadable(full: LockName, name: LockName, problem: Error) -> Self {
         let (holders, waiters) = (Vec::new(), Vec::new());
-        Self { name, mode: None, capacity: None, holders, waiters, last_token: None, problem: Some(problem) }
+        Self { name, full, mode: None, capacity: None, holders, waiters, last_token: None, problem: Some(problem) }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::info::LockInfo;
 use crate::kinds::{Election, MultiBuilder, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
 use crate::open::Open;
 use crate::runtime::inside;
-use crate::store::{Capabilities, Store};
+use crate::store::{Capabilities, ClaimKey, Store};
 use crate::url::StoreUrl;
 use crate::watch::LockWatch;
 use crate::{Error, ErrorKind, FencingToken, Guard, Handle, LockName, Result, Sequencer};
@@ -82,7 +82,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(Mutex::new(&self.engine, self.full_name(name)?))
+        Ok(Mutex::new(&self.engine, self.checked_name(name)?))
     }
 
     /// The reentrant mutex of this name.
@@ -94,7 +94,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(ReentrantMutex::new(&self.engine, self.full_name(name)?))
+        Ok(ReentrantMutex::new(&self.engine, self.checked_name(name)?))
     }
 
     /// The read-write lock of this name. Its write lock is the [mutex](Self::mutex) of the name.
@@ -106,7 +106,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(RwLock::new(&self.engine, self.full_name(name)?))
+        Ok(RwLock::new(&self.engine, self.checked_name(name)?))
     }
 
     /// The semaphore of this name, with so many permits: 1 to 2^31. All who use it at one time have to give the same
@@ -119,7 +119,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Semaphore::new(&self.engine, self.full_name(name)?, permits)
+        Semaphore::new(&self.engine, self.checked_name(name)?, permits)
     }
 
     /// The election of this name.
@@ -131,12 +131,12 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(Election::new(&self.engine, self.full_name(name)?))
+        Ok(Election::new(&self.engine, self.checked_name(name)?))
     }
 
     /// Several locks as one, each in a mode of its own: all of them, or none.
     ///
-    /// They are acquired in the order of the bytes of their full names, by all who do so, so that two multi-locks never
+    /// They are acquired in the order of the bytes of their names, by all who do so, so that two multi-locks never
     /// wait for each other.
     pub fn multi(&self) -> MultiBuilder {
         MultiBuilder::new(&self.engine)
@@ -162,18 +162,20 @@ impl Keeper {
     /// only [`release`](Guard::release) releases it. Whoever has a copy of the handle can do the same.
     ///
     /// # Errors
-    /// [`Mismatch`](ErrorKind::Mismatch) when the lock is in another store than this keeper's; both are named. Whether
-    /// the lock is still held, the first use of the guard will tell.
+    /// [`Mismatch`](ErrorKind::Mismatch) when the lock is in another store than this keeper's, or outside of this keeper's
+    /// prefix; both are named. Whether the lock is still held, the first use of the guard will tell.
     pub fn adopt(&self, handle: Handle) -> Result<Guard> {
         let engine = &self.engine;
-        let about = |error: Error| error.about(handle.name().clone());
+        let full = handle.full_name();
+        let name = engine.short_name(full).ok_or_else(|| outside(full, &engine.settings.prefix))?;
+        let about = |error: Error| error.about(name.clone());
         engine.usable().map_err(about)?;
         let store = engine.store.to_string();
         if handle.store() != store {
             let message = format!("its handle is of the store {}, this is {store}", handle.store());
             return Err(about(Error::new(ErrorKind::Mismatch, message).with_remedy("the store of the handle")));
         }
-        let hold = engine.adopt(handle.key(), handle.token().raw(), handle.spec());
+        let hold = engine.adopt(ClaimKey { name, ..handle.key() }, handle.token().raw(), handle.spec());
         Ok(Guard::adopt(engine, hold, handle.token(), handle.mode()))
     }
 
@@ -191,9 +193,9 @@ impl Keeper {
         Error: From<N::Error>,
     {
         self.engine.usable()?;
-        let name = self.full_name(name)?;
+        let name = self.checked_name(name)?;
         let line = self.engine.line(&name).await?;
-        Ok(LockInfo::new(name, line))
+        Ok(LockInfo::new(self.engine.full_name(&name), name, line))
     }
 
     /// Watches who holds this lock and who waits for it, whatever its kind. Nothing is asked of the store yet.
@@ -205,12 +207,12 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(LockWatch::new(&self.engine, self.full_name(name)?))
+        Ok(LockWatch::new(&self.engine, self.checked_name(name)?))
     }
 
     /// Whether the grant that this sequencer speaks of still holds its lock, by the store's word at this moment.
     ///
-    /// The name in the sequencer is taken as it is, prefix and all. For a resource that is asked often, a
+    /// A sequencer has the full name of its lock, which may be outside of this keeper's prefix. For a resource that is asked often, a
     /// [`FenceGate`](crate::fence::FenceGate) answers without the store.
     ///
     /// # Errors
@@ -220,8 +222,7 @@ impl Keeper {
     /// It only reads, and may be dropped.
     pub async fn check_sequencer(&self, sequencer: &Sequencer) -> Result<bool> {
         self.engine.usable()?;
-        let name = sequencer.name();
-        let line = self.engine.line(name).await?;
+        let line = self.engine.line_of_full(sequencer.name()).await?;
         let capacity = line.capacity().unwrap_or(crate::store::MAX);
         Ok(line.entries.iter().any(|entry| {
             entry.granted
@@ -283,23 +284,30 @@ impl Keeper {
         Self { engine }
     }
 
-    fn full_name<N>(&self, name: N) -> Result<LockName>
+    fn checked_name<N>(&self, name: N) -> Result<LockName>
     where
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        full_name(&self.engine, name)
+        checked_name(&self.engine, name)
     }
 }
 
-/// The name with the keeper's prefix.
-pub(crate) fn full_name<N>(engine: &Engine, name: N) -> Result<LockName>
+/// The name, which has to fit with the keeper's prefix.
+pub(crate) fn checked_name<N>(engine: &Engine, name: N) -> Result<LockName>
 where
     N: TryInto<LockName>,
     Error: From<N::Error>,
 {
     let name: LockName = name.try_into()?;
-    name.under(&engine.settings.prefix)
+    name.under(&engine.settings.prefix)?;
+    Ok(name)
+}
+
+fn outside(full: &LockName, prefix: &str) -> Error {
+    let message =
+        format!("its handle is of the lock {full:?}, which is outside of the prefix {prefix:?} of this keeper");
+    Error::new(ErrorKind::Mismatch, message).with_remedy("the prefix with which the lock was acquired")
 }
 
 impl fmt::Debug for Keeper {

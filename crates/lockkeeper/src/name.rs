@@ -53,6 +53,14 @@ impl LockName {
         Ok(Self(format!("{prefix}{}", self.0).into()))
     }
 
+    /// What stands behind a prefix in this name: the reverse of [`under`](Self::under). `None` where nothing does.
+    pub(crate) fn within(&self, prefix: &str) -> Option<Self> {
+        if prefix.is_empty() {
+            return Some(self.clone());
+        }
+        self.0.strip_prefix(prefix).filter(|rest| !rest.is_empty()).map(|rest| Self(rest.into()))
+    }
+
     /// The name as it was given.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -50,7 +50,7 @@ impl LockWatch {
             let claims: Vec<_> = line.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
             if self.told.as_ref() != Some(&claims) {
                 self.told = Some(claims);
-                return Ok(LockInfo::new(self.lookout.name.clone(), line));
+                return Ok(self.lookout.info(line));
             }
         }
     }

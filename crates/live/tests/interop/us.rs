@@ -46,7 +46,7 @@ impl Contender for Us {
     fn held(&mut self) -> String {
         let guard = self.runtime.block_on(self.asked.take().unwrap()).unwrap().unwrap();
         // The token is what orders all of them: the revision in which the key was made.
-        let line = self.control.keys(format!("{}/", guard.name())).unwrap();
+        let line = self.control.keys(format!("{}/", guard.full_name())).unwrap();
         let ours = line.into_iter().find(|entry| i128::from(entry.create_revision) == i128::from(guard.token().get()));
         self.guard = Some(guard);
         String::from_utf8(ours.unwrap().key).unwrap()

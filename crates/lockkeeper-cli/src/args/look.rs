@@ -36,7 +36,7 @@ pub(crate) struct ListArgs {
 
 /// Tells whether the grant that a sequencer speaks of still holds its lock; exit code 1 when it does not
 ///
-/// The name in the sequencer is taken as it is: no prefix is put before it.
+/// A sequencer has the full name of its lock: no prefix is put before it.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
     /// The sequencer, as LOCKKEEPER_SEQUENCER has it, or `-` to read it from stdin

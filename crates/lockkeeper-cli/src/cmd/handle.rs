@@ -115,7 +115,7 @@ impl Wait<'_> {
         if let Err(failure) = file.fill(&handle) {
             return Err(give_back(keeper, handle, failure).await);
         }
-        if let Err(failure) = tell_acquired(&handle, mode, settings, began.elapsed()) {
+        if let Err(failure) = tell_acquired(&args.name, &handle, mode, settings, began.elapsed()) {
             drop(handle_file::remove(&args.handle_file));
             return Err(give_back(keeper, handle, failure).await);
         }
@@ -172,16 +172,22 @@ fn attempt(keeper: &Keeper, args: &AcquireArgs) -> Result<(Acquire<Guard>, Mode)
     })
 }
 
-fn tell_acquired(handle: &Handle, mode: Mode, settings: &Settings, waited: Duration) -> Result<(), Failure> {
+fn tell_acquired(
+    name: &str,
+    handle: &Handle,
+    mode: Mode,
+    settings: &Settings,
+    waited: Duration,
+) -> Result<(), Failure> {
     let token = handle.token();
     if !settings.json {
         return answer(&format!("{token}\n"));
     }
     json(&Acquired {
-        lock: handle.name().as_str(),
+        lock: name,
         mode: mode_word(&mode),
         token: token.to_string(),
-        sequencer: Sequencer::new(handle.name().clone(), mode, token).to_string(),
+        sequencer: Sequencer::new(handle.full_name().clone(), mode, token).to_string(),
         waited_ms: millis(waited),
         ttl_ms: millis(handle.ttl()),
     })
@@ -206,6 +212,7 @@ pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit
     let handle = handle_file::read(&args.handle_file, settings.verbosity)?;
     let (keeper, guard) = adopt(&handle, settings).await?;
     let renewed = answered(settings, guard.renew_once()).await?;
+    let name = guard.name().clone();
     drop(guard);
     drop(keeper);
     let lost = match renewed {
@@ -215,7 +222,7 @@ pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit
     };
     if settings.json {
         json(&Renewed {
-            lock: handle.name().as_str(),
+            lock: name.as_str(),
             held: lost.is_none(),
             token: handle.token().to_string(),
             ttl_ms: millis(handle.ttl()),
@@ -232,6 +239,7 @@ pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit
 pub(crate) async fn release(args: &HandleArgs, settings: &Settings) -> Result<Exit, Failure> {
     let handle = handle_file::read(&args.handle_file, settings.verbosity)?;
     let (keeper, guard) = adopt(&handle, settings).await?;
+    let name = guard.name().clone();
     let lost = match answered(settings, guard.release()).await? {
         Ok(()) => None,
         Err(error) if is_loss(&error) => Some(error),
@@ -242,7 +250,7 @@ pub(crate) async fn release(args: &HandleArgs, settings: &Settings) -> Result<Ex
     let was_first = handle_file::remove(&args.handle_file)?;
     let lost = lost.filter(|_| was_first);
     if settings.json {
-        json(&Released { lock: handle.name().as_str(), released: lost.is_none() })?;
+        json(&Released { lock: name.as_str(), released: lost.is_none() })?;
     }
     Ok(lost.map_or(Exit::Ok, |error| {
         complain(&error.to_string());
@@ -256,12 +264,15 @@ fn is_loss(error: &Error) -> bool {
 
 async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), Failure> {
     if lock::is_missing(settings)? {
-        let (url, name) = (&settings.store.url, handle.name().as_str());
+        let (url, name) = (&settings.store.url, handle.full_name().as_str());
         let remedy = "Try: the --store on which the lock was acquired; if its file was deleted, rm the handle file";
         let theirs = handle.store();
         return Err(Failure::config(format!("lock {name:?} of {theirs}: {url} is not there. {remedy}")));
     }
-    let keeper = lock::connect(settings, Terms::default(), |_| {}).await?;
+    // A handle has the full name. Outside of the prefix that is set here, the full name is all there is to show.
+    let prefix = settings.name_prefix();
+    let whole_names = handle.full_name().as_str().strip_prefix(prefix).is_none_or(str::is_empty);
+    let keeper = lock::connect(settings, Terms { whole_names, ..Terms::default() }, |_| {}).await?;
     let guard = keeper.adopt(handle.clone())?;
     Ok((keeper, guard))
 }

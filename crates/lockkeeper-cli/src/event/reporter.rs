@@ -81,7 +81,7 @@ impl Reporter {
         Self { lock, outlets, verbosity, status, typed, holds, in_jeopardy, is_over, outage, away }
     }
 
-    /// Says what the names are with their prefix.
+    /// Says which names the events have.
     pub(crate) fn know(&self, typed: Vec<(LockName, String)>) {
         drop(self.typed.set(typed));
     }

@@ -48,7 +48,7 @@ fn machines_are_told_of_it_too() {
     assert!(report["free_in_ms"].as_u64().is_some_and(|left| left <= 12_000), "{report}");
     let mut rest = report.clone();
     rest.as_object_mut().unwrap().remove("free_in_ms");
-    assert_eq!(rest, json!({"lock": "p/a", "id": id, "owner": "me@here", "token": token, "removed": false}));
+    assert_eq!(rest, json!({"lock": "a", "id": id, "owner": "me@here", "token": token, "removed": false}));
     let lost = holder.event("lost");
     assert_eq!((&lost["reason"], &lost["signal"]), (&json!("broken"), &json!("TERM")));
     assert!(lost["by"].as_str().is_some_and(|by| by.contains('@')) && lost["why"] == "r", "{lost}");

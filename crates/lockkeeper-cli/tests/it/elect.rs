@@ -452,7 +452,7 @@ fn leader_takes_the_prefix_and_nobody_who_shares_leads() {
     let mut elect = candidate(&store, "me", &["--prefix", "p/"]);
     elect.event("started");
     let told: Value = stdout(&store.output(&["leader", "a", "--prefix", "p/", "--json"])).parse().unwrap();
-    assert_eq!((&told["lock"], &told["value"]), (&"p/a".into(), &"me".into()));
+    assert_eq!((&told["lock"], &told["value"]), (&"a".into(), &"me".into()));
     assert_eq!(store.code(&["leader", "a"]), 1);
     // The leadership is the lock of its name.
     assert_eq!(store.code(&["run", "p/a", "-n", "--", "true"]), 75);

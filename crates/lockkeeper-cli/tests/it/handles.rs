@@ -101,7 +101,7 @@ fn the_answers_are_json_where_wanted() {
     assert!(told["waited_ms"].take().is_u64());
     let token = store.inspect("p/a")["last_token"].clone();
     let sequencer = format!("lk1.x.{}.p%2Fa", token.as_str().unwrap());
-    let expected = json!({"lock": "p/a", "mode": "exclusive", "token": token, "sequencer": sequencer,
+    let expected = json!({"lock": "a", "mode": "exclusive", "token": token, "sequencer": sequencer,
         "waited_ms": null, "ttl_ms": 90_000});
     assert_eq!(told, expected);
     let renewed = store.output(&["renew", "--handle-file", "h", "--json"]);

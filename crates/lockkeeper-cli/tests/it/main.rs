@@ -29,6 +29,7 @@ mod modes;
 mod nested;
 mod options;
 mod pausing;
+mod prefixes;
 mod pty;
 mod recipes;
 mod rules;

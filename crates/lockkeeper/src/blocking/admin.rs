@@ -31,7 +31,7 @@ impl Admin {
         Self { inner }
     }
 
-    /// The locks that somebody holds or waits for, whose names begin with the keeper's prefix and `prefix`: sorted by
+    /// The locks that somebody holds or waits for, whose names begin with `prefix`, within the keeper's prefix: sorted by
     /// name, at most `limit`.
     ///
     /// # Errors

@@ -44,9 +44,14 @@ impl Guard {
         Self { end: End::default(), inner }
     }
 
-    /// The lock, with the keeper's prefix.
+    /// The lock, as it is typed: without the keeper's prefix.
     pub fn name(&self) -> &LockName {
         self.inner.name()
+    }
+
+    /// The lock as the store and its sequencers know it, with the keeper's prefix.
+    pub fn full_name(&self) -> LockName {
+        self.inner.full_name()
     }
 
     /// How it is held.
@@ -60,7 +65,7 @@ impl Guard {
         self.inner.token()
     }
 
-    /// Name, mode and token as one string that can be sent along with a request.
+    /// Full name, mode and token as one string that can be sent along with a request.
     pub fn sequencer(&self) -> Sequencer {
         self.inner.sequencer()
     }

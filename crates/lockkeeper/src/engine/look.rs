@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, Hold};
+use crate::info::LockInfo;
 use crate::runtime::inside;
 use crate::store::{Expiry, Interest, Line, Revision, Wakes};
 use crate::{LockName, Result, random};
@@ -32,6 +33,11 @@ impl Lookout {
     /// The same for whoever minds only those who hold the lock: the end of one who waits is no reason to look.
     pub(crate) fn of_holders(engine: &Arc<Engine>, name: LockName) -> Self {
         Self { only_holders: true, ..Self::new(engine, name) }
+    }
+
+    /// What this line shows.
+    pub(crate) fn info(&self, line: Line) -> LockInfo {
+        LockInfo::new(self.engine.full_name(&self.name), self.name.clone(), line)
     }
 
     /// The line: at once the first time, and then when the store thinks that it is worth while, or when time has
@@ -100,6 +106,29 @@ impl Engine {
         let (store, of) = (Arc::clone(&self.store), name.clone());
         let line = self.runtime.look(Box::pin(async move { store.line(&of).await })).await;
         line.map_err(|error| self.describe(error, name))
+    }
+
+    /// The line of a lock whose full name is known, under this keeper's prefix or not. It only reads, and may be dropped.
+    pub(crate) async fn line_of_full(&self, full: &LockName) -> Result<Line> {
+        let (store, of) = (Arc::clone(&self.whole), full.clone());
+        let line = self.runtime.look(Box::pin(async move { store.line(&of).await })).await;
+        line.map_err(|error| {
+            let error = error.at(&self.store.to_string()).within(&self.settings.prefix);
+            match self.short_name(full) {
+                Some(name) => error.about(name),
+                None => error,
+            }
+        })
+    }
+
+    /// The name in the store, with the keeper's prefix. It fits: who gave the name was told otherwise.
+    pub(crate) fn full_name(&self, name: &LockName) -> LockName {
+        name.under(&self.settings.prefix).unwrap_or_else(|_| name.clone())
+    }
+
+    /// The reverse: the name as it is typed; `None` for a name outside of the keeper's prefix.
+    pub(crate) fn short_name(&self, full: &LockName) -> Option<LockName> {
+        full.within(&self.settings.prefix)
     }
 
     /// The line once the store thinks that it has changed since it was `seen`, or `within` is over. It only reads, and

@@ -89,10 +89,21 @@ pub(crate) struct Settings {
     pub(crate) max_waiters: u32,
 }
 
-/// One engine serves one keeper.
+/// The store of a keeper: as the keeper shows it, and as it is.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    /// The names behind the prefix of the keeper, without the prefix.
+    pub(crate) shown: Arc<dyn Store>,
+    /// All names, in full.
+    pub(crate) whole: Arc<dyn Store>,
+}
+
+/// One engine serves one keeper. It knows a lock by the name that was typed; the store below adds the prefix.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Store>,
+    /// The same store with full names, for those that come out of sequencers.
+    whole: Arc<dyn Store>,
     pub(crate) capabilities: Capabilities,
     pub(crate) clock: Clock,
     pub(crate) settings: Settings,
@@ -120,17 +131,19 @@ type HoldsOfOwners = HashMap<(LockName, Owner), Vec<Arc<Hold>>>;
 
 impl Engine {
     pub(crate) fn start(
-        store: Arc<dyn Store>,
+        stores: Stores,
         clock: Clock,
         settings: Settings,
         runtime: Runtime,
         events: Events,
     ) -> Arc<Self> {
         let alive = Arc::new(());
+        let Stores { shown: store, whole } = stores;
         let engine = Arc::new(Self {
             capabilities: store.capabilities(),
             events: events.of(&store),
             store,
+            whole,
             clock,
             settings,
             runtime,

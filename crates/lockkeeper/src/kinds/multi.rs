@@ -8,7 +8,7 @@ use super::named::{Named, durations};
 use super::semaphore::{check_permits, check_share};
 use crate::acquire::{Acquire, Part};
 use crate::engine::Engine;
-use crate::keeper::full_name;
+use crate::keeper::checked_name;
 use crate::store::MAX;
 use crate::{Error, LockName, MultiGuard, Result};
 
@@ -54,7 +54,7 @@ impl MultiLock {
         self.lock.try_acquire(self.weight, self.capacity).and(self.also.clone())
     }
 
-    /// The names, with the keeper's prefix, in the order in which they are acquired.
+    /// The names, as they are typed, in the order in which they are acquired.
     pub fn names(&self) -> impl Iterator<Item = &LockName> {
         std::iter::once(&self.lock.name).chain(self.also.iter().map(|part| &part.name))
     }
@@ -115,7 +115,7 @@ impl MultiBuilder {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        let added = full_name(&self.engine, name).and_then(|name| {
+        let added = checked_name(&self.engine, name).and_then(|name| {
             check_permits(&name, of)?;
             check_share(&name, permits, of)?;
             self.add(name, permits, of)
@@ -144,7 +144,7 @@ impl MultiBuilder {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        let added = full_name(&self.engine, name).and_then(|name| self.add(name, weight, capacity));
+        let added = checked_name(&self.engine, name).and_then(|name| self.add(name, weight, capacity));
         self.unless(added)
     }
 

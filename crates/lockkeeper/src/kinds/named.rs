@@ -71,9 +71,14 @@ macro_rules! settings {
         crate::kinds::named::durations!($kind);
 
         impl $kind {
-            /// The name, with the keeper's prefix.
+            /// The name, as it is typed: without the keeper's prefix.
             pub fn name(&self) -> &crate::LockName {
                 &self.lock.name
+            }
+
+            /// The name in the store and in sequencers, with the keeper's prefix.
+            pub fn full_name(&self) -> crate::LockName {
+                self.lock.engine.full_name(&self.lock.name)
             }
         }
     };

@@ -18,10 +18,11 @@ use crate::{Error, ErrorKind, LockName, Result, name};
 /// who shall not see each other.
 ///
 /// # Which prefix to use
-/// [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) is a shorthand for names: guards and sequencers carry the
-/// *full* name, so that a resource tells `blue/stock` from `green/stock`. This layer is a boundary: whoever is inside
-/// does not know the prefix, and the sequencers made there do not carry it. Use one resource, and one
-/// [`FenceGate`](crate::fence::FenceGate), for each prefix. Where both are set the layer's comes first.
+/// Behind both prefixes a name is shown as it is typed. The difference is the sequencer. With
+/// [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) a sequencer carries the *full* name, so that a resource tells
+/// `blue/stock` from `green/stock`. This layer is a boundary: nobody inside knows the prefix, and the sequencers made
+/// there do not carry it. Use one resource, and one [`FenceGate`](crate::fence::FenceGate), for each prefix. Where both
+/// are set the layer's comes first.
 ///
 /// ```
 /// use lockkeeper::layer::Prefix;
@@ -66,6 +67,18 @@ impl<S: Store> Prefix<S> {
         Ok(ClaimKey { name: self.full(&key.name)?, ..key.clone() })
     }
 
+    /// What the store below says, without the prefix.
+    fn shown<T>(&self, answer: Result<T>) -> Result<T> {
+        answer.map_err(|error| error.within(&self.prefix))
+    }
+
+    fn shown_renewal(&self, renewal: Renewal) -> Renewal {
+        match renewal {
+            Renewal::Failed(error) => Renewal::Failed(error.within(&self.prefix)),
+            renewal => renewal,
+        }
+    }
+
     /// Of those claims whose names fit: no other can ever have reached the store.
     fn live(&self, live: &[Live]) -> Vec<Live> {
         let fits = live.iter().filter_map(|live| Some(Live { key: self.key(&live.key).ok()?, state: live.state }));
@@ -89,13 +102,14 @@ impl<S: Store> Store for Prefix<S> {
     }
 
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.inner.open(session).await
+        self.shown(self.inner.open(session).await)
     }
 
     /// A claim whose name does not fit must not keep the others from being renewed.
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let below = self.live(live);
-        let renewed = self.inner.renew(session, &below).await?;
+        let mut renewed = self.shown(self.inner.renew(session, &below).await)?;
+        renewed.claims = renewed.claims.into_iter().map(|renewal| self.shown_renewal(renewal)).collect();
         if below.len() == live.len() {
             return Ok(renewed);
         }
@@ -109,34 +123,34 @@ impl<S: Store> Store for Prefix<S> {
     }
 
     async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
-        self.inner.close(session, &self.live(live)).await
+        self.shown(self.inner.close(session, &self.live(live)).await)
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         let claim = Claim { key: self.key(&claim.key)?, ..claim.clone() };
-        self.inner.claim(&claim).await
+        self.shown(self.inner.claim(&claim).await)
     }
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let Ok(key) = self.key(key) else { return Ok(Amended::NotLive) };
-        self.inner.amend(&key, change).await
+        self.shown(self.inner.amend(&key, change).await)
     }
 
     /// A claim that was refused for its name is withdrawn as any other: it is not there.
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         let Ok(key) = self.key(key) else { return Ok(Withdrawal::Absent) };
-        self.inner.withdraw(&key, tombstone).await
+        self.shown(self.inner.withdraw(&key, tombstone).await)
     }
 
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
-        match interest {
+        self.shown(match interest {
             Interest::Claim(key) => self.inner.wait(Interest::Claim(&self.key(key)?), seen, within).await,
             Interest::Name(name) => self.inner.wait(Interest::Name(&self.full(name)?), seen, within).await,
-        }
+        })
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {
-        self.inner.line(&self.full(name)?).await
+        self.shown(self.inner.line(&self.full(name)?).await)
     }
 
     fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
@@ -153,17 +167,17 @@ impl<S: Store> Admin for Prefix<S> {
     async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
         // The prefix itself may be the name of a lock of the store below. In here it would have no name.
         let room = if prefix.is_empty() && limit > 0 { limit.saturating_add(1) } else { limit };
-        let names = self.admin_below()?.names(&format!("{}{prefix}", self.prefix), room).await?;
-        let own = names.iter().filter_map(|name| name.as_str().strip_prefix(&self.prefix)?.parse().ok());
+        let names = self.shown(self.admin_below()?.names(&format!("{}{prefix}", self.prefix), room).await)?;
+        let own = names.iter().filter_map(|name| name.within(&self.prefix));
         Ok(own.take(limit).collect())
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
-        self.admin_below()?.evict(&self.full(name)?, target, how, by, reason).await
+        self.shown(self.admin_below()?.evict(&self.full(name)?, target, how, by, reason).await)
     }
 
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
-        self.admin_below()?.request_release(&self.full(name)?, by, reason).await
+        self.shown(self.admin_below()?.request_release(&self.full(name)?, by, reason).await)
     }
 }
 

@@ -48,7 +48,7 @@ const WHO: &str = "TestStore";
 ///
 /// # Names
 /// A store knows full names: with [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) or behind a
-/// [`Prefix`](crate::layer::Prefix) the prefix belongs to the name. [`Guard::name`](crate::Guard::name) has the
+/// [`Prefix`](crate::layer::Prefix) the prefix belongs to the name. [`Guard::full_name`](crate::Guard::full_name) has the
 /// keeper's.
 ///
 /// # Time

@@ -260,6 +260,6 @@ fn a_store_that_is_open_already_can_be_used() {
     drop(runtime);
     let keeper = Keeper::builder(store).prefix("app/").owner("me").connect().unwrap();
     let guard = keeper.mutex("n").unwrap().lock().unwrap();
-    assert_eq!(guard.name().as_str(), "app/n");
+    assert_eq!((guard.name().as_str(), guard.full_name().as_str()), ("n", "app/n"));
     assert_eq!(keeper.inspect("n").unwrap().holders[0].owner, "me");
 }

@@ -14,6 +14,7 @@ mod figures;
 mod histories;
 mod kills;
 mod outside;
+mod prefixes;
 mod processes;
 mod registers;
 mod spans;

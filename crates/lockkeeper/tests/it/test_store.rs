@@ -166,7 +166,7 @@ async fn a_name_that_nobody_holds_is_a_panic_that_lists_the_others() {
     let text = panic.downcast_ref::<String>().unwrap();
     assert!(text.contains("nobody holds \"report\"") && text.contains("app/report"), "{text}");
     guard.check().unwrap();
-    store.expire(guard.name());
+    store.expire(guard.full_name());
     guard.check().unwrap_err();
 }
 

@@ -55,8 +55,7 @@ pub(super) fn check(names: &[String], argv: &[OsString], outer: &[String], setti
 }
 
 fn longest(name: &str, settings: &Settings) -> Option<Held> {
-    let prefix = settings.prefix.as_ref().or(settings.store.url.common.prefix.as_ref()).map_or("", String::as_str);
-    let whole = LockName::new(&format!("{prefix}{name}")).ok()?;
+    let whole = LockName::new(&format!("{}{name}", settings.name_prefix())).ok()?;
     let token = FencingToken::new(FencingToken::MAX_EPOCH, (1 << 54) - 1)?;
     let sequencer = Sequencer::new(whole, Mode::Permits(u32::MAX), token).to_string();
     Some(Held { name: name.to_owned(), token: token.to_string(), sequencer, mode: "exclusive" })

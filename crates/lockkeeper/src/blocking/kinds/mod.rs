@@ -63,9 +63,14 @@ macro_rules! named {
         crate::blocking::kinds::handle!($(#[$doc])* $kind);
 
         impl $kind {
-            /// The name, with the keeper's prefix.
+            /// The name, as it is typed: without the keeper's prefix.
             pub fn name(&self) -> &LockName {
                 self.inner.name()
+            }
+
+            /// The name in the store and in sequencers, with the keeper's prefix.
+            pub fn full_name(&self) -> LockName {
+                self.inner.full_name()
             }
         }
     };

@@ -41,7 +41,7 @@ impl MultiLock {
         self.attempt().try_lock()
     }
 
-    /// The names, with the keeper's prefix, in the order in which they are acquired.
+    /// The names, as they are typed, in the order in which they are acquired.
     pub fn names(&self) -> impl Iterator<Item = &LockName> {
         self.inner.names()
     }

@@ -27,7 +27,7 @@ fn assert_released<H: Harness>(case: &Case<H>, released: Result<()>) {
 pub async fn it_outlives_its_process<H: Harness>(case: &Case<H>) {
     let (name, first, other) = (case.name("m"), case.party(Lives::long()).await, case.keeper().await);
     let handle = detach(&first.keeper, &name, LONG).await;
-    assert_eq!((handle.name(), handle.ttl()), (&name, LONG));
+    assert_eq!((handle.full_name(), handle.ttl()), (&name, LONG));
     let (token, text) = (handle.token(), handle.expose());
     assert_eq!(first.keeper.leftovers(), 0, "the engine has given it away");
     drop(first);

@@ -171,8 +171,8 @@ pub async fn a_prefix_and_a_name_are_one_name<H: Harness>(case: &Case<H>) {
     let party = case.party_with(Lives::long(), |b| b.prefix(&format!("{start}/"))).await;
     let plain = case.keeper().await;
     let guard = party.keeper.mutex("stock").unwrap().lock().await.unwrap();
-    assert_eq!(guard.name().as_str(), format!("{start}/stock"));
-    assert!(plain.mutex(guard.name()).unwrap().try_lock().await.unwrap().is_none());
+    assert_eq!((guard.name().as_str(), guard.full_name().as_str()), ("stock", format!("{start}/stock").as_str()));
+    assert!(plain.mutex(guard.full_name()).unwrap().try_lock().await.unwrap().is_none());
     let listed = party.keeper.admin().unwrap().list("st", 10).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(&listed[0].name, guard.name());
