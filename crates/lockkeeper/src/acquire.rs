@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Engine, Request};
-use crate::guard::covered;
+use crate::guard::{covered, scoped};
 use crate::handle::Handle;
 use crate::store::{Expiry, SessionSpec};
 use crate::{Error, ErrorKind, Guard, Leadership, LockName, MultiGuard, Owner, Result};
@@ -168,6 +168,7 @@ impl<G: Acquired> Acquire<G> {
             result: PhantomData,
         };
         acquire.request.max_hold = engine.settings.max_hold;
+        acquire.wait = engine.settings.default_wait.filter(|_| waits);
         acquire
     }
 
@@ -185,8 +186,9 @@ impl<G: Acquired> Acquire<G> {
         })
     }
 
-    /// How long to stand in line at most; zero is a try. `lock()` waits for ever unless this is set, `try_lock()`
-    /// does not wait unless this is set.
+    /// How long to stand in line at most; zero is a try, and `Duration::MAX` is for ever. Unless this is set, `lock()`
+    /// waits for the keeper's [`default_wait`](crate::KeeperBuilder::default_wait), which is for ever, and `try_lock()`
+    /// does not wait.
     ///
     /// It bounds the waiting. A store that does not answer at all is given 3 s even if `d` is less.
     pub fn wait(mut self, d: Duration) -> Self {
@@ -314,6 +316,66 @@ impl Acquire<Guard> {
         let guard = self.await?;
         let outcome = guard.scope(f(&guard)).await;
         covered(outcome, guard.release().await)
+    }
+}
+
+impl Acquire<MultiGuard> {
+    /// Acquires the locks, runs `f` with the guard, and releases them: as the `with` of an attempt on one lock.
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let transfer = keeper.multi_lock(["account/7", "account/3"])?;
+    /// let tokens = transfer.lock().with(async |guard| {
+    ///     guard.check()?;
+    ///     Ok::<_, lockkeeper::Error>(guard.guards().len())
+    /// });
+    /// assert_eq!(tokens.await?, 2);
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost), which names the lock.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `f`'s future and the guard: the locks are released in the background.
+    pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&MultiGuard) -> Result<T, E>) -> Result<T, E> {
+        let guard = self.await?;
+        let outcome = guard.scope(f(&guard)).await;
+        covered(outcome, guard.release().await)
+    }
+}
+
+impl Acquire<Leadership> {
+    /// Campaigns, runs `f` with the leadership, and resigns: as the `with` of an attempt on one lock.
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let scheduler = keeper.election("scheduler")?;
+    /// let term = scheduler.campaign("10.0.0.7:8080").with(async |leadership| {
+    ///     leadership.proclaim("ready").await?;
+    ///     Ok::<_, lockkeeper::Error>(())
+    /// });
+    /// term.await?;
+    /// assert!(scheduler.leader().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost).
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `f`'s future and the leadership: the leader resigns in the background.
+    pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&mut Leadership) -> Result<T, E>) -> Result<T, E> {
+        let mut leadership = self.await?;
+        let (hold, lost) = (Arc::clone(leadership.guard().hold()), leadership.guard().lost());
+        let outcome = scoped(|| hold.check(), lost, f(&mut leadership)).await;
+        covered(outcome, leadership.resign().await)
     }
 }
 

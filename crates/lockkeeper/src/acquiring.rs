@@ -160,7 +160,7 @@ impl<G: Acquired> Acquire<G> {
     fn guard(&self, granted: Granted, running: &Running) -> Guard {
         let waited = self.engine.now().saturating_since(running.began);
         let again = granted.is_again();
-        let guard = Guard::new(granted, self.request.owner.clone());
+        let guard = Guard::new(granted, self.request.owner.clone(), waited);
         if again {
             return guard;
         }

@@ -17,8 +17,6 @@ use crate::time::Clock;
 use crate::url::{CommonParams, StoreUrl};
 use crate::{Error, ErrorKind, FencingToken, Keeper, MemoryStore, Result};
 
-const TTL: Duration = Duration::from_secs(30);
-const MAX_WAITERS: u32 = 1000;
 const OWNER_MAX: usize = 255;
 
 /// A keeper to be set up.
@@ -64,15 +62,23 @@ impl Source {
 }
 
 impl KeeperBuilder {
+    /// The [ttl](Self::ttl) of a lock where nothing else is set.
+    pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
+    /// The [lock-delay](Self::lock_delay) where nothing else is set.
+    pub const DEFAULT_LOCK_DELAY: Duration = Duration::ZERO;
+    /// How [long a line may become](Self::max_waiters) where nothing else is set.
+    pub const DEFAULT_MAX_WAITERS: u32 = 1000;
+
     pub(crate) fn new(source: Source) -> Self {
         let mut settings = Settings {
-            ttl: TTL,
-            lock_delay: Duration::ZERO,
+            ttl: Self::DEFAULT_TTL,
+            lock_delay: Self::DEFAULT_LOCK_DELAY,
             max_hold: None,
+            default_wait: None,
             prefix: String::new(),
             owner: default_owner().into(),
             epoch: 0,
-            max_waiters: MAX_WAITERS,
+            max_waiters: Self::DEFAULT_MAX_WAITERS,
         };
         if let Source::Url(url) = &source {
             set(&mut settings, &url.common);
@@ -122,6 +128,17 @@ impl KeeperBuilder {
             self.refuse(problem.with_remedy("the longest time that the work may take"));
         }
         self.settings.max_hold = Some(d);
+        self
+    }
+
+    /// How long an attempt stands in line at most that waits, where it does not [say](crate::Acquire::wait) for how long;
+    /// for ever. Candidates of an election are attempts too. A `try_` form does not wait, whatever is set here.
+    pub fn default_wait(mut self, d: Duration) -> Self {
+        if d.is_zero() {
+            let problem = Error::invalid("default_wait is zero: no attempt would ever wait");
+            self.refuse(problem.with_remedy("the longest time that an attempt may wait, or the try_ forms"));
+        }
+        self.settings.default_wait = Some(d);
         self
     }
 

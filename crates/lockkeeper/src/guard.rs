@@ -55,12 +55,13 @@ pub struct Guard {
     /// The share in the claim, of a guard of a reentrant mutex.
     stake: Option<Arc<Stake>>,
     since: Instant,
+    waited: Duration,
     released: bool,
     span: Span,
 }
 
 impl Guard {
-    pub(crate) fn new(granted: Granted, owner: Option<Owner>) -> Self {
+    pub(crate) fn new(granted: Granted, owner: Option<Owner>, waited: Duration) -> Self {
         let (engine, Grant { hold, token, mode, reason, stake, again }) = granted.take();
         hold.collect();
         if !again {
@@ -72,7 +73,7 @@ impl Guard {
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let since = stake.as_ref().map_or_else(|| engine.now(), |stake| stake.since);
         runtime::remember_thread();
-        Self { engine, hold, token, mode, owner, reason, stake, since, released: false, span }
+        Self { engine, hold, token, mode, owner, reason, stake, since, waited, released: false, span }
     }
 
     /// The lock, as it is typed: without the keeper's prefix.
@@ -83,6 +84,11 @@ impl Guard {
     /// The lock as the store and its sequencers know it, with the keeper's prefix.
     pub fn full_name(&self) -> LockName {
         self.engine.full_name(self.name())
+    }
+
+    /// How long the attempt took that acquired it; zero for an [adopted](crate::Keeper::adopt) lock.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 
     /// How it is held.
@@ -284,7 +290,19 @@ impl Guard {
     pub(crate) fn adopt(engine: &Arc<Engine>, hold: Arc<Hold>, token: FencingToken, mode: Mode) -> Self {
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let (engine, since) = (Arc::clone(engine), engine.now());
-        Self { engine, hold, token, mode, owner: None, reason: None, stake: None, since, released: false, span }
+        Self {
+            engine,
+            hold,
+            token,
+            mode,
+            owner: None,
+            reason: None,
+            stake: None,
+            since,
+            waited: Duration::ZERO,
+            released: false,
+            span,
+        }
     }
 
     fn is_adopted(&self) -> bool {

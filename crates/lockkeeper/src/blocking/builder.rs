@@ -46,6 +46,12 @@ impl KeeperBuilder {
         self.set(|inner| inner.max_hold(d))
     }
 
+    /// How long an attempt waits at most that does not say for how long; for ever. See
+    /// [`KeeperBuilder::default_wait`](crate::KeeperBuilder::default_wait).
+    pub fn default_wait(self, d: Duration) -> Self {
+        self.set(|inner| inner.default_wait(d))
+    }
+
     /// Plain text that is put before every name; none. See [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix).
     pub fn prefix(self, prefix: &str) -> Self {
         self.set(|inner| inner.prefix(prefix))

@@ -54,6 +54,11 @@ impl Guard {
         self.inner.full_name()
     }
 
+    /// How long the attempt took that acquired it: see [`Guard::waited`](crate::Guard::waited).
+    pub fn waited(&self) -> Duration {
+        self.inner.waited()
+    }
+
     /// How it is held.
     pub fn mode(&self) -> Mode {
         self.inner.mode()

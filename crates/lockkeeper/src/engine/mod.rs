@@ -83,6 +83,8 @@ pub(crate) struct Settings {
     pub(crate) ttl: Duration,
     pub(crate) lock_delay: Duration,
     pub(crate) max_hold: Option<Duration>,
+    /// How long an attempt waits that waits and does not say for how long.
+    pub(crate) default_wait: Option<Duration>,
     pub(crate) prefix: String,
     pub(crate) owner: Arc<str>,
     pub(crate) epoch: u16,

@@ -117,7 +117,7 @@ impl Guard {
         let (engine, hold, asked) = (Arc::clone(&self.engine), Arc::clone(&self.hold), self.engine.now());
         match Finish::new(&self.engine, async move { engine.replace(&hold, request).await }).await {
             Ok(granted) => {
-                let writer = Self::new(granted, self.owner.clone());
+                let writer = Self::new(granted, self.owner.clone(), self.engine.now().saturating_since(asked));
                 self.disown();
                 self.released = true;
                 self.hold.count_no_more();

@@ -41,6 +41,11 @@ impl MultiGuard {
         &self.guards
     }
 
+    /// The guard of the lock of this name, as it was typed; `None` for a name that is not among them.
+    pub fn get(&self, name: impl AsRef<str>) -> Option<&Guard> {
+        self.guards.iter().find(|guard| guard.name().as_str() == name.as_ref())
+    }
+
     /// For how long the holder may believe in all of them; zero once one is lost.
     pub fn remaining(&self) -> Duration {
         self.guards.iter().map(Guard::remaining).min().unwrap_or(Duration::ZERO)

@@ -6,6 +6,7 @@ mod bounds;
 mod by_session;
 mod chaos;
 mod contract;
+mod conveniences;
 mod crowd;
 mod custom_store;
 mod dedicated;

@@ -83,7 +83,7 @@ impl Run<'_> {
             }
             Waited::Acquired(holding) => {
                 self.reporter.acquired(&holding.each(), began.elapsed(), self.ttl());
-                Round::Ran(self.work(connection, holding).await?)
+                Round::Ran(self.work(connection, *holding).await?)
             }
         })
     }

@@ -116,7 +116,7 @@ struct Run<'a> {
 
 /// What became of waiting in line.
 enum Waited {
-    Acquired(Holding),
+    Acquired(Box<Holding>),
     /// The name as it was typed.
     Busy(String),
     Interrupted(Signal),

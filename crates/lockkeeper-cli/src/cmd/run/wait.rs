@@ -27,7 +27,7 @@ impl Run<'_> {
             tokio::select! {
                 biased;
                 signal = self.signals.next_ending() => {
-                    self.leave(holding).await;
+                    self.leave(*holding).await;
                     return Ok(Waited::Interrupted(signal));
                 }
                 firm = firm(&holding, lead) => match firm {
@@ -59,7 +59,7 @@ impl Run<'_> {
             biased;
             signal = self.signals.next_ending() => Ok(Waited::Interrupted(signal)),
             result = &mut acquiring => match result {
-                Ok(holding) => Ok(Waited::Acquired(holding)),
+                Ok(holding) => Ok(Waited::Acquired(Box::new(holding))),
                 Err(error) => match error.kind() {
                     ErrorKind::Timeout => Ok(Waited::Busy(busy(locks, &error))),
                     _ => Err(error.into()),

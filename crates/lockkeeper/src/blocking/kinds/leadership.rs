@@ -1,7 +1,11 @@
 //! Leading: the guard of an election.
 
-use crate::Result;
+use std::sync::Arc;
+
+use crate::blocking::guard::scoped;
 use crate::blocking::{Guard, ReleaseRequested};
+use crate::guard::covered;
+use crate::{Error, Result};
 
 /// A leadership that was won. Dropping it resigns in the background.
 #[derive(Debug)]
@@ -32,6 +36,16 @@ impl Leadership {
     /// As [`Leadership::proclaim`](crate::Leadership::proclaim).
     pub fn proclaim(&mut self, value: impl Into<Vec<u8>>) -> Result<()> {
         self.guard.proclaim(value.into())
+    }
+
+    /// Runs `f` with the leadership, and resigns: see [`Guard::with`].
+    ///
+    /// # Errors
+    /// That of `f`, or [`Lost`](crate::ErrorKind::Lost).
+    pub fn with<T, E: From<Error>>(mut self, f: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+        let hold = Arc::clone(self.guard.hold());
+        let outcome = scoped(|| hold.check(), || f(&mut self));
+        covered(outcome, self.resign())
     }
 
     /// Gives the leadership up, and waits for the store's word for it: as [`Guard::release`].

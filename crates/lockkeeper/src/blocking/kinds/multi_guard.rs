@@ -8,6 +8,7 @@ use crate::blocking::guard::scoped;
 use crate::blocking::lost::End;
 use crate::blocking::park::wait;
 use crate::blocking::{Guard, Lost, ReleaseRequested};
+use crate::guard::covered;
 use crate::{Error, Result};
 
 /// The locks of a multi-lock, held together: lost as soon as one of them is lost. Dropping it releases them in the
@@ -27,6 +28,11 @@ impl MultiGuard {
     /// The guard of each lock, in the order of the bytes of their names: for its token and its sequencer.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
+    }
+
+    /// The guard of the lock of this name, as it was typed; `None` for a name that is not among them.
+    pub fn get(&self, name: impl AsRef<str>) -> Option<&Guard> {
+        self.guards.iter().find(|guard| guard.name().as_str() == name.as_ref())
     }
 
     /// For how long the holder may believe in all of them; zero once one is lost.
@@ -66,6 +72,15 @@ impl MultiGuard {
     /// [`Lost`](crate::ErrorKind::Lost) when one is lost before the end of `f`.
     pub fn while_held<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
         self.scope(|| Ok(f()))
+    }
+
+    /// Runs `f` with the guard, and releases the locks: see [`Guard::with`].
+    ///
+    /// # Errors
+    /// That of `f`, or [`Lost`](crate::ErrorKind::Lost), which names the lock.
+    pub fn with<T, E: From<Error>>(self, f: impl FnOnce(&Self) -> Result<T, E>) -> Result<T, E> {
+        let outcome = self.scope(|| f(&self));
+        covered(outcome, self.release())
     }
 
     /// Releases all of them, and waits for the store's word for it.
