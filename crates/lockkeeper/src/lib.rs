@@ -60,9 +60,16 @@
 //! | store | URL | feature | for |
 //! |---|---|---|---|
 //! | [`MemoryStore`] | `memory:` | always | one process: tests |
-//! | `FileStore` | `file:PATH` | `file` (default) | the processes of one host; Linux |
+//! | `FileStore` | `file:PATH` | `file` | the processes of one host; Linux |
 //! | `EtcdStore` | `etcd://`, `etcds://` | `etcd` | many hosts; etcd 3.5.14 or newer |
 //! | `RedisStore` | `redis://`, `redis+sentinel://`, `redis+cluster://`; `rediss` for TLS | `redis` | many hosts; Redis 6.2 or newer, Valkey |
+//!
+//! No store is a default feature, so that a program compiles the stores that it uses: SQLite, which the file store is
+//! built on, takes a C compiler and more time than all the rest. TLS is encrypted by aws-lc-rs (`tls-aws-lc-rs`, a default
+//! feature), or by ring: `default-features = false` and the feature `tls-ring`. See [`Tls`].
+//!
+//! Each store makes its connections itself, and takes none of a driver or a pool: the order of the requests on a connection
+//! is a part of the protocol, and a connection that somebody else used meanwhile would break that order.
 //!
 //! # Runtime
 //!

@@ -8,6 +8,10 @@ use crate::{Error, Result};
 /// What TLS to a store is made of. Without any settings: the roots that the operating system trusts, the host's name,
 /// and no certificate of our own. Files are PEM, and are read when the store is opened.
 ///
+/// rustls encrypts with the provider that the program has installed for the whole process
+/// (`rustls::crypto::CryptoProvider::install_default`). Without one it is aws-lc-rs, or ring where only the cargo feature
+/// `tls-ring` is on.
+///
 /// ```
 /// use lockkeeper::Tls;
 ///

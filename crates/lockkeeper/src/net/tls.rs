@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -27,7 +28,10 @@ impl TlsSettings {
             Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| bad_name(name))?),
             None => None,
         };
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        Self::with(files, server_name, provider()?)
+    }
+
+    fn with(files: &Tls, server_name: Option<ServerName<'static>>, provider: Arc<CryptoProvider>) -> Result<Self> {
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|e| Error::new(ErrorKind::Internal, format!("TLS cannot be set up: {e}")))?
@@ -70,6 +74,20 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
+/// The one that the program has installed for its whole process, else that of a cargo feature.
+fn provider() -> Result<Arc<CryptoProvider>> {
+    if let Some(installed) = CryptoProvider::get_default() {
+        return Ok(Arc::clone(installed));
+    }
+    #[cfg(feature = "tls-aws-lc-rs")]
+    return Ok(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    #[cfg(all(feature = "tls-ring", not(feature = "tls-aws-lc-rs")))]
+    return Ok(Arc::new(rustls::crypto::ring::default_provider()));
+    #[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc-rs")))]
+    Err(Error::new(ErrorKind::Unsupported, "this build has nothing to encrypt connections with")
+        .with_remedy("the cargo feature `tls-aws-lc-rs` or `tls-ring` of lockkeeper"))
+}
+
 fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let Some(file) = ca else {
@@ -102,4 +120,20 @@ fn unreadable(file: &Path, what: &str, why: impl fmt::Display) -> Error {
 
 fn bad_name(name: &str) -> Error {
     Error::invalid(format!("server-name={name:?} cannot stand in a certificate")).with_remedy("a host name")
+}
+
+#[cfg(all(test, feature = "tls-aws-lc-rs", feature = "tls-ring"))]
+mod tests {
+    use super::*;
+
+    /// With both features on, as in the tests of this workspace.
+    #[test]
+    fn each_provider_makes_connections_secret_and_aws_lc_rs_is_preferred() {
+        let chosen = provider().unwrap();
+        assert!(format!("{:?}", chosen.secure_random).contains("AwsLc"), "{chosen:?}");
+        for provider in [chosen, Arc::new(rustls::crypto::ring::default_provider())] {
+            let settings = TlsSettings::with(&Tls::new(), None, provider).unwrap();
+            assert!(!settings.config.crypto_provider().cipher_suites.is_empty());
+        }
+    }
 }
