@@ -265,3 +265,30 @@ fn what_is_most_likely_a_mistake_of_a_name_is_said() {
     assert!(stderr(&leader).contains("lock \"a\": me@here holds it and shows no value"), "{}", stderr(&leader));
     assert_eq!(stderr(&store.output(&["-q", "leader", "a"])), "");
 }
+
+#[test]
+fn error_of_what_can_be_no_store_says_what_to_do_about_it() {
+    let on = |args: &[&str]| program().args(args).args(["run", "a", "--", "true"]).output().unwrap();
+    // Nobody is to change the rights of a device for it.
+    assert_refused(&on(&["-S", "file:/dev/null"]), 78, &["file:/dev/null is not a file. Try: the path of a file"]);
+    let output = on(&["--create", "-S", "file:/proc/none/l.db"]);
+    assert_refused(&output, 78, &["cannot create the folder", "Try: mkdir -p of the folder, or another path"]);
+    // What stands there may be a part of a password, and is not repeated.
+    let pieces = ["a port that is no number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port"];
+    let output = on(&["-S", "redis://h:hunter2"]);
+    assert_refused(&output, 78, &pieces);
+    assert!(!stderr(&output).contains("hunter2"), "{}", stderr(&output));
+    let output = on(&["-S", "redis://h?ca=/etc/passwd"]);
+    assert_refused(&output, 78, &["ca= cannot be used with this value, or with this URL. Try: rediss: to use TLS"]);
+    assert_refused(&on(&["-S", "nosql://h"]), 78, &["Try: etcd://HOST, redis://HOST or file:PATH\n"]);
+}
+
+#[test]
+fn error_of_wide_permissions_says_where_to_waive_the_check() {
+    let store = Store::new();
+    fs::set_permissions(store.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let output = store.output(&["run", "a", "--", "true"]);
+    assert_refused(&output, 77, &["Try: chmod go-w ", ", or ?unsafe=permissions at the end of the URL"]);
+    let waived = format!("{}?unsafe=permissions", store.url());
+    assert_eq!(program().args(["-S", &waived, "run", "a", "--", "true"]).output().unwrap().status.code(), Some(0));
+}

@@ -56,10 +56,9 @@ pub(super) fn host(text: &str, place: usize) -> Result<Host> {
     }
     let port = match port {
         None => None,
-        Some(digits) => Some(
-            read_port(digits)
-                .ok_or_else(|| invalid("has a port that is none").with_remedy("a number from 1 to 65535"))?,
-        ),
+        Some(digits) => Some(read_port(digits).ok_or_else(|| {
+            invalid("has a port that is no number from 1 to 65535").with_remedy("HOST:PORT, or HOST for the usual port")
+        })?),
     };
     Ok(Host { name: name.to_owned(), port })
 }

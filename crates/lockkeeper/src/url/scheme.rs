@@ -14,7 +14,7 @@ enum Store {
 }
 
 /// For those who named no store that there is.
-pub(super) const EXAMPLES: &str = "etcd://HOST, redis://HOST, file:PATH or memory:";
+pub(super) const EXAMPLES: &str = "etcd://HOST, redis://HOST or file:PATH";
 
 const ETCD: Store = Store::Feature("etcd", cfg!(feature = "etcd"));
 const REDIS: Store = Store::Feature("redis", cfg!(feature = "redis"));

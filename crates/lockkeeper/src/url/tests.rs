@@ -104,11 +104,11 @@ fn paths_of_files_are_relative_absolute_or_below_home() {
 #[test]
 fn what_is_wrong_is_said_with_a_remedy() {
     for (text, message) in [
-        ("", "the URL of the store has no scheme. Try: etcd://HOST, redis://HOST, file:PATH or memory:"),
-        ("prod", "the URL of the store has no scheme. Try: etcd://HOST, redis://HOST, file:PATH or memory:"),
+        ("", "the URL of the store has no scheme. Try: etcd://HOST, redis://HOST or file:PATH"),
+        ("prod", "the URL of the store has no scheme. Try: etcd://HOST, redis://HOST or file:PATH"),
         ("reddis://h", "reddis:// is not the scheme of a store. Try: redis://"),
         ("flie:x", "the URL of the store does not begin with the scheme of a store. Try: file:"),
-        ("nosql://h", "nosql:// is not the scheme of a store. Try: etcd://HOST, redis://HOST, file:PATH or memory:"),
+        ("nosql://h", "nosql:// is not the scheme of a store. Try: etcd://HOST, redis://HOST or file:PATH"),
         ("redis:h", "after redis: two slashes and a host are missing. Try: redis://HOST"),
         ("memory:x", "memory: has neither a host nor a path. Try: memory: alone"),
         ("memory:?tll=5s", "\"tll\" is not a parameter of memory: URLs. Try: ttl="),
@@ -123,7 +123,10 @@ fn what_is_wrong_is_said_with_a_remedy() {
         ("memory:?unsafe=a,,b", "unsafe= of the store's URL must be names of checks, separated by commas"),
         ("redis://", "host 1 of the store's URL is empty. Try: localhost, or what the store's host is called"),
         ("redis://a,::1", "host 2 of the store's URL has more than one colon. Try: […] around an IPv6 address"),
-        ("redis://a:0", "host 1 of the store's URL has a port that is none. Try: a number from 1 to 65535"),
+        (
+            "redis://a:0",
+            "host 1 of the store's URL has a port that is no number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port",
+        ),
         (
             "redis://h/%zz",
             "the path of the store's URL has a % without two hexadecimal digits. Try: %25 for a % itself",
@@ -152,7 +155,7 @@ fn a_store_of_a_later_version_is_unsupported_and_its_parameters_are_its_own() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(
         error.to_string(),
-        "this version of lockkeeper does not have the store of postgres:// yet. Try: etcd://HOST, redis://HOST, file:PATH or memory:"
+        "this version of lockkeeper does not have the store of postgres:// yet. Try: etcd://HOST, redis://HOST or file:PATH"
     );
     assert!(url.has_password());
     assert_eq!(url.to_string(), "postgres://h/db?sentinel-password=***&sslmode=require");

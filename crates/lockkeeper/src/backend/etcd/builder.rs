@@ -75,7 +75,8 @@ impl EtcdStoreBuilder {
 
     fn params(mut self, url: &StoreUrl) -> Result<Self> {
         let wrong = |key: &str, remedy: &str| {
-            Err(Error::invalid(format!("{url}: {key}= has a value that does not fit")).with_remedy(remedy))
+            Err(Error::invalid(format!("{url}: {key}= cannot be used with this value, or with this URL"))
+                .with_remedy(remedy))
         };
         for (key, value) in &url.params {
             match key.as_str() {

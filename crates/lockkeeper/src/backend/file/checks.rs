@@ -59,8 +59,7 @@ pub(super) fn folder(folder: &Path, waived: &[Check]) -> Result<()> {
 pub(super) fn database(path: &Path) -> Result<()> {
     let meta = fs::metadata(path).map_err(|e| fault::io(path, "look at it", e))?;
     if !meta.is_file() {
-        return Err(Error::new(ErrorKind::Invalid, format!("file:{} is not a file", path.display()))
-            .with_remedy("the path of a file, for example with /locks.db after it"));
+        return Err(no_file(path));
     }
     if meta.nlink() > 1 {
         return Err(Error::new(
@@ -100,13 +99,19 @@ pub(super) fn owners(files: &[&Path], waived: &[Check]) -> Result<()> {
         let folder = fs::metadata(file.parent().unwrap_or(file)).map_err(look)?;
         if ![rustix::process::geteuid().as_raw(), folder.uid(), 0].contains(&found.uid()) {
             return Err(Error::new(ErrorKind::Denied, format!("file:{} belongs to another user", file.display()))
-                .with_remedy("a path in a folder of your own, or unsafe=permissions"));
+                .with_remedy("a path in a folder of your own, or ?unsafe=permissions at the end of the URL"));
         }
         if found.mode() & WRITABLE_BY_OTHERS != 0 && !found.is_symlink() {
-            return Err(writable(file));
+            // A device is open to all, and is to stay so.
+            return Err(if found.is_file() || found.is_dir() { writable(file) } else { no_file(file) });
         }
     }
     Ok(())
+}
+
+fn no_file(path: &Path) -> Error {
+    Error::new(ErrorKind::Invalid, format!("file:{} is not a file", path.display()))
+        .with_remedy("the path of a file, for example with /locks.db after it")
 }
 
 /// Refuses a process whose clock is set apart from the machine's (a time namespace): it would see the leases of the
@@ -124,7 +129,7 @@ pub(super) fn clock() -> Result<()> {
 
 fn writable(path: &Path) -> Error {
     Error::new(ErrorKind::Denied, format!("file:{}: others can write there, and could take any lock", path.display()))
-        .with_remedy(format!("chmod go-w {}, or unsafe=permissions", path.display()))
+        .with_remedy(format!("chmod go-w {}, or ?unsafe=permissions at the end of the URL", path.display()))
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ pub(super) fn io(path: &Path, doing: &str, error: io::Error) -> Error {
     use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     let (kind, remedy) = match error.kind() {
         _ if is_short_of_files(&error) => (ErrorKind::Unavailable, "a higher limit of open files (ulimit -n)"),
-        NotFound => (ErrorKind::Invalid, "make the folder first, or let the store create it (create_parents)"),
+        NotFound => (ErrorKind::Invalid, "mkdir -p of the folder, or another path"),
         PermissionDenied => (ErrorKind::Denied, "chmod u+rwx on the folder, or a path that you own"),
         ReadOnlyFilesystem => (ErrorKind::Denied, "a path on a file system that can be written"),
         StorageFull => (ErrorKind::Unavailable, "free some space on that disk"),
