@@ -157,7 +157,6 @@ mod tests {
     fn the_oldest_version_is_the_same_everywhere() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for file in [
-            "README.md",
             "docs/etcd.md",
             "docs/stores.md",
             "interop/oldest/go.mod",
