@@ -9,6 +9,7 @@ use lockkeeper::store::Evict;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::documents::block;
 use crate::support::{Store, eventually, script, stderr, stdout, text};
 
 fn acquire(store: &Store, more: &[&str]) -> Output {
@@ -35,9 +36,8 @@ fn assert_nothing_is_left(store: &Store) {
 
 #[test]
 fn recipe_a_lock_over_several_steps() {
-    let recipe = "lockkeeper acquire db/migrate --ttl 30m --handle-file h && ./step1 && ./step2; \
-                  lockkeeper release --handle-file h";
-    for (second, steps) in [("exit 0", "1 held\n2 held\n"), ("exit 7", "1 held\n2 held\n")] {
+    let recipe = block("docs/recipes.md", "trap 'lockkeeper release");
+    for (second, code) in [("exit 0", 0), ("exit 7", 7)] {
         let store = Store::new();
         let look = "lockkeeper inspect db/migrate --json | grep -q '\"state\":\"held\"' && state=held";
         script(&store.path("step1"), &format!("#!/bin/sh\n{look}\necho \"1 $state\" >> steps\n"));
@@ -45,12 +45,12 @@ fn recipe_a_lock_over_several_steps() {
         let binary = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper"));
         let path = format!("{}:/usr/bin:/bin", binary.parent().unwrap().display());
         let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", recipe]).current_dir(store.path("")).env("PATH", path).env("LOCKKEEPER_STORE", store.url());
-        let output = shell.output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        shell.args(["-c", &recipe.replace("redis://10.0.0.5", &store.url())]);
+        let output = shell.current_dir(store.path("")).env("PATH", path).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
         assert!(stdout(&output).trim_end().parse::<u64>().is_ok(), "{}", stdout(&output));
-        assert_eq!(text(store.path("steps")), steps);
-        assert!(!store.path("h").exists());
+        assert_eq!(text(store.path("steps")), "1 held\n2 held\n");
+        assert!(!store.path("handle").exists());
         assert_eq!(store.inspect("db/migrate")["state"], "free");
     }
 }
