@@ -28,6 +28,7 @@ mod loss;
 mod modes;
 mod nested;
 mod options;
+mod pages;
 mod pausing;
 mod prefixes;
 mod pty;

@@ -15,6 +15,7 @@ mod figures;
 mod histories;
 mod kills;
 mod outside;
+mod pages;
 mod prefixes;
 mod processes;
 mod registers;

@@ -1,0 +1,96 @@
+//! The pages that lead a reader through something: what they tell people to type is run as it is printed.
+//!
+//! All blocks of a page run in one folder, in their order, on a file store. `redis://10.0.0.5` in a page stands for that
+//! store, and [`PROGRAMS`] for the programs of the reader. A block runs by its language:
+//!
+//! - `sh`: a script, of which each line has to succeed.
+//! - `console`: commands after `$ ` and what they print. Times, tokens and ids are examples; `…` is any text. A command
+//!   that fails is followed by `$ echo $?`.
+//! - `yaml`, `ini`: the lines of lockkeeper in them, as a script.
+//! - `toml`, `json`: read by a parser.
+//!
+//! `<!-- not run here: WHY -->` before a block leaves it out; the test of the page lists each WHY. `<!-- goes on -->`
+//! before a console is a terminal of its own, in which the last command goes on beside the following blocks. Its input
+//! ends with the section.
+
+mod block;
+mod console;
+mod stage;
+
+use serde_json::Value;
+use toml::de::DeTable;
+
+use self::block::{Block, blocks};
+use self::console::{Console, same};
+use self::stage::Stage;
+
+/// Runs all of this page but what is left out for these reasons.
+fn page(name: &str, left_out: &[&str]) {
+    let blocks = blocks(name);
+    assert!(!blocks.is_empty(), "{name} has no blocks");
+    let reasons: Vec<&str> = blocks.iter().filter_map(Block::left_out).collect();
+    assert_eq!(reasons, left_out, "{name}");
+    let stage = Stage::new();
+    for section in blocks.chunk_by(|a, b| a.section == b.section) {
+        let going_on: Vec<Console> = section.iter().filter_map(|block| run(&stage, block)).collect();
+        for console in going_on {
+            console.finish();
+        }
+    }
+}
+
+/// Runs a block; the terminal, if it goes on.
+fn run(stage: &Stage, block: &Block) -> Option<Console> {
+    if block.left_out().is_some() {
+        return None;
+    }
+    match block.language.as_str() {
+        "sh" => stage.run(&block.code, &block.place),
+        "yaml" | "ini" => stage.run(&block.embedded(), &block.place),
+        "console" => {
+            let console = Console::start(stage, block);
+            if block.goes_on() {
+                return Some(console);
+            }
+            console.finish();
+        }
+        "toml" => assert!(DeTable::parse(&block.code).is_ok(), "{}", block.place),
+        "json" => assert!(serde_json::from_str::<Value>(&block.code).is_ok(), "{}", block.place),
+        // Rust is a test of the library.
+        "rust" | "text" => {}
+        other => panic!("{}: nothing is known of the language {other:?}", block.place),
+    }
+    None
+}
+
+#[test]
+fn times_tokens_and_ids_of_a_page_are_examples_and_all_else_is_compared() {
+    assert!(same(
+        "held for 1.2s by a@b:1,  token 1795487515728929",
+        "held for 30m00s by a@b:1, token 1795487515728930\n"
+    ));
+    assert!(same("ok … in use", "ok  locks 1 in use"));
+    assert!(same("…\nfree", "b\na\nfree"));
+    for (page, printed) in
+        [("free", "held"), ("a@b:1", "a@b:2"), ("a …", "b a"), ("… a", "a b"), ("a", "a b"), ("12", "13")]
+    {
+        assert!(!same(page, printed), "{page:?} {printed:?}");
+    }
+}
+
+#[test]
+fn the_lines_of_lockkeeper_are_found_in_other_files() {
+    let code = "command: [\"lockkeeper\", \"run\", \"a b\"]\n  - run: lockkeeper list\n  - lockkeeper list\n\
+                ExecStart=/usr/local/bin/lockkeeper list\n  lockkeeper run x -- \\\n    true\nname: lockkeeper\n";
+    let block = Block { code: code.to_owned(), ..Block::default() };
+    let list = "lockkeeper list\n";
+    assert_eq!(
+        block.embedded(),
+        format!("'lockkeeper' 'run' 'a b'\n{list}{list}{list}lockkeeper run x -- \\\n    true\n")
+    );
+}
+
+#[test]
+fn the_first_steps_are_as_they_are_printed() {
+    page("docs/getting-started.md", &["builds lockkeeper", "needs a server"]);
+}
