@@ -81,7 +81,7 @@ fn times_tokens_and_ids_of_a_page_are_examples_and_all_else_is_compared() {
 #[test]
 fn the_lines_of_lockkeeper_are_found_in_other_files() {
     let code = "command: [\"lockkeeper\", \"run\", \"a b\"]\n  - run: lockkeeper list\n  - lockkeeper list\n\
-                ExecStart=/usr/local/bin/lockkeeper list\n  lockkeeper run x -- \\\n    true\nname: lockkeeper\n";
+                ExecStart=/usr/local/bin/lockkeeper list\n  lockkeeper run x -- \\\n    true\n- name: lockkeeper list\n";
     let block = Block { code: code.to_owned(), ..Block::default() };
     let list = "lockkeeper list\n";
     assert_eq!(
@@ -93,4 +93,9 @@ fn the_lines_of_lockkeeper_are_found_in_other_files() {
 #[test]
 fn the_first_steps_are_as_they_are_printed() {
     page("docs/getting-started.md", &["builds lockkeeper", "needs a server"]);
+}
+
+#[test]
+fn the_lines_of_pipelines_run_as_they_are_printed() {
+    page("docs/ci.md", &[]);
 }

@@ -87,5 +87,6 @@ fn command(line: &str) -> Option<String> {
     let line = line.trim_start_matches("- ");
     let line = ["run: ", "ExecStart="].iter().find_map(|key| line.strip_prefix(key)).unwrap_or(line);
     let line = line.strip_prefix("/usr/local/bin/").unwrap_or(line);
-    line.starts_with("lockkeeper ").then(|| line.to_owned())
+    let is_command = line.split(' ').next().is_some_and(|word| !word.ends_with(':') && word != "#");
+    (is_command && line.contains("lockkeeper ")).then(|| line.to_owned())
 }

@@ -38,7 +38,7 @@ impl Stage {
         command.arg("-c").arg(text).current_dir(&folder).stdin(Stdio::null()).env_clear();
         command.env("PATH", format!("{}:{programs}:/usr/local/bin:/usr/bin:/bin", folder.display()));
         command.env("HOME", &folder).env("LOCKKEEPER_CONFIG", "/dev/null").env("LOCKKEEPER_STORE", self.store.url());
-        command.env("CI_JOB_URL", "https://ci/jobs/4711").env("HOSTNAME", "web1");
+        command.env("CI_JOB_URL", "https://ci/jobs/4711").env("GITHUB_RUN_ID", "4711").env("RUNNER_TEMP", &folder);
         command
     }
 
