@@ -99,3 +99,8 @@ fn the_first_steps_are_as_they_are_printed() {
 fn the_lines_of_pipelines_run_as_they_are_printed() {
     page("docs/ci.md", &[]);
 }
+
+#[test]
+fn the_lines_of_units_run_as_they_are_printed() {
+    page("docs/systemd.md", &["holds its lock for two minutes"]);
+}
