@@ -7,78 +7,102 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::figures::{Counted, Figures};
-use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Mode};
+use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Mode, serial};
 
 /// Something that happened to a lock of this keeper.
 ///
 /// Goes to [`tracing`] (target `lockkeeper`), to [`KeeperBuilder::on_event`](crate::KeeperBuilder::on_event), and with
-/// the feature `metrics` to the recorder of the `metrics` facade.
-#[derive(Clone, Copy, Debug)]
+/// the feature `metrics` to the recorder of the `metrics` facade. It can be serialized: durations in milliseconds, tokens as
+/// text, the kind of event as `event` in snake case.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// An attempt took its place in line.
+    #[non_exhaustive]
     Queued {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// How many stand before it, holders included.
         ahead: u32,
     },
     /// Tasks of this process wait for the lock behind one of them.
+    #[non_exhaustive]
     Contended {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// How many of them wait, the newest included.
         waiters: usize,
     },
     /// The store did not acknowledge a claim that stands in line. It is asked again for as long as the attempt may wait.
+    #[non_exhaustive]
     ClaimFailed {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// Why.
         error: &'a Error,
     },
     /// An attempt ended without the lock.
+    #[non_exhaustive]
     NotAcquired {
         /// The lock; of several, the one that the attempt waited for at the end.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// How the attempt ended.
         outcome: Missed,
         /// How long the attempt took.
+        #[serde(rename = "waited_ms", serialize_with = "serial::millis")]
         waited: Duration,
         /// The error of the attempt. A `try_` form answers `None` for [`Missed::Busy`], and a future that is dropped has
         /// no error.
         error: Option<&'a Error>,
     },
     /// The lock was acquired.
+    #[non_exhaustive]
     Acquired {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
         /// How it is held.
         mode: Mode,
         /// How long the attempt took.
+        #[serde(rename = "waited_ms", serialize_with = "serial::millis")]
         waited: Duration,
     },
     /// The store acknowledged a renewal of a held lock.
+    #[non_exhaustive]
     Renewed {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// How long the holder may believe now.
+        #[serde(rename = "remaining_ms", serialize_with = "serial::millis")]
         remaining: Duration,
         /// How much of the lease was left when the acknowledgement came.
+        #[serde(rename = "left_ms", serialize_with = "serial::millis")]
         left: Duration,
         /// How long a lease is.
+        #[serde(rename = "ttl_ms", serialize_with = "serial::millis")]
         ttl: Duration,
     },
     /// A renewal of a held lock was not acknowledged. It is tried again before the deadline.
+    #[non_exhaustive]
     RenewalFailed {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// Why.
         error: &'a Error,
         /// How long the holder may still believe.
+        #[serde(rename = "remaining_ms", serialize_with = "serial::millis")]
         remaining: Duration,
     },
     /// The first failed renewal of a session: its locks are in danger.
@@ -90,17 +114,22 @@ pub enum Event<'a> {
     /// 10 ms or more: the machine may have been paused, and what is held is renewed at once.
     ClockAnomaly,
     /// A lock was lost while it was held.
+    #[non_exhaustive]
     Lost {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
         /// Why.
+        #[serde(flatten)]
         reason: &'a LostReason,
     },
     /// Somebody asks the holder of a lock to let go. Each request is told once.
+    #[non_exhaustive]
     ReleaseRequested {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// Who asks.
         by: &'a str,
@@ -108,60 +137,76 @@ pub enum Event<'a> {
         reason: &'a str,
     },
     /// A lock was released.
+    #[non_exhaustive]
     Released {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
         /// How it was held.
         mode: Mode,
         /// How long it was held.
+        #[serde(rename = "held_ms", serialize_with = "serial::millis")]
         held: Duration,
     },
     /// A reader became the writer, with a token of its own.
+    #[non_exhaustive]
     Upgraded {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// The token of the reader, which has ended.
         reader: FencingToken,
         /// The token of the writer.
         writer: FencingToken,
         /// How long the reader held the lock.
+        #[serde(rename = "held_ms", serialize_with = "serial::millis")]
         held: Duration,
         /// How long the upgrade took.
+        #[serde(rename = "waited_ms", serialize_with = "serial::millis")]
         waited: Duration,
     },
     /// A writer became a reader, and keeps its token.
+    #[non_exhaustive]
     Downgraded {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
         /// How long the writer held the lock.
+        #[serde(rename = "held_ms", serialize_with = "serial::millis")]
         held: Duration,
     },
     /// The store did not acknowledge a release. It is tried again until the lease ends.
+    #[non_exhaustive]
     ReleaseFailed {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// Why.
         error: &'a Error,
     },
     /// A guard was dropped. Its lock is released in the background.
+    #[non_exhaustive]
     DroppedWithoutRelease {
         /// The lock.
+        #[serde(rename = "lock")]
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
         /// How it was held.
         mode: Mode,
         /// How long it was held.
+        #[serde(rename = "held_ms", serialize_with = "serial::millis")]
         held: Duration,
     },
 }
 
 /// How an attempt ended that did not get the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Missed {
     /// The attempt did not wait, and others held the lock or waited for it.

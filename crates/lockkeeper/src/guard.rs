@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tracing::Span;
 
-pub use self::convert::Upgrade;
+pub use self::convert::NotConverted;
 use crate::engine::{Engine, Grant, Granted, Hold, Stake};
 use crate::event::Event;
 use crate::finish::Finish;

@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::engine::mode;
 use crate::store::{self, Broken, IdHash, Line};
-use crate::{Error, FencingToken, LockName, Mode};
+use crate::{Error, FencingToken, LockName, Mode, serial};
 
-/// Who holds a lock, and who waits for it.
-#[derive(Clone, Debug)]
+/// Who holds a lock, and who waits for it. It can be serialized: durations in milliseconds, tokens and ids as text.
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LockInfo {
     /// The lock, as it is typed: without the keeper's prefix.
+    #[serde(rename = "lock")]
     pub name: LockName,
+    #[serde(rename = "full_name")]
     full: LockName,
     /// How it is used at present; `None` when nobody uses it.
     pub mode: Option<Mode>,
@@ -31,46 +35,54 @@ pub struct LockInfo {
 }
 
 /// One holder.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HolderInfo {
     /// A hash of the claim's id, for naming it, as in [`Target::IdHash`](crate::Target::IdHash).
+    #[serde(serialize_with = "serial::text")]
     pub id: IdHash,
     /// Who it is, as it says itself.
     pub owner: String,
     /// Why it holds the lock.
     pub reason: Option<String>,
     /// How many permits it has; `u32::MAX` for an exclusive holder, 1 for a reader.
+    #[serde(rename = "permits", skip_serializing_if = "is_all")]
     pub weight: u32,
     /// How many permits there are, as this holder knows; `None` for a mutex or read-write lock.
     pub capacity: Option<u32>,
     /// Its token, unless it is out of range of what this version knows.
     pub token: Option<FencingToken>,
     /// Since when it has held the lock, where the store knows.
+    #[serde(rename = "held_ms", serialize_with = "serial::maybe_millis")]
     pub held: Option<Duration>,
     /// When its claim ends if it is not renewed.
+    #[serde(rename = "expires_in_ms", serialize_with = "serial::maybe_millis")]
     pub expires_in: Option<Duration>,
     /// Who broke it, and why, if somebody did: it holds the lock until its claim ends, and cannot renew it.
     pub broken: Option<Broken>,
 }
 
 /// One waiter.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct WaiterInfo {
     /// A hash of the claim's id, for naming it, as in [`Target::IdHash`](crate::Target::IdHash).
+    #[serde(serialize_with = "serial::text")]
     pub id: IdHash,
     /// Who it is, as it says itself.
     pub owner: String,
     /// Why it wants the lock.
     pub reason: Option<String>,
     /// How many permits it wants; `u32::MAX` for an exclusive waiter, 1 for a reader.
+    #[serde(rename = "permits", skip_serializing_if = "is_all")]
     pub weight: u32,
     /// How many permits there are, as this waiter knows; `None` for a mutex or read-write lock.
     pub capacity: Option<u32>,
     /// How long it has waited, where the store knows.
+    #[serde(rename = "waited_ms", serialize_with = "serial::maybe_millis")]
     pub waited: Option<Duration>,
     /// When its claim ends if it is not renewed.
+    #[serde(rename = "expires_in_ms", serialize_with = "serial::maybe_millis")]
     pub expires_in: Option<Duration>,
 }
 
@@ -112,6 +124,12 @@ impl LockInfo {
 /// The capacity of a semaphore.
 fn permits(capacity: u32) -> Option<u32> {
     Some(capacity).filter(|capacity| *capacity != store::MAX)
+}
+
+/// An exclusive claim has no number of permits to show.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+fn is_all(weight: &u32) -> bool {
+    *weight == store::MAX
 }
 
 fn holder(entry: store::Entry) -> HolderInfo {

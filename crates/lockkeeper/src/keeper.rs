@@ -228,7 +228,7 @@ impl Keeper {
             entry.granted
                 && entry.broken.is_none()
                 && entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw)) == Some(sequencer.token())
-                && mode(entry.weight, capacity) == sequencer.mode()
+                && covers(mode(entry.weight, capacity), sequencer.mode())
         }))
     }
 
@@ -341,5 +341,15 @@ impl SessionWatch {
     pub(crate) async fn next(&mut self) -> Option<SessionState> {
         self.0.changed().await.ok()?;
         Some(*self.0.borrow_and_update())
+    }
+}
+
+/// Whether who holds a lock like this holds it like that: fewer permits are held with more.
+fn covers(held: crate::Mode, said: crate::Mode) -> bool {
+    use crate::Mode;
+
+    match (held, said) {
+        (Mode::Permits(held), Mode::Permits(said)) => said <= held,
+        _ => held == said,
     }
 }

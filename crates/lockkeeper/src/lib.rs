@@ -121,6 +121,7 @@ mod requested;
 mod runtime;
 mod secret;
 mod sequencer;
+mod serial;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -145,12 +146,12 @@ pub use builder::KeeperBuilder;
 pub use engine::SessionState;
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use event::{Event, Missed};
-pub use guard::{Guard, Upgrade};
+pub use guard::{Guard, NotConverted};
 pub use handle::Handle;
 pub use info::{HolderInfo, LockInfo, WaiterInfo};
 pub use keeper::{Keeper, SessionWatch, connect};
 pub use kinds::{
-    Election, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantMutex, RwLock,
+    Election, Lead, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantMutex, RwLock,
     Semaphore,
 };
 pub use lost::{Lost, LostReason};

@@ -151,12 +151,12 @@ impl Reporter {
     pub(crate) fn observe(&self, event: &LibraryEvent<'_>, places: &UnboundedSender<Place>) {
         self.away.observe(event);
         match event {
-            LibraryEvent::Queued { name, ahead } => {
+            LibraryEvent::Queued { name, ahead, .. } => {
                 drop(places.send(Place { lock: self.typed(name).to_owned(), ahead: *ahead }));
             }
             LibraryEvent::Acquired { .. } => self.holds.store(true, Ordering::Relaxed),
-            LibraryEvent::ClaimFailed { name, error } => self.waits_without_store(self.typed(name), error),
-            LibraryEvent::RenewalFailed { name, error, remaining } => {
+            LibraryEvent::ClaimFailed { name, error, .. } => self.waits_without_store(self.typed(name), error),
+            LibraryEvent::RenewalFailed { name, error, remaining, .. } => {
                 self.renewal_failed(self.typed(name), error, *remaining);
             }
             LibraryEvent::Recovered => self.recovered(),

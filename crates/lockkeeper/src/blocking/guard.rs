@@ -10,7 +10,7 @@ use super::requested::ReleaseRequested;
 use crate::engine::Hold;
 use crate::guard::covered;
 use crate::kinds::proclaim;
-use crate::{Error, FencingToken, LockName, Mode, Result, Sequencer};
+use crate::{Error, FencingToken, LockName, Mode, NotConverted, Result, Sequencer};
 
 /// A held lock. Dropping it releases the lock in the background, without waiting, unless it was
 /// [adopted](super::Keeper::adopt).
@@ -171,6 +171,14 @@ impl Guard {
         wait(self.inner.renew_once())?
     }
 
+    /// Gives back some of its permits: see [`Guard::release_permits`](crate::Guard::release_permits).
+    ///
+    /// # Errors
+    /// As [`Guard::release_permits`](crate::Guard::release_permits).
+    pub fn release_permits(&mut self, permits: u32) -> Result<()> {
+        wait(self.inner.release_permits(permits))?
+    }
+
     /// Makes a reader of the writer: see [`Guard::downgrade`](crate::Guard::downgrade).
     ///
     /// ```
@@ -179,7 +187,7 @@ impl Guard {
     /// let prices = keeper.rw_lock("prices")?;
     /// let writer = prices.write()?;
     /// // write, then read what was written, with nobody in between
-    /// let reader = writer.downgrade().map_err(|(_, error)| error)?;
+    /// let reader = writer.downgrade()?;
     /// assert!(prices.try_read()?.is_some());
     /// # reader.release()?;
     /// # Ok(())
@@ -189,15 +197,14 @@ impl Guard {
     ///
     /// # Errors
     /// As [`Guard::downgrade`](crate::Guard::downgrade): the guard comes back with the error.
-    #[allow(clippy::result_large_err, reason = "nothing else can be done with the guard than to return it")]
-    pub fn downgrade(self) -> Result<Self, (Self, Error)> {
+    pub fn downgrade(self) -> Result<Self, NotConverted<Self>> {
         if let Err(error) = may_wait() {
-            return Err((self, error));
+            return Err(NotConverted::new(Some(self), error));
         }
         let Self { end, inner } = self;
         match park(inner.downgrade()) {
             Ok(inner) => Ok(Self { end, inner }),
-            Err((inner, error)) => Err((Self { end, inner }, error)),
+            Err(refused) => Err(refused.map(|inner| Self { end, inner })),
         }
     }
 
@@ -205,15 +212,14 @@ impl Guard {
     /// [`Guard::try_upgrade`](crate::Guard::try_upgrade).
     ///
     /// ```
-    /// use lockkeeper::blocking::Upgrade;
-    ///
     /// # fn f() -> lockkeeper::Result<()> {
     /// # let keeper = lockkeeper::blocking::Keeper::memory();
     /// let reader = keeper.rw_lock("prices")?.read()?;
-    /// match reader.try_upgrade()? {
-    ///     Upgrade::Write(writer) => writer.release()?,
+    /// match reader.try_upgrade().map_err(|refused| refused.into_parts()) {
+    ///     Ok(writer) => writer.release()?,
     ///     // release, and wait for the write lock: what was read may have changed by then
-    ///     Upgrade::Read(reader) => reader.release()?,
+    ///     Err((Some(reader), _)) => reader.release()?,
+    ///     Err((None, error)) => return Err(error),
     /// };
     /// # Ok(())
     /// # }
@@ -221,13 +227,16 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// As [`Guard::try_upgrade`](crate::Guard::try_upgrade): after any error the lock is given up.
-    pub fn try_upgrade(self) -> Result<Upgrade> {
+    /// As [`Guard::try_upgrade`](crate::Guard::try_upgrade).
+    pub fn try_upgrade(self) -> Result<Self, NotConverted<Self>> {
+        if let Err(error) = may_wait() {
+            return Err(NotConverted::new(Some(self), error));
+        }
         let Self { end, inner } = self;
-        Ok(match wait(inner.try_upgrade())?? {
-            crate::Upgrade::Write(inner) => Upgrade::Write(Self::new(inner)),
-            crate::Upgrade::Read(inner) => Upgrade::Read(Self { end, inner }),
-        })
+        match park(inner.try_upgrade()) {
+            Ok(inner) => Ok(Self::new(inner)),
+            Err(refused) => Err(refused.map(|inner| Self { end, inner })),
+        }
     }
 
     /// Shows another value of a candidate.
@@ -242,16 +251,6 @@ impl Guard {
     pub(super) fn hold(&self) -> &Arc<Hold> {
         self.inner.hold()
     }
-}
-
-/// What came of an attempt to [upgrade](Guard::try_upgrade).
-#[derive(Debug)]
-#[must_use = "if unused, the lock is released at once"]
-pub enum Upgrade {
-    /// It is the writer now.
-    Write(Guard),
-    /// Others use the lock, or wait for it: it is the reader that it was.
-    Read(Guard),
 }
 
 /// Runs `f` between two checks. An error of `f` counts before a loss.

@@ -61,7 +61,7 @@ mod watch;
 pub use admin::Admin;
 pub use attempt::{Acquired, Attempt};
 pub use builder::KeeperBuilder;
-pub use guard::{Guard, Upgrade};
+pub use guard::Guard;
 pub use keeper::{Keeper, connect};
 pub use kinds::{
     Election, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantGuard, ReentrantMutex, RwLock,

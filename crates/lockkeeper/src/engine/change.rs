@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Attempt, Engine, Granted, Hold, Request};
 use crate::random::jittered;
-use crate::store::{Amend, Amended, MAX};
+use crate::store::{Amend, Amended};
 use crate::{Effect, Error, ErrorKind, LostReason, Result};
 
 /// How often a store is asked to change a claim.
@@ -21,10 +21,7 @@ impl Engine {
         let name = &hold.key.name;
         if !self.capabilities.amend {
             let error = Error::new(ErrorKind::Unsupported, "this store cannot change a claim that is held");
-            return Err(self.describe(error.with_remedy("to release it and acquire it anew"), name));
-        }
-        if matches!(change, Amend::Shared) {
-            self.capabilities.admits(1, MAX).map_err(|error| self.describe(error, name))?;
+            return Err(self.describe(error.with_remedy("to release it and acquire it again"), name));
         }
         let (mut tries, mut unknown) = (0, false);
         loop {

@@ -15,6 +15,8 @@ use crate::{Effect, Error, ErrorKind, LostReason, Result};
 const TRIES: u32 = 4;
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
+/// How long a release waits for the store's word on who removed the claim.
+const WHO: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Withdraws a claim, in a few tries; on failure the rest is done in the background. A session of its own stays open
@@ -90,9 +92,12 @@ impl Engine {
     async fn ask_who_removed(self: &Arc<Self>, hold: &Arc<Hold>) {
         // An answer counts only for a claim that the session has.
         hold.session.linger(hold, self.now() + hold.session.ttl);
-        let failed = self.renew(&hold.session, std::slice::from_ref(hold)).await.err();
-        if let Some(error) = failed {
-            tracing::debug!(target: "lockkeeper", %error, "the store did not say who removed a lock");
+        let asked = tokio::select! {
+            asked = self.renew(&hold.session, std::slice::from_ref(hold)) => asked.err().map(|error| error.to_string()),
+            () = self.clock.sleep(WHO) => Some("no answer".to_owned()),
+        };
+        if let Some(error) = asked {
+            tracing::debug!(target: "lockkeeper", error, "the store did not say who removed a lock");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Upgrade and downgrade: a reader that becomes the writer, and a writer that becomes a reader.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::Guard;
@@ -10,15 +11,53 @@ use crate::store::{Amend, MAX};
 use crate::time::Instant;
 use crate::{Effect, Error, ErrorKind, Mode, Result};
 
-/// What came of an attempt to [upgrade](Guard::try_upgrade).
+/// A guard that could not be converted: why, and the guard itself, unless the lock was given up.
+///
+/// `?` turns it into its [`Error`], and releases the lock in the background.
 #[derive(Debug)]
 #[must_use = "if unused, the lock is released at once"]
-pub enum Upgrade {
-    /// It is the writer now.
-    Write(Guard),
-    /// Others use the lock, or wait for it: it is the reader that it was.
-    Read(Guard),
+pub struct NotConverted<G = Guard>(Box<(Option<G>, Error)>);
+
+impl<G> NotConverted<G> {
+    pub(crate) fn new(guard: Option<G>, error: Error) -> Self {
+        Self(Box::new((guard, error)))
+    }
+
+    /// Why.
+    pub fn error(&self) -> &Error {
+        &self.0.1
+    }
+
+    /// The guard; `None` when the lock was given up.
+    pub fn into_guard(self) -> Option<G> {
+        self.0.0
+    }
+
+    /// The guard, unless the lock was given up, and why.
+    pub fn into_parts(self) -> (Option<G>, Error) {
+        *self.0
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn map<H>(self, wrap: impl FnOnce(G) -> H) -> NotConverted<H> {
+        let (guard, error) = self.into_parts();
+        NotConverted::new(guard.map(wrap), error)
+    }
 }
+
+impl<G> From<NotConverted<G>> for Error {
+    fn from(refused: NotConverted<G>) -> Self {
+        refused.0.1
+    }
+}
+
+impl<G> fmt::Display for NotConverted<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error().fmt(f)
+    }
+}
+
+impl<G: fmt::Debug> std::error::Error for NotConverted<G> {}
 
 impl Guard {
     /// Makes a reader of the writer: other readers are let in, and the token stays. Readers that wait behind a waiting
@@ -30,7 +69,7 @@ impl Guard {
     /// let prices = keeper.rw_lock("prices")?;
     /// let writer = prices.write().await?;
     /// // write, then read what was written, with nobody in between
-    /// let reader = writer.downgrade().await.map_err(|(_, error)| error)?;
+    /// let reader = writer.downgrade().await?;
     /// assert!(prices.try_read().await?.is_some());
     /// # reader.release().await?;
     /// # Ok(())
@@ -39,7 +78,7 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// The guard comes back with the error.
+    /// The guard comes back with each error.
     /// [`Invalid`](ErrorKind::Invalid) for a guard that is not exclusive, is of a
     /// [reentrant mutex](crate::ReentrantMutex), or of an [adopted](crate::Keeper::adopt) lock;
     /// [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it; [`Lost`](ErrorKind::Lost) when the lock is
@@ -48,13 +87,14 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Dropping it drops the guard: the lock is released in the background.
-    #[allow(clippy::result_large_err, reason = "nothing else can be done with the guard than to return it")]
-    pub async fn downgrade(mut self) -> Result<Self, (Self, Error)> {
-        if let Err(error) = self.can_become(Mode::Exclusive) {
-            return Err((self, error));
+    pub async fn downgrade(mut self) -> Result<Self, NotConverted> {
+        let name = self.name();
+        let reads = || self.engine.capabilities.admits(1, MAX).map_err(|error| self.engine.describe(error, name));
+        if let Err(error) = self.can_become(Mode::Exclusive).and_then(|()| reads()) {
+            return Err(NotConverted::new(Some(self), error));
         }
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
-        let amended = Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Shared).await }).await;
+        let amended = Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Lower(1)).await }).await;
         match amended {
             Ok(()) => {
                 self.become_reader();
@@ -64,8 +104,56 @@ impl Guard {
                 if error.effect() == Effect::Unknown {
                     self.become_reader();
                 }
-                Err((self, error))
+                Err(NotConverted::new(Some(self), error))
             }
+        }
+    }
+
+    /// Gives back some of the permits of a guard that [`acquire_many`](crate::Semaphore::acquire_many) has made; the others
+    /// stay, with the same token. The last one goes back with [`release`](Self::release).
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let workers = keeper.semaphore("workers", 3)?;
+    /// let mut guard = workers.acquire_many(3).await?;
+    /// // the work of one is done
+    /// guard.release_permits(1).await?;
+    /// assert!(workers.try_acquire().await?.is_some());
+    /// # guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for none, for all, and for a guard that has no permits;
+    /// [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it; [`Lost`](ErrorKind::Lost) when the lock is
+    /// lost; [`Unavailable`](ErrorKind::Unavailable) when the store did not answer: if the [effect](Error::effect) is
+    /// unknown, the permits count as given back, and may stay taken until the guard is released.
+    ///
+    /// # Cancel safety
+    /// Once polled, it goes on in the background when this is dropped, and the permits count as given back.
+    pub async fn release_permits(&mut self, permits: u32) -> Result<()> {
+        let left = self.left_without(permits)?;
+        let (engine, hold, all) = (Arc::clone(&self.engine), Arc::clone(&self.hold), self.mode);
+        self.mode = Mode::Permits(left);
+        let amended = Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Lower(left)).await }).await;
+        if amended.as_ref().is_err_and(|error| error.effect() == Effect::None) {
+            self.mode = all;
+        }
+        amended
+    }
+
+    fn left_without(&self, permits: u32) -> Result<u32> {
+        let invalid =
+            |problem: String, remedy: &str| Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()));
+        match self.mode {
+            Mode::Permits(held) if permits > 0 && permits < held => Ok(held - permits),
+            Mode::Permits(held) => {
+                invalid(format!("{permits} of {held} permits cannot be given back"), "release() for all of them")
+            }
+            _ => invalid("it holds no permits".to_owned(), "a guard of Semaphore::acquire_many"),
         }
     }
 
@@ -77,21 +165,20 @@ impl Guard {
     }
 
     /// Makes the writer of the reader, if it is the only one who uses the lock or waits for it. The writer has a token
-    /// of its own, and a fixed [lease](crate::Acquire::lease) begins anew. A limit of `max_hold` stays as it was.
+    /// of its own, and a fixed [lease](crate::Acquire::lease) begins again. A limit of `max_hold` stays as it was.
     ///
     /// There is no upgrade that waits: two readers who wait for each other to leave would do so for ever.
     ///
     /// ```
-    /// use lockkeeper::Upgrade;
-    ///
     /// # async fn f() -> lockkeeper::Result<()> {
     /// # let keeper = lockkeeper::Keeper::memory();
     /// let prices = keeper.rw_lock("prices")?;
     /// let reader = prices.read().await?;
-    /// match reader.try_upgrade().await? {
-    ///     Upgrade::Write(writer) => writer.release().await?,
+    /// match reader.try_upgrade().await.map_err(|refused| refused.into_parts()) {
+    ///     Ok(writer) => writer.release().await?,
     ///     // release, and wait for the write lock: what was read may have changed by then
-    ///     Upgrade::Read(reader) => reader.release().await?,
+    ///     Err((Some(reader), _)) => reader.release().await?,
+    ///     Err((None, error)) => return Err(error),
     /// };
     /// # Ok(())
     /// # }
@@ -99,16 +186,18 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// After any error the lock is given up. [`Invalid`](ErrorKind::Invalid) for a guard that is not a reader's, or is of
-    /// an [adopted](crate::Keeper::adopt) lock;
-    /// [`Lost`](ErrorKind::Lost) when the lock was lost; [`Unavailable`](ErrorKind::Unavailable) when the store did not
-    /// answer.
+    /// The guard comes back, as the reader that it was, with [`Timeout`](ErrorKind::Timeout) when others use the lock or wait
+    /// for it, and with [`Invalid`](ErrorKind::Invalid) for a guard that is not a reader's, or is of an
+    /// [adopted](crate::Keeper::adopt) lock. The lock is given up with [`Lost`](ErrorKind::Lost) when it was lost, and with
+    /// [`Unavailable`](ErrorKind::Unavailable) when the store did not answer.
     ///
     /// # Cancel safety
     /// Dropping it gives up the lock, whatever it has become.
-    pub async fn try_upgrade(mut self) -> Result<Upgrade> {
-        self.can_become(Mode::Shared)?;
-        self.check()?;
+    pub async fn try_upgrade(mut self) -> Result<Self, NotConverted> {
+        if let Err(error) = self.can_become(Mode::Shared) {
+            return Err(NotConverted::new(Some(self), error));
+        }
+        self.check().map_err(|error| NotConverted::new(None, error))?;
         let request = Request {
             fixed: self.hold.session.is_fixed(),
             reason: self.reason.clone(),
@@ -122,11 +211,11 @@ impl Guard {
                 self.released = true;
                 self.hold.count_no_more();
                 self.tell_upgraded(&writer, asked);
-                Ok(Upgrade::Write(writer))
+                Ok(writer)
             }
             Err(error) => {
                 self.tell_not_upgraded(&error, asked);
-                if error.kind() == ErrorKind::Timeout { Ok(Upgrade::Read(self)) } else { Err(error) }
+                Err(NotConverted::new((error.kind() == ErrorKind::Timeout).then_some(self), error))
             }
         }
     }
@@ -159,7 +248,7 @@ impl Guard {
             return invalid("other guards of its owner may count on it", "a guard of RwLock::write");
         }
         match (from, self.mode) {
-            // Whoever adopts the handle again holds the lock as that says.
+            // The next one to adopt the handle holds the lock as that says.
             (Mode::Exclusive, Mode::Exclusive) if self.is_adopted() => {
                 invalid("it was adopted, and its handle says that it writes", "to release it, and to detach a reader")
             }

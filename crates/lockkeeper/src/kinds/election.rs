@@ -7,7 +7,7 @@ use super::named::{Named, settings};
 use crate::acquire::Acquire;
 use crate::engine::{Engine, Lookout, mode};
 use crate::store::{Line, MAX};
-use crate::{Acquired, Error, FencingToken, Leadership, LockName, Mode, Observer, Result};
+use crate::{Acquired, Error, FencingToken, Lead, Leadership, LockName, Mode, Observer, Result};
 
 /// The longest value of a candidate, in bytes.
 const VALUE_MAX: usize = 64 * 1024;
@@ -37,20 +37,22 @@ const VALUE_MAX: usize = 64 * 1024;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Election {
-    lock: Named,
+    pub(super) lock: Named,
 }
 
 /// Who leads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Leader {
     /// What it shows.
+    #[serde(serialize_with = "crate::serial::lossy")]
     pub value: Vec<u8>,
     /// Who it is, as it says itself.
     pub owner: String,
     /// The token of its leadership.
     pub token: FencingToken,
     /// For how long it has led, where the store knows.
+    #[serde(rename = "led_ms", serialize_with = "crate::serial::maybe_millis")]
     pub led: Option<Duration>,
 }
 
@@ -68,6 +70,12 @@ impl Election {
     /// Leads if nobody else does, and answers `None` otherwise. Never stands in line unless [`Acquire::wait`] says so.
     pub fn try_campaign(&self, value: impl Into<Vec<u8>>) -> Acquire<Option<Leadership>> {
         self.candidate(value.into(), self.lock.try_acquire(MAX, MAX))
+    }
+
+    /// Work that only the leader does, with a candidacy before it, and another one after each loss: see [`Lead::run`]. The
+    /// value, of at most 64 KiB, is shown to all who ask for the leader.
+    pub fn lead(&self, value: impl Into<Vec<u8>>) -> Lead {
+        Lead::new(self.clone(), value.into())
     }
 
     /// Who leads at this moment, by the store's word.

@@ -1,6 +1,7 @@
 //! The kinds of locks. Each is documentation and thin calls: the engine knows claims only.
 
 mod election;
+mod lead;
 mod leadership;
 mod multi;
 mod multi_guard;
@@ -12,6 +13,9 @@ mod rw_lock;
 mod semaphore;
 
 pub use election::{Election, Leader};
+pub use lead::Lead;
+#[cfg(feature = "blocking")]
+pub(crate) use lead::{PAUSE_MAX, PAUSE_MIN};
 pub use leadership::Leadership;
 #[cfg(feature = "blocking")]
 pub(crate) use leadership::proclaim;

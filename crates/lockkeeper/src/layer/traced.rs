@@ -136,7 +136,7 @@ impl<S: Store> Store for Traced<S> {
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let what = match change {
-            Amend::Shared => "shared",
+            Amend::Lower(_) => "lower",
             Amend::Value(_) => "value",
             Amend::Meta(_) => "meta",
         };

@@ -284,7 +284,7 @@ pub struct Asked {
 }
 
 /// Who broke a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Broken {
     /// Who did it.
     pub by: Arc<str>,
@@ -298,8 +298,9 @@ pub struct Broken {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Amend {
-    /// A writer becomes a reader: weight 1, same id, same token.
-    Shared,
+    /// The claim takes no more than this from now on, with the same id and the same token: 1 makes a reader of a writer, and
+    /// fewer permits let others in. It never takes more than it did: a late copy of an earlier change raises nothing.
+    Lower(u32),
     /// The value of a candidate.
     Value(Arc<[u8]>),
     /// All that it shows.
@@ -312,7 +313,7 @@ pub enum Amend {
 pub enum Amended {
     /// Done.
     Done,
-    /// The claim is not live (or, for [`Amend::Shared`], not granted); nothing was changed.
+    /// The claim is not live (or, for [`Amend::Lower`], not granted); nothing was changed.
     NotLive,
 }
 

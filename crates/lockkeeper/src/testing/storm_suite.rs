@@ -31,6 +31,7 @@ macro_rules! storm_suite {
                 election::an_observer_hears_of_leaders_and_vacancies,
                 election::a_vanished_leader_is_followed_by_the_next,
                 election::a_broken_leader_is_told,
+                semaphore::permits_are_given_back_one_by_one,
                 semaphore::permits_are_leased_and_renewed,
                 semaphore::waiting_behind_oneself_is_refused,
                 detached::it_ends_with_its_life_when_nobody_renews_it,

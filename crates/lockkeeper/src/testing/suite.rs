@@ -171,6 +171,8 @@ macro_rules! __cases {
             amend {
                 a_downgrade_lets_readers_in [Amend Queue ReadWrite]
                 a_downgrade_twice_is_one [Amend ReadWrite]
+                permits_that_are_given_back_let_others_in [Amend Queue Weighted]
+                what_was_lowered_is_not_raised [Amend Queue Weighted]
                 a_waiter_is_not_downgraded [Amend Queue ReadWrite]
                 what_is_not_there_is_not_changed [Amend]
                 a_dead_claim_is_not_changed [Amend]

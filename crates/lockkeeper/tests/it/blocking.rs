@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use lockkeeper::blocking::optimistic::Register;
-use lockkeeper::blocking::{Keeper, Upgrade, connect};
+use lockkeeper::blocking::{Keeper, connect};
 use lockkeeper::optimistic::MemoryRegister;
 use lockkeeper::{Break, ErrorKind, FileStore, Handle, MemoryStore, Mode, SessionState, Target};
 use tempfile::TempDir;
@@ -87,13 +87,14 @@ fn read_and_write(keeper: &Keeper) {
     let prices = keeper.rw_lock("prices").unwrap();
     let (one, two) = (prices.read().unwrap(), prices.try_read().unwrap().unwrap());
     assert!(prices.try_write().unwrap().is_none());
-    let Upgrade::Read(one) = one.try_upgrade().unwrap() else { panic!("there is another reader") };
+    let one = one.try_upgrade().unwrap_err().into_guard().unwrap();
     one.release().unwrap();
-    let Upgrade::Write(writer) = two.try_upgrade().unwrap() else { panic!("nobody else has it") };
+    let writer = two.try_upgrade().unwrap();
     assert!(prices.attempt().wait(millis(20)).try_read().unwrap().is_none());
     let reader = writer.downgrade().unwrap();
     assert_eq!(prices.attempt().read().unwrap().mode(), Mode::Shared);
-    let (reader, refused) = reader.downgrade().unwrap_err();
+    let (reader, refused) = reader.downgrade().unwrap_err().into_parts();
+    let reader = reader.unwrap();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     reader.release().unwrap();
     assert_eq!(prices.write().unwrap().mode(), Mode::Exclusive);

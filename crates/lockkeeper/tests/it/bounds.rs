@@ -6,8 +6,8 @@ use lockkeeper::blocking;
 use lockkeeper::fence::FenceGate;
 use lockkeeper::{
     Acquire, Acquiring, Admin, Election, Error, FencingToken, Guard, Handle, Keeper, KeeperBuilder, Leadership,
-    LockName, LockWatch, Lost, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, Owner, ReentrantMutex, Result,
-    RwLock, Secret, Semaphore, Sequencer, SessionWatch, Upgrade,
+    LockName, LockWatch, Lost, MultiBuilder, MultiGuard, MultiLock, Mutex, NotConverted, Observer, Owner,
+    ReentrantMutex, Result, RwLock, Secret, Semaphore, Sequencer, SessionWatch,
 };
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
@@ -37,7 +37,7 @@ fn types_can_be_shared_and_moved_between_threads() {
     send_sync_static::<Election>();
     send_sync_static::<Leadership>();
     send_sync_static::<Observer>();
-    send_sync_static::<Upgrade>();
+    send_sync_static::<NotConverted>();
     send_sync_static::<MultiBuilder>();
     send_sync_static::<Handle>();
     send_sync_static::<MultiGuard>();
@@ -68,7 +68,7 @@ fn types_without_async_can_be_shared_and_moved_between_threads() {
     send_sync_static::<blocking::ReentrantMutex>();
     sync_static::<blocking::ReentrantGuard>();
     <blocking::ReentrantGuard as NotSend<_>>::stays();
-    send_sync_static::<blocking::Upgrade>();
+    send_sync_static::<NotConverted<blocking::Guard>>();
     send_sync_static::<blocking::MultiBuilder>();
     send_sync_static::<blocking::MultiLock>();
     send_sync_static::<blocking::MultiGuard>();

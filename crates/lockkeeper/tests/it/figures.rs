@@ -347,7 +347,7 @@ fn an_upgrade_and_a_downgrade_end_one_way_to_hold_and_begin_another() {
         let lock = keeper.rw_lock(NAME).unwrap();
         let reader = lock.read().await.unwrap();
         sleep(secs(1)).await;
-        let Ok(lockkeeper::Upgrade::Write(writer)) = reader.try_upgrade().await else { panic!("it is alone") };
+        let writer = reader.try_upgrade().await.unwrap();
         assert_eq!((figures.counted(shared), figures.counted(HELD)), (0.0, 1.0));
         close_to(figures.given("lockkeeper_hold_seconds{mode=shared,store=memory}")[0], 1.0);
         sleep(secs(2)).await;
@@ -355,7 +355,7 @@ fn an_upgrade_and_a_downgrade_end_one_way_to_hold_and_begin_another() {
         assert_eq!((figures.counted(shared), figures.counted(HELD)), (1.0, 0.0));
         close_to(figures.given(HOLD)[0], 2.0);
         let beside = other.rw_lock(NAME).unwrap().read().await.unwrap();
-        let Ok(lockkeeper::Upgrade::Read(reader)) = reader.try_upgrade().await else { panic!("it is not alone") };
+        let reader = reader.try_upgrade().await.unwrap_err().into_guard().unwrap();
         assert_eq!(figures.counted(&attempts("busy")), 1.0);
         sleep(secs(3)).await;
         reader.release().await.unwrap();

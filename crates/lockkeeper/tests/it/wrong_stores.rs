@@ -52,6 +52,8 @@ caught! {
     names_without_regard_to_case: FoldedNames by names::near_collisions_are_different_locks;
     an_upgrade_in_two_steps: UpgradeInTwoSteps by weights::a_reader_in_company_is_not_replaced;
     a_downgrade_by_leaving: DowngradeByLeaving by amend::a_downgrade_lets_readers_in;
+    permits_that_stay: KeepsWhatIsGivenBack by amend::permits_that_are_given_back_let_others_in;
+    a_late_change_that_counts: RaisesWhatWasLowered by amend::what_was_lowered_is_not_raised;
     no_lock_delay: NoLockDelay by life::the_lock_delay_is_kept;
     a_waiter_that_lives_too_long: LongLivedWaiter by life::a_silent_waiter_leaves_the_line;
     leftovers_that_go_at_once: HastyLeftovers by session::leftovers_are_removed;

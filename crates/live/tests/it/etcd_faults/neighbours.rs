@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper::optimistic::{Register as _, update};
-use lockkeeper::{Break, ErrorKind, EtcdStore, Keeper, Target, Upgrade};
+use lockkeeper::{Break, ErrorKind, EtcdStore, Keeper, Target};
 use lockkeeper_live::Etcd;
 
 use super::{LONG, PATIENCE, UNRENEWED, keeper, patiently, within};
@@ -84,7 +84,7 @@ async fn an_upgrade_a_sweep_and_a_register_beside_data_of_others_are_what_they_a
         under(&etcd, "/shop", LONG).await,
     );
     let reader = keeper.rw_lock("stock").unwrap().read().await.unwrap();
-    let Upgrade::Write(writer) = reader.try_upgrade().await.unwrap() else { panic!("it is the only one") };
+    let writer = reader.try_upgrade().await.unwrap();
     assert!(under(&etcd, "/shop", LONG).await.rw_lock("stock").unwrap().try_read().await.unwrap().is_none());
     let reader = writer.downgrade().await.unwrap();
     let register = store.register();

@@ -18,8 +18,8 @@ pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> 
         let Some(mut record) = own.record.clone() else { return Ok(Amended::NotLive) };
         match (change, &standing) {
             (_, Standing::Absent | Standing::Broken(_)) => return Ok(Amended::NotLive),
-            (Amend::Shared, Standing::Behind { .. }) => return Ok(Amended::NotLive),
-            (Amend::Shared, Standing::First { .. }) => record.weight = 1,
+            (Amend::Lower(_), Standing::Behind { .. }) => return Ok(Amended::NotLive),
+            (Amend::Lower(weight), Standing::First { .. }) => record.weight = record.weight.min(*weight),
             (Amend::Meta(meta), _) => record.show(meta),
             (Amend::Value(value), _) => {
                 let mut meta = record.meta();

@@ -15,7 +15,7 @@ pub async fn a_downgrade_lets_readers_in<H: Harness>(case: &Case<H>) {
     let seen = [r1.queued().await, r2.queued().await];
     next_writer.queued().await;
     r3.queued().await;
-    let downgrade = async { assert_eq!(writer.amend(Amend::Shared).await, Amended::Done) };
+    let downgrade = async { assert_eq!(writer.amend(Amend::Lower(1)).await, Amended::Done) };
     tokio::join!(r1.hears_of_its_grant(seen[0]), r2.hears_of_its_grant(seen[1]), downgrade);
     writer.sees(&[&writer, &r1, &r2, &next_writer, &r3], 3).await;
     assert_eq!(writer.held().await, token);
@@ -26,26 +26,57 @@ pub async fn a_downgrade_lets_readers_in<H: Harness>(case: &Case<H>) {
 pub async fn a_downgrade_twice_is_one<H: Harness>(case: &Case<H>) {
     let writer = case.writer("lock").await;
     let token = writer.granted().await;
-    assert_eq!(writer.amend(Amend::Shared).await, Amended::Done);
-    assert_eq!(writer.amend(Amend::Shared).await, Amended::Done);
+    assert_eq!(writer.amend(Amend::Lower(1)).await, Amended::Done);
+    assert_eq!(writer.amend(Amend::Lower(1)).await, Amended::Done);
     assert_eq!(writer.held().await, token);
     case.writer("lock").await.trying().busy().await;
     case.reader("lock").await.trying().granted().await;
 }
 
-/// Who waits has nothing to lower.
+/// Permits that are given back let in the next in line; the rest stays, with its token.
+pub async fn permits_that_are_given_back_let_others_in<H: Harness>(case: &Case<H>) {
+    let (all, next, last) =
+        (case.permits("pool", 3, 3).await, case.permits("pool", 2, 3).await, case.permits("pool", 1, 3).await);
+    let token = all.granted().await;
+    let seen = next.queued().await;
+    last.queued().await;
+    assert_eq!(all.amend(Amend::Lower(2)).await, Amended::Done);
+    all.sees(&[&all, &next, &last], 1).await;
+    let lower = async { assert_eq!(all.amend(Amend::Lower(1)).await, Amended::Done) };
+    tokio::join!(next.hears_of_its_grant(seen), lower);
+    all.sees(&[&all, &next, &last], 2).await;
+    assert_eq!((all.held().await, all.line().await.entries[0].weight), (token, 1));
+    all.release().await;
+    last.granted().await;
+}
+
+/// A late copy of an earlier change takes no permit back that others may have by now.
+pub async fn what_was_lowered_is_not_raised<H: Harness>(case: &Case<H>) {
+    let (all, others, late) =
+        (case.permits("pool", 3, 3).await, case.permits("pool", 2, 3).await, case.permits("pool", 1, 3).await);
+    all.granted().await;
+    assert_eq!(all.amend(Amend::Lower(1)).await, Amended::Done);
+    others.granted().await;
+    assert_eq!(all.amend(Amend::Lower(2)).await, Amended::Done);
+    assert_eq!(all.line().await.entries[0].weight, 1);
+    others.release().await;
+    others.anew().trying().granted().await;
+    late.trying().busy().await;
+}
+
+/// A waiter has nothing to lower.
 pub async fn a_waiter_is_not_downgraded<H: Harness>(case: &Case<H>) {
     let (reader, writer) = (case.reader("lock").await, case.writer("lock").await);
     reader.granted().await;
     writer.queued().await;
-    assert_eq!(writer.amend(Amend::Shared).await, Amended::NotLive);
+    assert_eq!(writer.amend(Amend::Lower(1)).await, Amended::NotLive);
     reader.sees(&[&reader, &writer], 1).await;
 }
 
 /// What is not there is not changed, and not created: never claimed, withdrawn.
 pub async fn what_is_not_there_is_not_changed<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
-    for change in [Amend::Shared, Amend::Value(Arc::from(*b"v")), Amend::Meta(Meta::default())] {
+    for change in [Amend::Lower(1), Amend::Value(Arc::from(*b"v")), Amend::Meta(Meta::default())] {
         assert_eq!(a.amend(change.clone()).await, Amended::NotLive, "never claimed: {change:?}");
         let left = a.anew();
         left.granted().await;
@@ -61,7 +92,7 @@ pub async fn a_dead_claim_is_not_changed<H: Harness>(case: &Case<H>) {
     let next = case.writer("lock").await;
     dead.granted().await;
     case.pass(dead.lives().ttl * 2).await;
-    match dead.client.store.amend(&dead.claim.key, &Amend::Shared).await {
+    match dead.client.store.amend(&dead.claim.key, &Amend::Lower(1)).await {
         Ok(amended) => assert_eq!(amended, Amended::NotLive),
         Err(error) => assert_eq!(error.kind(), crate::ErrorKind::SessionLost),
     }

@@ -11,7 +11,7 @@ use super::together::together;
 use crate::layer::{Fault, Faults, Operation};
 use crate::testing::Party;
 use crate::testing::{Case, Harness, Lives};
-use crate::{Guard, LockName, MultiGuard, Upgrade};
+use crate::{Guard, LockName, MultiGuard};
 
 /// More polls than any attempt takes.
 const POLLS_MAX: usize = 300;
@@ -72,7 +72,7 @@ pub async fn an_unfair_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H
 pub async fn an_upgrade_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let Ok(reader) = party.keeper.rw_lock(name).unwrap().read().await else { return false };
-        polled(polls, reader.try_upgrade()).await.map(|upgrade: crate::Result<Upgrade>| drop(upgrade.ok())).is_some()
+        polled(polls, reader.try_upgrade()).await.map(drop).is_some()
     })
     .await;
 }

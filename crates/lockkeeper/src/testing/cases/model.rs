@@ -188,7 +188,7 @@ impl<'a, H: Harness> Model<'a, H> {
 
     async fn downgrade(&mut self, place: usize) {
         let member = &mut self.line[place];
-        let amended = member.contender.amend(Amend::Shared).await;
+        let amended = member.contender.amend(Amend::Lower(1)).await;
         assert_eq!(amended == Amended::Done, member.granted);
         if member.granted {
             member.contender.claim.weight = 1;

@@ -104,7 +104,8 @@ pub async fn a_plain_guard_is_not_joined<H: Harness>(case: &Case<H>) {
     assert_eq!(plain.lock().owner(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
     held.release().await.unwrap();
     let again = mine.lock(&me).await.unwrap();
-    let (again, error) = again.downgrade().await.unwrap_err();
+    let (again, error) = again.downgrade().await.unwrap_err().into_parts();
+    let again = again.unwrap();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     again.release().await.unwrap();
     let detached = mine.lock(&me).detached(Duration::from_secs(60)).await;

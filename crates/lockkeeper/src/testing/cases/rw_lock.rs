@@ -4,24 +4,16 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::testing::{Case, Harness, Time};
-use crate::{ErrorKind, Guard, LostReason, Mode, Owner, RwLock, Upgrade};
+use crate::{ErrorKind, Guard, LostReason, Mode, NotConverted, Owner, Result, RwLock};
 
 async fn lock<H: Harness>(case: &Case<H>) -> RwLock {
     case.keeper().await.rw_lock(case.name("lock")).unwrap()
 }
 
-fn written(upgrade: Upgrade) -> Guard {
-    match upgrade {
-        Upgrade::Write(guard) => guard,
-        Upgrade::Read(guard) => panic!("{guard:?} is still a reader"),
-    }
-}
-
-fn still_read(upgrade: Upgrade) -> Guard {
-    match upgrade {
-        Upgrade::Read(guard) => guard,
-        Upgrade::Write(guard) => panic!("{guard:?} writes beside somebody"),
-    }
+fn still_read(upgrade: Result<Guard, NotConverted>) -> Guard {
+    let (guard, error) = upgrade.expect_err("it writes beside somebody").into_parts();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    guard.expect("it is the reader that it was")
 }
 
 /// Readers hold it together, each with a token of its own; a writer is alone. The mutex of the name is a writer.
@@ -109,14 +101,16 @@ pub async fn what_cannot_be_downgraded_comes_back<H: Harness>(case: &Case<H>) {
     let party = case.party(case.short()).await;
     let lock = party.keeper.rw_lock(case.name("lock")).unwrap();
     let reader = lock.read().await.unwrap();
-    let (reader, error) = reader.downgrade().await.unwrap_err();
+    let (reader, error) = reader.downgrade().await.unwrap_err().into_parts();
+    let reader = reader.unwrap();
     assert_eq!((error.kind(), reader.mode()), (ErrorKind::Invalid, Mode::Shared));
     reader.check().unwrap();
     drop(reader);
     let writer = lock.write().await.unwrap();
     party.cut_off(true);
     case.pass(case.short().ttl * 2).await;
-    let (writer, error) = writer.downgrade().await.unwrap_err();
+    let (writer, error) = writer.downgrade().await.unwrap_err().into_parts();
+    let writer = writer.unwrap();
     assert_eq!((error.kind(), writer.check().is_err()), (ErrorKind::Lost, true));
     party.cut_off(false);
     drop(writer);
@@ -128,7 +122,7 @@ pub async fn a_lone_reader_becomes_the_writer<H: Harness>(case: &Case<H>) {
     let (party, others) = (case.party(case.short()).await, lock(case).await);
     let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().reason("why").await.unwrap();
     let (token, lost) = (reader.token(), reader.lost());
-    let writer = written(reader.try_upgrade().await.unwrap());
+    let writer = reader.try_upgrade().await.unwrap();
     assert!(writer.token() > token && writer.mode() == Mode::Exclusive);
     assert!(others.try_read().await.unwrap().is_none());
     let info = party.keeper.inspect(case.name("lock")).await.unwrap();
@@ -136,7 +130,7 @@ pub async fn a_lone_reader_becomes_the_writer<H: Harness>(case: &Case<H>) {
     case.pass(case.short().ttl * 3).await;
     writer.check().unwrap();
     let reader = writer.downgrade().await.unwrap();
-    let writer = written(reader.try_upgrade().await.unwrap());
+    let writer = reader.try_upgrade().await.unwrap();
     assert!(!party.diary.entries().iter().any(|entry| entry.starts_with("lost")), "{:?}", party.diary.entries());
     writer.release().await.unwrap();
     drop(lost);
@@ -150,12 +144,12 @@ pub async fn a_reader_in_company_stays_a_reader<H: Harness>(case: &Case<H>) {
     let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().await.unwrap();
     let token = reader.token();
     let beside = others.read().await.unwrap();
-    let reader = still_read(reader.try_upgrade().await.unwrap());
+    let reader = still_read(reader.try_upgrade().await);
     assert_eq!((reader.token(), reader.mode()), (token, Mode::Shared));
     beside.release().await.unwrap();
     let waiting = tokio::spawn(others.write().into_future());
     case.until_waiting(&party.keeper, &case.name("lock"), 1).await;
-    let reader = still_read(reader.try_upgrade().await.unwrap());
+    let reader = still_read(reader.try_upgrade().await);
     // It goes on being renewed.
     case.pass(case.short().ttl * 3).await;
     reader.check().unwrap();
@@ -171,20 +165,24 @@ pub async fn two_upgraders_stay_readers_until_one_gives_way<H: Harness>(case: &C
     for _ in 0..5 {
         let (a, b) = (one.read().await.unwrap(), two.read().await.unwrap());
         let (a, b) = tokio::join!(a.try_upgrade(), b.try_upgrade());
-        let (a, b) = (still_read(a.unwrap()), still_read(b.unwrap()));
+        let (a, b) = (still_read(a), still_read(b));
         // Whoever gives way lets the other go on.
         a.release().await.unwrap();
-        let writer = written(b.try_upgrade().await.unwrap());
+        let writer = b.try_upgrade().await.unwrap();
         writer.release().await.unwrap();
     }
     case.is_free(&case.name("lock")).await;
 }
 
-/// A writer cannot be upgraded, and what was tried is given up.
+/// A writer cannot be upgraded, and stays the writer.
 pub async fn only_a_reader_is_upgraded<H: Harness>(case: &Case<H>) {
     let lock = lock(case).await;
     let writer = lock.write().await.unwrap();
-    assert_eq!(writer.try_upgrade().await.unwrap_err().kind(), ErrorKind::Invalid);
+    let (writer, error) = writer.try_upgrade().await.unwrap_err().into_parts();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    let writer = writer.unwrap();
+    assert_eq!(writer.mode(), Mode::Exclusive);
+    writer.release().await.unwrap();
     case.is_free(&case.name("lock")).await;
 }
 
@@ -193,7 +191,8 @@ pub async fn an_upgrade_without_an_answer_ends_both<H: Harness>(case: &Case<H>) 
     let party = case.party(case.short()).await;
     let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().await.unwrap();
     party.cut_off(true);
-    let error = reader.try_upgrade().await.unwrap_err();
+    let (guard, error) = reader.try_upgrade().await.unwrap_err().into_parts();
+    assert!(guard.is_none(), "the lock is given up");
     assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Lost), "{error:?}");
     party.cut_off(false);
     case.is_free(&case.name("lock")).await;
@@ -205,7 +204,7 @@ pub async fn a_fixed_lease_is_upgraded<H: Harness>(case: &Case<H>) {
     let lease = Duration::from_secs(30);
     let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().lease(lease).await.unwrap();
     let token = reader.token();
-    let writer = written(reader.try_upgrade().await.unwrap());
+    let writer = reader.try_upgrade().await.unwrap();
     assert!(writer.token() > token && others.try_read().await.unwrap().is_none());
     writer.release().await.unwrap();
     case.is_free(&case.name("lock")).await;
@@ -220,7 +219,7 @@ pub async fn max_hold_outlives_an_upgrade<H: Harness>(case: &Case<H>) {
     let most = Duration::from_secs(9);
     let reader = lock.read().max_hold(most).await.unwrap();
     case.pass(most / 3).await;
-    let writer = written(reader.try_upgrade().await.unwrap());
+    let writer = reader.try_upgrade().await.unwrap();
     assert_eq!(writer.lost().await, LostReason::MaxHold);
     let held = case.since(start);
     assert!(held >= most, "{held:?}");

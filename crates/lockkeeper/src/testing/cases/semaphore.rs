@@ -29,6 +29,29 @@ pub async fn there_are_so_many_permits_and_no_more<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("pool")).await;
 }
 
+/// Permits of one guard go back one by one; what is left is renewed under the same token.
+pub async fn permits_are_given_back_one_by_one<H: Harness>(case: &Case<H>) {
+    let (party, others) = (case.party(case.short()).await, semaphore(case, 3).await);
+    let mut guard = party.keeper.semaphore(case.name("pool"), 3).unwrap().acquire_many(3).await.unwrap();
+    let (token, waiting) = (guard.token(), tokio::spawn(others.acquire_many(2).into_future()));
+    case.until_waiting(&party.keeper, &case.name("pool"), 1).await;
+    for impossible in [0, 3, 4] {
+        assert_eq!(guard.release_permits(impossible).await.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    guard.release_permits(1).await.unwrap();
+    assert!(others.try_acquire().await.unwrap().is_none(), "the waiter is first");
+    guard.release_permits(1).await.unwrap();
+    let theirs = waiting.await.unwrap().unwrap();
+    assert_eq!((guard.mode(), guard.token()), (Mode::Permits(1), token));
+    case.pass(case.short().ttl * 3).await;
+    guard.check().unwrap();
+    assert!(party.keeper.check_sequencer(&guard.sequencer()).await.unwrap());
+    assert_eq!(guard.release_permits(1).await.unwrap_err().kind(), ErrorKind::Invalid, "the last one is released");
+    guard.release().await.unwrap();
+    theirs.release().await.unwrap();
+    case.is_free(&case.name("pool")).await;
+}
+
 /// Who wants many is not overtaken by those who want few.
 pub async fn who_wants_many_is_not_overtaken<H: Harness>(case: &Case<H>) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));

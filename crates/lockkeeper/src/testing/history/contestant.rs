@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::store::MAX;
-use crate::{Acquire, FencingToken, Guard, Keeper, LockName, Owner, Result, Upgrade};
+use crate::{Acquire, FencingToken, Guard, Keeper, LockName, NotConverted, Owner, Result};
 
 /// The kind of lock that a history is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,14 +138,18 @@ impl Held for Guard {
     async fn downgrade(self: Box<Self>) -> (Box<dyn Held>, Result<()>) {
         match Self::downgrade(*self).await {
             Ok(guard) => (Box::new(guard), Ok(())),
-            Err((guard, error)) => (Box::new(guard), Err(error)),
+            Err(refused) => {
+                let (guard, error) = refused.into_parts();
+                (Box::new(guard.expect("a downgrade gives its guard back")), Err(error))
+            }
         }
     }
 
     async fn upgrade(self: Box<Self>) -> Result<(Box<dyn Held>, bool)> {
-        Ok(match self.try_upgrade().await? {
-            Upgrade::Write(guard) => (Box::new(guard), true),
-            Upgrade::Read(guard) => (Box::new(guard), false),
-        })
+        match self.try_upgrade().await.map_err(NotConverted::into_parts) {
+            Ok(guard) => Ok((Box::new(guard), true)),
+            Err((Some(guard), _)) => Ok((Box::new(guard), false)),
+            Err((None, error)) => Err(error),
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Flaw, Seen, granted_anyhow};
+use super::{Flaw, Seen, entry_of, granted_anyhow};
 use crate::store::{Amend, Amended, Claim, ClaimKey, IdHash, MAX, Store, Verdict, Withdrawal};
 use crate::time::Clock;
 use crate::{LockName, Result};
@@ -189,9 +189,47 @@ impl Flaw for DowngradeByLeaving {
 
     async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         match (change, self.0.get(key.id.hash())) {
-            (Amend::Shared, Some(claim)) => {
+            (Amend::Lower(weight), Some(claim)) => {
                 right.withdraw(key, None).await?;
-                right.claim(&Claim { weight: 1, ..claim }).await?;
+                right.claim(&Claim { weight: *weight, ..claim }).await?;
+                Ok(Amended::Done)
+            }
+            _ => right.amend(key, change).await,
+        }
+    }
+}
+
+/// A guard that gives permits back is believed, and the store keeps them.
+#[derive(Debug, Default)]
+pub struct KeepsWhatIsGivenBack;
+
+#[async_trait]
+impl Flaw for KeepsWhatIsGivenBack {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        match change {
+            Amend::Lower(_) => Ok(Amended::Done),
+            _ => right.amend(key, change).await,
+        }
+    }
+}
+
+/// A claim takes what the latest change says, be it more than it has.
+#[derive(Debug, Default)]
+pub struct RaisesWhatWasLowered(Seen);
+
+#[async_trait]
+impl Flaw for RaisesWhatWasLowered {
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        self.0.remember(claim);
+        right.claim(claim).await
+    }
+
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let weight = entry_of(right, key).await?.map(|entry| entry.weight);
+        match (change, self.0.get(key.id.hash())) {
+            (Amend::Lower(more), Some(claim)) if weight.is_some_and(|weight| weight < *more) => {
+                right.withdraw(key, None).await?;
+                right.claim(&Claim { weight: *more, ..claim }).await?;
                 Ok(Amended::Done)
             }
             _ => right.amend(key, change).await,

@@ -128,7 +128,7 @@ impl Flaw for ForgetsTheDowngraded {
     async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let amended = right.amend(key, change).await?;
         let token = entry_of(right, key).await?.and_then(|entry| entry.token);
-        if let (Amend::Shared, Some(token)) = (change, token) {
+        if let (Amend::Lower(_), Some(token)) = (change, token) {
             self.0.lock().unwrap().insert(key.id.hash(), token);
             right.withdraw(key, None).await?;
         }

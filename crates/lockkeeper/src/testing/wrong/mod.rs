@@ -19,8 +19,9 @@ use async_trait::async_trait;
 
 pub use self::engine::{Habit, SmallEngine};
 pub use self::flaws_of_claims::{
-    AnyThatFits, DowngradeByLeaving, FirstCapacityForAll, FoldedNames, OwnCapacityOnly, OwnWeightOnly,
-    ReleaseWithoutOwnerCheck, TokenFromAClock, TryThatStays, UnstickyGrant, UpgradeInTwoSteps,
+    AnyThatFits, DowngradeByLeaving, FirstCapacityForAll, FoldedNames, KeepsWhatIsGivenBack, OwnCapacityOnly,
+    OwnWeightOnly, RaisesWhatWasLowered, ReleaseWithoutOwnerCheck, TokenFromAClock, TryThatStays, UnstickyGrant,
+    UpgradeInTwoSteps,
 };
 pub use self::flaws_of_histories::{
     CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HalfALife, ReaderBesideTheUpgraded,

@@ -2,7 +2,7 @@
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Admission, Capabilities};
-use lockkeeper::{Effect, ErrorKind, Guard, Mode, Owner, Upgrade};
+use lockkeeper::{Effect, ErrorKind, Guard, Mode, Owner};
 use tokio::time::sleep;
 
 use super::spy::{Do, Party, World, millis, secs};
@@ -13,13 +13,6 @@ async fn reader(party: &Party) -> Guard {
 
 async fn writer(party: &Party) -> Guard {
     party.keeper.rw_lock("n").unwrap().write().await.unwrap()
-}
-
-fn written(upgrade: lockkeeper::Result<Upgrade>) -> Guard {
-    match upgrade.unwrap() {
-        Upgrade::Write(guard) => guard,
-        Upgrade::Read(guard) => panic!("{guard:?}"),
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -39,7 +32,8 @@ async fn after_a_downgrade_of_unknown_outcome_the_guard_is_a_reader() {
     let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
     let guard = writer(&party).await;
     party.spy.always(Operation::Amend, Do::LoseReply);
-    let (guard, error) = guard.downgrade().await.unwrap_err();
+    let (guard, error) = guard.downgrade().await.unwrap_err().into_parts();
+    let guard = guard.unwrap();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     let beside = reader(&other).await;
     assert_eq!((guard.mode(), guard.sequencer().mode()), (Mode::Shared, Mode::Shared));
@@ -54,14 +48,15 @@ async fn after_a_downgrade_that_was_refused_the_guard_is_the_writer() {
     let party = world.party(secs(30)).await;
     let guard = writer(&party).await;
     party.spy.always(Operation::Amend, Do::Fail(ErrorKind::Denied));
-    let (guard, error) = guard.downgrade().await.unwrap_err();
+    let (guard, error) = guard.downgrade().await.unwrap_err().into_parts();
+    let guard = guard.unwrap();
     assert_eq!((error.kind(), guard.mode()), (ErrorKind::Denied, Mode::Exclusive));
     let mut can = Capabilities::full();
     can.amend = false;
     let unable = world.party_on(can, None, |builder| builder).await;
     drop(guard);
-    let (_, error) = writer(&unable).await.downgrade().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let refused = writer(&unable).await.downgrade().await.unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Unsupported);
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +65,7 @@ async fn an_upgrade_whose_answer_is_lost_is_asked_for_again() {
     let party = world.party(secs(30)).await;
     let reader = reader(&party).await;
     party.spy.once(Operation::Claim, Do::LoseReply);
-    let writer = written(reader.try_upgrade().await);
+    let writer = reader.try_upgrade().await.unwrap();
     let claims = party.spy.asked(Operation::Claim);
     let last = claims.last().unwrap();
     assert_eq!((last.resend, &last.ids), (true, &claims[claims.len() - 2].ids));
@@ -86,7 +81,7 @@ async fn a_renewal_during_the_upgrade_is_no_loss() {
     let reader = reader(&party).await;
     let lost = reader.lost();
     party.spy.once(Operation::Claim, Do::Late(millis(1900)));
-    let writer = written(reader.try_upgrade().await);
+    let writer = reader.try_upgrade().await.unwrap();
     assert!(!party.spy.asked(Operation::Renew).is_empty(), "it was renewed meanwhile");
     assert_eq!(party.count("lost"), 0);
     writer.check().unwrap();
@@ -104,7 +99,8 @@ async fn an_upgrade_that_came_too_late_ends_both() {
     let reader = reader(&party).await;
     // A claim that was not answered for a waiter's life is not used any more.
     party.spy.once(Operation::Claim, Do::Late(secs(6)));
-    let error = reader.try_upgrade().await.unwrap_err();
+    let (guard, error) = reader.try_upgrade().await.unwrap_err().into_parts();
+    assert!(guard.is_none(), "the reader is not to be believed in");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     sleep(millis(10)).await;
     assert!(world.line("n").await.is_empty());
@@ -118,7 +114,7 @@ async fn a_reader_that_stays_one_is_looked_after_at_once() {
     let world = World::new();
     let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
     let (guard, beside) = (reader(&party).await, reader(&other).await);
-    let Upgrade::Read(guard) = guard.try_upgrade().await.unwrap() else { panic!("it is not alone") };
+    let guard = guard.try_upgrade().await.unwrap_err().into_guard().unwrap();
     sleep(millis(10)).await;
     assert_eq!(party.spy.asked(Operation::Renew).len(), 1);
     sleep(secs(100)).await;
@@ -133,7 +129,7 @@ async fn a_fixed_lease_begins_anew_with_the_upgrade() {
     let party = world.party(secs(30)).await;
     let reader = party.keeper.rw_lock("n").unwrap().read().lease(secs(10)).await.unwrap();
     sleep(secs(6)).await;
-    let writer = written(reader.try_upgrade().await);
+    let writer = reader.try_upgrade().await.unwrap();
     sleep(secs(6)).await;
     assert_eq!(party.spy.asked(Operation::Close).len(), 1, "the session of the reader's lease");
     writer.check().unwrap();
@@ -150,7 +146,8 @@ async fn a_store_without_readers_makes_none() {
     let mut can = Capabilities::full();
     can.admission = Admission::Exclusive;
     let party = World::new().party_on(can, None, |builder| builder).await;
-    let (guard, error) = writer(&party).await.downgrade().await.unwrap_err();
+    let (guard, error) = writer(&party).await.downgrade().await.unwrap_err().into_parts();
+    let guard = guard.unwrap();
     assert_eq!((error.kind(), guard.mode()), (ErrorKind::Unsupported, Mode::Exclusive));
     assert!(party.spy.asked(Operation::Amend).is_empty());
 }
@@ -163,7 +160,8 @@ async fn what_was_adopted_is_not_downgraded() {
     let handle = party.keeper.rw_lock("n").unwrap().write().detached(secs(60)).await.unwrap();
     let guard = party.keeper.adopt(handle).unwrap();
     guard.renew_once().await.unwrap();
-    let (guard, error) = guard.downgrade().await.unwrap_err();
+    let (guard, error) = guard.downgrade().await.unwrap_err().into_parts();
+    let guard = guard.unwrap();
     assert_eq!((error.kind(), guard.mode()), (ErrorKind::Invalid, Mode::Exclusive));
     assert!(other.keeper.rw_lock("n").unwrap().try_read().await.unwrap().is_none());
     guard.release().await.unwrap();
@@ -181,7 +179,8 @@ async fn a_shutdown_makes_no_known_outcome_of_an_unknown_one() {
         let _ = party.keeper.clone().shutdown(secs(1)).await;
     };
     let (downgraded, ()) = tokio::join!(guard.downgrade(), shutdown);
-    let (guard, error) = downgraded.unwrap_err();
+    let (guard, error) = downgraded.unwrap_err().into_parts();
+    let guard = guard.unwrap();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Closed, Effect::Unknown));
     assert_eq!(guard.mode(), Mode::Shared);
 }
@@ -206,7 +205,7 @@ async fn a_reader_that_is_lost_during_its_upgrade_keeps_its_delay() {
 async fn an_owner_that_has_upgraded_and_released_owns_nothing() {
     let party = World::new().party(secs(30)).await;
     let (prices, me) = (party.keeper.rw_lock("n").unwrap(), Owner::new());
-    let writer = written(prices.read().owner(&me).await.unwrap().try_upgrade().await);
+    let writer = prices.read().owner(&me).await.unwrap().try_upgrade().await.unwrap();
     assert_eq!(prices.read().owner(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
     writer.release().await.unwrap();
     prices.write().owner(&me).await.unwrap().release().await.unwrap();
@@ -217,7 +216,7 @@ async fn an_owner_that_has_upgraded_and_released_owns_nothing() {
 async fn an_upgrade_ends_one_token_and_begins_another_also_for_those_who_watch() {
     let world = World::new();
     let party = world.party(secs(30)).await;
-    let writer = written(reader(&party).await.try_upgrade().await);
+    let writer = reader(&party).await.try_upgrade().await.unwrap();
     assert_eq!((party.count("acquired"), party.count("Upgraded"), party.count("released")), (1, 1, 0));
     writer.release().await.unwrap();
     assert_eq!((party.count("released"), party.count("DroppedWithoutRelease")), (1, 0));
@@ -228,7 +227,7 @@ async fn a_late_copy_of_an_upgrade_that_was_refused_takes_nobodys_place() {
     let world = World::new();
     let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
     let (guard, beside) = (reader(&party).await, reader(&other).await);
-    let Upgrade::Read(guard) = guard.try_upgrade().await.unwrap() else { panic!("it is not alone") };
+    let guard = guard.try_upgrade().await.unwrap_err().into_guard().unwrap();
     let asked = party.spy.last(Operation::Claim).ids;
     sleep(millis(10)).await;
     let withdrawn = party.spy.last(Operation::Withdraw);

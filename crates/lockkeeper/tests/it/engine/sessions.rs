@@ -75,18 +75,28 @@ async fn a_loss_is_told_exactly_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_of_what_is_gone_is_told_as_a_loss() {
+    released_after_its_removal(false, &LostReason::Removed { by: "me".into(), reason: "stuck".into() }).await;
+}
+
+/// Who removed it is worth a second of waiting, and no more.
+#[tokio::test(start_paused = true)]
+async fn a_release_of_what_is_gone_does_not_wait_for_the_reason() {
+    released_after_its_removal(true, &LostReason::Forgotten).await;
+}
+
+async fn released_after_its_removal(hangs: bool, because: &LostReason) {
     let world = World::new();
     let party = world.party(secs(30)).await;
     let guard = party.mutex("n").lock().await.unwrap();
     let lost = guard.lost();
-    party.spy.rule(|asked| (asked.operation == Operation::Renew).then_some(Do::Hang));
+    party.spy.rule(move |asked| (hangs && asked.operation == Operation::Renew).then_some(Do::Hang));
     // Somebody has removed it behind its holder's back.
     let target = lockkeeper::store::Target::Token(guard.token().raw());
     let admin = lockkeeper::store::Store::admin(&world.store).unwrap();
     admin.evict(guard.name(), &target, lockkeeper::store::Evict::Now, "me", "stuck").await.unwrap();
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!((party.count("lost"), party.count("released")), (1, 0));
-    assert_eq!(lost.await, LostReason::Removed { by: "me".into(), reason: "stuck".into() });
+    assert_eq!(&lost.await, because);
 }
 
 #[tokio::test(start_paused = true)]

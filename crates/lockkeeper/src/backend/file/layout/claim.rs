@@ -64,10 +64,11 @@ impl Turn<'_> {
         };
         let (name, ord) = (key.name.as_str().as_bytes(), place.ord);
         match change {
-            Amend::Shared if !place.granted() => return Ok(Amended::NotLive),
-            Amend::Shared => {
-                self.change("UPDATE lk_claim SET weight = 1 WHERE name = ?1 AND ord = ?2", params![name, ord])?
-            }
+            Amend::Lower(_) if !place.granted() => return Ok(Amended::NotLive),
+            Amend::Lower(weight) => self.change(
+                "UPDATE lk_claim SET weight = min(weight, ?3) WHERE name = ?1 AND ord = ?2",
+                params![name, ord, weight],
+            )?,
             Amend::Value(value) => {
                 self.change("UPDATE lk_claim SET value = ?3 WHERE name = ?1 AND ord = ?2", params![name, ord, value])?
             }

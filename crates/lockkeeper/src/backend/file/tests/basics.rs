@@ -41,8 +41,8 @@ async fn a_downgrade_lets_readers_in() {
     let (w, r) = (client.mutex("n"), client.read("n"));
     client.granted(&w).await;
     client.queued(&r).await;
-    assert_eq!(client.store.amend(&r.key, &Amend::Shared).await.unwrap(), Amended::NotLive);
-    assert_eq!(client.store.amend(&w.key, &Amend::Shared).await.unwrap(), Amended::Done);
+    assert_eq!(client.store.amend(&r.key, &Amend::Lower(1)).await.unwrap(), Amended::NotLive);
+    assert_eq!(client.store.amend(&w.key, &Amend::Lower(1)).await.unwrap(), Amended::Done);
     client.granted(&r).await;
     client.store.amend(&r.key, &Amend::Value(Arc::from(*b"v"))).await.unwrap();
     let line = client.store.line(&name("n")).await.unwrap();

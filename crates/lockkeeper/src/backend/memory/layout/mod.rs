@@ -121,8 +121,8 @@ impl Lines {
             return Amended::NotLive;
         };
         match change {
-            Amend::Shared if !place.granted => return Amended::NotLive,
-            Amend::Shared => place.weight = 1,
+            Amend::Lower(_) if !place.granted => return Amended::NotLive,
+            Amend::Lower(weight) => place.weight = place.weight.min(*weight),
             Amend::Value(value) => place.meta.value = Some(Arc::clone(value)),
             Amend::Meta(meta) => place.meta = meta.clone(),
         }

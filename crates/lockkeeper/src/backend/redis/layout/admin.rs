@@ -14,7 +14,10 @@ use crate::{ErrorKind, LockName, Result};
 pub(in crate::backend::redis) fn amend(key: &ClaimKey, change: &Amend, client: &ClientId, number: u64) -> Request {
     let mut what = Vec::new();
     match change {
-        Amend::Shared => what.push(b's'),
+        Amend::Lower(weight) => {
+            what.push(b'l');
+            what.extend_from_slice(&weight.to_le_bytes());
+        }
         Amend::Value(value) => {
             what.push(b'v');
             what.extend_from_slice(value);

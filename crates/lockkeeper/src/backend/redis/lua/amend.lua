@@ -1,10 +1,10 @@
--- AMEND. KEYS: the four of the name. ARGV: id | client + number of the change | s, or v + value, or m + all that it shows
+-- AMEND. KEYS: the four of the name. ARGV: id | client + number of the change | l + weight, or v + value, or m + all that it shows
 -- Answers 1, or 0: not live.
 settle()
 local kind,what,v=sub(ARGV[3],1,1),sub(ARGV[3],2),get(own)
 local granted=v and byte(v,25)==1
 spares=false
-if not v or up('<d',v,9)<=now or (kind=='s' and not granted) then
+if not v or up('<d',v,9)<=now or (kind=='l' and not granted) then
   finish()
   return 0
 end
@@ -25,9 +25,11 @@ local function changed(m)
   return sub(m,1,9)..sub(what,1,2)..string.char(byte(what,3)+4+last)..sub(what,4,11)
     ..sub(m,21,from-1)..sub(what,12)..ARGV[2]..rest
 end
-if kind=='s' then
-  S=S-up('<I4',v,30)+1
-  put(own,sub(v,1,29)..'\1\0\0\0'..sub(v,34))
+if kind=='l' then
+  local weight=up('<I4',v,30)
+  local less=math.min(weight,(up('<I4',what)))
+  S=S-weight+less
+  put(own,sub(v,1,29)..pk('<I4',less)..sub(v,34))
 else
   local len=up('<I4',v,46)
   local m=changed(sub(v,50,49+len))

@@ -139,6 +139,8 @@ impl World {
                     self.token(self.tried[which[i]].line, theirs, token);
                     self.told(which[i]);
                 }
+                // Redis says by a push who removed a claim, and keeps nothing for a renewal to find.
+                (Renewal::Lost(None), Renewal::Lost(Some(broken))) if broken.removed => {}
                 (ours, theirs) => assert_eq!(ours, theirs, "{:?}", live[i]),
             }
         }
@@ -167,7 +169,8 @@ impl World {
         let which = self.pick(self.tried.len());
         let Tried { claim, client, line, .. } = self.tried[which].clone();
         let change = match self.pick(3) {
-            0 if line < 2 => Amend::Shared,
+            0 if line < 2 => Amend::Lower(1),
+            1 if line >= 2 => Amend::Lower(u32::try_from(self.pick(3)).unwrap_or(0) + 1),
             0 | 1 => Amend::Value(self.seed.number().to_le_bytes()[..self.pick(8)].into()),
             _ => Amend::Meta(self.meta(claim.meta.epoch)),
         };
@@ -178,7 +181,7 @@ impl World {
         let theirs = self.memory.amend(&claim.key, &change).await.unwrap();
         self.note(line, &format!("amend {change:?}"), claim.key.id, &(ours, theirs));
         assert_eq!(ours, theirs);
-        if change != Amend::Shared && self.changes.is_multiple_of(3) {
+        if !matches!(change, Amend::Lower(_)) && self.changes.is_multiple_of(3) {
             // A late copy of an older change does nothing.
             let late = layout::amend(&claim.key, &Amend::Value(Arc::from(*b"late")), &client, self.changes - 1);
             assert_eq!(layout::amend_answer(&self.server.ask(&late)).unwrap(), ours);
