@@ -81,6 +81,7 @@ fn start(cli: &Cli) -> Exit {
         Command::Watch(args) => with_settings(cli, async |settings| cmd::watch::watch(args, settings).await),
         Command::Check(args) => with_settings(cli, async |settings| cmd::check::check(args, settings).await),
         Command::Break(args) => with_settings(cli, async |settings| cmd::break_lock::break_lock(args, settings).await),
+        Command::Request(args) => with_settings(cli, async |settings| cmd::request::request(args, settings).await),
         Command::Bench(args) => with_settings(cli, async |settings| cmd::bench::bench(args, settings).await),
         Command::Doctor => with_settings(cli, async |settings| cmd::doctor::doctor(settings).await),
         // These speak of the program alone, so no setting can keep them from it.

@@ -140,7 +140,8 @@ impl Guard {
     ///
     /// It is told at once where the store speaks to its clients (memory, Redis, etcd), and with the next renewal where it does
     /// not (`file:`): within a third of the ttl. A message of Redis that gets lost is made good by the next renewal. A lock
-    /// that is not renewed hears on Redis and `file:` only of a [renewal](Self::renew_once) of its own. A request from before
+    /// that is not renewed hears on Redis and `file:` only of a [renewal](Self::renew_once) of its own, and an
+    /// [adopted](crate::Keeper::adopt) lock hears nothing on etcd. A request from before
     /// this grant was for an earlier holder, and is not heard; the same request twice is one.
     ///
     /// ```

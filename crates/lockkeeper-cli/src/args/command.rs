@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use crate::child::policy::OnLost;
+use crate::child::policy::{OnLost, OnRequest};
 use crate::duration::{self, Limit};
 use crate::event::Target;
 use crate::exit::Exit;
@@ -52,6 +52,11 @@ pub(crate) struct CommandArgs {
     /// What happens to the command when the lock is lost
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
+
+    /// What the command gets when somebody asks for the lock (`lockkeeper request`): a signal, one of HUP, INT, QUIT, TERM,
+    /// USR1 and USR2, or nothing with `ignore`; an event tells of it in any case
+    #[arg(long, value_name = "SIGNAL|ignore", default_value = "ignore")]
+    pub(crate) on_request: OnRequest,
 
     /// How long before the end of the lease a silent store counts as the loss of the lock, which leaves the command
     /// this long between TERM and KILL, as does an end by a signal what is left of the command; at most a third of the

@@ -7,6 +7,7 @@ mod elect;
 mod handle;
 mod look;
 mod mode;
+mod request;
 mod run;
 mod shell;
 mod usage;
@@ -25,6 +26,7 @@ pub(crate) use elect::ElectArgs;
 pub(crate) use handle::{AcquireArgs, HandleArgs};
 pub(crate) use look::{CheckArgs, InspectArgs, LeaderArgs, ListArgs, WatchArgs};
 pub(crate) use mode::{ModeArgs, Permits};
+pub(crate) use request::RequestArgs;
 pub(crate) use run::RunArgs;
 pub(crate) use shell::CompletionsArgs;
 pub(crate) use usage::one_line;
@@ -127,6 +129,7 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     Check(CheckArgs),
     Break(BreakArgs),
+    Request(RequestArgs),
     Bench(BenchArgs),
     /// Examines the store: rights, disk, clock, leftovers, round trip; exit code 1 when something fails
     ///

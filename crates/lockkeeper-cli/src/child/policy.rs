@@ -1,5 +1,6 @@
 //! What the loss of a lock means for the command: whether it is ended, how, and when.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -28,9 +29,36 @@ pub(crate) enum OnLost {
     Ignore,
 }
 
+/// What the command gets when somebody asks for its lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OnRequest(pub(crate) Option<Signal>);
+
+impl FromStr for OnRequest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let signal = match text.strip_prefix("SIG").unwrap_or(text) {
+            "ignore" => None,
+            "HUP" => Some(Signal::HUP),
+            "INT" => Some(Signal::INT),
+            "QUIT" => Some(Signal::QUIT),
+            "TERM" => Some(Signal::TERM),
+            "USR1" => Some(Signal::USR1),
+            "USR2" => Some(Signal::USR2),
+            _ => {
+                return Err(format!(
+                    "{text:?} is no signal for a request. Try: TERM, HUP, INT, QUIT, USR1, USR2 or ignore"
+                ));
+            }
+        };
+        Ok(Self(signal))
+    }
+}
+
 /// How the command is ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
+    on_request: OnRequest,
     on_lost: OnLost,
     /// Between TERM and KILL.
     kill_after: Duration,
@@ -41,7 +69,16 @@ pub(crate) struct Policy {
 
 impl Policy {
     pub(crate) fn new(on_lost: OnLost, kill_after: Duration, ttl: Duration, restart: Restart) -> Self {
-        Self { on_lost, kill_after, margin: MARGIN.min(ttl / 6), restart }
+        Self { on_request: OnRequest::default(), on_lost, kill_after, margin: MARGIN.min(ttl / 6), restart }
+    }
+
+    /// The same for a command that gets this when somebody asks for its lock.
+    pub(crate) fn on_request(self, on_request: OnRequest) -> Self {
+        Self { on_request, ..self }
+    }
+
+    pub(super) fn signal_on_request(self) -> Option<Signal> {
+        self.on_request.0
     }
 
     /// The same with room for a machine that is busy with other tests.

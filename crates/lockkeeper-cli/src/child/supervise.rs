@@ -209,6 +209,7 @@ async fn watch(
                 reporter.lost(lease.weakest(), &loss.reason, None);
                 lost = true;
             }
+            signal = requested(policy, reporter) => hand_on(running, signal, lease, policy).await,
             // A command that may outlive its lock was given all its time at the start.
             () = &mut tell, if !policy.ignores_losses() => {
                 tell.as_mut().reset(Instant::now() + tell_guard(running, lease, policy));
@@ -237,6 +238,17 @@ pub(super) fn look_around() -> Interval {
     let mut around = interval_at(Instant::now() + LOOK_AROUND, LOOK_AROUND);
     around.set_missed_tick_behavior(MissedTickBehavior::Delay);
     around
+}
+
+/// Completes with what the command gets when somebody asks for its lock. Cancel safe.
+async fn requested(policy: Policy, reporter: &Reporter) -> Signal {
+    match policy.signal_on_request() {
+        Some(signal) => {
+            reporter.requested().await;
+            signal
+        }
+        None => pending().await,
+    }
 }
 
 /// Sends a signal that came for the command. A guard that does not answer must not make the end of the command late.

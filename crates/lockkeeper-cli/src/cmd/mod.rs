@@ -10,5 +10,6 @@ pub(crate) mod inspect;
 pub(crate) mod leader;
 pub(crate) mod list;
 pub(crate) mod man;
+pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod watch;

@@ -47,6 +47,11 @@ pub(crate) enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<&'a str>,
     },
+    /// Somebody asks for the lock.
+    ReleaseRequested {
+        by: &'a str,
+        why: &'a str,
+    },
     Released {
         held_ms: u64,
     },
@@ -78,6 +83,7 @@ impl Event<'_> {
             Self::RenewalFailed { .. } => "renewal_failed",
             Self::Recovered {} => "recovered",
             Self::Lost { .. } => "lost",
+            Self::ReleaseRequested { .. } => "release_requested",
             Self::Released { .. } => "released",
             Self::Busy { .. } => "busy",
             Self::Restarting { .. } => "restarting",

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lockkeeper::{Error, ErrorKind, Event as LibraryEvent, LockInfo, LockName, LostReason};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::outlet::LAST_LINES;
@@ -46,6 +47,9 @@ pub(crate) struct Reporter {
     is_over: AtomicBool,
     outage: Outage,
     away: Away,
+    /// Somebody asks for a lock that is held now, and nobody has heard of it.
+    requested: AtomicBool,
+    hears_requests: Notify,
 }
 
 /// What was told of an outage: the remedies, if there were any, and nothing where nothing was told.
@@ -78,7 +82,21 @@ impl Reporter {
         // With more than warnings, the lines of the log would mix with it.
         let status = Status::new(!outlets.json && verbosity == Verbosity::Warnings);
         let (typed, outage, away) = (OnceLock::new(), Outage::default(), Away::default());
-        Self { lock, outlets, verbosity, status, typed, holds, in_jeopardy, is_over, outage, away }
+        let (requested, hears_requests) = (AtomicBool::new(false), Notify::new());
+        Self {
+            lock,
+            outlets,
+            verbosity,
+            status,
+            typed,
+            holds,
+            in_jeopardy,
+            is_over,
+            outage,
+            away,
+            requested,
+            hears_requests,
+        }
     }
 
     /// Says which names the events have.
@@ -155,12 +173,29 @@ impl Reporter {
                 drop(places.send(Place { lock: self.typed(name).to_owned(), ahead: *ahead }));
             }
             LibraryEvent::Acquired { .. } => self.holds.store(true, Ordering::Relaxed),
+            LibraryEvent::ReleaseRequested { name, by, reason, .. } => self.asked(self.typed(name), by, reason),
             LibraryEvent::ClaimFailed { name, error, .. } => self.waits_without_store(self.typed(name), error),
             LibraryEvent::RenewalFailed { name, error, remaining, .. } => {
                 self.renewal_failed(self.typed(name), error, *remaining);
             }
             LibraryEvent::Recovered => self.recovered(),
             _ => {}
+        }
+    }
+
+    fn asked(&self, lock: &str, by: &str, why: &str) {
+        self.tell(lock, &Event::ReleaseRequested { by, why }, || {
+            let why = if why.is_empty() { String::new() } else { format!(": {}", printable(why)) };
+            format!("{} asks to let go{why}", printable(by))
+        });
+        self.requested.store(true, Ordering::Release);
+        self.hears_requests.notify_one();
+    }
+
+    /// Completes when somebody has asked for a lock since the last time. Cancel safe.
+    pub(crate) async fn requested(&self) {
+        while !self.requested.swap(false, Ordering::AcqRel) {
+            self.hears_requests.notified().await;
         }
     }
 
@@ -274,6 +309,8 @@ impl Reporter {
         self.holds.store(false, Ordering::Relaxed);
         self.in_jeopardy.store(false, Ordering::Relaxed);
         self.is_over.store(false, Ordering::Relaxed);
+        // Who asked for a leadership that has ended has it.
+        self.requested.store(false, Ordering::Relaxed);
         self.outage.end();
         let event = Event::Restarting { code: exit.code(), cause: exit.cause(), after_ms: millis(pause) };
         self.tell(&self.lock, &event, || format!("campaigning again in {}: {why}", human(pause)));

@@ -33,6 +33,7 @@ mod pausing;
 mod prefixes;
 mod pty;
 mod recipes;
+mod request;
 mod rules;
 mod secrets;
 mod several;

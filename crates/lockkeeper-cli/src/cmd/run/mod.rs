@@ -200,7 +200,10 @@ fn policy(task: &Task<'_>, settings: &Settings) -> Result<Policy, Failure> {
             human(ttl),
             human(limit)
         ))),
-        kill_after => Ok(Policy::new(args.on_lost, kill_after.unwrap_or(KILL_AFTER.min(limit)), ttl, task.restart)),
+        kill_after => {
+            let kill_after = kill_after.unwrap_or(KILL_AFTER.min(limit));
+            Ok(Policy::new(args.on_lost, kill_after, ttl, task.restart).on_request(args.on_request))
+        }
     }
 }
 

@@ -1,0 +1,32 @@
+//! `lockkeeper request NAME`: asks the holders of a lock to let go.
+
+use lockkeeper::LockName;
+use serde::Serialize;
+
+use crate::args::RequestArgs;
+use crate::exit::{Exit, Failure};
+use crate::lock::{self, Terms};
+use crate::output::{Verbosity, answer, complain, json_line};
+use crate::settings::Settings;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    lock: &'a str,
+    asked: bool,
+}
+
+/// Asks, and prints that it has; nobody to ask is a "no".
+pub(crate) async fn request(args: &RequestArgs, settings: &Settings) -> Result<Exit, Failure> {
+    LockName::new(&args.name)?;
+    let keeper = lock::look(settings, Terms::default()).await?;
+    let asked = keeper.admin()?.request_release(args.name.as_str(), &args.reason).await?;
+    if settings.json {
+        answer(&json_line(&Report { lock: &args.name, asked })?)?;
+    } else if asked {
+        answer(&format!("asked: the holders of lock {:?} hear of it\n", args.name))?;
+    }
+    if !asked && settings.verbosity >= Verbosity::Warnings {
+        complain(&format!("lock {:?}: nobody holds it. Try: lockkeeper inspect", args.name));
+    }
+    Ok(if asked { Exit::Ok } else { Exit::No })
+}
