@@ -57,7 +57,7 @@ fn run(stage: &Stage, block: &Block) -> Option<Console> {
         "toml" => assert!(DeTable::parse(&block.code).is_ok(), "{}", block.place),
         "json" => assert!(serde_json::from_str::<Value>(&block.code).is_ok(), "{}", block.place),
         // Rust is a test of the library.
-        "rust" | "text" => {}
+        "rust" | "text" | "dockerfile" => {}
         other => panic!("{}: nothing is known of the language {other:?}", block.place),
     }
     None
@@ -103,4 +103,9 @@ fn the_lines_of_pipelines_run_as_they_are_printed() {
 #[test]
 fn the_lines_of_units_run_as_they_are_printed() {
     page("docs/systemd.md", &["holds its lock for two minutes"]);
+}
+
+#[test]
+fn the_commands_of_manifests_run_as_they_are_printed() {
+    page("docs/kubernetes.md", &["needs a cluster"]);
 }
