@@ -10,7 +10,7 @@ pub(super) const NATIVE: Promises = Promises {
     can: CAPABILITIES,
     shared_by: "many hosts",
     needs: Shown {
-        says: "etcd 3.5.14 or newer. Others are refused.",
+        says: "etcd 3.5.14 or newer on every member. Older members are refused.",
         by: &[
             Own("etcd_checks::the_oldest_one_is_used_and_older_ones_are_refused"),
             Own("backend::etcd::checks::tests::\
@@ -19,17 +19,17 @@ pub(super) const NATIVE: Promises = Promises {
     },
     others: Shown { says: "None; see the layout `concurrency`.", by: &[] },
     tokens: Shown {
-        says: "The token is the revision that made the claim's key, which etcd itself compares in a transaction of \
-            one's own.",
+        says: "The token is the revision that created the claim's key. etcd can compare it in a transaction of \
+            yours.",
         by: &[
             Own("etcd_registers::a_stale_holders_transaction_is_refused_by_etcd"),
             Own("etcd_faults::restarts::all_members_restart_and_a_holder_keeps_the_lock"),
         ],
     },
     waking: Shown {
-        says: "A waiter watches whoever is before it, and hears of its end at once. It looks at its own place too, and is \
-            not granted anything once that is gone. A killed one costs those behind it 6 s at most, and half a second \
-            until etcd has looked.",
+        says: "A waiter watches the claim ahead of it, or all claims ahead where they are eight or fewer, and hears \
+            of their end at once. It checks its own key too, and is not granted the lock when that key is gone. A \
+            killed waiter costs the waiters behind it 6 s at most, and half a second until etcd has looked.",
         by: &[
             Own("etcd_faults::by_hand::a_lease_is_revoked_under_a_waiter_which_is_never_granted_afterwards"),
             Own("etcd_faults::by_hand::a_session_that_ends_while_it_waits_stands_in_line_anew"),
@@ -38,14 +38,14 @@ pub(super) const NATIVE: Promises = Promises {
         ],
     },
     forgets: "when a majority of its members loses its data",
-    killed_costs: "its ttl",
+    killed_costs: "when its ttl has passed",
     killed: Shown {
-        says: "It keeps its locks for what is left of their ttl, and the lock-delay, in whole seconds; a new leader begins \
-            that time anew.",
+        says: "Its locks are free when the rest of their ttl and the lock-delay have passed, in whole seconds. A \
+            new leader begins that time again.",
         by: &[Suite("life::a_crash_frees_what_was_held")],
     },
     told: Shown {
-        says: "Hears of it at once; of a key that was deleted by hand, with its next renewal.",
+        says: "It hears of it at once. It hears of a key that was deleted by hand with its next renewal.",
         by: &[
             Suite("breaking::a_mark_is_told_before_the_next_has_the_lock"),
             Own("etcd_faults::by_hand::a_key_is_deleted_under_a_healthy_session"),
@@ -55,7 +55,7 @@ pub(super) const NATIVE: Promises = Promises {
         (
             "the leader is killed, stands still, or is cut off",
             Shown {
-                says: "Kept. Holders go on at another member, waiters too.",
+                says: "Kept. Holders and waiters go on at another member.",
                 by: &[
                     Own("etcd_faults::leaders::a_leader_is_killed_while_one_holds_and_one_waits"),
                     Own("etcd_faults::leaders::a_leader_stands_still_while_one_holds_and_one_waits"),
@@ -66,28 +66,29 @@ pub(super) const NATIVE: Promises = Promises {
         (
             "a client reaches only a member without a majority",
             Shown {
-                says: "It stops believing in time: what that member remembers renews nothing.",
+                says: "The holder stops in time: such a member cannot renew a lock.",
                 by: &[Own("etcd_faults::leaders::a_member_without_a_majority_renews_nothing")],
             },
         ),
         (
             "all members are restarted",
             Shown {
-                says: "Kept, with the line, for holders whose ttl is longer than that takes.",
+                says: "Kept for holders whose ttl is longer than the restart. A waiter keeps its place for 5 s at \
+                    most; after a longer restart it joins the end of the queue.",
                 by: &[Own("etcd_faults::restarts::all_members_restart_and_a_holder_keeps_the_lock")],
             },
         ),
         (
             "a lease is revoked by hand",
             Shown {
-                says: "**Everything on it is free at once.** Its holders hear of it with their next renewal.",
+                says: "**Everything on the lease is free at once.** The holders hear of it with their next renewal.",
                 by: &[Own("etcd_faults::by_hand::a_lease_is_revoked_under_a_holder")],
             },
         ),
         (
             "answers are lost",
             Shown {
-                says: "A claim that nobody knows of is removed after a whole life, though its session lives.",
+                says: "A claim that no client knows of is removed after a whole lease, while its session lives.",
                 by: &[
                     Own("etcd_faults::ghosts::a_ghost_is_swept_while_its_session_lives"),
                     Own("etcd_faults::ghosts::a_claim_that_comes_after_its_withdrawal_is_gone"),
@@ -114,9 +115,13 @@ pub(super) const CONCURRENCY: Promises = Promises {
     urls: &["etcd://…?layout=concurrency"],
     can: SHARED_CAPABILITIES,
     others: Shown {
-        says: "Go's `concurrency.Mutex`, `etcdctl lock`, jetcd, and whatever calls etcd's lock service. What cannot be \
-            read counts as exclusive.",
-        by: &[],
+        says: "Go's `concurrency.Mutex`, `etcdctl lock`, jetcd, and all clients of etcd's lock service. A value \
+            that cannot be read counts as exclusive.",
+        by: &[
+            Own("each_waits_for_the_other"),
+            Own("a_counter_of_both_loses_nothing"),
+            Own("a_holder_that_dies_lets_the_other_in"),
+        ],
     },
     suites: ("crates/live/tests/contract/etcd.rs", &["etcd_shared_with_go"]),
     ..NATIVE

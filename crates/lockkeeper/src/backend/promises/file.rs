@@ -10,8 +10,8 @@ pub(super) const PROMISES: Promises = Promises {
     can: CAPABILITIES,
     shared_by: "the processes of one host",
     needs: Shown {
-        says: "Linux, and a file system that is known to be of this host alone: all others are refused, unless the URL \
-            says `unsafe=network-fs`.",
+        says: "Linux, and a file system that is known to be local to one host. Other file systems are refused, \
+            unless the URL says `unsafe=network-fs`.",
         by: &[
             Own("backend::file::filesystem::tests::a_file_system_that_others_can_reach_is_refused"),
             Own("backend::file::filesystem::tests::a_file_system_that_nobody_knows_is_refused_with_its_number"),
@@ -22,8 +22,8 @@ pub(super) const PROMISES: Promises = Promises {
         by: &[Own("backend::file::tests::opening::what_is_not_ours_is_refused_with_a_remedy")],
     },
     tokens: Shown {
-        says: "Each is on the disk before it is given out. They are lost only when the file is deleted *and* the \
-            clock of the host is set back.",
+        says: "Each token is on the disk before it is given out. Tokens are lost only when the file is deleted \
+            *and* the clock of the host is set back.",
         by: &[
             Own("backend::file::tests::opening::a_token_reaches_the_disk_before_it_is_given_out"),
             Own("processes::tokens_rise_over_restarts"),
@@ -31,8 +31,8 @@ pub(super) const PROMISES: Promises = Promises {
         ],
     },
     waking: Shown {
-        says: "A release wakes the next process through the kernel (inotify). A killed one is passed by at once, and \
-            observers hear of it.",
+        says: "A release wakes the next process through the kernel (inotify). A killed waiter is skipped at once, \
+            and observers hear of a killed holder.",
         by: &[
             Suite("wait::a_hand_off_wakes_the_next"),
             Own("backend::file::tests::waiting::a_hand_off_between_two_stores_is_told_by_a_bell"),
@@ -43,11 +43,11 @@ pub(super) const PROMISES: Promises = Promises {
             Own("backend::file::tests::waiting::an_observer_hears_of_the_end_of_a_holder_whenever_it_began_to_wait"),
         ],
     },
-    forgets: "when the host is started anew, with all who held them",
-    killed_costs: "nothing",
+    forgets: "when the host restarts, with all holders",
+    killed_costs: "at once",
     killed: Shown {
-        says: "Its locks are free at once: the kernel tells. With a lock-delay they are free after that; if it was \
-            stopped, and not killed, after its ttl.",
+        says: "Its locks are free at once: the kernel reports its end. With a lock-delay they are free after the \
+            delay. The locks of a holder that was stopped, and not killed, are free after their ttl.",
         by: &[
             Own("processes::a_killed_holder_is_gone_at_once"),
             Own("processes::a_killed_holders_delay_runs_out_first"),
@@ -55,8 +55,8 @@ pub(super) const PROMISES: Promises = Promises {
         ],
     },
     told: Shown {
-        says: "Hears of it with its next renewal, after a third of the ttl at most: by whom and why, also where it was \
-            removed at once (`break --now`).",
+        says: "It hears who broke it and why with its next renewal, after a third of the ttl at most; after `break \
+            --now` too.",
         by: &[
             Suite("loss::a_removed_claim_is_found_out"),
             Own("backend::file::tests::basics::who_removed_a_claim_at_once_is_told_to_its_holder"),
@@ -64,9 +64,9 @@ pub(super) const PROMISES: Promises = Promises {
     },
     happens: &[
         (
-            "the host is started anew",
+            "the host restarts",
             Shown {
-                says: "Nobody holds anything. Tokens go on.",
+                says: "All locks are free, since all holders are gone. Tokens go on.",
                 by: &[
                     Own("backend::file::tests::opening::another_boot_empties_the_lines_but_not_the_fences"),
                     Own("backend::file::tests::opening::another_boot_keeps_the_fence_of_what_was_held"),
@@ -77,7 +77,7 @@ pub(super) const PROMISES: Promises = Promises {
             },
         ),
         (
-            "a container on the same kernel is told another boot id (LXC, systemd-nspawn)",
+            "a container on the same kernel has another boot id (LXC, systemd-nspawn)",
             Shown {
                 says: "The store refuses to open there while anything is held, a detached lock or a lock-delay too. **Not promised where the date was set forward meanwhile by more than half of the time that the machine has run: a detached lock or a lock-delay is forgotten then.** The token tells them apart.",
                 by: &[
@@ -96,7 +96,9 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "the file, or its log, is deleted or replaced",
             Shown {
-                says: "Nobody uses it any more (`Closed`). A holder stops with its next renewal, after ttl/3 at most. Until then a program that opens the path may have the lock beside it, in another file; the fence refuses the older token.",
+                says: "The store closes in every process that has it open (`Closed`). A holder stops with its next \
+                    renewal, after a third of the ttl at most. Until then, a program that opens the path may have \
+                    the same lock in another file; the fence refuses the older token.",
                 by: &[
                     Own("backend::file::tests::faults::a_file_that_was_deleted_or_replaced_is_not_used_any_more"),
                     Own(
@@ -112,14 +114,15 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "the disk is full",
             Shown {
-                says: "New locks are refused. What is held is renewed as long as the log beside the file need not grow, which it does up to 4 MiB; else it is lost at its deadline.",
+                says: "New locks are refused. Held locks are renewed as long as the log beside the file does not \
+                    have to grow; it grows up to 4 MiB. Otherwise they are lost at their deadline.",
                 by: &[Own("backend::file::tests::faults::a_full_disk_is_unavailable_and_nothing_has_happened")],
             },
         ),
         (
             "a process is stopped in the middle of a write",
             Shown {
-                says: "Nobody can write until it goes on. Holders stop believing in time.",
+                says: "No process can write until that process goes on. Holders stop in time.",
                 by: &[
                     Own("backend::file::tests::faults::a_stopped_process_in_the_gate_stops_writes_but_not_reads"),
                     Own("processes::deadlines_fire_while_somebody_stands_in_the_gate"),
@@ -129,7 +132,8 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "a process is killed in the middle of a write, and a child that it has forked lives on",
             Shown {
-                says: "The others go on, and what it held ends with its ttl. Only a child that was forked within that very write keeps them from writing until it ends.",
+                says: "The other processes go on, and the locks of the killed process end with their ttl. Only a \
+                    child that was forked during that write keeps the others from writing, until the child ends.",
                 by: &[Own(
                     "backend::file::tests::processes::a_child_of_a_process_that_is_killed_inside_the_gate_does_not_keep_it_shut",
                 )],
@@ -138,7 +142,8 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "processes are killed again and again",
             Shown {
-                says: "What the others observe can be put in an order that the locks allow, and nothing is left over.",
+                says: "The observations of the other clients fit an order that the locks allow, and nothing is left \
+                    over.",
                 by: &[Own("kills::histories_of_processes_that_are_killed_pass_and_nothing_is_left_of_them")],
             },
         ),

@@ -12,30 +12,30 @@ pub(super) const PROMISES: Promises = Promises {
     needs: Shown { says: "Nothing.", by: &[] },
     others: Shown { says: "None.", by: &[] },
     tokens: Shown {
-        says: "They begin at 1 in every process, so they guard nothing that outlives it. A name that is forgotten \
-            gives no old one again.",
+        says: "They begin at 1 in every process, so they protect nothing that outlives the process. A forgotten \
+            name never gives an old token again.",
         by: &[
             Suite("token::they_rise_over_releases"),
             Own("backend::memory::tests::tokens_go_on_when_unused_names_are_forgotten"),
         ],
     },
     waking: Shown {
-        says: "A release wakes who is next.",
+        says: "A release wakes the next waiter.",
         by: &[Suite("wait::a_hand_off_wakes_the_next"), Suite("wait::a_hand_off_grants_nobody_else")],
     },
     forgets: "with its process",
     killed_costs: "—",
     killed: Shown {
-        says: "All of its process is gone with it. A keeper that goes silent within the process keeps its locks for \
-            their ttl.",
+        says: "The whole process is gone. A keeper that goes silent within the process keeps its locks for their \
+            ttl.",
         by: &[Suite("life::a_silent_holder_loses_the_lock")],
     },
     told: Shown {
-        says: "Hears of it with its next renewal, after a third of the ttl at most.",
+        says: "It hears of it with its next renewal, after a third of the ttl at most.",
         by: &[Suite("loss::a_removed_claim_is_found_out")],
     },
     happens: &[(
-        "the process is started anew",
+        "the process restarts",
         Shown {
             says: "Nothing is left of locks and tokens.",
             by: &[Own("backend::memory::tests::two_stores_have_nothing_in_common")],

@@ -25,15 +25,15 @@ const STORES: &[&Promises] = &[&memory::PROMISES, &file::PROMISES, &redis::PROMI
 /// out on it, and the page says so.
 const OF_ALL: &[(&str, &[&str])] = &[
     (
-        "Nobody believes in a lock while another one has it.",
+        "Two clients never believe at the same time that they hold one lock.",
         &["storm::nobody_believes_beside_another", "mutex::no_increment_is_lost"],
     ),
     (
-        "A holder that does not reach its store has stopped believing before the next one begins.",
+        "A holder that cannot reach its store stops before the next holder begins.",
         &["loss::a_silent_store_ends_the_belief_in_time"],
     ),
     (
-        "What was lost stays lost, whatever comes late.",
+        "A lost lock stays lost, even if an answer arrives late.",
         &[
             "loss::a_late_answer_revives_nothing",
             "renew::a_renewal_never_revives_what_expired",
@@ -41,7 +41,7 @@ const OF_ALL: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "Waiters are served in the order in which they came, and the dead among them are passed by.",
+        "Waiters are served in the order of their arrival. Waiters that have crashed are skipped.",
         &[
             "line::the_lock_is_handed_on_in_order",
             "line::nobody_overtakes_at_the_hand_off",
@@ -58,7 +58,7 @@ const OF_ALL: &[(&str, &[&str])] = &[
         &["election::a_vanished_leader_is_followed_by_the_next"],
     ),
     (
-        "A lock that is broken tells its holder who did it and why, before anybody else has it.",
+        "A holder whose lock is broken hears who broke it and why, before another holder has the lock.",
         &["loss::a_broken_lock_tells_who_and_why", "breaking::a_mark_is_told_before_the_next_has_the_lock"],
     ),
     (
@@ -87,7 +87,7 @@ struct Promises {
     waking: Shown,
     /// When it forgets who holds what, in a few words.
     forgets: &'static str,
-    /// What those who wait lose when a holder is killed, in a few words.
+    /// When the lock of a killed holder is free, in a few words.
     killed_costs: &'static str,
     /// And in a sentence.
     killed: Shown,

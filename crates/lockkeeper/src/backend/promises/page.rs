@@ -20,16 +20,8 @@ pub(super) fn generated(stores: &[&Promises]) -> String {
 }
 
 fn in_short(stores: &[&Promises]) -> String {
-    let head = [
-        "store",
-        "shared by",
-        "locks",
-        "forgets who holds them",
-        "a killed holder costs",
-        "waiters",
-        "tokens rise",
-        "ttl",
-    ];
+    let head =
+        ["store", "shared by", "locks", "forgets locks", "lock is free after a crash", "waiters", "tokens rise", "ttl"];
     let rows = stores.iter().map(|store| {
         let Promises { name, can, shared_by, forgets, killed_costs, .. } = store;
         let (link, range) = (format!("[{name}](#{})", anchor(name)), words::range(can));

@@ -31,7 +31,7 @@ fn locks(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
 }
 
 fn life(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
-    let detached = "A `detached` one outlives the client that got it.";
+    let detached = "A `detached` lock outlives the client that acquired it.";
     let (says, shown) = match can.expiry {
         Expiry::PerClaim => (
             format!("Each lock lives by its own renewals. {detached}"),
@@ -66,13 +66,13 @@ fn delay(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
 fn line(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
     if !can.queue {
         let shown = vec![Own("engine::unfair::where_the_store_keeps_no_line_lock_waits_all_the_same")];
-        return ("Line", "None: whoever comes first after a release gets the lock.".to_owned(), shown);
+        return ("Queue", "None: the first attempt after a release gets the lock.".to_owned(), shown);
     }
     let shown = vec![
         Suite("claim::a_full_line_takes_nobody"),
         Own("engine::waiting::a_line_is_no_longer_than_the_store_bears"),
     ];
-    ("Line", format!("Up to {} waiters, 1000 unless you say more (`max_waiters`).", can.max_waiters), shown)
+    ("Queue", format!("Up to {} waiters, 1000 by default (`max_waiters`).", can.max_waiters), shown)
 }
 
 /// The shortest and the longest ttl.
@@ -101,7 +101,7 @@ pub(super) fn tokens(can: &Capabilities) -> &'static str {
 /// How those wait who want a lock.
 pub(super) fn waiting(can: &Capabilities) -> &'static str {
     match (can.queue, can.wake) {
-        (true, Wakes::Push) => "in line, woken by the store",
+        (true, Wakes::Push) => "in a queue, woken by the store",
         (true, Wakes::Poll) => "in line, look now and then",
         (false, Wakes::Push) => "in no order, woken by the store",
         (false, Wakes::Poll) => "in no order, look now and then",
