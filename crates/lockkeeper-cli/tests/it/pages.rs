@@ -109,3 +109,8 @@ fn the_lines_of_units_run_as_they_are_printed() {
 fn the_commands_of_manifests_run_as_they_are_printed() {
     page("docs/kubernetes.md", &["needs a cluster"]);
 }
+
+#[test]
+fn what_operators_type_runs_as_it_is_printed() {
+    page("docs/operations.md", &["goes on until you end it", "measures for ten seconds"]);
+}
