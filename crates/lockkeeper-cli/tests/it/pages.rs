@@ -114,3 +114,8 @@ fn the_commands_of_manifests_run_as_they_are_printed() {
 fn what_operators_type_runs_as_it_is_printed() {
     page("docs/operations.md", &["goes on until you end it", "measures for ten seconds"]);
 }
+
+#[test]
+fn what_is_typed_about_a_file_runs_as_it_is_printed() {
+    page("docs/file.md", &["needs another user", "needs root", "needs root", "needs containers"]);
+}

@@ -33,12 +33,13 @@ impl Stage {
     pub(super) fn shell(&self, text: &str) -> Command {
         let text = text.replace(SERVER, &self.store.url()).replace("/opt/", "./").replace("/app/", "./");
         let programs = binary().parent().unwrap().display();
-        let folder = self.store.path("");
+        let database = self.store.database();
+        let folder = database.parent().unwrap();
         let mut command = Command::new("sh");
-        command.arg("-c").arg(text).current_dir(&folder).stdin(Stdio::null()).env_clear();
+        command.arg("-c").arg(text).current_dir(folder).stdin(Stdio::null()).env_clear();
         command.env("PATH", format!("{}:{programs}:/usr/local/bin:/usr/bin:/bin", folder.display()));
-        command.env("HOME", &folder).env("LOCKKEEPER_CONFIG", "/dev/null").env("LOCKKEEPER_STORE", self.store.url());
-        command.env("CI_JOB_URL", "https://ci/jobs/4711").env("GITHUB_RUN_ID", "4711").env("RUNNER_TEMP", &folder);
+        command.env("HOME", folder).env("LOCKKEEPER_CONFIG", "/dev/null").env("LOCKKEEPER_STORE", self.store.url());
+        command.env("CI_JOB_URL", "https://ci/jobs/4711").env("GITHUB_RUN_ID", "4711").env("RUNNER_TEMP", folder);
         command
     }
 
