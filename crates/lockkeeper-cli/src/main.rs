@@ -52,7 +52,10 @@ fn main() -> ExitCode {
 /// Help goes to stdout and is no error; everything else that was typed wrongly has one code.
 fn explain(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
-        return match output::answer(&error.render().to_string()) {
+        let is_help = error.kind() == clap::error::ErrorKind::DisplayHelp;
+        let args = || std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>();
+        let text = if is_help { args::help(&args()) } else { error.render().to_string() };
+        return match output::answer(&text) {
             Ok(()) => Exit::Ok,
             Err(failure) => tell(&failure),
         };

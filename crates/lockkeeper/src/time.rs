@@ -149,7 +149,7 @@ pub(crate) fn probe() {
 }
 
 /// Blocks the thread for `d`. Only for threads of our own, never on a runtime.
-#[cfg(all(feature = "file", target_os = "linux"))]
+#[cfg(any(feature = "blocking", all(feature = "file", target_os = "linux")))]
 pub(crate) fn pause(d: Duration) {
     std::thread::sleep(d);
 }

@@ -14,16 +14,19 @@ use crate::child::restart::Restart;
 /// HUP, USR1 and USR2 change nothing while `elect` waits or pauses.
 #[derive(Args, Debug)]
 pub(crate) struct ElectArgs {
-    /// The election: 1 to 255 bytes, prefix included, without control characters. It is a lock, which the leader holds
+    /// The election, which is a lock that the leader holds
+    ///
+    /// A name has 1 to 255 bytes, prefix included, without control characters.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
-    /// What `leader` prints while this candidate leads, such as its address [default: the owner]
+    /// What `leader` prints, such as an address [default: the owner]
     #[arg(long, value_name = "TEXT")]
     pub(crate) value: Option<String>,
 
-    /// After which ends of the command this candidate goes on: a failure or the loss of the leadership, all of them, or
-    /// none
+    /// After which ends of the command to stand for election again
+    ///
+    /// A failure or the loss of the leadership, all ends, or none.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Restart::OnFailure)]
     pub(crate) restart: Restart,
 

@@ -18,8 +18,9 @@ pub(crate) struct AcquireArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
-    /// Where to write the handle that `renew` and `release` need. It is a secret, and only this user can read the file;
-    /// the file must not exist yet
+    /// Where to write the handle that `renew` and `release` need
+    ///
+    /// The handle is a secret, and only this user can read the file. The file must not exist yet.
     #[arg(long, value_name = "FILE")]
     pub(crate) handle_file: PathBuf,
 

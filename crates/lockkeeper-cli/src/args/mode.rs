@@ -8,13 +8,15 @@ const MOST: u32 = 1 << 31;
 /// All of it, a place beside others who share it, or some of its permits.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct ModeArgs {
-    /// Share the lock with all who do the same, as a read lock: it keeps out, and waits for, only those who want it
-    /// alone
+    /// Take the lock in shared (read) mode
+    ///
+    /// Any number of shared holders may have the lock together, never beside an exclusive one.
     #[arg(short, long, conflicts_with = "permits")]
     pub(crate) shared: bool,
 
-    /// Take K of the N permits that the lock has, K being 1 unless it is given; where others name another N, the
-    /// smallest N of all who hold the lock counts
+    /// Take K (default 1) of N permits
+    ///
+    /// Where others name another N, the smallest N of all who hold the lock counts.
     #[arg(long, value_name = "[K/]N", value_parser = Permits::parse)]
     pub(crate) permits: Option<Permits>,
 }

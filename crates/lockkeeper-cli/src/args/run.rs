@@ -10,11 +10,13 @@ use super::{CommandArgs, ModeArgs};
 /// every access to what the lock protects. It is ended when the lock is lost (exit code 79).
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// The lock: 1 to 255 bytes, prefix included, without control characters. Of several, all are held or none
+    /// The lock; of several locks, all are held or none
+    ///
+    /// A name has 1 to 255 bytes, prefix included, without control characters.
     #[arg(value_name = "NAME", required = true)]
     pub(crate) names: Vec<String>,
 
-    /// Do not wait at all: the same as --wait 0
+    /// Do not wait: the same as --wait 0
     #[arg(short = 'n', long = "try", visible_alias = "nonblock", conflicts_with = "wait")]
     pub(crate) nonblocking: bool,
 

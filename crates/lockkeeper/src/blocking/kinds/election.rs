@@ -79,7 +79,7 @@ impl Election {
                 Ok(leadership) => leadership,
                 Err(error) if error.is_retryable() => {
                     tracing::warn!(target: "lockkeeper", %error, "a candidacy failed, and is repeated");
-                    std::thread::sleep(jittered(pause));
+                    crate::time::pause(jittered(pause));
                     pause = (pause * 2).min(PAUSE_MAX);
                     continue;
                 }

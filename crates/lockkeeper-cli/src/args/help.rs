@@ -1,0 +1,91 @@
+//! The help: one screen for a command, and all of it where somebody asks for that.
+
+use clap::{Arg, ArgAction, Command, CommandFactory};
+
+use super::Cli;
+
+/// What takes the place of what every command has in common.
+const REST: &str = "\
+Options of every command: -S --config --prefix --owner --connect-timeout --create --json -q -v
+These, the rest of each text, durations and exit codes: --help --all, or lockkeeper man";
+
+/// The help that these arguments ask for.
+pub(crate) fn help(args: &[String]) -> String {
+    let mut whole = Cli::command();
+    let name = args.iter().find(|arg| *arg != "help" && whole.find_subcommand(arg).is_some());
+    let all = args.iter().any(|arg| arg == "--all");
+    match name {
+        Some(name) if all => {
+            whole.build();
+            whole.find_subcommand_mut(name).map(|command| command.render_long_help())
+        }
+        // Apart from the whole it has none of the options that every command has.
+        Some(name) => whole.find_subcommand(name).cloned().map(|command| brief(command).render_help()),
+        None if all => Some(whole.render_long_help()),
+        None => Some(whole.mut_args(|arg| arg.hide(true)).after_help(REST).render_help()),
+    }
+    .map(|text| text.to_string())
+    .unwrap_or_default()
+}
+
+fn brief(command: Command) -> Command {
+    let name = format!("lockkeeper {}", command.get_name());
+    let help = Arg::new("this help").short('h').long("help").action(ArgAction::Help).help("Print this help");
+    command.bin_name(name).after_help(REST).max_term_width(100).disable_help_flag(true).arg(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> String {
+        help(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn help_of_each_command_fits_on_a_screen_and_says_where_the_rest_is() {
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            let help = of(&format!("{name} --help"));
+            assert!(help.lines().count() <= 40, "{name}: {} lines\n{help}", help.lines().count());
+            assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+            assert!(
+                help.contains(&format!("Usage: lockkeeper {name}")) && help.ends_with(&format!("{REST}\n")),
+                "{help}"
+            );
+        }
+        let help = of("--help");
+        assert!(
+            help.lines().count() <= 40 && help.contains("  elect ") && !help.contains("--connect-timeout <"),
+            "{help}"
+        );
+    }
+
+    #[test]
+    fn all_of_the_help_has_the_global_options_the_durations_and_the_exit_codes() {
+        for command in Cli::command().get_subcommands() {
+            let help = of(&format!("{} --help --all", command.get_name()));
+            assert!(help.contains("--connect-timeout <DURATION>"), "{help}");
+            assert!(help.contains("a bare number is seconds") && help.contains("79    the lock was lost"), "{help}");
+        }
+        assert!(of("--help --all").contains("79    the lock was lost"));
+    }
+
+    #[test]
+    fn help_is_of_the_command_that_comes_first() {
+        assert!(of("help run").contains("Usage: lockkeeper run"));
+        assert!(of("run list --help").contains("Usage: lockkeeper run"));
+    }
+
+    #[test]
+    fn the_options_of_every_command_are_all_named() {
+        let mut whole = Cli::command();
+        whole.build();
+        for arg in whole.get_arguments().filter(|arg| arg.is_global_set()) {
+            let (long, short) = (arg.get_long().unwrap_or_default(), arg.get_short());
+            let is_named =
+                REST.contains(&format!("--{long}")) || short.is_some_and(|s| REST.contains(&format!(" -{s}")));
+            assert!(is_named, "--{long}");
+        }
+    }
+}
