@@ -119,3 +119,8 @@ fn what_operators_type_runs_as_it_is_printed() {
 fn what_is_typed_about_a_file_runs_as_it_is_printed() {
     page("docs/file.md", &["needs another user", "needs root", "needs root", "needs containers"]);
 }
+
+#[test]
+fn what_is_typed_about_tests_of_scripts_runs_as_it_is_printed() {
+    page("docs/testing.md", &[]);
+}

@@ -1,6 +1,7 @@
 //! The programs of the pages in docs/, compiled as they are printed.
 
 mod getting_started;
+mod testing;
 
 /// Each block of Rust in the page is in the program, letter by letter.
 fn is_compiled(page: &str, program: &str) {
@@ -15,4 +16,10 @@ fn is_compiled(page: &str, program: &str) {
 fn the_first_lock_in_rust_is_compiled_as_it_is_printed() {
     let page = include_str!("../../../../docs/getting-started.md");
     is_compiled(page, include_str!("pages/getting_started.rs"));
+}
+
+#[test]
+fn the_tests_of_the_page_on_testing_are_run_as_they_are_printed() {
+    let page = include_str!("../../../../docs/testing.md");
+    is_compiled(page, include_str!("pages/testing.rs"));
 }

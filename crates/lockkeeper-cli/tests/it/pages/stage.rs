@@ -38,7 +38,11 @@ impl Stage {
         let mut command = Command::new("sh");
         command.arg("-c").arg(text).current_dir(folder).stdin(Stdio::null()).env_clear();
         command.env("PATH", format!("{}:{programs}:/usr/local/bin:/usr/bin:/bin", folder.display()));
-        command.env("HOME", folder).env("LOCKKEEPER_CONFIG", "/dev/null").env("LOCKKEEPER_STORE", self.store.url());
+        command
+            .env("HOME", folder)
+            .env("TMPDIR", folder)
+            .env("LOCKKEEPER_CONFIG", "/dev/null")
+            .env("LOCKKEEPER_STORE", self.store.url());
         command.env("CI_JOB_URL", "https://ci/jobs/4711").env("GITHUB_RUN_ID", "4711").env("RUNNER_TEMP", folder);
         command
     }
