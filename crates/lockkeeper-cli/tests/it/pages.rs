@@ -69,6 +69,7 @@ fn times_tokens_and_ids_of_a_page_are_examples_and_all_else_is_compared() {
         "held for 1.2s by a@b:1,  token 1795487515728929",
         "held for 30m00s by a@b:1, token 1795487515728930\n"
     ));
+    assert!(same("takes 4.0ms (median)", "takes 888.6µs (median)"));
     assert!(same("ok … in use", "ok  locks 1 in use"));
     assert!(same("…\nfree", "b\na\nfree"));
     for (page, printed) in

@@ -128,7 +128,7 @@ fn example(word: &str) -> String {
     let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
     let is_time = bare.starts_with(|c: char| c.is_ascii_digit())
         && bare.ends_with(['s', 'm', 'h'])
-        && bare.chars().all(|c| c.is_ascii_digit() || ".hms".contains(c));
+        && bare.chars().all(|c| c.is_ascii_digit() || ".hmsµ".contains(c));
     let is_number = bare.len() >= 13 && bare.chars().all(|c| c.is_ascii_hexdigit());
     if is_time || is_number { word.replacen(bare, "#", 1) } else { word.to_owned() }
 }
