@@ -1,6 +1,7 @@
 //! Locks in a web service: clients that hang up, and resources that refuse older holders. With a real server and real
 //! connections.
 
+mod ending;
 mod fenced;
 mod handlers;
 mod hanging_up;
@@ -39,7 +40,7 @@ async fn answer(mut connection: TcpStream) -> (u16, String) {
 fn the_handlers_of_the_documentation_are_those_of_these_tests() {
     let documentation = include_str!("../../../../docs/web.md");
     let blocks: Vec<&str> = documentation.split("```rust\n").skip(1).filter_map(|b| b.split("```").next()).collect();
-    assert_eq!(blocks.len(), 4);
+    assert_eq!(blocks.len(), 6);
     for block in blocks {
         assert!(include_str!("web/handlers.rs").contains(block), "not tested:\n{block}");
     }

@@ -1,7 +1,9 @@
 //! What docs/web.md shows, and what the handlers there need around them.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -10,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use lockkeeper::fence::{FenceGate, FenceLayer, Stale};
-use lockkeeper::{Keeper, Sequencer};
+use lockkeeper::{ErrorKind, Keeper, Sequencer};
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinError;
 
@@ -72,15 +75,17 @@ async fn tell_the_end(State(shop): State<Shop>, request: Request, next: Next) ->
     next.run(request).await
 }
 
+const PATIENCE: Duration = Duration::from_secs(10); // less than the time limit of the clients
+
 async fn report(State(shop): State<Shop>) -> Result<String, Failure> {
-    let guard = shop.keeper.mutex("report")?.lock().await?;
+    let guard = shop.keeper.mutex("report")?.lock().wait(PATIENCE).await?;
     let report = guard.scope(shop.work()).await?; // a client that hangs up ends it here
     guard.release().await?;
     Ok(format!("report {report}\n"))
 }
 
 async fn order(State(shop): State<Shop>) -> Result<String, Failure> {
-    let guard = shop.keeper.mutex("order")?.lock().await?;
+    let guard = shop.keeper.mutex("order")?.lock().wait(PATIENCE).await?;
     let work = tokio::spawn(async move {
         let order = guard.scope(shop.work()).await?; // goes on when the client hangs up
         guard.release().await?;
@@ -88,6 +93,16 @@ async fn order(State(shop): State<Shop>) -> Result<String, Failure> {
     });
     let order: Result<_, Failure> = work.await?;
     Ok(format!("order {}\n", order?))
+}
+
+pub(crate) async fn serve_until(
+    stopped: impl Future<Output = ()> + Send + 'static,
+    listener: TcpListener,
+    shop: Shop,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    axum::serve(listener, locking(&shop)).with_graceful_shutdown(stopped).await?; // open requests come to their end
+    shop.keeper.shutdown(Duration::from_secs(5)).await?; // releases are sent before the process ends
+    Ok(())
 }
 
 pub(crate) fn fenced(shop: &Shop) -> Router {
@@ -116,7 +131,8 @@ async fn write(
 }
 
 /// What a request is answered with when it did not work.
-pub(crate) struct Failure(StatusCode, String);
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) StatusCode, String);
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
@@ -126,7 +142,14 @@ impl IntoResponse for Failure {
 
 impl From<lockkeeper::Error> for Failure {
     fn from(error: lockkeeper::Error) -> Self {
-        Self(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+        let status = match error.kind() {
+            ErrorKind::Timeout | ErrorKind::Conflict => StatusCode::CONFLICT,
+            ErrorKind::QueueFull => StatusCode::TOO_MANY_REQUESTS,
+            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            kind if error.is_retryable() || kind == ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self(status, error.to_string())
     }
 }
 

@@ -1,0 +1,60 @@
+//! What a client is answered when a lock fails, and how a server with locks is stopped.
+
+use axum::http::StatusCode;
+use lockkeeper::ErrorKind;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use super::handlers::{Failure, Shop, serve_until};
+use super::{answer, send};
+
+const KINDS: [ErrorKind; 14] = [
+    ErrorKind::Timeout,
+    ErrorKind::Unavailable,
+    ErrorKind::Lost,
+    ErrorKind::SessionLost,
+    ErrorKind::Mismatch,
+    ErrorKind::Unsupported,
+    ErrorKind::Denied,
+    ErrorKind::Invalid,
+    ErrorKind::QueueFull,
+    ErrorKind::WouldDeadlock,
+    ErrorKind::Conflict,
+    ErrorKind::Forked,
+    ErrorKind::Closed,
+    ErrorKind::Internal,
+];
+
+/// What the table of the documentation says of this kind.
+fn documented(kind: ErrorKind) -> StatusCode {
+    let rows = include_str!("../../../../../docs/web.md").lines().filter_map(|line| line.strip_prefix("| "));
+    let of_kind = |row: &&str| row.split(" | ").next().is_some_and(|kinds| kinds.contains(&format!("`{kind:?}`")));
+    let row = rows.into_iter().find(of_kind).unwrap_or_else(|| panic!("{kind:?} is not in the table"));
+    row.split(" | ").nth(1).unwrap()[..3].parse().unwrap()
+}
+
+#[test]
+fn each_kind_of_error_has_the_status_that_is_documented() {
+    for kind in KINDS {
+        let failure = Failure::from(lockkeeper::Error::new(kind, "it failed"));
+        assert_eq!(failure.0, documented(kind), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped_answers_what_is_open_and_ends_its_keeper_then() {
+    let (shop, _gone) = Shop::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async { stopped.await.unwrap_or_default() };
+    let server = tokio::spawn(serve_until(stopped, listener, shop.clone()));
+    let connection = send(address, "GET /report HTTP/1.1^Host: shop^Connection: close^^").await;
+    shop.work.begun.notified().await;
+    stop.send(()).unwrap();
+    shop.work.go_on.notify_one();
+    assert_eq!(answer(connection).await, (200, "report 1\n".to_owned()));
+    server.await.unwrap().unwrap();
+    let error = shop.keeper.mutex("report").unwrap().try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+}
