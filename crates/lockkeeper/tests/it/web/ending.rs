@@ -27,9 +27,9 @@ const KINDS: [ErrorKind; 14] = [
 
 /// What the table of the documentation says of this kind.
 fn documented(kind: ErrorKind) -> StatusCode {
-    let rows = include_str!("../../../../../docs/web.md").lines().filter_map(|line| line.strip_prefix("| "));
+    let mut rows = include_str!("../../../../../docs/web.md").lines().filter_map(|line| line.strip_prefix("| "));
     let of_kind = |row: &&str| row.split(" | ").next().is_some_and(|kinds| kinds.contains(&format!("`{kind:?}`")));
-    let row = rows.into_iter().find(of_kind).unwrap_or_else(|| panic!("{kind:?} is not in the table"));
+    let row = rows.find(of_kind).unwrap_or_else(|| panic!("{kind:?} is not in the table"));
     row.split(" | ").nth(1).unwrap()[..3].parse().unwrap()
 }
 
