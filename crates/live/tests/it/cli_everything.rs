@@ -76,6 +76,9 @@ pub(crate) fn everything(url: &str) {
     next.event("queued");
     assert!(done(&["list"], 0).contains("me"));
     assert!(done(&["inspect", "a"], 0).contains("me"));
+    done(&["--owner", "ops", "request", "a", "--reason", "a hot fix"], 0);
+    let request = holder.event("release_requested");
+    assert_eq!((&request["by"], &request["why"]), (&"ops".into(), &"a hot fix".into()));
     done(&["--owner", "ops", "break", "a", "--token", token, "--reason", "stuck", "--yes"], 0);
     let lost = holder.event("lost");
     assert_eq!((&lost["reason"], &lost["signal"]), (&"broken".into(), &"TERM".into()));
@@ -88,6 +91,7 @@ pub(crate) fn everything(url: &str) {
     done(&["run", "b", "-n", "--", "true"], 75);
     done(&["release", "--handle-file", "h"], 0);
     done(&["inspect", "b"], 1);
+    done(&["request", "b"], 1);
     let mut leader = Process::start(&mut asked(&["elect", "d", "--value", "d:80", "--json", "--", "cat"]));
     leader.event("started");
     assert_eq!(done(&["leader", "d"], 0), "d:80\n");

@@ -17,6 +17,8 @@ mod inspect_list;
 mod loss;
 #[path = "../../../lockkeeper-cli/tests/it/modes.rs"]
 mod modes;
+#[path = "../../../lockkeeper-cli/tests/it/request.rs"]
+mod request;
 #[path = "../../../lockkeeper-cli/tests/it/rules.rs"]
 mod rules;
 #[path = "../../../lockkeeper-cli/tests/it/several.rs"]

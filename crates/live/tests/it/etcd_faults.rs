@@ -8,6 +8,7 @@ mod leaders;
 mod moves;
 mod neighbours;
 mod reconnects;
+mod requests;
 mod restarts;
 mod rights;
 mod seats;

@@ -1,0 +1,44 @@
+//! Somebody asks a holder to let go that does not hear etcd at the moment.
+
+use std::time::Duration;
+
+use lockkeeper_live::{Etcd, Proxy, Way};
+
+use super::{PATIENCE, keeper, name, patiently, within};
+
+/// A third of it is longer than a test is patient: no renewal but the one after the cut says anything.
+const TTL: Duration = Duration::from_secs(300);
+
+/// The request is made while the holder has no connection: no watch of the holder tells of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_comes_while_the_connection_is_away_is_heard_when_it_is_there_again() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let (holder, asker) = (keeper(&etcd.url_through(&[&proxy]), TTL).await, keeper(&etcd.url(), TTL).await);
+    let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
+    proxy.refuse();
+    proxy.cut();
+    let admin = asker.admin().unwrap();
+    assert!(patiently(async || admin.request_release(&name, "a hot fix").await).await);
+    proxy.accept().unwrap();
+    let request = within(3 * PATIENCE, guard.release_requested()).await;
+    assert_eq!(request.reason, "a hot fix");
+    guard.release().await.unwrap();
+}
+
+/// The network swallows what etcd tells, and nobody notices before the connection is ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_the_network_swallows_is_heard_by_the_next_watch() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let (holder, asker) = (keeper(&etcd.url_through(&[&proxy]), TTL).await, keeper(&etcd.url(), TTL).await);
+    let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
+    proxy.black_hole(Way::ToClient);
+    let admin = asker.admin().unwrap();
+    assert!(patiently(async || admin.request_release(&name, "a hot fix").await).await);
+    proxy.heal();
+    proxy.cut();
+    let request = within(3 * PATIENCE, guard.release_requested()).await;
+    assert_eq!(request.reason, "a hot fix");
+    guard.release().await.unwrap();
+}
