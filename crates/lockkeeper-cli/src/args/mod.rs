@@ -38,8 +38,8 @@ Durations: 500ms, 30s, 5m, 1h30m; a bare number is seconds; `forever` where a wa
 
 Exit codes:
     0    ok
-    1    \"no\": the lock is free (inspect) or was lost (renew, release), nobody
-         leads (leader), the sequencer is stale (check), nothing to break
+    1    \"no\": the lock is free (inspect, request) or was lost (renew, release),
+         nobody leads (leader), the sequencer is stale (check), nothing to break
          (break), FAIL (doctor)
    64    usage
    69    store unavailable

@@ -40,7 +40,8 @@ struct HolderReport<'a> {
     id: String,
     owner: &'a str,
     reason: Option<&'a str>,
-    weight: u32,
+    mode: &'static str,
+    permits: Option<u32>,
     capacity: Option<u32>,
     token: Option<String>,
     held_ms: Option<u64>,
@@ -51,7 +52,8 @@ struct HolderReport<'a> {
 struct WaiterReport<'a> {
     id: String,
     owner: &'a str,
-    weight: u32,
+    mode: &'static str,
+    permits: Option<u32>,
     capacity: Option<u32>,
     waited_ms: Option<u64>,
 }
@@ -62,7 +64,8 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
         id: holder.id.to_string(),
         owner: &holder.owner,
         reason: holder.reason.as_deref(),
-        weight: holder.weight,
+        mode: mode_word(&mode(holder.weight, holder.capacity)),
+        permits: holder.capacity.map(|_| holder.weight),
         capacity: holder.capacity,
         token: holder.token.map(|token| token.to_string()),
         held_ms: holder.held.map(millis),
@@ -71,7 +74,8 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
     let waiters = info.waiters.iter().map(|waiter| WaiterReport {
         id: waiter.id.to_string(),
         owner: &waiter.owner,
-        weight: waiter.weight,
+        mode: mode_word(&mode(waiter.weight, waiter.capacity)),
+        permits: waiter.capacity.map(|_| waiter.weight),
         capacity: waiter.capacity,
         waited_ms: waiter.waited.map(millis),
     });
@@ -162,8 +166,16 @@ fn share(info: &LockInfo, weight: u32, capacity: Option<u32>) -> String {
         (Some(of), 1) if info.capacity == Some(of) => "1 permit".to_owned(),
         (Some(of), permits) if info.capacity == Some(of) => format!("{permits} permits"),
         (Some(of), permits) => format!("{permits} of {of} permits"),
-        (None, u32::MAX) => mode_word(&Mode::Exclusive).to_owned(),
-        (None, _) => mode_word(&Mode::Shared).to_owned(),
+        (None, _) => mode_word(&mode(weight, capacity)).to_owned(),
+    }
+}
+
+/// How somebody has or wants the lock.
+fn mode(weight: u32, capacity: Option<u32>) -> Mode {
+    match (capacity, weight) {
+        (Some(_), permits) => Mode::Permits(permits),
+        (None, u32::MAX) => Mode::Exclusive,
+        (None, _) => Mode::Shared,
     }
 }
 

@@ -19,6 +19,9 @@ use tempfile::TempDir;
 
 use super::binary;
 
+#[path = "schema.rs"]
+pub(crate) mod schema;
+
 /// No test may wait longer for anything. Far more than is ever needed, since machines are slow.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -102,7 +105,9 @@ impl Client {
 
     pub(crate) fn inspect(&self, name: &str) -> Value {
         let output = self.output(&["inspect", "--json", name]);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
+        let lock = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+        schema::check("lock", &lock);
+        lock
     }
 
     pub(crate) fn inspect_until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
@@ -194,7 +199,8 @@ impl Process {
     pub(crate) fn event(&mut self, name: &str) -> Value {
         loop {
             let line = self.err.recv_timeout(LIMIT).unwrap_or_else(|e| panic!("no {name}: {e}; seen {:#?}", self.seen));
-            let event = serde_json::from_str::<Value>(&line).ok().filter(|event| event["event"] == name);
+            let event = serde_json::from_str::<Value>(&line).ok().inspect(schema::check_event);
+            let event = event.filter(|event| event["event"] == name);
             self.seen.push(line);
             if let Some(event) = event {
                 return event;
@@ -279,7 +285,7 @@ fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
 
 /// The events in a text that may hold other lines too.
 pub(crate) fn events(text: &str) -> Vec<Value> {
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).inspect(schema::check_event).collect()
 }
 
 pub(crate) fn event_names(text: &str) -> Vec<String> {

@@ -28,18 +28,21 @@ fn inspect_shows_holders_and_waiters() {
     assert_eq!(lock["capacity"], Value::Null);
     let first = &lock["holders"][0];
     let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
-    assert_eq!(keys.len(), 8, "{keys:?}");
+    assert_eq!(keys.len(), 9, "{keys:?}");
     assert_eq!((&first["owner"], &first["reason"]), (&json!("me@here"), &json!("a test")));
     assert_eq!(first["token"], token);
-    assert!(first["held_ms"].is_u64() && first["expires_in_ms"].is_u64() && first["weight"].is_u64(), "{first}");
+    assert!(first["held_ms"].is_u64() && first["expires_in_ms"].is_u64(), "{first}");
     let waiter = &lock["waiters"][0];
     for claim in [first, waiter] {
         assert!(claim["id"].as_str().is_some_and(|id| id.len() == 16), "{claim}");
     }
     assert_ne!(first["id"], waiter["id"]);
     assert_eq!(waiter["owner"], "you");
-    assert!(waiter["waited_ms"].is_u64() && waiter["weight"].is_u64());
-    assert_eq!(waiter.as_object().unwrap().len(), 5);
+    assert!(waiter["waited_ms"].is_u64());
+    assert_eq!(waiter.as_object().unwrap().len(), 6);
+    for claim in [first, waiter] {
+        assert_eq!((&claim["mode"], &claim["permits"]), (&json!("exclusive"), &Value::Null));
+    }
     assert_eq!((&first["capacity"], &waiter["capacity"]), (&Value::Null, &Value::Null));
     let output = store.output(&["inspect", "a"]);
     assert_eq!(output.status.code(), Some(0));

@@ -24,6 +24,7 @@ mod holding;
 mod init;
 mod inspect_list;
 mod interrupts;
+mod json;
 mod loss;
 mod modes;
 mod nested;
