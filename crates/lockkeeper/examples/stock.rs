@@ -20,7 +20,7 @@ use http_body_util::BodyExt;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use lockkeeper::fence::{FenceGate, FenceLayer};
-use lockkeeper::{FileStore, Guard, Keeper, Sequencer};
+use lockkeeper::{ErrorKind, FileStore, Guard, Keeper, Sequencer};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
@@ -220,7 +220,11 @@ async fn sell(url: &str, store: &str, mut pause: bool) -> Result<()> {
         };
         let sale = sell_one(&web, guard.as_ref(), std::mem::take(&mut pause)).await?;
         if let Some(guard) = guard {
-            guard.release().await?;
+            match guard.release().await {
+                // The seller that was held up for too long: the shop has refused its sale.
+                Err(error) if error.kind() == ErrorKind::Lost => {}
+                released => released?,
+            }
         }
         match sale {
             Sale::Done => sold += 1,
