@@ -55,6 +55,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) reason: Option<&'a str>,
     pub(crate) unfair: bool,
     pub(crate) max_hold: Option<Duration>,
+    /// How long the store keeps it from others after the grant.
+    pub(crate) min_hold: Duration,
     /// How long before the end of its lease the command has to end.
     pub(crate) lead: Duration,
 }
@@ -113,6 +115,7 @@ fn several(keeper: &Keeper, names: &Names, mode: ModeArgs) -> lockkeeper::Result
 
 impl Attempt<'_> {
     fn on<G: Acquired>(self, mut acquire: Acquire<G>) -> Acquire<G> {
+        acquire = acquire.min_hold(self.min_hold);
         if let Some(wait) = self.wait {
             acquire = acquire.wait(wait);
         }

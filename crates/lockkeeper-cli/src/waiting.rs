@@ -170,6 +170,10 @@ pub(crate) fn in_the_way(info: &LockInfo) -> String {
 }
 
 fn described(holder: &HolderInfo) -> String {
+    if holder.kept {
+        let rest = holder.expires_in.map(|rest| format!(" for another {}", human(rest))).unwrap_or_default();
+        return format!("{}, which has let go, and kept{rest}", printable(&holder.owner));
+    }
     let held = holder.held.map(|held| format!(" for {}", human(held))).unwrap_or_default();
     let reason = holder.reason.as_ref().map(|reason| format!(" ({})", printable(reason))).unwrap_or_default();
     format!("{}{held}{reason}", printable(&holder.owner))

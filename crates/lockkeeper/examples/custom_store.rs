@@ -167,6 +167,7 @@ impl Store for Table {
         can.admission = Admission::Exclusive;
         can.wake = Wakes::Poll;
         can.amend = false;
+        can.min_hold_max = Duration::ZERO;
         can
     }
 
@@ -260,6 +261,7 @@ impl Store for Table {
             weight: MAX,
             capacity: MAX,
             granted: place.token.is_some(),
+            kept: false,
             token: place.token,
             meta: place.claim.meta.clone(),
             age: Some(now.saturating_since(place.since)),

@@ -224,6 +224,43 @@ impl<G: Acquired> Acquire<G> {
         self
     }
 
+    /// How long nobody else gets the lock from the moment at which this attempt has it: whether the holder releases it,
+    /// crashes, is killed or loses it, the store keeps it until `d` is over, and no process has to live for that. Zero,
+    /// which is no minimum, unless this is set.
+    ///
+    /// A release before that time ends this hold at once, and leaves the rest to the store; a release after it frees the
+    /// lock. This program waits for the rest as all others do. Only an administrator's
+    /// [`break`](crate::Admin::break_lock) ends it.
+    ///
+    /// The attempt asks the store for it when it has the lock, which takes one more request, and returns after that. An
+    /// attempt that gives up, or is dropped before, keeps nothing; one that is dropped, or fails, during that request may
+    /// have begun its minimum hold.
+    ///
+    /// Readers and permits keep their share, and what they have given back of it is free. What was upgraded or downgraded
+    /// keeps the minimum hold that it has. Where the owner holds a reentrant mutex already, `d` counts from this entry. Of
+    /// several locks each is kept for `d` after all of them are held.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let report = keeper.mutex("report/hourly")?;
+    /// let guard = report.try_lock().min_hold(Duration::from_secs(3600)).await?.expect("nobody was here within the hour");
+    /// guard.release().await?;
+    /// assert!(report.try_lock().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
+    ///
+    /// On a store that cannot keep it for so long the attempt is [`Unsupported`](ErrorKind::Unsupported); see
+    /// [`min_hold_max`](crate::store::Capabilities::min_hold_max).
+    pub fn min_hold(mut self, d: Duration) -> Self {
+        self.request.min_hold = d;
+        self
+    }
+
     /// Takes no place in line: whenever the line moves it tries again, against others that do the same. It never
     /// overtakes who stands in line, so under a steady stream of those it may wait for ever. Nothing changes for an
     /// attempt that does not wait.
@@ -254,8 +291,10 @@ impl<G: Acquired> Acquire<G> {
         let spec = &self.request.spec;
         let kinds = std::iter::once((self.request.weight, self.request.capacity));
         let mut kinds = kinds.chain(self.also.iter().map(|part| (part.weight, part.capacity)));
-        let refused =
-            can.check(spec).and_then(|()| kinds.try_for_each(|(weight, capacity)| can.admits(weight, capacity)));
+        let refused = can
+            .check(spec)
+            .and_then(|()| can.keeps(self.request.min_hold))
+            .and_then(|()| kinds.try_for_each(|(weight, capacity)| can.admits(weight, capacity)));
         let refused = refused.err().or_else(|| {
             let message = "its locks end with the connection that acquired them, so none can be detached";
             let is_impossible = spec.detached && !resumable(&can.expiry);

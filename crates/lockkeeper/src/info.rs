@@ -58,6 +58,8 @@ pub struct HolderInfo {
     /// When its claim ends if it is not renewed.
     #[serde(rename = "expires_in_ms", serialize_with = "serial::maybe_millis")]
     pub expires_in: Option<Duration>,
+    /// Whether only its minimum hold keeps it: the holder has released it, or is gone. `expires_in` is the rest then.
+    pub kept: bool,
     /// Who broke it, and why, if somebody did: it holds the lock until its claim ends, and cannot renew it.
     pub broken: Option<Broken>,
 }
@@ -142,6 +144,7 @@ fn holder(entry: store::Entry) -> HolderInfo {
         token: entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw)),
         held: entry.age,
         expires_in: entry.expires_in,
+        kept: entry.kept,
         broken: entry.broken,
     }
 }

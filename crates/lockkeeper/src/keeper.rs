@@ -226,6 +226,7 @@ impl Keeper {
         let capacity = line.capacity().unwrap_or(crate::store::MAX);
         Ok(line.entries.iter().any(|entry| {
             entry.granted
+                && !entry.kept
                 && entry.broken.is_none()
                 && entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw)) == Some(sequencer.token())
                 && covers(mode(entry.weight, capacity), sequencer.mode())

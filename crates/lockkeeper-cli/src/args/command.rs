@@ -48,9 +48,11 @@ pub(crate) struct CommandArgs {
     #[arg(long)]
     pub(crate) unfair: bool,
 
-    /// Hold the lock at least this long after it was acquired
+    /// Keep the lock from others for at least this long after it was acquired
     ///
-    /// So that several crons whose clocks differ run a job once. `run` returns only then, unless it gets a signal.
+    /// So that several crons whose clocks differ run a job once. The store keeps the lock: `run` ends with its command,
+    /// and a kill, a crash or a signal ends nothing; `break` does. On a store that cannot (etcd with layout=concurrency),
+    /// `run` itself stays until the time is over or it gets a signal.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
     pub(crate) min_hold: Duration,
 

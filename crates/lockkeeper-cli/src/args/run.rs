@@ -1,8 +1,11 @@
 //! `run` as it was typed.
 
+use std::time::Duration;
+
 use clap::Args;
 
 use super::{CommandArgs, ModeArgs};
+use crate::duration;
 
 /// Runs a command while holding a lock
 ///
@@ -19,6 +22,18 @@ pub(crate) struct RunArgs {
     /// Do not wait: the same as --wait 0
     #[arg(short = 'n', long = "try", visible_alias = "nonblock", conflicts_with = "wait")]
     pub(crate) nonblocking: bool,
+
+    /// Run at most once in this time, on all hosts together
+    ///
+    /// When CMD runs, or began to run within this time, exit with 0 without running it. A CMD that fails counts. It is the
+    /// same as -n -E 0 --min-hold DURATION on a store that keeps the lock for so long without a process.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = duration::parse,
+        conflicts_with_all = ["wait", "nonblocking", "conflict_exit_code", "min_hold"]
+    )]
+    pub(crate) once_per: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) mode: ModeArgs,

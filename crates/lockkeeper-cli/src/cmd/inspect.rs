@@ -46,6 +46,8 @@ struct HolderReport<'a> {
     token: Option<String>,
     held_ms: Option<u64>,
     expires_in_ms: Option<u64>,
+    /// Nobody has it any more: it is kept for the rest of its minimum hold.
+    kept: bool,
 }
 
 #[derive(Serialize)]
@@ -70,6 +72,7 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
         token: holder.token.map(|token| token.to_string()),
         held_ms: holder.held.map(millis),
         expires_in_ms: holder.expires_in.map(millis),
+        kept: holder.kept,
     });
     let waiters = info.waiters.iter().map(|waiter| WaiterReport {
         id: waiter.id.to_string(),
@@ -95,6 +98,7 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
 fn state(info: &LockInfo) -> &'static str {
     match info.problem {
         Some(_) => "unreadable",
+        None if info.is_held() && info.holders.iter().all(|holder| holder.kept) => "kept",
         None if info.is_held() => "held",
         None => "free",
     }
@@ -179,11 +183,14 @@ fn mode(weight: u32, capacity: Option<u32>) -> Mode {
     }
 }
 
-/// Why it is held, and that it was broken, which its holder may not have heard of yet.
+/// Why it is held; that it was broken, which its holder may not have heard of yet; that nobody has it any more.
 fn reason(holder: &HolderInfo) -> String {
     let mut reason = printable(holder.reason.as_deref().unwrap_or_default()).into_owned();
+    let gap = if reason.is_empty() { "" } else { " " };
+    if holder.kept {
+        reason.push_str(&format!("{gap}(released; kept for {})", dash(holder.expires_in)));
+    }
     if let Some(broken) = &holder.broken {
-        let gap = if reason.is_empty() { "" } else { " " };
         let (by, why) = (printable(&broken.by), printable(&broken.reason));
         reason.push_str(&format!("{gap}(broken by {by}: {why})"));
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::LockInfo;
+use lockkeeper::{HolderInfo, LockInfo};
 
 use super::inspect::{dash, json, mode_word};
 use crate::args::ListArgs;
@@ -49,6 +49,11 @@ fn row(info: &LockInfo) -> Vec<String> {
         info.waiters.len().to_string(),
         dash(waited),
         dash(first.and_then(|holder| holder.held)),
-        first.map_or_else(|| "-".to_owned(), |holder| printable(&holder.owner).into_owned()),
+        first.map_or_else(|| "-".to_owned(), owner),
     ]
+}
+
+fn owner(holder: &HolderInfo) -> String {
+    let owner = printable(&holder.owner);
+    if holder.kept { format!("{owner} (kept)") } else { owner.into_owned() }
 }

@@ -1,6 +1,5 @@
 //! For how long a lock is held: `--min-hold` and `--max-hold`.
 
-use std::mem;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
@@ -8,14 +7,7 @@ use lockkeeper::store::Evict;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Process, Store, events, eventually, reaped, sh, stderr, text};
-
-/// A run whose command has ended, while the lock is still held.
-fn holding_on(store: &Store, args: &[&str], script: &str) -> Process {
-    let mut run = store.start(&sh(&[&["run", "a", "--json"], args].concat(), script));
-    reaped(&run.event("started")["pid"].to_string());
-    run
-}
+use crate::support::{Process, Store, events, eventually, sh, stderr, stdout, text};
 
 #[test]
 fn max_hold_that_is_over_before_the_lock_is_confirmed_is_the_end() {
@@ -27,16 +19,67 @@ fn max_hold_that_is_over_before_the_lock_is_confirmed_is_the_end() {
     assert_eq!(store.inspect("a")["state"], "free");
 }
 
+/// Runs `true` under the lock, and tells how long after that moment it had it.
+fn next_after(store: &Store, then: Instant) -> Duration {
+    assert_eq!(store.code(&["run", "a", "-w", "2m", "--", "true"]), 0);
+    then.elapsed()
+}
+
+#[test]
+fn min_hold_is_kept_by_the_store_and_run_ends_with_its_command() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&["run", "a", "--json", "--min-hold", "10m"], "exit 3"));
+    assert_eq!(run.finish(), 3);
+    assert_eq!(run.events(), ["acquired", "started", "released", "exited"]);
+    let info = store.inspect("a");
+    assert_eq!((&info["state"], &info["holders"][0]["kept"]), (&"kept".into(), &true.into()));
+    assert!(info["holders"][0]["expires_in_ms"].as_u64().unwrap() <= 600_000, "{info}");
+    let shown = stdout(&store.output(&["inspect", "a"]));
+    assert!(shown.contains("(released; kept for "), "{shown}");
+    assert!(stdout(&store.output(&["list"])).contains(" (kept)"));
+    let busy = store.output(&["run", "a", "-n", "--", "true"]);
+    assert_eq!(busy.status.code(), Some(75));
+    assert!(stderr(&busy).contains(", which has let go, and kept for another "), "{}", stderr(&busy));
+    assert_eq!(store.code(&["run", "a", "-w", "100ms", "--", "true"]), 75);
+}
+
 #[test]
 fn min_hold_counts_from_the_grant() {
     let store = Store::new();
-    let mut run = holding_on(&store, &["--min-hold", "8s"], "sleep 4; exit 3");
+    let began = Instant::now();
+    assert_eq!(store.code(&["run", "a", "--min-hold", "3s", "--", "sleep", "1"]), 0);
+    let after = next_after(&store, began);
+    assert!(after >= Duration::from_secs(3), "{after:?}");
+}
+
+#[test]
+fn min_hold_outlives_a_run_that_is_killed() {
+    let store = Store::new();
+    let began = Instant::now();
+    let mut run = store.start(&["run", "a", "--json", "--min-hold", "6s", "--", "sleep", "1000"]);
+    run.event("started");
+    run.signal(Signal::KILL);
+    assert_eq!(run.wait().signal(), Some(9));
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 75);
-    assert_eq!(run.finish(), 3);
-    assert_eq!(run.events(), ["acquired", "started", "released", "exited"]);
-    let released = events(&run.seen.join("\n")).into_iter().find(|event| event["event"] == "released").unwrap();
-    let held = released["held_ms"].as_u64().unwrap();
-    assert!((8000..11_900).contains(&held), "{held}");
+    let after = next_after(&store, began);
+    assert!(after >= Duration::from_secs(6), "{after:?}");
+}
+
+#[test]
+fn min_hold_outlives_a_signal_and_a_break_ends_it() {
+    let store = Store::new();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut run = store.start(&["run", "a", "--json", "--min-hold", "10m", "--", "sleep", "1000"]);
+        run.event("started");
+        run.signal(signal);
+        run.wait();
+        let info = store.inspect("a");
+        assert_eq!(info["state"], "kept", "{signal:?}");
+        let token = info["holders"][0]["token"].as_str().unwrap().to_owned();
+        let output = store.output(&["break", "a", "--yes", "--token", &token, "--reason", "a test"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(store.inspect("a")["state"], "free", "{signal:?}");
+    }
 }
 
 #[test]
@@ -45,72 +88,6 @@ fn min_hold_is_nothing_to_a_command_that_takes_longer() {
     let output = store.output(&["run", "a", "--json", "--min-hold", "100ms", "--", "sleep", "0.3"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(store.inspect("a")["state"], "free");
-}
-
-#[test]
-fn min_hold_is_over_at_a_signal() {
-    let store = Store::new();
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2] {
-        let mut run = holding_on(&store, &["--min-hold", "10m"], "exit 3");
-        run.signal(Signal::WINCH);
-        assert_eq!(store.inspect("a")["state"], "held");
-        run.signal(signal);
-        assert_eq!(run.wait().signal(), Some(signal.as_raw()), "{signal:?}");
-        assert_eq!(store.inspect("a")["state"], "free", "{signal:?}");
-        assert_eq!(run.events(), ["acquired", "started", "released", "exited"]);
-        assert!(run.seen.last().unwrap().contains("\"cause\":\"signal\""), "{:?}", run.seen);
-    }
-}
-
-#[test]
-fn min_hold_is_over_at_a_signal_though_the_store_is_away() {
-    let ends_in = |_| {
-        let store = Store::new();
-        let mut run = holding_on(&store, &["--min-hold", "10m"], "exit 3");
-        let _outage = store.outage();
-        let sent = Instant::now();
-        run.signal(Signal::TERM);
-        assert_eq!(run.wait().signal(), Some(15));
-        sent.elapsed()
-    };
-    // A release that is not of somebody who leaves is tried for 3 s, each time; a busy machine is slow now and then.
-    let took = (0..3).map(ends_in).min().unwrap();
-    assert!(took < Duration::from_millis(2800), "{took:?}");
-}
-
-#[test]
-fn min_hold_does_not_outlast_a_command_that_was_asked_to_end() {
-    let store = Store::new();
-    let script = "trap 'exit 5' TERM; echo ready; while :; do sleep 0.02; done";
-    let mut run = store.start(&sh(&["run", "a", "--min-hold", "10m"], script));
-    assert_eq!(run.line(), "ready");
-    run.signal(Signal::TERM);
-    assert_eq!(run.finish(), 5);
-    assert_eq!(store.inspect("a")["state"], "free");
-}
-
-#[test]
-fn min_hold_makes_a_loss_after_the_commands_end_only_an_event() {
-    let store = Store::new();
-    let mut run = holding_on(&store, &["-t", "6s", "--min-hold", "10m"], "exit 3");
-    // By then the run has asked the store, at the end of its command, whether it still held the lock.
-    is_renewed(&store);
-    is_renewed(&store);
-    let token = run_token(&run);
-    store.break_lock("a", token, Evict::Now);
-    let lost = run.event("lost");
-    assert_eq!(lost["signal"], Value::Null);
-    assert_eq!(run.finish(), 3);
-    assert_eq!(run.events(), ["acquired", "started", "lost", "exited"]);
-}
-
-/// Waits for a renewal.
-fn is_renewed(store: &Store) {
-    let mut before = u64::MAX;
-    eventually("a renewal", || {
-        let left = store.inspect("a")["holders"][0]["expires_in_ms"].as_u64().unwrap();
-        left > mem::replace(&mut before, left)
-    });
 }
 
 fn run_token(run: &Process) -> u64 {
@@ -193,4 +170,57 @@ fn exit_64_is_a_hold_that_cannot_be() {
         assert!(stderr(&output).contains("Try: "), "{}", stderr(&output));
     }
     assert_eq!(store.code(&["run", "a", "--min-hold", "100ms", "--max-hold", "100ms", "--", "true"]), 0);
+}
+
+#[test]
+fn once_per_runs_the_command_once_in_that_time_and_says_nothing_otherwise() {
+    let store = Store::new();
+    let once = |script: &str| store.output(&sh(&["run", "a", "--once-per", "10m"], script));
+    // One that fails counts.
+    assert_eq!(once("echo first >> ran; exit 3").status.code(), Some(3));
+    for _ in 0..2 {
+        let second = once("echo second >> ran");
+        assert_eq!((second.status.code(), stderr(&second).as_str()), (Some(0), ""));
+    }
+    assert_eq!(text(store.path("ran")), "first\n");
+    let token = store.inspect("a")["holders"][0]["token"].as_str().unwrap().to_owned();
+    assert_eq!(store.code(&["break", "a", "--yes", "--token", &token, "--reason", "run it again"]), 0);
+    assert_eq!(once("echo third >> ran").status.code(), Some(0));
+    assert_eq!(text(store.path("ran")), "first\nthird\n");
+}
+
+#[test]
+fn once_per_runs_the_command_again_when_the_time_is_over() {
+    let store = Store::new();
+    let began = Instant::now();
+    eventually("the command runs a second time", || {
+        assert_eq!(store.code(&sh(&["run", "a", "--once-per", "2s"], "echo ran >> ran")), 0);
+        text(store.path("ran")).lines().count() > 1
+    });
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+#[test]
+fn once_per_does_not_run_beside_a_command_that_takes_longer() {
+    let store = Store::new();
+    let mut first = store.start(&["run", "a", "--json", "--once-per", "1ms", "--", "cat"]);
+    first.event("started");
+    let second = store.output(&sh(&["run", "a", "--json", "--once-per", "1ms"], "echo second >> ran"));
+    assert_eq!(second.status.code(), Some(0));
+    let told: Vec<_> = events(&stderr(&second)).into_iter().map(|event| event["event"].clone()).collect();
+    assert_eq!(told, ["busy", "exited"]);
+    assert_eq!(first.finish(), 0);
+    assert!(!store.path("ran").exists());
+}
+
+#[test]
+fn exit_64_is_once_per_beside_an_option_that_says_otherwise() {
+    let store = Store::new();
+    for other in [&["-n"][..], &["-w", "1s"], &["-E", "3"], &["--min-hold", "1s"]] {
+        let output = store.output(&[&["run", "a", "--once-per", "1h"], other, &["--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(64), "{other:?}: {}", stderr(&output));
+    }
+    let too_long = store.output(&["run", "a", "--once-per", "8761h", "--", "true"]);
+    assert_eq!(too_long.status.code(), Some(78), "{}", stderr(&too_long));
+    assert!(stderr(&too_long).contains("min_hold"), "{}", stderr(&too_long));
 }

@@ -94,21 +94,6 @@ fn r11_as_pid_1_elect_reaps_orphans_while_there_is_no_command() {
     assert_eq!(elect.finish(), 0);
 }
 
-#[test]
-fn r11_as_pid_1_it_reaps_orphans_while_it_holds_on_for_min_hold() {
-    let store = Store::new();
-    let made = Command::new("mkfifo").arg(store.path("fifo")).status().unwrap();
-    assert!(made.success());
-    let script = "sh -c 'cat fifo & true'; echo left";
-    let run = start_with(&["run", "a", "--min-hold", "1h"], &store, script);
-    assert_eq!(run.line(), "left");
-    let first = first_process(&run);
-    eventually("the command has ended", || children(first).len() == 1);
-    std::fs::write(store.path("fifo"), "").unwrap();
-    eventually("the orphan is reaped", || children(first).is_empty());
-    run.signal(Signal::KILL);
-}
-
 /// The number that PID 1 of the namespace has outside.
 fn first_process(run: &Process) -> u32 {
     children(run.pid()).first().unwrap().parse().unwrap()

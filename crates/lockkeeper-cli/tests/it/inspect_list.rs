@@ -28,7 +28,7 @@ fn inspect_shows_holders_and_waiters() {
     assert_eq!(lock["capacity"], Value::Null);
     let first = &lock["holders"][0];
     let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
-    assert_eq!(keys.len(), 9, "{keys:?}");
+    assert_eq!(keys.len(), 10, "{keys:?}");
     assert_eq!((&first["owner"], &first["reason"]), (&json!("me@here"), &json!("a test")));
     assert_eq!(first["token"], token);
     assert!(first["held_ms"].is_u64() && first["expires_in_ms"].is_u64(), "{first}");

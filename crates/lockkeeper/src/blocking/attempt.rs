@@ -40,6 +40,7 @@ struct Settings {
     lease: Option<Duration>,
     owner: Option<Owner>,
     max_hold: Option<Duration>,
+    min_hold: Duration,
     unfair: bool,
     reason: Option<String>,
     /// Of a detached lock.
@@ -60,6 +61,7 @@ impl Settings {
         if let Some(max_hold) = self.max_hold {
             acquire = acquire.max_hold(max_hold);
         }
+        acquire = acquire.min_hold(self.min_hold);
         if self.unfair {
             acquire = acquire.unfair();
         }
@@ -117,6 +119,13 @@ impl<L, G> Attempt<'_, L, G> {
     /// [`Acquire::max_hold`](crate::Acquire::max_hold).
     pub fn max_hold(mut self, d: Duration) -> Self {
         self.settings.max_hold = Some(d);
+        self
+    }
+
+    /// How long nobody else gets the lock, from the grant on and whatever becomes of the holder: see
+    /// [`Acquire::min_hold`](crate::Acquire::min_hold).
+    pub fn min_hold(mut self, d: Duration) -> Self {
+        self.settings.min_hold = d;
         self
     }
 

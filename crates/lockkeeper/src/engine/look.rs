@@ -164,6 +164,7 @@ mod tests {
             weight: MAX,
             capacity: MAX,
             granted: true,
+            kept: false,
             token: Some(1),
             meta: Meta::default(),
             age: None,

@@ -21,6 +21,8 @@ pub(crate) struct Request {
     /// A session of its own that is not renewed after the grant.
     pub(crate) fixed: bool,
     pub(crate) max_hold: Option<Duration>,
+    /// How long the store keeps it from others once it is handed out, released or not.
+    pub(crate) min_hold: Duration,
     pub(crate) owner: Option<Owner>,
     pub(crate) reason: Option<Arc<str>>,
     /// Whether what the owner holds already is held once more.
@@ -43,6 +45,7 @@ impl Request {
             unfair: false,
             fixed: false,
             max_hold: None,
+            min_hold: Duration::ZERO,
             owner: None,
             reason: None,
             reenters: false,

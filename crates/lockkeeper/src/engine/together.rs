@@ -2,18 +2,20 @@
 //! and all or nothing.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Granted;
 use super::attempt::{Attempt, Outcome};
-use crate::Result;
+use super::{Engine, Granted};
 use crate::random::jittered;
+use crate::store::Amend;
+use crate::{ErrorKind, Result};
 
 /// Between the loss of a part and the next beginning.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Attempts that are to succeed together. They share one patience.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Together {
     pub(crate) first: Attempt,
     pub(crate) also: Vec<Attempt>,
@@ -24,7 +26,21 @@ pub(crate) type AllGranted = (Granted, Vec<Granted>);
 
 impl Together {
     /// All of it. Must be polled to its end; what was acquired is given back when a later one fails.
-    pub(crate) async fn run(mut self) -> Result<AllGranted> {
+    pub(crate) async fn run(self) -> Result<AllGranted> {
+        let (engine, min_hold) = (Arc::clone(&self.first.engine), self.first.request.min_hold);
+        if min_hold.is_zero() {
+            return self.acquire_all().await;
+        }
+        loop {
+            let all = self.clone().acquire_all().await?;
+            if beside(&engine, &all, keep(&engine, &all, min_hold)).await? {
+                return Ok(all);
+            }
+            self.first.pause(jittered(PAUSE)).await;
+        }
+    }
+
+    async fn acquire_all(mut self) -> Result<AllGranted> {
         if self.also.is_empty() {
             return Ok((self.first.run().await?, Vec::new()));
         }
@@ -58,18 +74,9 @@ impl Together {
         Ok(begun.then_some(all))
     }
 
-    /// Acquires one more. Those that are held are offered meanwhile, with a new sign of life whenever this is polled: if
-    /// it is polled no more they are given back.
+    /// Acquires one more.
     async fn acquire_beside(&self, held: &AllGranted, part: usize, attempt: &Attempt) -> Result<Granted> {
-        let sign = held.0.hold().session.wait_ttl / 4;
-        let mut acquiring = pin!(self.acquire(part, attempt));
-        loop {
-            offer(held);
-            if let Some(acquired) = attempt.engine.clock.timeout(sign, acquiring.as_mut()).await {
-                holds(held).for_each(|granted| granted.hold().collect());
-                return acquired;
-            }
-        }
+        beside(&attempt.engine, held, self.acquire(part, attempt)).await
     }
 
     async fn acquire(&self, part: usize, attempt: &Attempt) -> Result<Granted> {
@@ -97,6 +104,32 @@ impl Together {
         }
         Ok(true)
     }
+}
+
+/// Does something while these are held. They are offered meanwhile, with a new sign of life whenever this is polled: if it is
+/// polled no more they are given back.
+async fn beside<T>(engine: &Engine, held: &AllGranted, work: impl Future<Output = T>) -> T {
+    let sign = held.0.hold().session.wait_ttl / 4;
+    let mut work = pin!(work);
+    loop {
+        offer(held);
+        if let Some(done) = engine.clock.timeout(sign, work.as_mut()).await {
+            holds(held).for_each(|granted| granted.hold().collect());
+            return done;
+        }
+    }
+}
+
+/// Has the store keep each of them for so long from now on; whether none was lost before. It is asked when all are held
+/// and are about to be handed out: what is given back before that is free at once.
+async fn keep(engine: &Arc<Engine>, all: &AllGranted, min_hold: Duration) -> Result<bool> {
+    for granted in holds(all) {
+        match engine.amend(granted.hold(), &Amend::MinHold(min_hold)).await {
+            Err(error) if error.kind() == ErrorKind::Lost => return Ok(false),
+            kept => kept?,
+        }
+    }
+    Ok(true)
 }
 
 /// They are granted, and nobody has made guards of them yet.

@@ -109,7 +109,7 @@ settings!(Election);
 
 impl Leader {
     pub(super) fn of(line: &Line) -> Option<Self> {
-        let first = line.entries.first().filter(|entry| entry.granted)?;
+        let first = line.entries.first().filter(|entry| entry.granted && !entry.kept)?;
         if mode(first.weight, line.capacity().unwrap_or(MAX)) != Mode::Exclusive {
             return None;
         }

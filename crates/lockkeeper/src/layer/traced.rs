@@ -137,6 +137,7 @@ impl<S: Store> Store for Traced<S> {
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let what = match change {
             Amend::Lower(_) => "lower",
+            Amend::MinHold(_) => "min_hold",
             Amend::Value(_) => "value",
             Amend::Meta(_) => "meta",
         };

@@ -74,6 +74,8 @@ pub struct Capabilities {
     pub ttl_max: Duration,
     /// The longest lock-delay.
     pub lock_delay_max: Duration,
+    /// The longest minimum hold; zero where the store keeps nothing of what was released.
+    pub min_hold_max: Duration,
     /// Whether a live claim can be changed: downgrade, proclaim.
     pub amend: bool,
     /// The longest line that it bears.
@@ -92,6 +94,7 @@ impl Capabilities {
             ttl_min: Duration::from_millis(100),
             ttl_max: Duration::from_secs(365 * 24 * 3600),
             lock_delay_max: Duration::from_secs(24 * 3600),
+            min_hold_max: Duration::from_secs(365 * 24 * 3600),
             amend: true,
             max_waiters: 100_000,
         }
@@ -105,6 +108,17 @@ impl Capabilities {
             _ => Admission::Weighted,
         };
         if needed > self.admission { Err(refusal::kind(needed, self.admission)) } else { Ok(()) }
+    }
+
+    /// Refuses a minimum hold that the store cannot keep.
+    pub fn keeps(&self, min_hold: Duration) -> Result<()> {
+        if min_hold <= self.min_hold_max {
+            return Ok(());
+        }
+        if self.min_hold_max.is_zero() {
+            return Err(refusal::no_min_hold());
+        }
+        Err(refusal::out_of_range("min_hold", min_hold, Duration::ZERO, self.min_hold_max))
     }
 
     /// Refuses a session whose durations are out of this store's range, for [`Store::open`](super::Store::open).

@@ -301,6 +301,9 @@ pub enum Amend {
     /// The claim takes no more than this from now on, with the same id and the same token: 1 makes a reader of a writer, and
     /// fewer permits let others in. It never takes more than it did: a late copy of an earlier change raises nothing.
     Lower(u32),
+    /// The claim takes what it takes for at least so long from now on, whatever becomes of it: its
+    /// [minimum hold](super::Store#the-minimum-hold). One that lasts longer already stays as it is.
+    MinHold(Duration),
     /// The value of a candidate.
     Value(Arc<[u8]>),
     /// All that it shows.
@@ -313,7 +316,7 @@ pub enum Amend {
 pub enum Amended {
     /// Done.
     Done,
-    /// The claim is not live (or, for [`Amend::Lower`], not granted); nothing was changed.
+    /// The claim is not live (or, for [`Amend::Lower`] and [`Amend::MinHold`], not granted); nothing was changed.
     NotLive,
 }
 

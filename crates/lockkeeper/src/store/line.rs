@@ -46,6 +46,9 @@ pub struct Entry {
     pub capacity: u32,
     /// Whether it holds the lock.
     pub granted: bool,
+    /// Whether only its minimum hold keeps it: its holder has released it, or its life is over. Then `expires_in` is the
+    /// rest of the minimum hold.
+    pub kept: bool,
     /// Its raw token: of a holder always, of a waiter where its place in line is the token.
     pub token: Option<u64>,
     /// What it shows to people.

@@ -58,6 +58,17 @@ pub const TOMBSTONE_MIN: Duration = Duration::from_secs(60);
 /// granted one lives on `ttl + lock_delay`, counted from the last claim or renewal of it that the store processed; the
 /// holder believes in `ttl` only. A grant that the store *pushes* gives no new time: the claim stays on the life that
 /// it has until its own next request.
+///
+/// # The minimum hold
+/// [`Amend::MinHold`] has a granted claim take its weight from the line for at least that long, on the store's clock. A
+/// store whose [`min_hold_max`](Capabilities::min_hold_max) is not zero MUST keep it so:
+/// - A granted claim that is withdrawn, or whose life or session ends, before its minimum hold is over, is *kept*: it
+///   stands in the line as it stood, with its weight and its token, until the minimum hold is over. Nobody has it any
+///   more: its id is not known to `claim`, `renew`, `amend` and `withdraw`.
+/// - The end of a minimum hold wakes those who wait, as the end of a life does. [`Verdict::Queued`] and
+///   [`Verdict::Busy`] say when to look again by the end of what is kept, too.
+/// - A claim that [replaces](Claim::replaces) another inherits its minimum hold.
+/// - [`Admin::evict`] ends a minimum hold: a marked claim ends with its life, and what is kept is removed at once.
 #[async_trait]
 pub trait Store: Debug + Display + Send + Sync + 'static {
     /// What this store can do. Never changes once the store was opened, and does no I/O.

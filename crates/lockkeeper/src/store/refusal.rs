@@ -39,6 +39,12 @@ pub fn kind(needed: Admission, has: Admission) -> Error {
     Error::new(ErrorKind::Unsupported, message).with_remedy("a lock that is exclusive, or another store")
 }
 
+/// A minimum hold where the store keeps none.
+pub fn no_min_hold() -> Error {
+    Error::new(ErrorKind::Unsupported, "this store keeps no lock that was released, so it has no min_hold")
+        .with_remedy("to hold the lock for that long, or another store")
+}
+
 /// A duration that the store cannot keep.
 pub fn out_of_range(what: &str, asked: Duration, min: Duration, max: Duration) -> Error {
     let [asked, min, max] = [asked, min, max].map(format_duration);

@@ -150,6 +150,13 @@ impl Contender {
         }
     }
 
+    /// Sends the claim, which is granted and has this minimum hold, and returns its token.
+    pub async fn granted_for(&self, min_hold: Duration) -> u64 {
+        let token = self.granted().await;
+        assert_eq!(self.amend(Amend::MinHold(min_hold)).await, Amended::Done);
+        token
+    }
+
     /// Sends the claim, whose id is spent.
     pub async fn gone(&self) {
         assert_eq!(self.claim().await, Verdict::Gone);

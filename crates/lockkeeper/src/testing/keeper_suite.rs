@@ -163,6 +163,18 @@ macro_rules! __keeper_cases {
                 a_crash_lets_the_delay_run_out [Queue LockDelay GoodWeather]
                 a_pushed_grant_has_its_delay [Queue LockDelay GoodWeather]
             }
+            min_hold {
+                a_release_leaves_the_rest_to_the_store [MinHold GoodWeather]
+                a_drop_and_a_shutdown_leave_it [MinHold GoodWeather]
+                it_costs_nothing_once_it_is_over [MinHold GoodWeather]
+                who_gives_up_keeps_nothing [MinHold Queue GoodWeather]
+                each_task_has_its_own [MinHold Queue GoodWeather]
+                a_multi_lock_that_gets_not_all_keeps_none [MinHold Amend GoodWeather]
+                an_entry_of_its_owner_has_it [MinHold Amend GoodWeather]
+                a_conversion_keeps_it [MinHold Amend ReadWrite GoodWeather]
+                nobody_leads_while_it_lasts [MinHold Queue GoodWeather]
+                what_the_store_cannot_keep_is_refused []
+            }
             cancel {
                 a_lock_can_be_dropped_at_any_poll [Queue GoodWeather]
                 a_lock_can_be_dropped_in_a_storm [Queue GoodWeather]

@@ -76,6 +76,24 @@ macro_rules! __cases {
                 a_renewed_grantee_has_a_holders_life [Queue WaitersDieFirst]
                 a_crash_frees_what_was_held [Queue]
             }
+            hold {
+                what_was_released_is_kept [MinHold]
+                what_was_kept_is_the_next_ones [MinHold Queue]
+                who_waits_gets_it_when_it_is_over [MinHold Queue]
+                a_dead_holders_lock_is_kept [MinHold Queue]
+                a_crashed_holders_lock_is_kept [MinHold Queue]
+                a_closed_session_leaves_it [MinHold]
+                a_late_release_is_immediate [MinHold]
+                it_begins_when_it_is_asked_for [MinHold Queue]
+                a_waiter_has_none [MinHold Queue]
+                what_is_kept_is_nobodys [MinHold]
+                a_reader_keeps_its_share [MinHold ReadWrite]
+                permits_are_kept_one_by_one [MinHold Weighted]
+                permits_that_were_kept_let_the_next_in [MinHold Queue Weighted]
+                a_replacement_inherits_it [MinHold ReadWrite]
+                what_was_lowered_is_kept_as_it_is [MinHold ReadWrite]
+                a_break_ends_it [MinHold Admin Queue]
+            }
             renew {
                 a_holder_is_told_that_it_holds []
                 a_waiter_is_told_that_it_waits [Queue]

@@ -89,7 +89,7 @@ impl Flaw for BySession {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.with(&claim.key.session, |session| session.claims.insert(claim.key.clone(), None))?;
         let line = right.line(&claim.key.name).await?;
-        let Some(ahead) = line.entries.iter().position(|entry| entry.id == claim.key.id.hash()) else {
+        let Some(ahead) = line.entries.iter().position(|entry| entry.id == claim.key.id.hash() && !entry.kept) else {
             return right.claim(claim).await;
         };
         let entry = &line.entries[ahead];

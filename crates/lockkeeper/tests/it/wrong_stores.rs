@@ -55,6 +55,14 @@ caught! {
     permits_that_stay: KeepsWhatIsGivenBack by amend::permits_that_are_given_back_let_others_in;
     a_late_change_that_counts: RaisesWhatWasLowered by amend::what_was_lowered_is_not_raised;
     no_lock_delay: NoLockDelay by life::the_lock_delay_is_kept;
+    no_minimum_hold: NoMinHold by hold::what_was_released_is_kept;
+    no_minimum_hold_for_who_waits: NoMinHold by hold::who_waits_gets_it_when_it_is_over;
+    a_minimum_hold_that_a_dead_holder_does_not_keep: MinHoldByTheHolder by hold::a_dead_holders_lock_is_kept;
+    a_minimum_hold_that_ends_with_a_crash: MinHoldByTheHolder by hold::a_crashed_holders_lock_is_kept;
+    a_minimum_hold_that_begins_at_the_end: MinHoldByTheHolder by hold::a_late_release_is_immediate;
+    a_minimum_hold_of_a_waiter: MinHoldOfAWaiter by hold::a_waiter_has_none;
+    a_minimum_hold_that_ends_with_an_upgrade: MinHoldLostByAnUpgrade by hold::a_replacement_inherits_it;
+    a_lock_that_is_kept_for_its_holder: KeepsForItsHolder by hold::what_is_kept_is_nobodys;
     a_waiter_that_lives_too_long: LongLivedWaiter by life::a_silent_waiter_leaves_the_line;
     leftovers_that_go_at_once: HastyLeftovers by session::leftovers_are_removed;
     a_close_by_the_list: CloseByTheList by session::closing_frees_everything;

@@ -77,7 +77,7 @@ impl Run<'_> {
             Waited::Busy(name) => {
                 self.reporter.away().refuse_timeout(&name, began.elapsed())?;
                 let line = lock::line(keeper, &name).await;
-                let code = self.args.conflict_exit_code;
+                let code = self.task.conflict_exit_code();
                 self.reporter.busy(&name, began.elapsed(), line.as_ref(), code == 0);
                 Round::Stopped(Exit::Busy(code))
             }

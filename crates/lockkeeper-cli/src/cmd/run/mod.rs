@@ -16,7 +16,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::LockName;
+use lockkeeper::{Keeper, LockName};
 use rustix::process::Signal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
@@ -49,21 +49,27 @@ pub(crate) struct Task<'a> {
     wanted: Wanted<'a>,
     wait: Option<Limit>,
     restart: Restart,
+    /// The time in which the command begins once, as far as that is wanted.
+    once_per: Option<Duration>,
     pub(crate) under: &'a CommandArgs,
 }
 
 impl<'a> From<&'a RunArgs> for Task<'a> {
     fn from(args: &'a RunArgs) -> Self {
-        let wait = if args.nonblocking { Some(Limit::For(Duration::ZERO)) } else { args.under.wait };
+        let wait = if args.nonblocking || args.once_per.is_some() {
+            Some(Limit::For(Duration::ZERO))
+        } else {
+            args.under.wait
+        };
         let (wanted, restart) = (Wanted::Locks(args.mode), Restart::Never);
-        Self { names: &args.names, wanted, wait, restart, under: &args.under }
+        Self { names: &args.names, wanted, wait, restart, once_per: args.once_per, under: &args.under }
     }
 }
 
 impl<'a> From<&'a ElectArgs> for Task<'a> {
     fn from(args: &'a ElectArgs) -> Self {
         let (names, wanted) = (std::slice::from_ref(&args.name), Wanted::Leadership(args.value.as_deref()));
-        Self { names, wanted, wait: args.under.wait, restart: args.restart, under: &args.under }
+        Self { names, wanted, wait: args.under.wait, restart: args.restart, once_per: None, under: &args.under }
     }
 }
 
@@ -76,10 +82,22 @@ impl Task<'_> {
         }
     }
 
+    /// The exit code when others have the lock.
+    fn conflict_exit_code(&self) -> u8 {
+        if self.once_per.is_some() { 0 } else { self.under.conflict_exit_code }
+    }
+
+    /// How long the store is to keep the lock, where it can. Where it cannot, `--min-hold` is for the run to keep, and
+    /// `--once-per` is refused.
+    fn kept_by_store(&self, keeper: &Keeper) -> Duration {
+        let can_keep = !keeper.capabilities().min_hold_max.is_zero();
+        self.once_per.unwrap_or(if can_keep { self.under.min_hold } else { Duration::ZERO })
+    }
+
     /// How its wait is told to people.
     fn manner(&self) -> Manner {
         let repeats = matches!(self.wanted, Wanted::Locks(_));
-        Manner { is_silent: self.under.conflict_exit_code == 0, repeats }
+        Manner { is_silent: self.conflict_exit_code() == 0, repeats }
     }
 
     /// The signals that end it while it waits.

@@ -48,6 +48,7 @@ impl Run<'_> {
             reason: self.args.reason.as_deref(),
             unfair: self.args.unfair,
             max_hold: self.args.max_hold,
+            min_hold: self.task.kept_by_store(keeper),
             lead: self.policy.lead(),
         };
         let mut acquiring = pin!(locks.acquire(attempt));

@@ -125,11 +125,12 @@ impl Run<'_> {
         }
     }
 
-    /// Holds the lock until it was held for as long as `--min-hold` says. A command that was asked to end, or that
+    /// Holds the lock until it was held for as long as `--min-hold` says, where the store does not keep it. A command that was asked to end, or that
     /// has lost its lock, is a reason to go.
     async fn hold_on(&mut self, keeper: &Keeper, holding: &Holding, ended: &Ended) -> HeldOn {
         let left = self.args.min_hold.saturating_sub(holding.held());
-        if left.is_zero() || ended.lost || self.signals.were_to_end() {
+        let is_kept = !self.task.kept_by_store(keeper).is_zero();
+        if left.is_zero() || is_kept || ended.lost || self.signals.were_to_end() {
             return HeldOn::No;
         }
         // Only the store knows whether it was lost while the command still ran; the release tells then.

@@ -6,7 +6,7 @@ use super::layout::transaction::{all, changed, get, only, range, ranges, rewrite
 use super::layout::{Contender, ahead_of};
 use super::standing::{Standing, stand};
 use super::wire::messages::TxnResponse;
-use crate::store::{Amend, Amended, ClaimKey};
+use crate::store::{Amend, Amended, ClaimKey, refusal};
 use crate::{Error, ErrorKind, Result};
 
 /// How often it is tried because somebody else changes it too.
@@ -20,6 +20,7 @@ pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> 
             (_, Standing::Absent | Standing::Broken(_)) => return Ok(Amended::NotLive),
             (Amend::Lower(_), Standing::Behind { .. }) => return Ok(Amended::NotLive),
             (Amend::Lower(weight), Standing::First { .. }) => record.weight = record.weight.min(*weight),
+            (Amend::MinHold(_), _) => return Err(refusal::no_min_hold()),
             (Amend::Meta(meta), _) => record.show(meta),
             (Amend::Value(value), _) => {
                 let mut meta = record.meta();

@@ -72,6 +72,7 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     // Half again the time after which a leader is replaced, with etcd's settings as they come.
     ttl_min: Duration::from_secs(2),
     max_waiters: 10_000,
+    min_hold_max: Duration::ZERO,
     ..Capabilities::full()
 };
 

@@ -1,4 +1,4 @@
--- Version 5. Times are µs of CLOCK_BOOTTIME, and mean nothing after another start of the machine.
+-- Version 6. Times are µs of CLOCK_BOOTTIME, and mean nothing after another start of the machine.
 
 -- One row: what holds for the whole file.
 CREATE TABLE lk_meta (
@@ -36,13 +36,14 @@ CREATE TABLE lk_claim (
     name          BLOB    NOT NULL,
     ord           INTEGER NOT NULL,
     id            BLOB    NOT NULL,
-    session       TEXT    NOT NULL,
+    session       TEXT    NOT NULL,   -- '' when it is kept: nobody has it
     weight        INTEGER NOT NULL,
     capacity      INTEGER NOT NULL,
-    state         INTEGER NOT NULL,   -- 0 waits; 1 granted, and its client has not heard of it; 2 held
+    state         INTEGER NOT NULL,   -- 0 waits; 1 granted, and its client has not heard of it; 2 held; 3 kept
     delay_us      INTEGER NOT NULL,
+    keep_until_us INTEGER NOT NULL,   -- a granted claim that ends before this time is kept until then; 0: none is
     since_us      INTEGER NOT NULL,
-    until_us      INTEGER,            -- set when it was broken: it ends then at the latest
+    until_us      INTEGER,            -- set when it was broken: it ends then at the latest; and when it is kept: until then
     owner         TEXT    NOT NULL,
     reason        TEXT,
     value         BLOB,
@@ -56,6 +57,7 @@ CREATE TABLE lk_claim (
 -- One index for both ways to look: every claim and every release writes a page of each.
 CREATE UNIQUE INDEX lk_claim_session ON lk_claim (session, id);
 CREATE INDEX lk_claim_not_held ON lk_claim (session, state) WHERE state < 2;
+CREATE INDEX lk_claim_kept ON lk_claim (until_us) WHERE state = 3;
 CREATE INDEX lk_claim_waiting ON lk_claim (name, ord) WHERE state = 0;
 
 -- Tombstones: ids that were withdrawn while a copy of their claim could still arrive, or removed at once by somebody,

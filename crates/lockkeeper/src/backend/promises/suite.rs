@@ -29,6 +29,7 @@ fn is_met(need: &str, can: &Capabilities) -> bool {
         "Amend" => can.amend,
         "Detached" => !matches!(can.expiry, Expiry::Session { resumable: false, .. }),
         "LockDelay" => !can.lock_delay_max.is_zero(),
+        "MinHold" => !can.min_hold_max.is_zero(),
         "PerClaimExpiry" => can.expiry == Expiry::PerClaim,
         "Queue" => can.queue,
         "ReadWrite" => can.admission >= Admission::ReadWrite,

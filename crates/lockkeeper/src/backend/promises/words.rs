@@ -8,7 +8,7 @@ use crate::store::{Admission, Capabilities, Expiry, Fencing, Wakes};
 
 /// What can be told from capabilities alone: of what, what, and the tests that show it.
 pub(super) fn rows(can: &Capabilities) -> Vec<(&'static str, String, Vec<Test>)> {
-    vec![locks(can), life(can), ttl(can), delay(can), line(can)]
+    vec![locks(can), life(can), ttl(can), delay(can), minimum(can), line(can)]
 }
 
 fn locks(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
@@ -61,6 +61,17 @@ fn delay(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
     }
     let shown = vec![Suite("life::the_lock_delay_is_kept"), Suite("delay::a_crash_lets_the_delay_run_out")];
     ("Lock-delay", format!("Up to {}.", duration(can.lock_delay_max)), shown)
+}
+
+fn minimum(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+    let refused = Suite("min_hold::what_the_store_cannot_keep_is_refused");
+    if can.min_hold_max.is_zero() {
+        let none = "None: `min_hold` and `run --once-per` are refused, and `run --min-hold` holds the lock by itself.";
+        return ("Minimum hold", none.to_owned(), vec![refused]);
+    }
+    let shown = vec![Suite("hold::what_was_released_is_kept"), Suite("hold::a_crashed_holders_lock_is_kept"), refused];
+    let says = "without a process, whatever becomes of the holder.";
+    ("Minimum hold", format!("Up to {}, {says}", duration(can.min_hold_max)), shown)
 }
 
 fn line(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
@@ -125,6 +136,7 @@ fn what_a_store_has_not_is_said() {
         wake: Wakes::Poll,
         expiry: Expiry::Session { proof_lag: 1, resumable: false },
         lock_delay_max: Duration::ZERO,
+        min_hold_max: Duration::ZERO,
         amend: false,
         ..Capabilities::full()
     };
@@ -132,6 +144,6 @@ fn what_a_store_has_not_is_said() {
     assert!(says[0].ends_with("no semaphore. What is held cannot be changed: no downgrade, no proclaimed value."));
     assert!(says[1].ends_with("None can be `detached`."));
     assert_eq!(says[2..4], ["100ms to 365 days.", "None."]);
-    assert!(says[4].starts_with("None"));
+    assert!(says[4].starts_with("None") && says[5].starts_with("None"));
     assert_eq!(waiting(&weak), "in no order, look now and then");
 }

@@ -1,6 +1,6 @@
 //! Who lives, for how long, and who comes back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use super::{Flaw, Seen, entry_of};
 use crate::Result;
 use crate::store::{
-    Claim, ClaimKey, IdHash, Live, Opened, Renewal, Renewed, SessionId, SessionSpec, Store, Verdict, Withdrawal,
+    Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Opened, Renewal, Renewed, SessionId, SessionSpec, Store,
+    Verdict, Withdrawal,
 };
 
 /// A withdrawn id is forgotten at once: a late copy of its claim is a new claim.
@@ -125,6 +126,82 @@ impl Flaw for NoLockDelay {
 
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         right.claim(&Claim { lock_delay: Duration::ZERO, ..claim.clone() }).await
+    }
+}
+
+/// A release frees the lock, however short it was held.
+#[derive(Debug, Default)]
+pub struct NoMinHold;
+
+#[async_trait]
+impl Flaw for NoMinHold {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        match change {
+            Amend::MinHold(_) => Ok(Amended::Done),
+            _ => right.amend(key, change).await,
+        }
+    }
+}
+
+/// The minimum hold begins with the release of its holder, who has to live for it.
+#[derive(Debug, Default)]
+pub struct MinHoldByTheHolder(Mutex<HashMap<IdHash, Duration>>);
+
+#[async_trait]
+impl Flaw for MinHoldByTheHolder {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let Amend::MinHold(min_hold) = change else { return right.amend(key, change).await };
+        self.0.lock().unwrap().insert(key.id.hash(), *min_hold);
+        Ok(Amended::Done)
+    }
+
+    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let asked = self.0.lock().unwrap().remove(&key.id.hash());
+        if let Some(min_hold) = asked {
+            right.amend(key, &Amend::MinHold(min_hold)).await?;
+        }
+        right.withdraw(key, tombstone).await
+    }
+}
+
+/// Who waits gets a minimum hold for a wish.
+#[derive(Debug, Default)]
+pub struct MinHoldOfAWaiter;
+
+#[async_trait]
+impl Flaw for MinHoldOfAWaiter {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let amended = right.amend(key, change).await?;
+        Ok(if matches!(change, Amend::MinHold(_)) { Amended::Done } else { amended })
+    }
+}
+
+/// What takes the place of a claim begins without a minimum hold, since the old one has left.
+#[derive(Debug, Default)]
+pub struct MinHoldLostByAnUpgrade;
+
+#[async_trait]
+impl Flaw for MinHoldLostByAnUpgrade {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let is_writer = entry_of(right, key).await?.is_some_and(|entry| entry.weight == MAX);
+        match change {
+            Amend::MinHold(_) if !is_writer => Ok(Amended::Done),
+            _ => right.amend(key, change).await,
+        }
+    }
+}
+
+/// What is kept is its holder's: a second withdrawal finds it.
+#[derive(Debug, Default)]
+pub struct KeepsForItsHolder(Mutex<HashSet<IdHash>>);
+
+#[async_trait]
+impl Flaw for KeepsForItsHolder {
+    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let withdrawal = right.withdraw(key, tombstone).await?;
+        let is_kept = entry_of(right, key).await?.is_some_and(|entry| entry.kept);
+        let is_first = self.0.lock().unwrap().insert(key.id.hash());
+        Ok(if is_kept && !is_first { Withdrawal::Removed } else { withdrawal })
     }
 }
 

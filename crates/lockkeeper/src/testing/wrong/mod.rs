@@ -28,7 +28,8 @@ pub use self::flaws_of_histories::{
     TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
 };
 pub use self::flaws_of_life::{
-    CloseByTheList, ForgetfulResend, HastyLeftovers, LongLivedWaiter, NoLockDelay, NoTombstone, RenewalOfTheSession,
+    CloseByTheList, ForgetfulResend, HastyLeftovers, KeepsForItsHolder, LongLivedWaiter, MinHoldByTheHolder,
+    MinHoldLostByAnUpgrade, MinHoldOfAWaiter, NoLockDelay, NoMinHold, NoTombstone, RenewalOfTheSession,
     RenewalThatCreates, ResendWithoutNewLife, WaiterTakenForAHolder,
 };
 pub use self::flaws_of_waking::{DeafUntilItWaits, PushThatGivesTime, SilentPurge};

@@ -109,6 +109,7 @@ impl Contender {
             weight: self.weight(),
             capacity: self.capacity(),
             granted,
+            kept: false,
             token: Some(self.token()),
             meta: self.meta(),
             age: None,

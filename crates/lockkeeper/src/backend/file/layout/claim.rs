@@ -64,10 +64,14 @@ impl Turn<'_> {
         };
         let (name, ord) = (key.name.as_str().as_bytes(), place.ord);
         match change {
-            Amend::Lower(_) if !place.granted() => return Ok(Amended::NotLive),
+            Amend::Lower(_) | Amend::MinHold(_) if !place.granted() => return Ok(Amended::NotLive),
             Amend::Lower(weight) => self.change(
                 "UPDATE lk_claim SET weight = min(weight, ?3) WHERE name = ?1 AND ord = ?2",
                 params![name, ord, weight],
+            )?,
+            Amend::MinHold(min_hold) => self.change(
+                "UPDATE lk_claim SET keep_until_us = max(keep_until_us, ?3) WHERE name = ?1 AND ord = ?2",
+                params![name, ord, self.now.saturating_add(span(*min_hold))],
             )?,
             Amend::Value(value) => {
                 self.change("UPDATE lk_claim SET value = ?3 WHERE name = ?1 AND ord = ?2", params![name, ord, value])?
@@ -128,14 +132,14 @@ impl Turn<'_> {
     fn join(&mut self, claim: &Claim, mut front: Front) -> Outcome<Verdict> {
         let standing = Standing { weight: claim.weight, capacity: claim.capacity, granted: false };
         if front.first_waiting.is_none() && front.rule.admit(standing) {
-            let token = self.append(claim, State::Held)?;
+            let token = self.append(claim, State::Held, 0)?;
             return Ok(Verdict::Granted { token: token.unsigned_abs() });
         }
         if !claim.queue {
             return self.busy(claim, &front);
         }
         self.make_room(claim)?;
-        let ord = self.append(claim, State::Waiting)?;
+        let ord = self.append(claim, State::Waiting, 0)?;
         self.queued(&claim.key.name, ord, &front)
     }
 
@@ -145,7 +149,7 @@ impl Turn<'_> {
         match old {
             Some(old) if !front.others_than(old.ord) => {
                 self.forget(old)?;
-                let token = self.append(claim, State::Held)?;
+                let token = self.append(claim, State::Held, old.keep_until())?;
                 Ok(Verdict::Granted { token: token.unsigned_abs() })
             }
             _ => self.busy(claim, front),
@@ -174,15 +178,15 @@ impl Turn<'_> {
     }
 
     /// Puts a claim at the end of its line, and returns its place there: the next token.
-    fn append(&mut self, claim: &Claim, state: State) -> Outcome<i64> {
+    fn append(&mut self, claim: &Claim, state: State, keep_until: Micros) -> Outcome<i64> {
         self.check_on_disk("a token")?;
         let Claim { key, meta, .. } = claim;
         let name = key.name.as_str().as_bytes();
         let (ord, is_new) = self.next_token(&key.name)?;
         self.change(
-            "INSERT INTO lk_claim (name, ord, id, session, weight, capacity, state, delay_us, since_us,
-                                   owner, reason, value, epoch)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            "INSERT INTO lk_claim (name, ord, id, session, weight, capacity, state, delay_us, keep_until_us,
+                                   since_us, owner, reason, value, epoch)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             params![
                 name,
                 ord,
@@ -192,6 +196,7 @@ impl Turn<'_> {
                 claim.capacity,
                 state as u8,
                 span(claim.lock_delay),
+                keep_until,
                 self.now,
                 meta.owner,
                 meta.reason,

@@ -36,15 +36,20 @@ impl Turn<'_> {
     /// to wait, so it costs O(holders).
     pub(in crate::backend::file) fn settle(&mut self, name: &LockName) -> Outcome<Front> {
         let mut front = Front::default();
-        let (mut dead, mut pushed) = (Vec::new(), Vec::new());
+        let (mut dead, mut pushed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         let db = self.db;
         let mut walk = db.prepare_cached(places!("WHERE c.name = ?1 ORDER BY c.ord"))?;
         let mut rows = walk.query([name.as_str().as_bytes()])?;
         while let Some(row) = rows.next()? {
             let mut place = Place::read(row)?;
-            if self.is_over(&mut place)? {
+            let is_over = self.is_over(&mut place)?;
+            if is_over && place.keep(self.now) {
+                kept.push(place.clone());
+            } else if is_over {
                 dead.push(place);
-            } else if !front.rule.admit(place.standing()) {
+                continue;
+            }
+            if !front.rule.admit(place.standing()) {
                 front.first_waiting = Some(place);
                 break;
             } else {
@@ -58,6 +63,9 @@ impl Turn<'_> {
         drop(rows);
         for place in &dead {
             self.forget(place)?;
+        }
+        for place in &kept {
+            self.write_kept(place)?;
         }
         for place in &pushed {
             self.push(place)?;
@@ -99,8 +107,10 @@ impl Turn<'_> {
             if !self.is_over(&mut previous)? {
                 break;
             }
-            self.forget(&previous)?;
             found = true;
+            if self.let_end(previous)? {
+                break;
+            }
         }
         Ok(found)
     }
@@ -110,10 +120,33 @@ impl Turn<'_> {
         let places = self.all(places!("WHERE c.name = ?1"), [name.as_str().as_bytes()], Place::read)?;
         for mut place in places {
             if self.is_over(&mut place)? {
-                self.forget(&place)?;
+                self.let_end(place)?;
             }
         }
         Ok(())
+    }
+
+    /// Nobody has the claim any more. Whether its minimum hold keeps it in the line.
+    pub(super) fn let_end(&mut self, mut place: Place) -> Outcome<bool> {
+        let is_kept = place.keep(self.now);
+        if is_kept {
+            self.write_kept(&place)?
+        } else {
+            self.forget(&place)?
+        }
+        Ok(is_kept)
+    }
+
+    /// The first that waits has watched the client, and looks now when the minimum hold ends.
+    fn write_kept(&mut self, place: &Place) -> Outcome<()> {
+        self.change(
+            "UPDATE lk_claim SET state = 3, session = '', until_us = ?3, asked_by = NULL, asked_reason = NULL
+             WHERE name = ?1 AND ord = ?2",
+            params![place.name.as_str().as_bytes(), place.ord, place.expires()],
+        )?;
+        self.touch(&place.name)?;
+        let next = self.next_waiting(place)?;
+        next.map_or(Ok(()), |next| self.nudge(&next))
     }
 
     pub(super) fn find(&self, key: &ClaimKey) -> Outcome<Option<Place>> {

@@ -22,6 +22,8 @@ pub(super) enum State {
     Pushed = 1,
     /// It holds, on its session's `ttl` and its own lock-delay.
     Held = 2,
+    /// Nobody has it any more, and it stands for the rest of its minimum hold.
+    Kept = 3,
 }
 
 /// One claim, with the lives of its session.
@@ -35,6 +37,7 @@ pub(super) struct Place {
     pub(super) capacity: u32,
     pub(super) state: State,
     delay: Micros,
+    keep_until: Micros,
     pub(super) since: Micros,
     until: Option<Micros>,
     pub(super) meta: Meta,
@@ -56,7 +59,7 @@ macro_rules! places {
             "c.owner, c.reason, c.value, c.epoch, c.broken_by, c.broken_reason, ",
             "CASE WHEN s.dead = 0 AND s.detached = 0 THEN s.client END, ",
             "coalesce(s.hold_until_us, 0), coalesce(s.wait_until_us, 0), ",
-            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0), c.asked_by, c.asked_reason ",
+            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0), c.asked_by, c.asked_reason, c.keep_until_us ",
             "FROM lk_claim c LEFT JOIN lk_session s ON s.id = c.session ",
             $rest
         )
@@ -87,9 +90,11 @@ impl Place {
             state: match row.get(6)? {
                 0 => State::Waiting,
                 1 => State::Pushed,
-                _ => State::Held,
+                2 => State::Held,
+                _ => State::Kept,
             },
             delay: row.get(7)?,
+            keep_until: row.get(23)?,
             since: row.get(8)?,
             until: row.get(9)?,
             meta: Meta { owner: row.get(10)?, reason: row.get(11)?, value: row.get(12)?, epoch: row.get(13)? },
@@ -108,6 +113,7 @@ impl Place {
         let life = match self.state {
             State::Held => self.hold_until.saturating_add(self.delay),
             State::Waiting | State::Pushed => self.wait_until,
+            State::Kept => Micros::MAX,
         };
         self.until.map_or(life, |until| until.min(life))
     }
@@ -117,6 +123,7 @@ impl Place {
         let whole = match self.state {
             State::Held => self.ttl.saturating_add(self.delay),
             State::Waiting | State::Pushed => self.wait_ttl,
+            State::Kept => Micros::MAX,
         };
         until(self.expires(), now).min(until(whole, 0))
     }
@@ -130,6 +137,25 @@ impl Place {
         self.hold_until = self.hold_until.min(now);
         self.wait_until = self.wait_until.min(now);
         self.client = None;
+    }
+
+    /// When its minimum hold is over.
+    pub(super) fn keep_until(&self) -> Micros {
+        self.keep_until
+    }
+
+    /// Nobody has it any more. Whether its minimum hold keeps it.
+    pub(super) fn keep(&mut self, now: Micros) -> bool {
+        if self.is_kept() || self.keep_until <= now {
+            return false;
+        }
+        (self.state, self.until) = (State::Kept, Some(self.keep_until));
+        (self.client, self.asked) = (None, None);
+        true
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.state == State::Kept
     }
 
     pub(super) fn granted(&self) -> bool {

@@ -188,7 +188,7 @@ fn alive(mut place: Place, now: Micros, census: &mut Census<'_>) -> Option<Place
     if place.client.as_ref().is_some_and(|client| census.is_dead(client)) {
         place.orphan(now);
     }
-    (place.expires() > now).then_some(place)
+    (place.expires() > now || place.keep(now)).then_some(place)
 }
 
 fn entry(place: Place, now: Micros) -> Entry {
@@ -197,6 +197,7 @@ fn entry(place: Place, now: Micros) -> Entry {
         weight: place.weight,
         capacity: place.capacity,
         granted: place.granted(),
+        kept: place.is_kept(),
         token: Some(place.token()),
         age: Some(until(now, place.since)),
         expires_in: Some(place.left(now)),

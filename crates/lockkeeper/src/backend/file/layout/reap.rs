@@ -34,7 +34,12 @@ impl Turn<'_> {
             params![self.now, lines],
             |row| name_of(row, 0),
         )?;
-        for name in &abandoned {
+        let kept = self.all(
+            "SELECT DISTINCT name FROM lk_claim WHERE state = 3 AND until_us <= ?1 LIMIT ?2",
+            params![self.now, lines],
+            |row| name_of(row, 0),
+        )?;
+        for name in abandoned.iter().chain(&kept) {
             self.sweep(name)?;
             self.settle(name)?;
         }

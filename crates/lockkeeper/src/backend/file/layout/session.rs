@@ -130,12 +130,12 @@ impl Turn<'_> {
         Ok(claims.into_iter().map(|place| (place.id, place)).collect())
     }
 
-    /// Removes claims of any lines, and grants what becomes admissible by it.
+    /// Removes claims of any lines, but for what a minimum hold keeps, and grants what becomes admissible by it.
     pub(super) fn remove_all(&mut self, places: impl Iterator<Item = Place>) -> Outcome<()> {
         let mut lines: Vec<LockName> = Vec::new();
         for place in places {
-            self.forget(&place)?;
-            lines.push(place.name);
+            lines.push(place.name.clone());
+            self.let_end(place)?;
         }
         lines.sort();
         lines.dedup();

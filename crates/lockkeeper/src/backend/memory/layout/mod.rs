@@ -86,10 +86,14 @@ impl Lines {
 
     pub(in crate::backend::memory) fn close(&mut self, session: &SessionId, now: Instant) {
         for line in self.lines.values_mut() {
-            let theirs: Vec<u64> =
-                line.places.iter().filter(|(_, p)| p.key.session == *session).map(|(token, _)| *token).collect();
+            let theirs: Vec<u64> = line
+                .places
+                .iter()
+                .filter(|(_, p)| !p.kept && p.key.session == *session)
+                .map(|(token, _)| *token)
+                .collect();
             for token in theirs {
-                line.remove(token);
+                line.leave(token, now);
             }
             line.settle(now);
         }
@@ -107,7 +111,7 @@ impl Lines {
         let Some(line) = self.lines.get_mut(&key.name) else { return Withdrawal::Absent };
         let found = line.find(key.id, now);
         if let Some(token) = found {
-            line.remove(token);
+            line.leave(token, now);
         }
         line.settle(now);
         self.forget_idle_lines();
@@ -121,7 +125,8 @@ impl Lines {
             return Amended::NotLive;
         };
         match change {
-            Amend::Lower(_) if !place.granted => return Amended::NotLive,
+            Amend::Lower(_) | Amend::MinHold(_) if !place.granted => return Amended::NotLive,
+            Amend::MinHold(min_hold) => place.keep_until = place.keep_until.max(now + *min_hold),
             Amend::Lower(weight) => place.weight = place.weight.min(*weight),
             Amend::Value(value) => place.meta.value = Some(Arc::clone(value)),
             Amend::Meta(meta) => place.meta = meta.clone(),
@@ -135,7 +140,7 @@ impl Lines {
         let Some(line) = self.lines.get_mut(name) else { return Line::default() };
         line.settle(now);
         let entries: Vec<Entry> =
-            line.places.iter().filter(|(_, p)| p.expires > now).map(|(t, p)| p.entry(*t, now)).collect();
+            line.places.iter().filter(|(_, p)| p.stands(now)).map(|(t, p)| p.entry(*t, now)).collect();
         Line {
             revision: Revision(line.revision),
             last_token: (line.last_token > 0).then_some(line.last_token),
@@ -149,11 +154,11 @@ impl Lines {
             line.settle(now);
             line.places.values()
         });
-        lines.filter(|place| place.granted && place.expires > now).map(|place| place.key.clone()).collect()
+        lines.filter(|place| place.granted && place.lives(now)).map(|place| place.key.clone()).collect()
     }
 
     pub(in crate::backend::memory) fn names(&mut self, prefix: &str, limit: usize, now: Instant) -> Vec<LockName> {
-        let live = |line: &Queue| line.places.values().any(|p| p.expires > now);
+        let live = |line: &Queue| line.places.values().any(|p| p.stands(now));
         let mut names: Vec<_> = self
             .lines
             .iter()
@@ -177,7 +182,7 @@ impl Lines {
         let Some(line) = self.lines.get_mut(name) else { return Evicted::Absent };
         line.settle(now);
         let matches = |token: u64, place: &Place| match target {
-            _ if place.expires <= now => false,
+            _ if !place.stands(now) => false,
             Target::Token(wanted) => place.granted && token == *wanted,
             Target::Id(hash) => place.key.id.hash() == *hash,
         };
@@ -185,7 +190,12 @@ impl Lines {
             return Evicted::Absent;
         };
         match how {
-            Evict::Mark => place.broken = Some(Broken { by: by.into(), reason: reason.into(), removed: false }),
+            // Nobody is left to be told.
+            _ if place.kept => line.remove(token),
+            Evict::Mark => {
+                place.broken = Some(Broken { by: by.into(), reason: reason.into(), removed: false });
+                place.keep_until = now;
+            }
             Evict::Now => {
                 let broken = Broken { by: by.into(), reason: reason.into(), removed: true };
                 self.removed.retain(|_, (_, until)| *until > now);
@@ -202,7 +212,7 @@ impl Lines {
     pub(in crate::backend::memory) fn request(&mut self, name: &LockName, asked: &Asked, now: Instant) -> Vec<ClaimId> {
         let Some(line) = self.lines.get_mut(name) else { return Vec::new() };
         line.settle(now);
-        let holders = line.places.values_mut().filter(|p| p.granted && p.expires > now && p.broken.is_none());
+        let holders = line.places.values_mut().filter(|p| p.granted && p.lives(now) && p.broken.is_none());
         let whom = holders.map(|place| {
             place.asked = Some(asked.clone());
             place.key.id

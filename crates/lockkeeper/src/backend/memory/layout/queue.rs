@@ -32,6 +32,10 @@ pub(super) struct Place {
     pub(super) lock_delay: Duration,
     pub(super) meta: Meta,
     pub(super) granted: bool,
+    /// When its minimum hold is over.
+    pub(super) keep_until: Instant,
+    /// Whether only its minimum hold keeps it.
+    pub(super) kept: bool,
     pub(super) since: Instant,
     pub(super) expires: Instant,
     pub(super) broken: Option<Broken>,
@@ -44,10 +48,13 @@ impl Queue {
     /// look. Stops at the first claim that has to wait, so it costs O(holders).
     pub(super) fn settle(&mut self, now: Instant) {
         let mut rule = Admission::new();
-        let mut dead = Vec::new();
+        let (mut dead, mut ended) = (Vec::new(), Vec::new());
         let mut granted = false;
         for (token, place) in &mut self.places {
-            if place.expires <= now {
+            if !place.lives(now) && !place.kept {
+                ended.push(*token);
+            }
+            if !place.stands(now) {
                 dead.push(*token);
             } else if !rule.admit(place.standing()) {
                 break;
@@ -56,17 +63,20 @@ impl Queue {
                 granted = true;
             }
         }
+        for token in &ended {
+            self.end(*token, now);
+        }
         for token in &dead {
             self.forget(*token);
         }
-        if granted || !dead.is_empty() {
+        if granted || !ended.is_empty() || !dead.is_empty() {
             self.touch();
         }
     }
 
     /// All live claims agree on the kind, since each was checked at the door; epochs may rise along the line.
     pub(super) fn check(&self, claim: &Claim, now: Instant) -> Result<()> {
-        let live = || self.places.values().filter(|p| p.expires > now);
+        let live = || self.places.values().filter(|p| p.stands(now));
         if live().next().is_some_and(|p| !same_kind(p.capacity, claim.capacity)) {
             return Err(refusal::other_kind(claim.capacity));
         }
@@ -93,12 +103,14 @@ impl Queue {
 
     pub(super) fn replace(&mut self, claim: &Claim, old: ClaimId, now: Instant) -> Verdict {
         let old_token = self.by_id.get(&old).copied();
-        let others = self.places.iter().any(|(t, p)| p.expires > now && Some(*t) != old_token);
+        let others = self.places.iter().any(|(t, p)| p.stands(now) && Some(*t) != old_token);
         let broken = old_token.is_some_and(|t| self.places.get(&t).is_none_or(|p| p.broken.is_some()));
         match old_token {
             Some(old_token) if !others && !broken => {
+                let keep_until = self.places.get(&old_token).map_or(now, |old| old.keep_until);
                 self.forget(old_token);
                 let token = self.append(claim, true, now);
+                self.keep_until(token, keep_until);
                 self.verdict(token, now)
             }
             _ => self.busy(now),
@@ -109,7 +121,7 @@ impl Queue {
         if self.waiting() < max_waiters as usize {
             return Ok(());
         }
-        let dead: Vec<u64> = self.places.iter().filter(|(_, p)| p.expires <= now).map(|(t, _)| *t).collect();
+        let dead: Vec<u64> = self.places.iter().filter(|(_, p)| !p.stands(now)).map(|(t, _)| *t).collect();
         for token in dead {
             self.forget(token);
         }
@@ -135,6 +147,8 @@ impl Queue {
             lock_delay: claim.lock_delay,
             meta: claim.meta.clone(),
             granted,
+            keep_until: now,
+            kept: false,
             since: now,
             expires: now + life,
             broken: None,
@@ -158,7 +172,7 @@ impl Queue {
         match self.places.get(&token) {
             Some(place) if place.granted => Verdict::Granted { token },
             Some(_) => Verdict::Queued {
-                ahead: u32::try_from(self.places.range(..token).filter(|(_, p)| p.expires > now).count())
+                ahead: u32::try_from(self.places.range(..token).filter(|(_, p)| p.stands(now)).count())
                     .unwrap_or(u32::MAX),
                 seen: Revision(self.revision),
                 look_again: self.look_again(token, now),
@@ -171,7 +185,7 @@ impl Queue {
     pub(super) fn look_again(&self, token: u64, now: Instant) -> Duration {
         let first_waiting = self.places.iter().find(|(_, p)| !p.granted).map(|(t, _)| *t);
         if first_waiting == Some(token) {
-            let holders = self.places.range(..token).map(|(_, p)| p.expires).min();
+            let holders = self.places.range(..token).map(|(_, p)| p.until()).min();
             holders.map_or(Duration::ZERO, |at| at.saturating_since(now) + Duration::from_millis(1))
         } else {
             random::jittered(Duration::from_secs(10)).max(Duration::from_secs(5))
@@ -183,7 +197,7 @@ impl Queue {
         let first = holders.next();
         Verdict::Busy {
             holder: first.map(|p| Arc::clone(&p.meta.owner)),
-            retry_after: first.into_iter().chain(holders).map(|p| p.expires.saturating_since(now)).min(),
+            retry_after: first.into_iter().chain(holders).map(|p| p.until().saturating_since(now)).min(),
             seen: Revision(self.revision),
         }
     }
@@ -192,11 +206,33 @@ impl Queue {
     /// that its owner sends may bring it back.
     pub(super) fn find(&mut self, id: ClaimId, now: Instant) -> Option<u64> {
         let token = *self.by_id.get(&id)?;
-        if self.places.get(&token).is_some_and(|place| place.expires > now) {
+        if self.places.get(&token).is_some_and(|place| place.lives(now)) {
             return Some(token);
         }
-        self.remove(token);
+        self.leave(token, now);
         None
+    }
+
+    /// Nobody has the claim any more. What it takes stays taken while its minimum hold lasts.
+    pub(super) fn leave(&mut self, token: u64, now: Instant) {
+        self.end(token, now);
+        self.touch();
+    }
+
+    fn end(&mut self, token: u64, now: Instant) {
+        let Some(place) = self.places.get_mut(&token).filter(|p| p.granted && p.keep_until > now) else {
+            return self.forget(token);
+        };
+        (place.kept, place.asked) = (true, None);
+        place.bell.notify_waiters();
+        self.by_id.remove(&place.key.id);
+    }
+
+    /// Raises the end of a minimum hold.
+    pub(super) fn keep_until(&mut self, token: u64, at: Instant) {
+        if let Some(place) = self.places.get_mut(&token) {
+            place.keep_until = place.keep_until.max(at);
+        }
     }
 
     /// The answer to a claim that is in the line already.
@@ -230,6 +266,25 @@ impl Queue {
 }
 
 impl Place {
+    /// Whether somebody has it.
+    pub(super) fn lives(&self, now: Instant) -> bool {
+        !self.kept && self.expires > now
+    }
+
+    /// Whether others have to reckon with it.
+    pub(super) fn stands(&self, now: Instant) -> bool {
+        self.until() > now
+    }
+
+    /// When it stands no more if nobody renews or withdraws it.
+    pub(super) fn until(&self) -> Instant {
+        match (self.granted, self.kept) {
+            (true, true) => self.keep_until,
+            (true, false) => self.expires.max(self.keep_until),
+            (false, _) => self.expires,
+        }
+    }
+
     pub(super) fn standing(&self) -> Standing {
         Standing { weight: self.weight, capacity: self.capacity, granted: self.granted }
     }
@@ -247,10 +302,11 @@ impl Place {
             weight: self.weight,
             capacity: self.capacity,
             granted: self.granted,
+            kept: self.kept,
             token: Some(token),
             meta: self.meta.clone(),
             age: Some(now.saturating_since(self.since)),
-            expires_in: Some(self.expires.saturating_since(now)),
+            expires_in: Some(if self.kept { self.keep_until } else { self.expires }.saturating_since(now)),
             broken: self.broken.clone(),
         }
     }

@@ -18,6 +18,8 @@ pub(in crate::backend::redis) fn amend(key: &ClaimKey, change: &Amend, client: &
             what.push(b'l');
             what.extend_from_slice(&weight.to_le_bytes());
         }
+        // Refused before it gets here.
+        Amend::MinHold(_) => {}
         Amend::Value(value) => {
             what.push(b'v');
             what.extend_from_slice(value);

@@ -82,6 +82,7 @@ fn entry(id: &ClaimId, now: f64, read: &mut Reader<'_>) -> Result<Entry> {
         weight,
         capacity,
         granted,
+        kept: false,
         token: Some(bytes::token(token).ok_or_else(|| read.garbled())?),
         meta: shown.meta,
         age: Some(bytes::time(now - since)),

@@ -1,0 +1,135 @@
+//! The minimum hold, as a program asks for it.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use crate::testing::{Case, Harness, Lives};
+use crate::{ErrorKind, Keeper, LockName, Owner};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Nobody gets it, and all see why.
+async fn is_kept<H: Harness>(case: &Case<H>, name: &LockName) {
+    let other = case.keeper().await;
+    assert!(other.mutex(name).unwrap().try_lock().await.unwrap().is_none());
+    let info = other.inspect(name).await.unwrap();
+    assert!(info.holders.iter().all(|holder| holder.kept) && info.is_held(), "{info:?}");
+}
+
+/// A release ends the hold, and leaves the rest of its time to the store: to everybody the lock is busy.
+pub async fn a_release_leaves_the_rest_to_the_store<H: Harness>(case: &Case<H>) {
+    let (keeper, name) = (case.keeper().await, case.name("m"));
+    let mutex = keeper.mutex(&name).unwrap();
+    let guard = mutex.lock().min_hold(LONG).await.unwrap();
+    let sequencer = guard.sequencer();
+    assert!(keeper.check_sequencer(&sequencer).await.unwrap());
+    guard.release().await.unwrap();
+    assert!(!keeper.check_sequencer(&sequencer).await.unwrap());
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    is_kept(case, &name).await;
+}
+
+/// A guard that is dropped, and a keeper that is shut down, leave it too.
+pub async fn a_drop_and_a_shutdown_leave_it<H: Harness>(case: &Case<H>) {
+    for shuts_down in [false, true] {
+        let (keeper, name) = (case.keeper().await, case.name(if shuts_down { "a" } else { "b" }));
+        let guard = keeper.mutex(&name).unwrap().lock().min_hold(LONG).await.unwrap();
+        drop(guard);
+        if shuts_down {
+            keeper.shutdown(Duration::from_secs(10)).await.unwrap();
+        }
+        let other = case.keeper().await;
+        let is_released = async || other.inspect(&name).await.unwrap().holders.iter().all(|holder| holder.kept);
+        case.until("it is released", is_released).await;
+        is_kept(case, &name).await;
+    }
+}
+
+/// A lock that was held for longer is released at once.
+pub async fn it_costs_nothing_once_it_is_over<H: Harness>(case: &Case<H>) {
+    let (keeper, name) = (case.keeper().await, case.name("m"));
+    let guard = keeper.mutex(&name).unwrap().lock().min_hold(Duration::from_millis(10)).await.unwrap();
+    case.pass(Duration::from_millis(50)).await;
+    guard.release().await.unwrap();
+    case.is_free(&name).await;
+}
+
+/// An attempt that gave up in line leaves nothing behind.
+pub async fn who_gives_up_keeps_nothing<H: Harness>(case: &Case<H>) {
+    let (holder, keeper, name) = (case.keeper().await, case.keeper().await, case.name("m"));
+    let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
+    let waiting = keeper.mutex(&name).unwrap().lock().min_hold(LONG).wait(Duration::from_millis(100));
+    assert_eq!(waiting.await.unwrap_err().kind(), ErrorKind::Timeout);
+    guard.release().await.unwrap();
+    case.is_free(&name).await;
+}
+
+/// A place in line is not inherited by a task that asked for another minimum hold.
+pub async fn each_task_has_its_own<H: Harness>(case: &Case<H>) {
+    let (holder, keeper, name) = (case.keeper().await, case.keeper().await, case.name("m"));
+    let (held, mutex) = (holder.mutex(&name).unwrap().lock().await.unwrap(), keeper.mutex(&name).unwrap());
+    let gives_up = mutex.lock().min_hold(LONG).wait(Duration::from_millis(300));
+    let gives_up = tokio::spawn(gives_up.into_future());
+    case.until_waiting(&holder, &name, 1).await;
+    let stays = tokio::spawn(mutex.lock().into_future());
+    assert_eq!(gives_up.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+    held.release().await.unwrap();
+    stays.await.unwrap().unwrap().release().await.unwrap();
+    case.is_free(&name).await;
+}
+
+/// Of several locks none is kept unless all were held.
+pub async fn a_multi_lock_that_gets_not_all_keeps_none<H: Harness>(case: &Case<H>) {
+    let (holder, keeper) = (case.keeper().await, case.keeper().await);
+    let [a, b] = ["a", "b"].map(|name| case.name(name));
+    let held = holder.mutex(&b).unwrap().lock().await.unwrap();
+    let both = keeper.multi_lock([&a, &b]).unwrap();
+    assert!(both.try_lock().min_hold(LONG).await.unwrap().is_none());
+    case.is_free(&a).await;
+    held.release().await.unwrap();
+    both.lock().min_hold(LONG).await.unwrap().release().await.unwrap();
+    is_kept(case, &a).await;
+    is_kept(case, &b).await;
+}
+
+/// Where the owner holds the lock already, the minimum hold counts from its entry.
+pub async fn an_entry_of_its_owner_has_it<H: Harness>(case: &Case<H>) {
+    let (keeper, name, owner) = (case.keeper().await, case.name("m"), Owner::new());
+    let mutex = keeper.reentrant_mutex(&name).unwrap();
+    let first = mutex.lock(&owner).await.unwrap();
+    let second = mutex.lock(&owner).min_hold(LONG).await.unwrap();
+    second.release().await.unwrap();
+    first.release().await.unwrap();
+    is_kept(case, &name).await;
+}
+
+/// An upgrade and a downgrade keep what the first grant has begun.
+pub async fn a_conversion_keeps_it<H: Harness>(case: &Case<H>) {
+    let (keeper, other, name) = (case.keeper().await, case.keeper().await, case.name("rw"));
+    let lock = keeper.rw_lock(&name).unwrap();
+    let writer = lock.read().min_hold(LONG).await.unwrap().try_upgrade().await.unwrap();
+    writer.downgrade().await.unwrap().release().await.unwrap();
+    assert!(other.rw_lock(&name).unwrap().try_write().await.unwrap().is_none());
+    other.rw_lock(&name).unwrap().try_read().await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A leader that has resigned leads no more, and nobody follows before the time is over.
+pub async fn nobody_leads_while_it_lasts<H: Harness>(case: &Case<H>) {
+    let (keeper, other, name) = (case.keeper().await, case.keeper().await, case.name("e"));
+    let election = keeper.election(&name).unwrap();
+    election.campaign("one").min_hold(LONG).await.unwrap().resign().await.unwrap();
+    assert!(election.leader().await.unwrap().is_none());
+    let next = other.election(&name).unwrap().campaign("two").wait(Duration::from_millis(100)).await;
+    assert_eq!(next.unwrap_err().kind(), ErrorKind::Timeout);
+}
+
+/// More than the store can keep is refused before anything is sent, also by a store that keeps nothing.
+pub async fn what_the_store_cannot_keep_is_refused<H: Harness>(case: &Case<H>) {
+    let party = case.party(Lives::long()).await;
+    let keeper: &Keeper = &party.keeper;
+    let (name, most) = (case.name("m"), keeper.capabilities().min_hold_max);
+    let refused = keeper.mutex(&name).unwrap().try_lock().min_hold(most + Duration::from_millis(1)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert!(refused.to_string().contains("min_hold"), "{refused}");
+    case.is_free(&name).await;
+}
