@@ -20,36 +20,11 @@ macro_rules! redis_suite {
             mod $module;
             harness = $harness;
             left_out = [
-                hold::what_was_released_is_kept,
-                hold::what_was_kept_is_the_next_ones,
-                hold::who_waits_gets_it_when_it_is_over,
-                hold::a_dead_holders_lock_is_kept,
-                hold::a_crashed_holders_lock_is_kept,
-                hold::a_closed_session_leaves_it,
-                hold::a_late_release_is_immediate,
-                hold::it_begins_when_it_is_asked_for,
-                hold::a_waiter_has_none,
-                hold::what_is_kept_is_nobodys,
-                hold::a_reader_keeps_its_share,
-                hold::permits_are_kept_one_by_one,
-                hold::permits_that_were_kept_let_the_next_in,
-                hold::a_replacement_inherits_it,
-                hold::what_was_lowered_is_kept_as_it_is,
-                hold::a_break_ends_it,
                 withdraw::a_tombstone_stands_for_its_time,
                 session::an_unknown_session_is_lost,
                 session::a_closed_session_is_lost,
                 session::an_expired_session_is_lost,
                 session::leftovers_are_removed,
-                min_hold::a_release_leaves_the_rest_to_the_store,
-                min_hold::a_drop_and_a_shutdown_leave_it,
-                min_hold::it_costs_nothing_once_it_is_over,
-                min_hold::who_gives_up_keeps_nothing,
-                min_hold::each_task_has_its_own,
-                min_hold::a_multi_lock_that_gets_not_all_keeps_none,
-                min_hold::an_entry_of_its_owner_has_it,
-                min_hold::a_conversion_keeps_it,
-                min_hold::nobody_leads_while_it_lasts,
             ]
         }
     };

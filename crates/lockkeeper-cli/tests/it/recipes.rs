@@ -55,10 +55,7 @@ fn cron(store: &Store) -> Command {
         text.replace("/usr/local/bin", programs).replace("/opt/report.sh", &report)
     };
     let mut cron = Command::new("/bin/sh");
-    cron.arg("-c")
-        .arg(here(command))
-        .current_dir(store.path("."))
-        .stdin(std::process::Stdio::null());
+    cron.arg("-c").arg(here(command)).current_dir(store.path(".")).stdin(std::process::Stdio::null());
     cron.env_clear().env("HOME", store.path(".")).env("LOGNAME", "root").env("SHELL", "/bin/sh");
     cron.env("PATH", "/usr/bin:/bin");
     for (name, value) in crontab.lines().filter(|line| line.contains('=')).filter_map(|line| line.split_once('=')) {

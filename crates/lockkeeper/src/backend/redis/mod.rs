@@ -56,7 +56,7 @@ use super::waivable;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Listeners, Live, LiveState,
     Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict, Wake,
-    Withdrawal, refusal,
+    Withdrawal,
 };
 use crate::time::Clock;
 use crate::url::StoreUrl;
@@ -67,8 +67,7 @@ use crate::{Error, ErrorKind, LockName, Result};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What it can do.
-pub(super) const CAPABILITIES: Capabilities =
-    Capabilities { fencing: Fencing::UntilFailover, min_hold_max: Duration::ZERO, ..Capabilities::full() };
+pub(super) const CAPABILITIES: Capabilities = Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() };
 
 /// A store on Redis or Valkey. Clones share its connections.
 ///
@@ -309,9 +308,6 @@ impl Store for RedisStore {
     }
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        if let Amend::MinHold(_) = change {
-            return Err(refusal::no_min_hold());
-        }
         let request = layout::amend(key, change, &self.0.client, self.next_change());
         self.ask(&key.name, request)?.await?.read(layout::amend_answer)
     }

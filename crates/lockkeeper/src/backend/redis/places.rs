@@ -165,8 +165,8 @@ impl Places {
         inner.early.insert(id, (token, push));
     }
 
-    /// It was broken.
-    pub(super) fn broken(&self, id: ClaimId) {
+    /// It was broken, or what it waits for ends sooner.
+    pub(super) fn again(&self, id: ClaimId) {
         let mut inner = self.lock();
         inner.pushes += 1;
         let push = inner.pushes;
@@ -355,14 +355,14 @@ mod tests {
         places.queued(&key, places.before(), None);
         for _ in 0..2 {
             places.granted(key.id, 7);
-            places.broken(key.id);
+            places.again(key.id);
             let before = places.before();
             assert!(matches!(places.known(key.id), Some(Known::Granted(7))));
             places.queued(&key, before, None);
             assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
         }
         let before = places.before();
-        places.broken(key.id);
+        places.again(key.id);
         places.queued(&key, before, None);
         assert!(matches!(places.known(key.id), Some(Known::Again)));
     }

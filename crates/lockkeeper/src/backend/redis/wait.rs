@@ -34,9 +34,10 @@ impl Listener for Ear {
             Push::Granted { id, token } => heard.places.granted(id, token),
             Push::Changed { name } => heard.names.changed(&String::from_utf8_lossy(&name)),
             Push::Lost { id, broken } => {
-                heard.places.broken(id);
+                heard.places.again(id);
                 heard.losses.tell(|losses| losses.tell(id, Some(broken.clone())));
             }
+            Push::Again { id } => heard.places.again(id),
             Push::Requested { id, asked } => heard.losses.tell(|losses| losses.requested(id, &asked)),
         }
     }

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::bytes::{self, garbled};
 use super::channel::{REMOVED, write_words};
-use super::{ClientId, Keys, line, meta, scripts};
+use super::{ClientId, Keys, line, meta, micros, scripts};
 use crate::backend::redis::fault;
 use crate::backend::redis::wire::{Request, WireError};
 use crate::store::{Amend, Amended, ClaimId, ClaimKey, Evict, Evicted, IdHash};
@@ -18,8 +18,10 @@ pub(in crate::backend::redis) fn amend(key: &ClaimKey, change: &Amend, client: &
             what.push(b'l');
             what.extend_from_slice(&weight.to_le_bytes());
         }
-        // Refused before it gets here.
-        Amend::MinHold(_) => {}
+        Amend::MinHold(min_hold) => {
+            what.push(b'h');
+            what.extend_from_slice(&micros(*min_hold).to_le_bytes());
+        }
         Amend::Value(value) => {
             what.push(b'v');
             what.extend_from_slice(value);

@@ -66,6 +66,8 @@ pub(in crate::backend::redis) enum Push {
     Granted { id: ClaimId, token: u64 },
     /// The line of this name, as keys write it, is not what it was.
     Changed { name: Vec<u8> },
+    /// It is worth while to claim again: what the first of those who wait has to wait for ends sooner.
+    Again { id: ClaimId },
     /// A claim was broken, marked or removed.
     Lost { id: ClaimId, broken: Broken },
     /// The holder of a claim is asked to let go.
@@ -80,6 +82,10 @@ pub(in crate::backend::redis) fn pushed(payload: &[u8]) -> Option<Push> {
             let id = ClaimId::from_bytes(read.array().ok()?);
             let token = bytes::token(read.f64().ok()?)?;
             read.is_empty().then_some(Push::Granted { id, token })
+        }
+        b'a' => {
+            let id = ClaimId::from_bytes(read.array().ok()?);
+            read.is_empty().then_some(Push::Again { id })
         }
         b'c' => Some(Push::Changed { name: read.rest().to_vec() }),
         b'l' => {
@@ -132,6 +138,7 @@ mod tests {
         let id = ClaimId::from_bytes([7; 16]);
         let granted = [&b"g"[..], &[7; 16], &1.79e15_f64.to_le_bytes()].concat();
         assert_eq!(pushed(&granted), Some(Push::Granted { id, token: 1_790_000_000_000_000 }));
+        assert_eq!(pushed(&[&b"a"[..], &[7; 16]].concat()), Some(Push::Again { id }));
         assert_eq!(pushed(b"ca%2Fb"), Some(Push::Changed { name: b"a%2Fb".to_vec() }));
         let lost = [&b"l"[..], &[7; 16], &write_words("op", "stuck")].concat();
         let broken = Broken { by: "op".into(), reason: "stuck".into(), removed: false };

@@ -13,6 +13,8 @@ use crate::{Error, LockName, Result};
 
 const LINE: &str = "LINE";
 const OBSERVE: &str = "OBSERVE";
+/// With this ends the field of a claim that nobody has any more, and that its minimum hold keeps. It begins with the token.
+const KEPT: &[u8] = b"\0\0\0\0kept";
 
 /// The whole line; with `most`, only one of so many bytes.
 pub(in crate::backend::redis) fn line(name: &LockName, most: Option<u32>) -> Request {
@@ -77,18 +79,26 @@ fn entry(id: &ClaimId, now: f64, read: &mut Reader<'_>) -> Result<Entry> {
     let (_life, _wait, length) = (read.f64()?, read.u32()?, read.u32()?);
     let shown = read.take(usize::try_from(length).map_err(|_| read.garbled())?)?;
     let shown = meta::read(&mut Reader::new(shown, LINE))?;
+    let kept = id.as_bytes().ends_with(KEPT);
+    let id = if kept { once(read)? } else { *id };
     Ok(Entry {
         id: id.hash(),
         weight,
         capacity,
         granted,
-        kept: false,
+        kept,
         token: Some(bytes::token(token).ok_or_else(|| read.garbled())?),
         meta: shown.meta,
         age: Some(bytes::time(now - since)),
         expires_in: Some(bytes::time(expires - now)),
         broken: shown.broken,
     })
+}
+
+/// The id of a claim that is kept, from when somebody had it: behind the end and the length of its minimum hold.
+fn once(read: &mut Reader<'_>) -> Result<ClaimId> {
+    read.take(16)?;
+    Ok(ClaimId::from_bytes(read.array()?))
 }
 
 /// Has each change of the line told for so long, from the answer's revision on, by the

@@ -1,10 +1,11 @@
--- AMEND. KEYS: the four of the name. ARGV: id | client + number of the change | l + weight, or v + value, or m + all that it shows
+-- AMEND. KEYS: the four of the name. ARGV: id | client + number of the change | l + weight, or v + value, or m + all that it shows, or h + minimum hold in microseconds
 -- Answers 1, or 0: not live.
 settle()
 local kind,what,v=sub(ARGV[3],1,1),sub(ARGV[3],2),get(own)
 local granted=v and byte(v,25)==1
 spares=false
-if not v or up('<d',v,9)<=now or (kind=='l' and not granted) then
+if not v or up('<d',v,9)<=now or ((kind=='l' or kind=='h') and not granted)
+  or kind=='h' and byte(v,61)%16>=8 then
   finish()
   return 0
 end
@@ -30,6 +31,9 @@ if kind=='l' then
   local less=math.min(weight,(up('<I4',what)))
   S=S-weight+less
   put(own,sub(v,1,29)..pk('<I4',less)..sub(v,34))
+elseif kind=='h' then
+  local till,span=minimum(v),up('<d',what)
+  if now+span>till then hold(own,v,now+span,span) end
 else
   local len=up('<I4',v,46)
   local m=changed(sub(v,50,49+len))

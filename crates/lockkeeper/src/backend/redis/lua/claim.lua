@@ -16,6 +16,12 @@ local function queued(ahead)
 end
 local function busy()
   local v,owner=n>0 and get(head),''
+  -- One with a minimum hold is not the head.
+  if not v and n==1 and nq<10 then
+    for _,claim in pairs(all()) do
+      if byte(claim,25)==1 then v=claim end
+    end
+  end
   if v then
     local from=70+byte(v,58)
     owner=sub(v,from,from+up('<I2',v,62)-1)
@@ -36,13 +42,14 @@ local function join(granted,exp,to)
   end
   dirty=true
 end
-local function grant()
+local function grant(till,span)
   local exp=now+life
   join(1,exp,'')
   n,S=n+1,S+w
   narrow(mine)
   if exp<low then low=exp end
   dirty=true
+  if till and till>now then hold(id,get(id),till,span) end
   return answer('g',last)
 end
 settle()
@@ -87,7 +94,7 @@ if opt>=8 then
   if not old or nq>0 or byte(old,25)==0 or byte(old,61)%16>=8 then return busy() end
   take(ARGV[3],old)
   low=math.huge
-  return grant()
+  return grant(minimum(old))
 end
 if nq==0 and S+w<=math.min(cap,mine) then return grant() end
 if opt%2==0 then return busy() end

@@ -15,7 +15,8 @@ if not v or up('<d',v,9)<=now then
   finish()
   return 0
 end
-if ARGV[2]=='m' then
+-- What is only kept is nobody's, and goes at once. A mark ends a minimum hold.
+if ARGV[2]=='m' and sub(own,9)~=KEPT then
   local len=up('<I4',v,46)
   local name,_,flags,owner,reason,value=up('<BI2BI2I2I4',v,58)
   local m=sub(v,50,60)..string.char(flags%8+8)

@@ -3,11 +3,13 @@
 --   alone    last, expires, \17, id, capacity, tail    one holder whose token is `last`, and who was granted at once
 --   else     the header that finish() packs; W holds each claim by its id, Q the tokens of those who wait
 --   claim    token, expires, since, granted, capacity, tail, channel
+--   kept     token, expires, since, granted, capacity, tail, end and length of its minimum hold, id
 --   tail     weight, life, wait, length, then what is shown: client, length of name, epoch, flags, lengths, texts
 -- G holds the ids that are gone. Only in the last form Q and W mean anything. Byte 17 tells the form: see form().
 --
 -- A script reads, decides, and writes at its end (finish()): nothing is changed before the last command that a server may
 -- refuse. So what reads W or Q here has to look at `changed` and `out` first.
+local KEPT='\0\0\0\0kept'
 local NONE,MAX,CLAIM='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0',4294967295,'<dddBI4I4dI4I4'
 -- The holders: n of them, with weights of S together. `cap` is the smallest capacity that one of them knows, and counts;
 -- `top` is the largest.
@@ -65,6 +67,30 @@ local function all()
 end
 -- Somebody who knows this capacity holds.
 local function narrow(of) cap,top=math.min(cap,of),math.max(top,of) end
+-- The end and the length of a claim's minimum hold. A clock that goes back makes none longer.
+local function minimum(v)
+  if byte(v,61)<32 then return 0,0 end
+  local till,span=up('<dd',v,50+up('<I4',v,46))
+  return math.min(till,now+span),span
+end
+-- Gives a claim that holds a minimum hold. `head` is never such a one: to remove it is not enough.
+local function hold(h,v,till,span)
+  if h==head then head=NONE end
+  if span/1000>long then long,fresh=span/1000,true end
+  put(h,sub(v,1,60)..string.char(byte(v,61)%32+32)..sub(v,62,49+up('<I4',v,46))..pk('<dd',till,span))
+  dirty=true
+end
+-- Nobody has the claim any more. What it takes stays taken while its minimum hold lasts: until when, if it does. Then it
+-- has another name, which nobody asks for.
+local function keep(h,v)
+  local till=minimum(v)
+  if till<=now or sub(h,9)==KEPT then return end
+  put(h,false)
+  put(sub(v,1,8)..KEPT,sub(v,1,8)..pk('<d',till)..sub(v,17)..h)
+  touch,dirty=touch+1,true
+  if till<low then low=till end
+  return till
+end
 -- Counts anew: removes who died, and shortens the lives that a clock has made longer by going back.
 local function count()
   local claims=all()
@@ -72,16 +98,20 @@ local function count()
   for h,v in pairs(claims) do
     local _,exp,_,granted,of,w,life,wait=up(CLAIM,v)
     -- Who was granted by a push may still be on the life of a waiter.
-    local most=now+math.max(wait*1000,granted==1 and life or 0)
-    if exp<=now then
+    local _,span=minimum(v)
+    local most=now+(sub(h,9)==KEPT and span or math.max(wait*1000,granted==1 and life or 0))
+    -- Its life is over, its minimum hold is not.
+    local till=exp<=now and keep(h,v)
+    if till then exp=till
+    elseif exp<=now then
       put(h,false)
       if granted==0 then leave(h) end
       if h==head then head=NONE end
-    else
-      if exp>most then
-        exp=most
-        put(h,sub(v,1,8)..pk('<d',most)..sub(v,17))
-      end
+    elseif exp>most then
+      exp=most
+      put(h,sub(v,1,8)..pk('<d',most)..sub(v,17))
+    end
+    if exp>now then
       if granted==1 then
         n,S=n+1,S+w
         narrow(of)

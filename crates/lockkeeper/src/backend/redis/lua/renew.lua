@@ -12,7 +12,7 @@
       exp=now+(granted==1 and life or wait*1000)
       put(id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
       if granted==1 then
-        res=byte(v,61)>=16 and {tok,words(v)} or tok
+        res=byte(v,61)%32>=16 and {tok,words(v)} or tok
         if n==1 or exp<low then low=exp end
       else
         res=0

@@ -22,5 +22,5 @@
   call('HSET',Q,id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
   -- A clock that went back is still to be seen.
   call('SETRANGE',K,'8',pk('<dc1d',low,'\16',at>now and at or now))
-  return granted==0 and 0 or byte(v,61)>=16 and {tok,words(v)} or tok
+  return granted==0 and 0 or byte(v,61)%32>=16 and {tok,words(v)} or tok
 end

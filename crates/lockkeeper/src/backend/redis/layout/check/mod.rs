@@ -240,7 +240,7 @@ impl World {
                 let watched = self.watched.get_mut(&line);
                 watched.expect("nobody watches, and somebody was told").heard = true;
             }
-            Push::Lost { .. } | Push::Requested { .. } => {}
+            Push::Again { .. } | Push::Lost { .. } | Push::Requested { .. } => {}
         }
     }
 
