@@ -12,7 +12,9 @@ These, the rest of each text, durations and exit codes: --help --all, or lockkee
 /// The help that these arguments ask for.
 pub(crate) fn help(args: &[String]) -> String {
     let mut whole = Cli::command();
-    let name = args.iter().find(|arg| *arg != "help" && whole.find_subcommand(arg).is_some());
+    // Behind it are the words of another command.
+    let args = args.split(|arg| arg == "--").next().unwrap_or_default();
+    let name = command_of(&whole, args);
     let all = args.iter().any(|arg| arg == "--all");
     match name {
         Some(name) if all => {
@@ -28,6 +30,30 @@ pub(crate) fn help(args: &[String]) -> String {
     .unwrap_or_default()
 }
 
+/// The command among these, and not the value of an option before it.
+fn command_of<'a>(whole: &Command, args: &'a [String]) -> Option<&'a String> {
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if takes_the_next(whole, arg) {
+            args.next();
+        } else if arg != "help" && whole.find_subcommand(arg).is_some() {
+            return Some(arg);
+        }
+    }
+    None
+}
+
+/// Whether what follows is the value of this: `--store`, `-S`, `-qS`, but neither `--store=x` nor `-Sx`.
+fn takes_the_next(whole: &Command, arg: &str) -> bool {
+    let mut valued = whole.get_arguments().filter(|option| option.get_action().takes_values());
+    if let Some(long) = arg.strip_prefix("--") {
+        return valued.any(|option| option.get_long() == Some(long));
+    }
+    let shorts: Vec<char> = valued.filter_map(clap::Arg::get_short).collect();
+    let cluster = arg.strip_prefix('-').unwrap_or_default();
+    cluster.find(|short| shorts.contains(&short)).is_some_and(|at| at + 1 == cluster.len())
+}
+
 fn brief(command: Command) -> Command {
     let name = format!("lockkeeper {}", command.get_name());
     let help = Arg::new("this help").short('h').long("help").action(ArgAction::Help).help("Print this help");
@@ -40,6 +66,18 @@ mod tests {
 
     fn of(line: &str) -> String {
         help(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_command_is_found_behind_the_values_of_options_and_before_another_command() {
+        for line in
+            ["-S list run --help", "--store list run --help", "-qS list -v run -h", "run a --help -- list --all"]
+        {
+            assert_eq!(of(line), of("run --help"), "{line}");
+        }
+        for line in ["-Slist run --help --all", "--store=list run --help --all"] {
+            assert_eq!(of(line), of("run --help --all"), "{line}");
+        }
     }
 
     #[test]

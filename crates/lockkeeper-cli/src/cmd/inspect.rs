@@ -48,12 +48,21 @@ struct HolderReport<'a> {
     expires_in_ms: Option<u64>,
     /// Nobody has it any more: it is kept for the rest of its minimum hold.
     kept: bool,
+    broken: Option<BrokenReport<'a>>,
+}
+
+/// Who broke it, and why: its holder may not have heard of it yet.
+#[derive(Serialize)]
+struct BrokenReport<'a> {
+    by: &'a str,
+    reason: &'a str,
 }
 
 #[derive(Serialize)]
 struct WaiterReport<'a> {
     id: String,
     owner: &'a str,
+    reason: Option<&'a str>,
     mode: &'static str,
     permits: Option<u32>,
     capacity: Option<u32>,
@@ -73,10 +82,12 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
         held_ms: holder.held.map(millis),
         expires_in_ms: holder.expires_in.map(millis),
         kept: holder.kept,
+        broken: holder.broken.as_ref().map(|broken| BrokenReport { by: &broken.by, reason: &broken.reason }),
     });
     let waiters = info.waiters.iter().map(|waiter| WaiterReport {
         id: waiter.id.to_string(),
         owner: &waiter.owner,
+        reason: waiter.reason.as_deref(),
         mode: mode_word(&mode(waiter.weight, waiter.capacity)),
         permits: waiter.capacity.map(|_| waiter.weight),
         capacity: waiter.capacity,

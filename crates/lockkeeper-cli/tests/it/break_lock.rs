@@ -27,6 +27,8 @@ fn break_tells_the_holder_who_and_why_before_the_lock_is_free() {
     let marked = stdout(&store.output(&["inspect", "a"]));
     // Where the holder hears of it at once it may have let go by now.
     assert!(TELLS_LOSSES || marked.contains("(broken by ops: runner is stuck)"), "{marked}");
+    let broken = &store.inspect("a")["holders"][0]["broken"];
+    assert!(TELLS_LOSSES || *broken == serde_json::json!({"by": "ops", "reason": "runner is stuck"}), "{broken}");
     // Its command gets TERM while the lock is still its own: the next one comes after its end.
     assert_eq!(holder.line(), "ended");
     assert_eq!(holder.finish(), 79);

@@ -22,13 +22,13 @@ fn inspect_shows_holders_and_waiters() {
     let store = Store::new();
     let mut holder = store.start(&["run", "a", "--json", "--owner", "me@here", "--reason", "a test", "--", "cat"]);
     let token = holder.event("acquired")["token"].clone();
-    let _waiter = store.queue(&["--owner", "you", "run", "a", "--", "true"], "a", 0);
+    let _waiter = store.queue(&["--owner", "you", "run", "a", "--reason", "a wish", "--", "true"], "a", 0);
     let lock = store.inspect("a");
     assert_eq!((&lock["state"], &lock["mode"]), (&json!("held"), &json!("exclusive")));
     assert_eq!(lock["capacity"], Value::Null);
     let first = &lock["holders"][0];
     let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
-    assert_eq!(keys.len(), 10, "{keys:?}");
+    assert_eq!(keys.len(), 11, "{keys:?}");
     assert_eq!((&first["owner"], &first["reason"]), (&json!("me@here"), &json!("a test")));
     assert_eq!(first["token"], token);
     assert!(first["held_ms"].is_u64() && first["expires_in_ms"].is_u64(), "{first}");
@@ -37,9 +37,10 @@ fn inspect_shows_holders_and_waiters() {
         assert!(claim["id"].as_str().is_some_and(|id| id.len() == 16), "{claim}");
     }
     assert_ne!(first["id"], waiter["id"]);
-    assert_eq!(waiter["owner"], "you");
+    assert_eq!((&waiter["owner"], &waiter["reason"]), (&json!("you"), &json!("a wish")));
+    assert_eq!(first["broken"], Value::Null);
     assert!(waiter["waited_ms"].is_u64());
-    assert_eq!(waiter.as_object().unwrap().len(), 6);
+    assert_eq!(waiter.as_object().unwrap().len(), 7);
     for claim in [first, waiter] {
         assert_eq!((&claim["mode"], &claim["permits"]), (&json!("exclusive"), &Value::Null));
     }
