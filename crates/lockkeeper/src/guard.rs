@@ -138,7 +138,7 @@ impl Guard {
     /// A future that completes when somebody [asks](crate::Admin::request_release) the holder to let go. What comes of it is
     /// the holder's to decide: to finish what it does and release the lock, or to go on.
     ///
-    /// It is told at once where the store speaks to its clients (memory, Redis, etcd), and with the next renewal where it does
+    /// It is told at once where the store speaks to its clients (memory, Redis without sharded channels, etcd), and with the next renewal where it does
     /// not (`file:`): within a third of the ttl. A message of Redis that gets lost is made good by the next renewal. A lock
     /// that is not renewed hears on Redis and `file:` only of a [renewal](Self::renew_once) of its own, and an
     /// [adopted](crate::Keeper::adopt) lock hears nothing on etcd. A request from before

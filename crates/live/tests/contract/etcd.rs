@@ -164,6 +164,7 @@ macro_rules! suite_shared_with_go {
             election::an_election_is_the_mutex_of_its_name,
             semaphore::there_are_so_many_permits_and_no_more,
             semaphore::permits_are_given_back_one_by_one,
+            semaphore::an_adopted_guard_gives_back_all_or_nothing,
             semaphore::who_wants_many_is_not_overtaken,
             semaphore::permits_are_leased_and_renewed,
             semaphore::the_number_of_permits_may_change_while_it_is_in_use,

@@ -92,13 +92,20 @@ impl Engine {
     async fn ask_who_removed(self: &Arc<Self>, hold: &Arc<Hold>) {
         // An answer counts only for a claim that the session has.
         hold.session.linger(hold, self.now() + hold.session.ttl);
-        let asked = tokio::select! {
-            asked = self.renew(&hold.session, std::slice::from_ref(hold)) => asked.err().map(|error| error.to_string()),
-            () = self.clock.sleep(WHO) => Some("no answer".to_owned()),
+        let (answers, answer) = tokio::sync::oneshot::channel();
+        let (engine, of) = (Arc::clone(self), Arc::clone(hold));
+        // Beside it the answer may concern all of the session, so it counts also when it is late.
+        self.runtime.finish(async move {
+            let answered = engine.renew(&of.session, std::slice::from_ref(&of)).await;
+            // Nobody may wait for it any more.
+            let _ = answers.send(answered);
+        });
+        let error = match self.clock.timeout(WHO, answer).await {
+            Some(Ok(Ok(()))) => return,
+            Some(Ok(Err(error))) => error.to_string(),
+            Some(Err(_)) | None => "no answer".to_owned(),
         };
-        if let Some(error) = asked {
-            tracing::debug!(target: "lockkeeper", error, "the store did not say who removed a lock");
-        }
+        tracing::debug!(target: "lockkeeper", error, "the store did not say who removed a lock");
     }
 
     /// A claim that nobody renews any more; a session of its own ends with it.

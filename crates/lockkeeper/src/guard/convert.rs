@@ -127,8 +127,8 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for none, for all, and for a guard that has no permits;
-    /// [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it; [`Lost`](ErrorKind::Lost) when the lock is
+    /// [`Invalid`](ErrorKind::Invalid) for none, for all, for a guard that has no permits, and for an
+    /// [adopted](crate::Keeper::adopt) one; [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it; [`Lost`](ErrorKind::Lost) when the lock is
     /// lost; [`Unavailable`](ErrorKind::Unavailable) when the store did not answer: if the [effect](Error::effect) is
     /// unknown, the permits count as given back, and may stay taken until the guard is released.
     ///
@@ -149,6 +149,11 @@ impl Guard {
         let invalid =
             |problem: String, remedy: &str| Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()));
         match self.mode {
+            // The next one to adopt the handle believes in as many as that says.
+            Mode::Permits(_) if self.is_adopted() => {
+                let problem = "it was adopted, and its handle says how many permits it has";
+                invalid(problem.to_owned(), "release() for all of them, and a handle for each permit")
+            }
             Mode::Permits(held) if permits > 0 && permits < held => Ok(held - permits),
             Mode::Permits(held) => {
                 invalid(format!("{permits} of {held} permits cannot be given back"), "release() for all of them")

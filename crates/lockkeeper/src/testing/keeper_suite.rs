@@ -91,6 +91,7 @@ macro_rules! __keeper_cases {
             semaphore {
                 there_are_so_many_permits_and_no_more [Queue Weighted]
                 permits_are_given_back_one_by_one [Amend Queue Weighted GoodWeather]
+                an_adopted_guard_gives_back_all_or_nothing [Amend Weighted GoodWeather]
                 who_wants_many_is_not_overtaken [Queue Weighted]
                 permits_are_leased_and_renewed [Queue Weighted GoodWeather]
                 the_number_of_permits_may_change_while_it_is_in_use [Queue Weighted]

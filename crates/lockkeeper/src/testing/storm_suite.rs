@@ -32,6 +32,7 @@ macro_rules! storm_suite {
                 election::a_vanished_leader_is_followed_by_the_next,
                 election::a_broken_leader_is_told,
                 semaphore::permits_are_given_back_one_by_one,
+                semaphore::an_adopted_guard_gives_back_all_or_nothing,
                 semaphore::permits_are_leased_and_renewed,
                 semaphore::waiting_behind_oneself_is_refused,
                 detached::it_ends_with_its_life_when_nobody_renews_it,

@@ -207,6 +207,7 @@ macro_rules! __cases {
                 only_names_in_use_are_listed [Admin]
                 a_mark_refuses_renewals_and_shortens_nothing [Admin Queue]
                 a_marked_claim_cannot_be_sent_again [Admin Queue]
+                a_marked_claim_can_be_changed [Admin Amend]
                 a_marked_holder_can_release [Admin Queue]
                 a_removal_frees_the_lock_at_once [Admin Queue]
                 a_waiter_can_be_removed_by_its_hash [Admin Queue]

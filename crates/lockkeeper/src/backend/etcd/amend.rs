@@ -4,7 +4,7 @@ use super::EtcdStore;
 use super::fault;
 use super::layout::transaction::{all, changed, get, only, range, ranges, rewrite, transaction};
 use super::layout::{Contender, ahead_of};
-use super::standing::{Standing, stand};
+use super::standing::is_admitted;
 use super::wire::messages::TxnResponse;
 use crate::store::{Amend, Amended, ClaimKey, refusal};
 use crate::{Error, ErrorKind, Result};
@@ -14,15 +14,15 @@ const TRIES: u32 = 16;
 
 pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> Result<Amended> {
     for _ in 0..TRIES {
-        let Some((own, standing)) = look(store, key).await? else { return Ok(Amended::NotLive) };
+        let Some((own, admitted)) = look(store, key).await? else { return Ok(Amended::NotLive) };
         let Some(mut record) = own.record.clone() else { return Ok(Amended::NotLive) };
-        match (change, &standing) {
-            (_, Standing::Absent | Standing::Broken(_)) => return Ok(Amended::NotLive),
-            (Amend::Lower(_), Standing::Behind { .. }) => return Ok(Amended::NotLive),
-            (Amend::Lower(weight), Standing::First { .. }) => record.weight = record.weight.min(*weight),
-            (Amend::MinHold(_), _) => return Err(refusal::no_min_hold()),
-            (Amend::Meta(meta), _) => record.show(meta),
-            (Amend::Value(value), _) => {
+        // One that is marked holds until its life ends.
+        match change {
+            Amend::Lower(_) if !admitted => return Ok(Amended::NotLive),
+            Amend::Lower(weight) => record.weight = record.weight.min(*weight),
+            Amend::MinHold(_) => return Err(refusal::no_min_hold()),
+            Amend::Meta(meta) => record.show(meta),
+            Amend::Value(value) => {
                 let mut meta = record.meta();
                 meta.value = Some(value.clone());
                 record.show(&meta);
@@ -39,7 +39,8 @@ pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> 
     Err(Error::new(ErrorKind::Unavailable, "others change this claim all the time").with_remedy("again in a moment"))
 }
 
-async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, Standing)>> {
+/// The claim, and whether it is admitted.
+async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
     let at = store.0.sessions.get(&key.session)?.seat_of(&store.0.lines, key).at;
     let line = store.0.lines.of(&key.name);
     let request = transaction(Vec::new(), vec![get(&at), range(all(&line))], Vec::new());
@@ -51,7 +52,7 @@ async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, St
     let own = own.map(Contender::read).filter(|own| own.id == Some(key.id));
     Ok(own.map(|own| {
         let others = Contender::all(&store.0.lines, &line, others.kvs);
-        let standing = stand(&own, ahead_of(&others, own.created), false);
-        (own, standing)
+        let admitted = is_admitted(&own, ahead_of(&others, own.created));
+        (own, admitted)
     }))
 }

@@ -134,6 +134,11 @@ pub(super) fn stand(own: &Contender, ahead: &[Contender], few: bool) -> Standing
     }
 }
 
+/// Whether it is admitted behind these, marked or not.
+pub(super) fn is_admitted(own: &Contender, ahead: &[Contender]) -> bool {
+    whom(own, ahead, false).is_none()
+}
+
 /// Whom it waits for, if it does.
 fn whom(own: &Contender, ahead: &[Contender], few: bool) -> Option<Whom> {
     let last = ahead.last()?;

@@ -1,8 +1,10 @@
 //! What an administrator sees and does.
 
+use std::sync::Arc;
+
 use data_encoding::HEXLOWER;
 
-use crate::store::{Broken, Evict, Evicted, LiveState, Renewal, Target, Verdict};
+use crate::store::{Amend, Amended, Broken, Evict, Evicted, LiveState, Renewal, Target, Verdict};
 use crate::testing::{Case, Contender, Harness, Lives};
 
 async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
@@ -86,6 +88,20 @@ pub async fn a_marked_claim_cannot_be_sent_again<H: Harness>(case: &Case<H>) {
     assert_eq!(a.resend().await, Verdict::Gone);
     a.sees(&[&a, &b], 1).await;
     assert!(matches!(b.resend().await, Verdict::Queued { .. }));
+}
+
+/// A marked claim holds until its life ends, so it can be changed until then; it stays marked.
+pub async fn a_marked_claim_can_be_changed<H: Harness>(case: &Case<H>) {
+    let [a, b] = case.mutexes("lock").await;
+    let token = a.granted().await;
+    evict(&a, Target::Token(token), Evict::Mark).await;
+    assert_eq!(a.amend(Amend::Value(Arc::from(&b"last words"[..]))).await, Amended::Done);
+    assert_eq!(a.amend(Amend::Lower(1)).await, Amended::Done);
+    let line = b.line().await;
+    let entry = &line.entries[0];
+    assert_eq!((entry.weight, entry.meta.value.as_deref()), (1, Some(&b"last words"[..])), "{entry:?}");
+    assert!(entry.broken.is_some(), "{entry:?}");
+    assert!(matches!(a.renewed().await.unwrap(), Renewal::Lost(_)));
 }
 
 /// A broken holder may still release: then nobody has to wait for its life to end.

@@ -52,6 +52,20 @@ pub async fn permits_are_given_back_one_by_one<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("pool")).await;
 }
 
+/// Who adopts a handle believes in the permits that it names: so all of them go back, or none.
+pub async fn an_adopted_guard_gives_back_all_or_nothing<H: Harness>(case: &Case<H>) {
+    let (keeper, pool) = (case.keeper().await, semaphore(case, 3).await);
+    let handle = pool.acquire_many(3).detached(Duration::from_secs(60)).await.unwrap();
+    let mut guard = keeper.adopt(handle.clone()).unwrap();
+    guard.renew_once().await.unwrap();
+    let refused = guard.release_permits(2).await.unwrap_err();
+    assert_eq!((refused.kind(), guard.mode()), (ErrorKind::Invalid, Mode::Permits(3)), "{refused}");
+    drop(guard);
+    assert!(pool.try_acquire().await.unwrap().is_none(), "its handle says that it has all three");
+    keeper.adopt(handle).unwrap().release().await.unwrap();
+    case.is_free(&case.name("pool")).await;
+}
+
 /// Who wants many is not overtaken by those who want few.
 pub async fn who_wants_many_is_not_overtaken<H: Harness>(case: &Case<H>) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));

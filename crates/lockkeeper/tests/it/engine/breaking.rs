@@ -102,6 +102,19 @@ async fn where_the_session_lives_too_a_release_says_who_removed_the_lock() {
     other.release().await.unwrap();
 }
 
+/// A release waits for the word who removed its lock for a moment only. What comes later counts for the others.
+#[tokio::test(start_paused = true)]
+async fn a_late_word_of_who_removed_a_lock_counts_for_the_rest_of_the_session() {
+    let party = World::new().party_by_session(secs(30), 0).await;
+    let (guard, other) = (party.mutex("n").lock().await.unwrap(), party.mutex("other").lock().await.unwrap());
+    remove(&party, &guard).await;
+    remove(&party, &other).await;
+    party.spy.once(Operation::Renew, Do::Late(secs(2)));
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    timeout(secs(3), other.lost()).await.expect("the answer says that it is lost too");
+    assert_eq!(party.spy.asked(Operation::Renew).len(), 1);
+}
+
 /// The work had come to its end before anybody noticed.
 #[tokio::test(start_paused = true)]
 async fn with_says_why_the_lock_was_lost() {
