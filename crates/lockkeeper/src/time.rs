@@ -222,8 +222,9 @@ fn reading(clock: rustix::time::ClockId) -> Duration {
     Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or(0))
 }
 
-/// The wall clock, in µs since 1970: for the first token of a new file and for people. Nothing is decided by it.
-#[cfg(any(feature = "redis", all(feature = "file", target_os = "linux")))]
+/// The wall clock, in µs since 1970: for the first token of a new file, for people, and for what is kept for too long although
+/// nobody holds it. No holder is believed or disbelieved by it.
+#[cfg(any(feature = "redis", feature = "etcd", all(feature = "file", target_os = "linux")))]
 pub(crate) fn wall_micros() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let micros = i128::from(t.tv_sec) * 1_000_000 + i128::from(t.tv_nsec) / 1000;

@@ -1,4 +1,4 @@
-//! `run` on etcd: what becomes of a command whose lock etcd has given away.
+//! `run` on etcd: what becomes of a command whose lock etcd has given away, and how often a command runs.
 
 use lockkeeper_live::Etcd;
 
@@ -39,4 +39,20 @@ fn a_command_whose_lease_was_revoked_is_killed_at_once() {
 #[test]
 fn a_command_whose_key_was_deleted_is_killed_at_once() {
     is_killed_at_once("deleted", |etcd| etcd.control().delete_all("/lockkeeper/.lock/a/").unwrap());
+}
+
+/// etcd keeps the lock when the process has ended.
+#[test]
+fn a_command_runs_once_in_its_time() {
+    let etcd = Etcd::start().unwrap();
+    let client = Client::new(&etcd.url(), tempfile::tempdir().unwrap());
+    let ran = client.path("ran");
+    for (args, runs) in [(&["--once-per", "10m"][..], 1), (&["-n", "-E", "0", "--min-hold", "10m"], 1)] {
+        let mut run = vec!["run", "a"];
+        run.extend(args);
+        assert_eq!(client.start(&sh(&run, &format!("echo ran >> {}", ran.display()))).finish(), 0);
+        assert_eq!(std::fs::read_to_string(&ran).unwrap().lines().count(), runs);
+    }
+    let shown = client.inspect("a");
+    assert_eq!(shown["holders"][0]["kept"], true, "{shown}");
 }

@@ -4,6 +4,7 @@ mod by_hand;
 mod compaction;
 mod crowds;
 mod ghosts;
+mod keeps;
 mod leaders;
 mod moves;
 mod neighbours;

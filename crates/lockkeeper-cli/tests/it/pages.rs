@@ -103,7 +103,7 @@ fn the_lines_of_pipelines_run_as_they_are_printed() {
 
 #[test]
 fn the_lines_of_units_run_as_they_are_printed() {
-    page("docs/systemd.md", &["holds its lock for two minutes"]);
+    page("docs/systemd.md", &["the lock is kept for two minutes"]);
 }
 
 #[test]

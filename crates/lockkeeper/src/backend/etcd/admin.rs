@@ -49,6 +49,8 @@ impl Admin for EtcdStore {
             let Some(victim) = self.find(name, target).await? else {
                 return Ok(if may_be_done { Evicted::Done } else { Evicted::Absent });
             };
+            // Nobody is left to be told.
+            let how = if self.is_kept(&victim).await? { Evict::Now } else { how };
             match how {
                 Evict::Mark if victim.is_broken() && may_be_done => {
                     self.shorten(&victim, victim.changed, victim.lease).await;
@@ -90,7 +92,7 @@ impl Admin for EtcdStore {
         let line = self.0.lines.of(name);
         let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
         let holders = standings(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
-        let holders: Vec<_> = holders.filter(|holder| !holder.is_broken()).collect();
+        let holders: Vec<_> = holders.filter(|holder| !holder.is_over()).collect();
         for holder in &holders {
             self.ask_for(holder, by, reason).await?;
         }

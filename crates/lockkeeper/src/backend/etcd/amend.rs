@@ -1,16 +1,16 @@
 //! Changing what a claim shows or takes, in place: its revision, and so its token, stays.
 
 use super::EtcdStore;
-use super::fault;
 use super::layout::transaction::{all, changed, get, only, range, ranges, rewrite, transaction};
 use super::layout::{Contender, ahead_of};
 use super::standing::is_admitted;
 use super::wire::messages::TxnResponse;
-use crate::store::{Amend, Amended, ClaimKey, refusal};
+use super::{fault, keep};
+use crate::store::{Amend, Amended, ClaimKey};
 use crate::{Error, ErrorKind, Result};
 
 /// How often it is tried because somebody else changes it too.
-const TRIES: u32 = 16;
+pub(super) const TRIES: u32 = 16;
 
 pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> Result<Amended> {
     for _ in 0..TRIES {
@@ -20,7 +20,7 @@ pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> 
         match change {
             Amend::Lower(_) if !admitted => return Ok(Amended::NotLive),
             Amend::Lower(weight) => record.weight = record.weight.min(*weight),
-            Amend::MinHold(_) => return Err(refusal::no_min_hold()),
+            Amend::MinHold(hold) => return keep::begin(store, key, *hold).await,
             Amend::Meta(meta) => record.show(meta),
             Amend::Value(value) => {
                 let mut meta = record.meta();
@@ -36,11 +36,15 @@ pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> 
             return Ok(Amended::Done);
         }
     }
-    Err(Error::new(ErrorKind::Unavailable, "others change this claim all the time").with_remedy("again in a moment"))
+    Err(always_changes())
 }
 
-/// The claim, and whether it is admitted.
-async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
+pub(super) fn always_changes() -> Error {
+    Error::new(ErrorKind::Unavailable, "others change this claim all the time").with_remedy("again in a moment")
+}
+
+/// The claim, unless only its minimum hold is left, and whether it is admitted.
+pub(super) async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
     let at = store.0.sessions.get(&key.session)?.seat_of(&store.0.lines, key).at;
     let line = store.0.lines.of(&key.name);
     let request = transaction(Vec::new(), vec![get(&at), range(all(&line))], Vec::new());
@@ -49,7 +53,7 @@ async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, bo
     let mut answers = ranges(answer.responses);
     let (own, others) = (only(answers.next()), answers.next().unwrap_or_default());
     // What sits in its place may be a later claim of this client, if the answer took longer than a release.
-    let own = own.map(Contender::read).filter(|own| own.id == Some(key.id));
+    let own = own.map(Contender::read).filter(|own| own.id == Some(key.id) && !own.is_released());
     Ok(own.map(|own| {
         let others = Contender::all(&store.0.lines, &line, others.kvs);
         let admitted = is_admitted(&own, ahead_of(&others, own.created));

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::layout::Contender;
-use super::layout::transaction::{created, get, inners, leased, move_to, nested, only, ranges, transaction};
+use super::layout::transaction::{changed, created, get, inners, leased, move_to, nested, only, ranges, transaction};
 use super::sessions::{self, Purpose, Session};
 use super::wire::messages::{RequestOp, TxnResponse};
 use super::wire::{WireError, all};
 use super::{EtcdStore, fault};
 use crate::store::ClaimKey;
+use crate::time::Instant;
 use crate::{ErrorKind, Result};
 
 /// How often a claim is looked for that was moved meanwhile.
@@ -24,6 +25,18 @@ pub(super) struct Admitted<'a> {
     pub(super) key: &'a ClaimKey,
     pub(super) created: i64,
     pub(super) lease: i64,
+}
+
+/// A claim of this client that is on the timer of its minimum hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timed<'a> {
+    pub(super) key: &'a ClaimKey,
+    pub(super) created: i64,
+    pub(super) lease: i64,
+    /// The revision that changed it last.
+    pub(super) changed: i64,
+    /// Until when the leases of its session live.
+    pub(super) renewed_until: Instant,
 }
 
 impl EtcdStore {
@@ -67,7 +80,7 @@ impl EtcdStore {
             };
             // A renewal and a claim of one client may both find that it holds: then it is where the other has put it.
             let own = only(ranges(moved.responses).next()).map(Contender::read);
-            match own.filter(|own| own.created == revision && !own.is_broken()) {
+            match own.filter(|own| own.created == revision && !own.is_over()) {
                 Some(own) if session.purpose(own.lease) == Some(Purpose::Hold) => return Ok(Some(own.lease)),
                 Some(own) if session.purpose(own.lease).is_some() => on = own.lease,
                 _ => return Ok(None),
@@ -124,6 +137,27 @@ impl EtcdStore {
         };
         let settled = chunk.iter().zip(targets).zip(moved).map(|((one, to), is_moved)| settle(one, to, is_moved));
         all(settled).await.into_iter().collect()
+    }
+
+    /// How a claim stands that was found on the timer of its minimum hold. It comes back to the lease of its session as soon as
+    /// that lives for longer, since nobody renews the timer.
+    pub(super) async fn stays_or_comes_back(&self, session: &Arc<Session>, timed: &Timed<'_>) -> Result<bool> {
+        let Timed { key, created, lease, changed: revision, renewed_until } = *timed;
+        let until = match session.timer(key.id) {
+            Some(timer) => timer.until,
+            None => self.runs_until(lease).await?,
+        };
+        if until > renewed_until {
+            return Ok(true);
+        }
+        let (at, hold) = (session.seat_of(&self.0.lines, key).at, self.lease(session, Purpose::Hold).await?);
+        // A release that has come meanwhile has changed it.
+        let request = transaction(vec![changed(&at, revision)], vec![move_to(&at, hold)], Vec::new());
+        let answer: TxnResponse = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
+        if answer.succeeded {
+            session.holds(key.id, hold, created);
+        }
+        Ok(answer.succeeded)
     }
 
     fn moving(&self, session: &Session, one: &Admitted<'_>, to: i64) -> RequestOp {

@@ -19,6 +19,7 @@ pub(super) mod doctor;
 mod ear;
 mod fault;
 mod grants;
+mod keep;
 mod layout;
 mod leases;
 mod marker;
@@ -72,12 +73,12 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     // Half again the time after which a leader is replaced, with etcd's settings as they come.
     ttl_min: Duration::from_secs(2),
     max_waiters: 10_000,
-    min_hold_max: Duration::ZERO,
     ..Capabilities::full()
 };
 
 /// What it can do where others take part.
-pub(super) const SHARED_CAPABILITIES: Capabilities = Capabilities { admission: Admission::Exclusive, ..CAPABILITIES };
+pub(super) const SHARED_CAPABILITIES: Capabilities =
+    Capabilities { admission: Admission::Exclusive, min_hold_max: Duration::ZERO, ..CAPABILITIES };
 
 /// How long to wait for members that have no leader.
 const ELECTION: Duration = Duration::from_millis(100);
@@ -147,6 +148,13 @@ impl EtcdStore {
             Ok(store)
         };
         connecting.await.map_err(|error: Error| error.at(&builder.to_string()))
+    }
+
+    fn can(&self) -> Capabilities {
+        match self.0.lines.layout {
+            Layout::Native => CAPABILITIES,
+            Layout::Concurrency => SHARED_CAPABILITIES,
+        }
     }
 
     /// Before anybody was asked.
@@ -250,6 +258,17 @@ impl EtcdStore {
         lives
     }
 
+    /// Of which claims only the minimum hold is left.
+    async fn kept(&self, line: &[Contender]) -> Vec<i64> {
+        let mut kept = Vec::new();
+        for (holder, _) in standings(line).take_while(|(_, admitted)| *admitted) {
+            if self.is_kept(holder).await.unwrap_or(false) {
+                kept.push(holder.created);
+            }
+        }
+        kept
+    }
+
     /// Connections are shared with the process that was forked from.
     fn check_process(&self) -> Result<()> {
         if std::process::id() == self.0.process {
@@ -275,10 +294,7 @@ impl fmt::Debug for EtcdStore {
 #[async_trait]
 impl Store for EtcdStore {
     fn capabilities(&self) -> Capabilities {
-        match self.0.lines.layout {
-            Layout::Native => CAPABILITIES,
-            Layout::Concurrency => SHARED_CAPABILITIES,
-        }
+        self.can()
     }
 
     fn admin(&self) -> Option<&dyn Admin> {
@@ -308,15 +324,16 @@ impl Store for EtcdStore {
 
     async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
         self.check_process()?;
-        let leases = self.0.sessions.get(session)?.leases();
-        let broken = live.iter().filter(|live| self.is_elsewhere(live)).map(|live| &live.key);
-        for key in broken.cloned().collect::<Vec<_>>() {
-            self.withdraw(&key, None).await?;
+        let (session, id) = (self.0.sessions.get(session)?, session);
+        let leases = session.leases();
+        let elsewhere = self.not_on(&session, &leases, live).await?;
+        for withdrawn in wire::all(elsewhere.into_iter().map(|key| self.withdraw(key, None))).await {
+            withdrawn?;
         }
         for lease in leases {
             self.revoke(lease).await?;
         }
-        self.0.sessions.forget(session);
+        self.0.sessions.forget(id);
         Ok(())
     }
 
@@ -350,8 +367,10 @@ impl Store for EtcdStore {
         let revision = answer.header.as_ref().map_or(0, |header| header.revision);
         let found = Contender::all(&self.0.lines, &line, answer.kvs);
         let lives = self.lives(&found).await;
+        let kept = self.kept(&found).await;
         let entry = |(contender, granted): (&Contender, bool)| {
-            contender.entry(granted, lives.iter().find(|(lease, _)| *lease == contender.lease).map(|(_, life)| *life))
+            let life = lives.iter().find(|(lease, _)| *lease == contender.lease).map(|(_, life)| *life);
+            contender.entry(granted, kept.contains(&contender.created), life)
         };
         Ok(Line {
             revision: mark(&found, revision),

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::grants::Admitted;
+use super::grants::{Admitted, Timed};
 use super::sessions::{self, Place, Purpose, Session};
 use super::standing::Standing;
 use super::wire::all;
 use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
 use super::{EtcdStore, fault, wait};
-use crate::store::{Live, LiveState, Renewal, Renewed, SessionId};
+use crate::store::{ClaimKey, Live, LiveState, Renewal, Renewed, SessionId};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
@@ -33,6 +33,7 @@ pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> R
 }
 
 async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> Result<Renewed> {
+    let moves = session.moves();
     let trusted = store.0.clock.now() - TRUSTED;
     let proof = store.prove(session, live, trusted).await?;
     let mut claims = Vec::with_capacity(live.len());
@@ -48,10 +49,14 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     }
     let asked: Vec<_> =
         doubtful.iter().map(|(_, live, place)| wait::asked(store, session, &live.key, place.as_ref())).collect();
-    let (mut admitted, mut places) = (Vec::new(), Vec::new());
+    let (mut admitted, mut places, mut timed) = (Vec::new(), Vec::new(), Vec::new());
     for ((at, live, place), standing) in doubtful.into_iter().zip(store.look(&asked).await?) {
         match standing {
-            Standing::First { created, lease } => {
+            Standing::First { created, lease, timed: Some(changed) } => {
+                let renewed_until = proof.sent + proof.life;
+                timed.push((at, Timed { key: &live.key, created, lease, changed, renewed_until }));
+            }
+            Standing::First { created, lease, timed: None } => {
                 admitted.push(Admitted { key: &live.key, created, lease });
                 places.push(at);
             }
@@ -61,6 +66,20 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     for ((at, one), holds) in places.into_iter().zip(&admitted).zip(store.let_all_in(session, &admitted).await?) {
         if holds {
             claims[at] = Renewal::Held { token: one.created.unsigned_abs() };
+        }
+    }
+    let held = all(timed.iter().map(|(_, timed)| store.stays_or_comes_back(session, timed))).await;
+    for ((at, timed), held) in timed.iter().zip(held) {
+        match held {
+            Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
+            Ok(true) => claims[*at] = Renewal::Held { token: timed.created.unsigned_abs() },
+            _ => {}
+        }
+    }
+    for (claim, live) in claims.iter_mut().zip(live) {
+        // It may be on its timer by now, which ends before what is renewed.
+        if matches!(claim, Renewal::Held { .. }) && session.has_moved_since(live.key.id, moves) {
+            *claim = Renewal::Unknown;
         }
     }
     store.sweep(session, live, proof);
@@ -104,6 +123,8 @@ pub(super) struct Proof {
     pub(super) is_whole: bool,
     /// The leases that live on.
     renewed: Vec<i64>,
+    /// For how long those of holders live from then on.
+    life: Duration,
     /// When they were asked. Who has come since is not among those keys, or is and has not been listed by anybody.
     pub(super) sent: Instant,
 }
@@ -151,7 +172,24 @@ impl EtcdStore {
         if is_whole {
             session.was_listed(sent);
         }
-        Ok(Proof { keys, listed, is_whole, renewed: leases, sent })
+        let granted = granted.values().copied().min().unwrap_or_default();
+        let life = Duration::from_secs(if session.life.is_some() { session.hold } else { granted }.unsigned_abs());
+        Ok(Proof { keys, listed, is_whole, renewed: leases, life, sent })
+    }
+
+    /// The claims that do not end with these leases: a break or a minimum hold has put them on others, or may do so.
+    pub(super) async fn not_on<'a>(
+        &self,
+        session: &Session,
+        leases: &[i64],
+        live: &'a [Live],
+    ) -> Result<Vec<&'a ClaimKey>> {
+        let Listed { keys, .. } = self.keys_on(leases, self.0.timeout).await?;
+        let is_elsewhere = |live: &&Live| {
+            let seat = session.seat_of(&self.0.lines, &live.key);
+            seat.timer.is_some() || !keys.contains_key(&seat.at)
+        };
+        Ok(live.iter().filter(is_elsewhere).map(|live| &live.key).collect())
     }
 
     /// Which keys are on which of these leases, and which of them are not there.

@@ -45,12 +45,33 @@ pub(super) struct Seat {
     pub(super) created: i64,
     /// When it was taken.
     since: Instant,
+    /// What times the minimum hold of the claim.
+    pub(super) timer: Option<Timer>,
+    /// The claim changes its lease for a timer at this moment.
+    pub(super) is_moving: bool,
+    /// With which of the session's moves it began or ended to do so last.
+    pub(super) moved: u64,
+}
+
+/// What times a minimum hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Timer {
+    /// A lease that nobody renews.
+    pub(super) lease: i64,
+    /// When the minimum hold is over. The lease lives at least for as long.
+    pub(super) until: Instant,
+    /// The same by the clock of the machine, in milliseconds since 1970.
+    pub(super) until_ms: u64,
 }
 
 impl Seat {
+    fn new(at: Bytes, number: Option<u32>, since: Instant) -> Self {
+        Self { at, number, created: 0, since, timer: None, is_moving: false, moved: 0 }
+    }
+
     /// That of a claim which others may have to find.
     pub(super) fn of_its_own(lines: &Lines, key: &ClaimKey, since: Instant) -> Self {
-        Self { at: lines.claim(key), number: None, created: 0, since }
+        Self::new(lines.claim(key), None, since)
     }
 }
 
@@ -79,6 +100,21 @@ impl Seats {
         }
     }
 
+    /// The claim begins or ends to change its lease for a timer.
+    pub(super) fn moves(&mut self, id: ClaimId, is_moving: bool, moved: u64) {
+        if let Some(seat) = self.taken.get_mut(&id) {
+            (seat.is_moving, seat.moved) = (is_moving, moved);
+        }
+    }
+
+    /// This times the minimum hold of the claim.
+    pub(super) fn times(&mut self, id: ClaimId, timer: Timer) {
+        if let Some(seat) = self.taken.get_mut(&id) {
+            let until = seat.timer.map_or(timer.until, |before| before.until.max(timer.until));
+            seat.timer = Some(Timer { until, ..timer });
+        }
+    }
+
     /// Nobody else gets the seat of this claim, not even when that has left it.
     pub(super) fn spoil(&mut self, id: ClaimId) {
         if let Some(seat) = self.taken.get_mut(&id) {
@@ -103,7 +139,7 @@ impl Seats {
             free.next += 1;
             free.next - 1
         });
-        let seat = Seat { at: lines.seat(key, number), number: Some(number), created: 0, since: now };
+        let seat = Seat::new(lines.seat(key, number), Some(number), now);
         self.taken.insert(key.id, seat.clone());
         seat
     }
@@ -120,7 +156,11 @@ impl Seats {
         free.users -= 1;
         match seat.number {
             Some(number) => free.numbers.push(number),
-            None => free.spoiled = Some(now),
+            // What is kept there is there until its minimum hold is over.
+            None => {
+                let until = seat.timer.map_or(now, |timer| timer.until.max(now));
+                free.spoiled = free.spoiled.max(Some(until));
+            }
         }
     }
 }

@@ -29,12 +29,13 @@ pub(super) struct Asked {
 /// How it stands.
 #[derive(Clone, Debug)]
 pub(super) enum Standing {
-    /// It is not there.
+    /// It is not there, or only its minimum hold is.
     Absent,
     /// It is marked as broken.
     Broken(Broken),
     /// It is admitted.
-    First { created: i64, lease: i64 },
+    /// Where the lease is the timer of its minimum hold, `timed` is the revision that changed it last.
+    First { created: i64, lease: i64, timed: Option<i64> },
     /// It waits.
     Behind { created: i64, lease: i64, whom: Whom },
 }
@@ -99,7 +100,7 @@ impl EtcdStore {
         let mut answers = ranges(answer.responses);
         let own = only(answers.next()).filter(|own| own.create_revision == asked.created).map(Contender::read);
         let is_there = only(answers.next()).is_some_and(|last| last.create_revision == *made);
-        Ok(own.filter(|own| is_there && !own.is_broken()))
+        Ok(own.filter(|own| is_there && !own.is_over()))
     }
 
     /// Of a claim that takes everything only the last before it matter, since every key of a native line is a contender;
@@ -127,9 +128,13 @@ pub(super) fn stand(own: &Contender, ahead: &[Contender], few: bool) -> Standing
     if let Some(broken) = own.record.as_ref().and_then(super::layout::Record::broken) {
         return Standing::Broken(broken);
     }
+    if own.is_released() {
+        return Standing::Absent;
+    }
     let (created, lease) = (own.created, own.lease);
+    let is_timed = own.keep().is_some_and(|keep| keep.lease == lease);
     match whom(own, ahead, few) {
-        None => Standing::First { created, lease },
+        None => Standing::First { created, lease, timed: is_timed.then_some(own.changed) },
         Some(whom) => Standing::Behind { created, lease, whom },
     }
 }

@@ -153,10 +153,12 @@ impl Waiting<'_> {
     async fn look(&self) -> Result<std::result::Result<Whom, Wake>> {
         Ok(match self.store.look(std::slice::from_ref(&self.asked)).await?.pop() {
             Some(Standing::Behind { whom, .. }) => Ok(whom),
-            Some(Standing::First { created, lease }) => match self.is_followed && !self.let_in(created, lease).await? {
-                true => Err(Wake::Changed),
-                false => Err(Wake::Granted { token: created.unsigned_abs() }),
-            },
+            Some(Standing::First { created, lease, .. }) => {
+                match self.is_followed && !self.let_in(created, lease).await? {
+                    true => Err(Wake::Changed),
+                    false => Err(Wake::Granted { token: created.unsigned_abs() }),
+                }
+            }
             _ => Err(Wake::Changed),
         })
     }

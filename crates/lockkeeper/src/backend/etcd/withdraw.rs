@@ -4,21 +4,28 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::keep::Left;
 use super::layout::transaction::{delete_made, deleted, put, transaction};
 use super::sessions::Purpose;
 use super::wire::WireError;
 use super::wire::messages::{TxnRequest, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::Result;
-use crate::store::{ClaimKey, Live, Withdrawal};
+use crate::store::{ClaimKey, Withdrawal};
 
 pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
     let session = store.0.sessions.get(&key.session)?;
     let seat = session.seat_of(&store.0.lines, key);
+    let is_known = session.knows(key.id);
     let place = session.left(key.id);
     let made = place.as_ref().map_or(seat.created, |place| place.created);
-    let leaves = store.0.order.leave(&key.name, seat.at.clone(), made);
-    let mut ops = vec![delete_made(&seat.at, made)];
+    let left = store.leave_kept(key, &seat, is_known).await?;
+    // Whoever comes next takes along what leaves, and not what stays.
+    let leaves = store.0.order.leave(&key.name, seat.at.clone(), if left == Left::Nothing { made } else { 0 });
+    let mut ops = match left {
+        Left::Nothing => vec![delete_made(&seat.at, made)],
+        Left::Kept | Left::KeptBefore => Vec::new(),
+    };
     if let Some(tombstone) = tombstone {
         // It lives as long as a late copy of the claim could be put in line.
         let lease = session.lease(Purpose::Hold).or_else(|| session.leases().first().copied());
@@ -28,10 +35,16 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
             ops.push(put(&gone, Bytes::new(), lease));
         }
     }
-    let asked = store.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), ops, Vec::new())).await;
+    let asked = match ops.is_empty() {
+        true => Ok(TxnResponse::default()),
+        false => store.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), ops, Vec::new())).await,
+    };
     let answer: Result<TxnResponse, WireError> = match asked {
         // Without its lease, or where there is no space, nothing of it can come; but it may be there.
-        Err(error) if error.is_no_lease() || error.is_no_space() => alone(store, &seat.at, made).await,
+        Err(error) if error.is_no_lease() || error.is_no_space() => match left {
+            Left::Nothing => alone(store, &seat.at, made).await,
+            Left::Kept | Left::KeptBefore => Ok(TxnResponse::default()),
+        },
         answer => answer,
     };
     let was_taken_along = leaves.was_taken_along() && place.is_some();
@@ -41,8 +54,8 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     })?;
     // Whoever comes next does not take along what is gone, with a seat that is another's then.
     drop(leaves);
-    if tombstone.is_some() || made == 0 {
-        // A copy of its claim may come and finds that it is gone, or one of this request and deletes whatever is there.
+    if tombstone.is_some() || made == 0 || left != Left::Nothing {
+        // It stands there still; or a copy of its claim may come and finds that it is gone, or one of this request and deletes whatever is there.
         session.spoils_its_seat(key.id);
     }
     session.leaves_its_seat(key, store.0.clock.now());
@@ -50,18 +63,11 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         // Nothing else of a session that somebody else has opened is known here.
         store.0.sessions.forget(&key.session);
     }
-    let removed = deleted(&answer.responses) > 0 || was_taken_along;
+    let removed = deleted(&answer.responses) > 0 || was_taken_along || left == Left::Kept;
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
 
 async fn alone(store: &EtcdStore, at: &Bytes, made: i64) -> Result<TxnResponse, WireError> {
     let request: TxnRequest = transaction(Vec::new(), vec![delete_made(at, made)], Vec::new());
     store.0.calls.ask("/etcdserverpb.KV/Txn", request).await
-}
-
-impl EtcdStore {
-    /// Whether a claim may be on a lease that is none of its session's: one that was broken.
-    pub(super) fn is_elsewhere(&self, live: &Live) -> bool {
-        self.0.sessions.get(&live.key.session).is_ok_and(|session| session.is_broken(live.key.id))
-    }
 }

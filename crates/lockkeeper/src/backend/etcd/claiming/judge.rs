@@ -72,13 +72,15 @@ impl Claiming {
             self.leave(own.created).await?;
             return Err(error);
         }
+        self.store.ends_overdue(ahead).await;
         self.judge(stand(&own, ahead, true), own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
     }
 
     async fn judge(&self, standing: Standing, changed: i64, ahead: u32) -> Result<Verdict> {
         match standing {
             Standing::Absent | Standing::Broken(_) => Ok(Verdict::Gone),
-            Standing::First { created, lease } => {
+            Standing::First { created, lease, timed: Some(_) } => Ok(self.granted(lease, created)),
+            Standing::First { created, lease, timed: None } => {
                 match self.store.hold(&self.session, &self.key, created, lease).await? {
                     Some(lease) => Ok(self.granted(lease, created)),
                     // It was changed meanwhile, which nobody else does to a claim of ours without ending it.

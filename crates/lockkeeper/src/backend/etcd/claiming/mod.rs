@@ -15,11 +15,12 @@ use super::layout::transaction::{
 };
 use super::layout::{Contender, Layout, Record, Span, mark};
 use super::order::Turn;
+use super::seats::Timer;
 use super::sessions::{self, Place, Purpose, Session};
 use super::wire::WireError;
 use super::wire::messages::{Compare, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
 use super::{EtcdStore, fault};
-use crate::store::{Claim, MAX, Verdict};
+use crate::store::{Claim, ClaimKey, MAX, Verdict};
 use crate::{Error, ErrorKind, Result};
 
 /// Where so many stand in line, another one is not first: to ask whether it is would take etcd as long as to put it there.
@@ -34,6 +35,8 @@ struct Claiming {
     key: Bytes,
     gone: Bytes,
     record: Arc<Record>,
+    /// What times the minimum hold of the claim whose place it is to have.
+    timer: Option<Timer>,
     /// Its place among the claims of this client on this name.
     turn: Turn,
     /// Held until the claim has been put in line, or has not.
@@ -61,6 +64,9 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     store.0.lines.check_name(&claim.key.name)?;
     let session = store.0.sessions.get(&claim.key.session)?;
     let seat = session.seat(&store.0.lines, &claim.key, store.0.clock.now());
+    let timer = inherited(store, &session, claim).await?;
+    let mut record = Record::of(claim, &store.0.client);
+    record.keep = timer.map(|timer| timer.kept(false));
     let claiming = Arc::new(Claiming {
         store: store.clone(),
         claim: claim.clone(),
@@ -68,7 +74,8 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
         line: store.0.lines.of(&claim.key.name),
         key: seat.at,
         gone: store.0.lines.gone(claim.key.id),
-        record: Arc::new(Record::of(claim, &store.0.client)),
+        record: Arc::new(record),
+        timer,
         turn: store.0.order.turn(&claim.key.name),
         gate: Mutex::default(),
     });
@@ -91,6 +98,19 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
         }
     }
     verdict
+}
+
+/// What times the minimum hold of the claim whose place this one is to have.
+async fn inherited(store: &EtcdStore, session: &Arc<Session>, claim: &Claim) -> Result<Option<Timer>> {
+    let Some(old) = claim.replaces else { return Ok(None) };
+    // A fixed lease has a session of its own.
+    let of_old = store.0.sessions.of(old).unwrap_or_else(|| Arc::clone(session));
+    let timer = store.timer_of(&of_old, &ClaimKey { id: old, ..claim.key.clone() }).await?;
+    let timer = timer.filter(|timer| timer.until > store.0.clock.now());
+    if let Some(timer) = timer {
+        session.times(claim.key.id, timer);
+    }
+    Ok(timer)
 }
 
 impl Drop for Asks<'_> {

@@ -31,7 +31,7 @@ impl Claiming {
         for _ in 0..TRIES {
             let mut otherwise = self.known();
             otherwise.push(range(all(&self.line)));
-            let answer = self.ask(transaction(when, then, otherwise)).await;
+            let answer = self.ask(transaction(when.clone(), then.clone(), otherwise)).await;
             self.let_the_next();
             let answer = answer?;
             if answer.succeeded {
@@ -44,6 +44,9 @@ impl Claiming {
             let stay = staying(&line, &leaving);
             self.check(&stay)?;
             if !self.would_be_admitted(&stay) {
+                if self.store.ends_overdue(&stay).await {
+                    continue;
+                }
                 return Ok(Answer::Outside { line, revision });
             }
             // If nobody has joined since, it is as it was; and whoever left is in nobody's way.
@@ -106,8 +109,12 @@ impl Claiming {
         {
             return Err(refusal::other_kind(self.claim.capacity));
         }
-        let lease = self.store.lease(&self.session, Purpose::Hold).await?;
         let mut on = place.map(|place| place.lease);
+        // While the minimum hold needs it, this one is on its timer too.
+        let lease = match self.timer.filter(|timer| on == Some(timer.lease)) {
+            Some(timer) => timer.lease,
+            None => self.store.lease(&self.session, Purpose::Hold).await?,
+        };
         let mut leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
         leaving.retain(|(key, _)| *key != old);
         loop {

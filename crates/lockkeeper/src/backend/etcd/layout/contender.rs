@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::wire::messages::KeyValue;
 use super::keys::{Lines, Span};
-use super::record::Record;
+use super::record::{Keep, Record};
 use crate::store::admit::{Admission, Standing};
 use crate::store::{ClaimId, Entry, IdHash, MAX, Meta, Revision};
 
@@ -86,6 +86,28 @@ impl Contender {
         self.record.as_ref().is_some_and(|record| record.broken().is_some())
     }
 
+    /// What is known of its minimum hold.
+    pub(in super::super) fn keep(&self) -> Option<&Keep> {
+        self.record.as_ref().and_then(|record| record.keep.as_ref())
+    }
+
+    /// Nobody has it any more, and only its minimum hold is left, as its record says.
+    pub(in super::super) fn is_released(&self) -> bool {
+        self.keep().is_some_and(|keep| keep.released)
+    }
+
+    /// Broken, or released.
+    pub(in super::super) fn is_over(&self) -> bool {
+        self.is_broken() || self.is_released()
+    }
+
+    /// The lease after which its session is named, for as long as which that lives.
+    pub(in super::super) fn session(&self) -> Option<i64> {
+        let last = self.key.rsplit(|byte| *byte == b'/').next()?;
+        let lease = std::str::from_utf8(last.split(|byte| *byte == b'-').next()?).ok()?;
+        i64::from_str_radix(lease, 16).ok()
+    }
+
     pub(in super::super) fn token(&self) -> u64 {
         self.created.unsigned_abs()
     }
@@ -103,13 +125,13 @@ impl Contender {
     }
 
     /// What is told of it.
-    pub(in super::super) fn entry(&self, granted: bool, expires_in: Option<Duration>) -> Entry {
+    pub(in super::super) fn entry(&self, granted: bool, kept: bool, expires_in: Option<Duration>) -> Entry {
         Entry {
             id: self.hash(),
             weight: self.weight(),
             capacity: self.capacity(),
             granted,
-            kept: false,
+            kept,
             token: Some(self.token()),
             meta: self.meta(),
             age: None,

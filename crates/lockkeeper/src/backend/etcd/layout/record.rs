@@ -37,6 +37,20 @@ pub(in super::super) struct Record {
     pub(in super::super) name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     broken: Option<Words>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in super::super) keep: Option<Keep>,
+}
+
+/// The minimum hold of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct Keep {
+    /// What times it: a lease that nobody renews.
+    pub(in super::super) lease: i64,
+    /// When it is over by the clock of the holder's machine, in milliseconds since 1970.
+    pub(in super::super) until_ms: u64,
+    /// The holder has let go.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(in super::super) released: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +100,7 @@ impl Record {
             client: Arc::clone(client),
             name: name.encoded().starts_with("h.").then(|| name.to_string()),
             broken: None,
+            keep: None,
         };
         record.show(&claim.meta);
         record

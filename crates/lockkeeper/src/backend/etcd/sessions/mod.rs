@@ -5,6 +5,7 @@
 //! is made.
 
 mod lists;
+mod moves;
 mod places;
 
 use std::collections::HashMap;
@@ -66,6 +67,8 @@ struct Inner {
     gone: Vec<(Bytes, Instant)>,
     /// When the keys of all leases were listed last.
     listed: Option<Instant>,
+    /// How often one of the claims began or ended to change its lease for a timer.
+    moves: u64,
 }
 
 #[derive(Debug)]
@@ -308,6 +311,13 @@ impl Inner {
         let place = self.claims.remove(&id)?;
         self.count(place.lease, -1);
         Some(place)
+    }
+
+    fn is_on(&mut self, id: ClaimId, to: i64) {
+        let Some(place) = self.claims.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut place.lease, to);
+        self.count(to, 1);
+        self.count(before, -1);
     }
 
     fn count(&mut self, lease: i64, change: isize) {

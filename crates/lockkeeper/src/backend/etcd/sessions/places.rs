@@ -60,10 +60,8 @@ impl Session {
     pub(in super::super) fn holds(&self, id: ClaimId, lease: i64, created: i64) {
         let mut inner = self.lock();
         let Some(place) = inner.claims.get_mut(&id) else { return };
-        let before = std::mem::replace(&mut place.lease, lease);
         (place.created, place.held) = (created, true);
-        inner.count(lease, 1);
-        inner.count(before, -1);
+        inner.is_on(id, lease);
         inner.seats.made(id, created);
     }
 
@@ -97,12 +95,6 @@ impl Session {
         if let Some(place) = self.lock().claims.get_mut(&id) {
             place.record = Arc::new(record);
         }
-    }
-
-    /// It was found on a lease of somebody else's.
-    pub(in super::super) fn is_broken(&self, id: ClaimId) -> bool {
-        let inner = self.lock();
-        inner.claims.get(&id).is_some_and(|place| !inner.leases.iter().any(|lease| lease.id == place.lease))
     }
 
     /// The claim is not believed in any more. What was known of it.

@@ -1,0 +1,197 @@
+//! Minimum holds: the lease that times one, and whom the claim that is on it belongs to.
+
+use std::time::Duration;
+
+use lockkeeper::store::{
+    Amend, Amended, Evict, Line, Live, LiveState, Renewal, Store as _, Target, Verdict, Withdrawal,
+};
+use lockkeeper_live::{Entry, Etcd};
+use serde_json::Value;
+
+use super::{Bare, UNRENEWED, drive, line, name, store};
+
+const TTL: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The only key of a line, and what it shows.
+fn only(etcd: &Etcd, name: &str) -> (Entry, Value) {
+    let mut line = line(etcd, name);
+    assert_eq!(line.len(), 1, "{line:?}");
+    let entry = line.remove(0);
+    let record = serde_json::from_slice(&entry.value).unwrap();
+    (entry, record)
+}
+
+fn timer(record: &Value) -> i64 {
+    record["keep"]["lease"].as_i64().unwrap()
+}
+
+impl Bare {
+    async fn keeps(&self, hold: Duration) {
+        assert_eq!(self.store.amend(&self.claim.key, &Amend::MinHold(hold)).await.unwrap(), Amended::Done);
+    }
+
+    async fn withdrawn(&self) -> Withdrawal {
+        self.store.withdraw(&self.claim.key, None).await.unwrap()
+    }
+
+    async fn tries(&self) -> Verdict {
+        let mut trying = self.another();
+        trying.claim.queue = false;
+        trying.store.claim(&trying.claim).await.unwrap()
+    }
+
+    async fn line(&self) -> Line {
+        self.store.line(&self.claim.key.name).await.unwrap()
+    }
+}
+
+/// Whatever a renewal has said, the lease on which the claim is lives for a whole ttl after it.
+#[tokio::test]
+async fn the_lease_of_a_holder_outlives_its_belief_however_long_the_minimum_hold_is() {
+    let etcd = Etcd::start().unwrap();
+    for (hold, is_timed) in [(TTL / 2, [false, false]), (TTL, [true, false]), (TTL * 3, [true, true])] {
+        let name = name();
+        let holder = Bare::new(&etcd.url(), &name, TTL).await;
+        holder.granted().await;
+        let (before, _) = only(&etcd, &name);
+        holder.keeps(hold).await;
+        for (renewed, is_timed) in is_timed.into_iter().enumerate() {
+            if renewed > 0 {
+                let renewal = holder.renew(LiveState::Granted).await.unwrap();
+                assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
+            }
+            let (entry, record) = only(&etcd, &name);
+            assert_eq!(entry.lease, if is_timed { timer(&record) } else { before.lease }, "{hold:?}, {renewed}");
+            let left = etcd.control().lease_left(entry.lease).unwrap().unwrap();
+            // etcd cuts to whole seconds.
+            let least = i64::try_from(TTL.as_secs()).unwrap() - 2;
+            assert!(left >= least, "{hold:?}, {renewed}: {left} s");
+        }
+        assert_eq!(holder.withdrawn().await, Withdrawal::Removed);
+        let (entry, record) = only(&etcd, &name);
+        assert_eq!(entry.lease, timer(&record), "it is kept: {record}");
+        assert!(matches!(holder.tries().await, Verdict::Busy { .. }));
+    }
+}
+
+/// A renewal that has seen the claim before it was released does not put it back on a lease that is renewed.
+#[tokio::test]
+async fn a_release_that_meets_a_renewal_leaves_the_claim_on_its_timer() {
+    let etcd = Etcd::start().unwrap();
+    let first = Bare::new(&etcd.url(), &name(), TTL).await;
+    for round in 0..60 {
+        let name = name();
+        let mut holder = first.another();
+        holder.claim.key.name = name.parse().unwrap();
+        holder.granted().await;
+        holder.keeps(TTL).await;
+        let (renewed, withdrawn) = tokio::join!(holder.renew(LiveState::Granted), async {
+            tokio::time::sleep(Duration::from_micros(round * 100)).await;
+            holder.withdrawn().await
+        });
+        renewed.unwrap();
+        assert_eq!(withdrawn, Withdrawal::Removed);
+        let (entry, record) = only(&etcd, &name);
+        assert_eq!(entry.lease, timer(&record), "round {round}: {record}");
+    }
+}
+
+/// Nobody has heard the answer to the release: the next one does not take the minimum hold away.
+#[tokio::test]
+async fn a_release_that_is_sent_again_leaves_what_is_kept() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    holder.granted().await;
+    holder.keeps(LONG).await;
+    let is_released = || only(&etcd, &name).1["keep"]["released"] == true;
+    let mut unheard = holder.store.withdraw(&holder.claim.key, None);
+    drive(&mut unheard, is_released).await;
+    drop(unheard);
+    assert_eq!(holder.withdrawn().await, Withdrawal::Removed);
+    assert!(is_released());
+    // Nor does another claim of the session, which would have its seat.
+    let next = holder.another();
+    next.queued().await;
+    assert_eq!(line(&etcd, &name).len(), 2);
+    assert_eq!(next.withdrawn().await, Withdrawal::Removed);
+    assert!(is_released());
+}
+
+/// A client that has taken over the session knows of the minimum hold from etcd alone.
+#[tokio::test]
+async fn who_has_adopted_a_claim_keeps_it_as_long() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, TTL).await;
+    let mut detached = lockkeeper::store::SessionSpec::new(TTL, Duration::ZERO);
+    detached.detached = true;
+    let mut holder = holder.another();
+    holder.claim.key.session = holder.store.open(&detached).await.unwrap().id;
+    holder.granted().await;
+    holder.keeps(LONG).await;
+    let adopter = Bare { store: store(&etcd.url()).await, claim: holder.claim.clone() };
+    let renewal = adopter.renew(LiveState::Granted).await.unwrap();
+    assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
+    let (entry, record) = only(&etcd, &name);
+    assert_eq!(entry.lease, timer(&record), "it would end with the session");
+    assert_eq!(adopter.withdrawn().await, Withdrawal::Removed);
+    assert_eq!(adopter.withdrawn().await, Withdrawal::Absent);
+    assert_eq!(only(&etcd, &name).1["keep"]["released"], true);
+}
+
+/// A holder that is gone has let go too, and a break ends what it has left at once.
+#[tokio::test]
+async fn a_holder_whose_session_is_gone_is_shown_as_kept() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [holder, next] = [Bare::new(&etcd.url(), &name, TTL).await, Bare::new(&etcd.url(), &name, TTL).await];
+    holder.granted().await;
+    holder.keeps(LONG).await;
+    assert!(!next.line().await.entries[0].kept);
+    let session = i64::from_str_radix(holder.claim.key.session.as_str(), 16).unwrap();
+    etcd.control().revoke(session).unwrap();
+    assert!(next.line().await.entries[0].kept);
+    let token = next.line().await.entries[0].token.unwrap();
+    let admin = next.store.admin().unwrap();
+    let evicted = admin.evict(&next.claim.key.name, &Target::Token(token), Evict::Mark, "op", "stuck").await;
+    evicted.unwrap();
+    assert!(matches!(next.tries().await, Verdict::Granted { .. }));
+}
+
+/// A new leader gives every lease its whole time once more, and so a timer.
+#[tokio::test]
+async fn what_is_kept_for_too_long_is_ended_by_who_comes_next() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [holder, next] = [Bare::new(&etcd.url(), &name, TTL).await, Bare::new(&etcd.url(), &name, TTL).await];
+    holder.granted().await;
+    holder.keeps(LONG).await;
+    let says = |until_ms: u64| {
+        let (entry, mut record) = only(&etcd, &name);
+        record["keep"]["until_ms"] = until_ms.into();
+        // What is ours begins so.
+        let text = record.to_string().replace("\"lockkeeper\":1,", "").replacen('{', "{\"lockkeeper\":1,", 1);
+        etcd.control().put_with_lease(&entry.key, text, entry.lease).unwrap();
+    };
+    let until = only(&etcd, &name).1["keep"]["until_ms"].as_u64().unwrap();
+    says(1);
+    assert!(matches!(next.tries().await, Verdict::Busy { .. }), "its holder is there");
+    holder.withdrawn().await;
+    says(until);
+    assert!(matches!(next.tries().await, Verdict::Busy { .. }), "it is not over");
+    says(1);
+    assert!(matches!(next.tries().await, Verdict::Granted { .. }));
+}
+
+/// A mark puts a claim on the lease of who has made it. A holder that has not heard of it takes that along when it leaves.
+#[tokio::test]
+async fn a_session_that_is_closed_leaves_no_marked_claim() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [holder, next] = [Bare::new(&etcd.url(), &name, TTL).await, Bare::new(&etcd.url(), &name, TTL).await];
+    holder.granted().await;
+    let token = next.line().await.entries[0].token.unwrap();
+    let admin = next.store.admin().unwrap();
+    let evicted = admin.evict(&next.claim.key.name, &Target::Token(token), Evict::Mark, "op", "stuck").await;
+    evicted.unwrap();
+    let live = [Live { key: holder.claim.key.clone(), state: LiveState::Granted }];
+    holder.store.close(&holder.claim.key.session, &live).await.unwrap();
+    assert!(matches!(next.tries().await, Verdict::Granted { .. }));
+}

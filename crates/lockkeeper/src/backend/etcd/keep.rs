@@ -1,0 +1,216 @@
+//! The minimum hold. A lease that nobody renews times it, its *timer*. The claim is on that lease for as long as the one of
+//! its session may end before; then it comes back. A release that comes too early leaves the key where it is, on the timer,
+//! and says so in the record.
+
+use std::time::Duration;
+
+use super::amend::{self, TRIES};
+use super::layout::transaction::{changed, get, only, put, ranges, transaction};
+use super::layout::{Contender, Keep};
+use super::seats::{Seat, Timer};
+use super::sessions::{self, Session};
+use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, RangeRequest, TxnResponse};
+use super::{EtcdStore, fault};
+use crate::store::{Amended, ClaimKey};
+use crate::time::{Instant, wall_micros};
+use crate::{Effect, Result};
+
+/// How much later than its own clock says a client takes a minimum hold for over whose timer still runs.
+const OVERDUE: Duration = Duration::from_secs(10);
+
+/// What a claim that is withdrawn leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// There is nothing to keep: it is to be deleted.
+    Nothing,
+    /// Its minimum hold, from now on.
+    Kept,
+    /// It had left that before.
+    KeptBefore,
+}
+
+/// Has etcd time a minimum hold. It is carried on when nobody awaits it any more: the timer would run for nothing.
+pub(super) async fn begin(store: &EtcdStore, key: &ClaimKey, hold: Duration) -> Result<Amended> {
+    store.can().keeps(hold)?;
+    let (own, key) = (store.clone(), key.clone());
+    let beginning = store.0.runtime.carry_on(async move { own.begin(&key, hold).await });
+    beginning.await.unwrap_or_else(|| Err(fault::ended()))
+}
+
+impl EtcdStore {
+    async fn begin(&self, key: &ClaimKey, hold: Duration) -> Result<Amended> {
+        let session = self.0.sessions.get(&key.session)?;
+        let Some((own, is_admitted)) = amend::look(self, key).await? else { return Ok(Amended::NotLive) };
+        let before = own.record.as_ref().and_then(|record| record.keep.clone());
+        match is_admitted && own.record.is_some() && !own.is_over() {
+            false => return Ok(Amended::NotLive),
+            true if self.still_runs(before.as_ref(), hold).await? => return Ok(Amended::Done),
+            true => {}
+        }
+        let (sent, (lease, _)) = (self.0.clock.now(), self.grant(sessions::seconds(hold)).await?);
+        let timer = Timer { lease, until: sent + hold, until_ms: unix_ms().saturating_add(millis(hold)) };
+        let put = self.put_on(&session, key, own, &timer).await;
+        match (&put, before) {
+            (Ok(Amended::Done), Some(before)) => self.give_back(before.lease),
+            (Ok(Amended::NotLive), _) => self.give_back(lease),
+            (Err(error), _) if error.effect() == Effect::None => self.give_back(lease),
+            _ => {}
+        }
+        put
+    }
+
+    /// Says in the record of the claim what times its minimum hold, and puts it there if the lease of its session may end
+    /// before.
+    async fn put_on(&self, session: &Session, key: &ClaimKey, mut own: Contender, timer: &Timer) -> Result<Amended> {
+        for _ in 0..TRIES {
+            // A renewal that has seen the claim elsewhere promises nothing from now on.
+            let _moving = session.moving(key.id);
+            let Some(mut record) = own.record.clone().filter(|_| !own.is_over()) else { return Ok(Amended::NotLive) };
+            record.keep = Some(timer.kept(false));
+            let stays = session.lives_until(own.lease).is_some_and(|end| end >= timer.until);
+            let on = if stays { own.lease } else { timer.lease };
+            let then = vec![put(&own.key, record.written(), on)];
+            let request = transaction(vec![changed(&own.key, own.changed)], then, vec![get(&own.key)]);
+            let within = session.life.map_or(self.0.timeout, |life| life / 4);
+            let asked = self.0.calls.ask_within("/etcdserverpb.KV/Txn", request, within).await;
+            let answer: TxnResponse = asked.map_err(fault::of)?;
+            if answer.succeeded {
+                session.shows(key.id, record);
+                session.is_timed(key.id, timer, on);
+                return Ok(Amended::Done);
+            }
+            let found = only(ranges(answer.responses).next()).map(Contender::read);
+            match found.filter(|found| found.created == own.created) {
+                Some(found) => own = found,
+                None => return Ok(Amended::NotLive),
+            }
+        }
+        Err(amend::always_changes())
+    }
+
+    /// Leaves a claim in its line whose minimum hold is not over. Of a seat of which nothing is known here, etcd is asked.
+    pub(super) async fn leave_kept(&self, key: &ClaimKey, seat: &Seat, is_known: bool) -> Result<Left> {
+        match &seat.timer {
+            Some(timer) if timer.until <= self.0.clock.now() => return Ok(Left::Nothing),
+            None if is_known => return Ok(Left::Nothing),
+            _ => {}
+        }
+        for _ in 0..TRIES {
+            let own = self.own(key, seat).await?;
+            let Some(own) = own else { return Ok(Left::Nothing) };
+            let Some((mut record, keep)) = own.record.clone().zip(own.keep().cloned()) else {
+                return Ok(Left::Nothing);
+            };
+            if own.is_broken() {
+                self.give_back(keep.lease);
+                return Ok(Left::Nothing);
+            }
+            if keep.released {
+                // The answer to an earlier withdrawal was lost.
+                return Ok(if seat.timer.is_some() { Left::Kept } else { Left::KeptBefore });
+            }
+            let timer = keep.lease;
+            record.keep = Some(Keep { released: true, ..keep });
+            let then = vec![put(&own.key, record.written(), timer)];
+            let request = transaction(vec![changed(&own.key, own.changed)], then, Vec::new());
+            match self.0.calls.ask("/etcdserverpb.KV/Txn", request).await {
+                Ok(TxnResponse { succeeded: true, .. }) => return Ok(Left::Kept),
+                Ok(_) => {}
+                // It is over.
+                Err(error) if error.is_no_lease() => return Ok(Left::Nothing),
+                // It cannot be said, but nobody renews it there.
+                Err(error) if error.is_no_space() && own.lease == timer => return Ok(Left::Kept),
+                Err(error) => return Err(fault::of(error)),
+            }
+        }
+        Err(amend::always_changes())
+    }
+
+    /// What a claim that is to have the place of another one inherits.
+    pub(super) async fn timer_of(&self, session: &Session, key: &ClaimKey) -> Result<Option<Timer>> {
+        let seat = session.seat_of(&self.0.lines, key);
+        if seat.timer.is_some() || session.knows(key.id) {
+            return Ok(seat.timer);
+        }
+        let keep = self.own(key, &seat).await?.and_then(|own| own.record).and_then(|record| record.keep);
+        let Some(keep) = keep.filter(|keep| !keep.released) else { return Ok(None) };
+        let until = self.runs_until(keep.lease).await?;
+        Ok(Some(Timer { lease: keep.lease, until, until_ms: keep.until_ms }))
+    }
+
+    /// What sits there, if it is this claim.
+    async fn own(&self, key: &ClaimKey, seat: &Seat) -> Result<Option<Contender>> {
+        let own = RangeRequest { key: seat.at.clone(), ..RangeRequest::default() };
+        let own = only(Some(self.range(own).await?)).map(Contender::read);
+        Ok(own.filter(|own| own.id == Some(key.id)))
+    }
+
+    async fn still_runs(&self, keep: Option<&Keep>, hold: Duration) -> Result<bool> {
+        match keep {
+            _ if hold.is_zero() => Ok(true),
+            Some(keep) => Ok(self.left_of(keep.lease).await? >= Some(hold)),
+            None => Ok(false),
+        }
+    }
+
+    /// Until when a timer runs at least.
+    pub(super) async fn runs_until(&self, lease: i64) -> Result<Instant> {
+        let now = self.0.clock.now();
+        Ok(now + self.left_of(lease).await?.unwrap_or_default())
+    }
+
+    /// How long a lease lives at least; `None` for one that is not there.
+    async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
+        let request = LeaseTimeToLiveRequest { id: lease, keys: false };
+        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
+        let answer: LeaseTimeToLiveResponse = asked.map_err(|error| fault::of(error).without_effect())?;
+        Ok(u64::try_from(answer.ttl).ok().map(Duration::from_secs))
+    }
+
+    /// Whether nobody has it any more, and only its minimum hold is left: its holder has let go, or its session is gone.
+    pub(super) async fn is_kept(&self, contender: &Contender) -> Result<bool> {
+        let Some(keep) = contender.keep() else { return Ok(false) };
+        match contender.session() {
+            _ if keep.released => Ok(true),
+            Some(session) if !contender.is_broken() => Ok(self.left_of(session).await?.is_none()),
+            _ => Ok(false),
+        }
+    }
+
+    /// Ends the minimum holds in a line that are over by the clock here, and whose timers still run: a new leader of etcd gives
+    /// every lease its whole time once more. Whether there was one.
+    pub(super) async fn ends_overdue(&self, line: &[Contender]) -> bool {
+        let mut ended = false;
+        let now = unix_ms();
+        for contender in line {
+            let Some(keep) = contender.keep().filter(|keep| keep.lease == contender.lease) else { continue };
+            let is_over = keep.until_ms.saturating_add(millis(OVERDUE)) < now;
+            ended |= is_over && self.is_kept(contender).await.unwrap_or(false) && self.revoke(keep.lease).await.is_ok();
+        }
+        ended
+    }
+
+    /// Ends a lease on which nothing is any more, without anybody who waits for that.
+    pub(super) fn give_back(&self, lease: i64) {
+        let store = self.clone();
+        self.0.runtime.serve(async move {
+            if let Err(error) = store.revoke(lease).await {
+                tracing::debug!(target: "lockkeeper", %store, %error, "a lease runs on to its end for nothing");
+            }
+        });
+    }
+}
+
+impl Timer {
+    pub(super) fn kept(&self, released: bool) -> Keep {
+        Keep { lease: self.lease, until_ms: self.until_ms, released }
+    }
+}
+
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn unix_ms() -> u64 {
+    wall_micros() / 1000
+}
