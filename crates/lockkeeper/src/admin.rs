@@ -54,12 +54,10 @@ impl Admin {
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockInfo>> {
         self.engine.usable()?;
         let mut locks = Vec::new();
-        for name in self.engine.names(prefix.to_owned(), limit).await? {
+        for (name, line) in self.engine.lines(prefix.to_owned(), limit).await? {
             let full = self.engine.full_name(&name);
-            match self.engine.line(&name).await {
-                Ok(line) if !line.entries.is_empty() => locks.push(LockInfo::new(full, name, line)),
-                // Between the two looks everybody has left.
-                Ok(_) => {}
+            match line {
+                Ok(line) => locks.push(LockInfo::new(full, name, line)),
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
                     locks.push(LockInfo::unreadable(full, name, error))
                 }

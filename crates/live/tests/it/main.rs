@@ -22,6 +22,7 @@ mod etcd_registers;
 mod faults;
 mod fences;
 mod kills;
+mod lists;
 mod proxy;
 mod redis;
 mod registers;

@@ -142,14 +142,19 @@ impl Engine {
         self.runtime.look(Box::pin(look)).await.map_err(|error| self.describe(error, name))
     }
 
-    /// The names that begin with this. It only reads, and may be dropped.
-    pub(crate) async fn names(&self, prefix: String, limit: usize) -> Result<Vec<LockName>> {
+    /// The lines whose names begin with this. It only reads, and may be dropped.
+    pub(crate) async fn lines(&self, prefix: String, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
         let store = Arc::clone(&self.store);
         let ask = async move {
             let Some(admin) = store.admin() else { return Ok(Vec::new()) };
-            admin.names(&prefix, limit).await
+            admin.lines(&prefix, limit).await
         };
-        self.runtime.look(Box::pin(ask)).await.map_err(|error| error.at(&self.store.to_string()))
+        let lines = self.runtime.look(Box::pin(ask)).await.map_err(|error| error.at(&self.store.to_string()))?;
+        let described = lines.into_iter().map(|(name, line)| {
+            let line = line.map_err(|error| self.describe(error, &name));
+            (name, line)
+        });
+        Ok(described.collect())
     }
 }
 

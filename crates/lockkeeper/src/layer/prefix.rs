@@ -164,11 +164,11 @@ impl<S: Store> Store for Prefix<S> {
 
 #[async_trait]
 impl<S: Store> Admin for Prefix<S> {
-    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
+    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
         // The prefix itself may be the name of a lock of the store below. In here it would have no name.
         let room = if prefix.is_empty() && limit > 0 { limit.saturating_add(1) } else { limit };
-        let names = self.shown(self.admin_below()?.names(&format!("{}{prefix}", self.prefix), room).await)?;
-        let own = names.iter().filter_map(|name| name.within(&self.prefix));
+        let lines = self.shown(self.admin_below()?.lines(&format!("{}{prefix}", self.prefix), room).await)?;
+        let own = lines.into_iter().filter_map(|(name, line)| Some((name.within(&self.prefix)?, self.shown(line))));
         Ok(own.take(limit).collect())
     }
 
@@ -263,7 +263,8 @@ mod tests {
             inside.claim(&claim(&session, name)).await.unwrap();
         }
         let admin = inside.admin().unwrap();
-        let list = async |prefix, limit| admin.names(prefix, limit).await.unwrap().into_iter().map(|n| n.to_string());
+        let list =
+            async |prefix, limit| admin.lines(prefix, limit).await.unwrap().into_iter().map(|(n, _)| n.to_string());
         assert!(list("", 10).await.eq(["a", "b"]));
         assert!(list("", 1).await.eq(["a"]), "the lock that is named as the prefix takes nobody's place");
         assert!(list("", 0).await.eq([""; 0]));

@@ -174,9 +174,9 @@ impl<S: Store> Store for Traced<S> {
 
 #[async_trait]
 impl<S: Store> Admin for Traced<S> {
-    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
-        let span = span!(self, "store.names", prefix);
-        self.show(span, self.admin_below()?.names(prefix, limit)).await
+    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+        let span = span!(self, "store.lines", prefix);
+        self.show(span, self.admin_below()?.lines(prefix, limit)).await
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
@@ -281,9 +281,9 @@ impl Outcome for Line {
     }
 }
 
-impl Outcome for Vec<LockName> {
+impl Outcome for Vec<(LockName, Result<Line>)> {
     fn in_short(&self) -> String {
-        format!("{} names", self.len())
+        format!("{} lines", self.len())
     }
 }
 

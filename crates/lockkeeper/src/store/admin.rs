@@ -1,17 +1,19 @@
-//! What an administrator may do: list names, break somebody else's lock.
+//! What an administrator may do: list locks, break somebody else's.
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 
-use super::IdHash;
+use super::{IdHash, Line};
 use crate::{LockName, Result};
 
 /// The operations of an administrator.
 #[async_trait]
 pub trait Admin: Debug + Send + Sync {
-    /// The names with a live claim that begin with `prefix`, sorted by their bytes, at most `limit`.
-    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>>;
+    /// The lines with a live claim whose names begin with `prefix`, sorted by the bytes of their names, at most `limit`. The
+    /// store is asked for them page by page, and not line by line. What another program has written to the place of a line is
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for that line alone.
+    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>>;
 
     /// Breaks one claim of this name.
     ///

@@ -205,6 +205,7 @@ macro_rules! __cases {
             admin {
                 names_are_sorted_and_limited [Admin]
                 only_names_in_use_are_listed [Admin]
+                a_list_shows_what_a_look_shows [Admin Queue]
                 a_mark_refuses_renewals_and_shortens_nothing [Admin Queue]
                 a_marked_claim_cannot_be_sent_again [Admin Queue]
                 a_marked_claim_can_be_changed [Admin Amend]

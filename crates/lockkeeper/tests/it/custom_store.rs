@@ -81,6 +81,7 @@ lockkeeper::suite! {
         names::they_are_listed_as_given,
         admin::names_are_sorted_and_limited,
         admin::only_names_in_use_are_listed,
+        admin::a_list_shows_what_a_look_shows,
         admin::a_mark_refuses_renewals_and_shortens_nothing,
         admin::a_marked_claim_cannot_be_sent_again,
         admin::a_marked_claim_can_be_changed,

@@ -150,7 +150,9 @@ async fn a_traced_store_shows_what_it_was_asked_and_what_it_answered() {
     let waiting = tokio::spawn(other.mutex("stock/42").unwrap().lock().into_future());
     sleep(Duration::from_millis(10)).await;
     keeper.inspect("stock/42").await.unwrap();
+    assert_eq!(notes.named("store.line").len(), 1);
     keeper.admin().unwrap().list("", 10).await.unwrap();
+    assert_eq!(notes.named("store.line").len(), 1, "a list asks for no line by itself");
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     keeper.shutdown(Duration::from_secs(1)).await.unwrap();
@@ -168,7 +170,7 @@ async fn a_traced_store_shows_what_it_was_asked_and_what_it_answered() {
     renewals[0].says("claims", "1");
     renewals[0].says("outcome", "held 1, queued 0, lost 0, unknown 0");
     notes.named("store.line")[0].says("outcome", "1 hold, 1 wait");
-    notes.one("store.names").says("outcome", "1 names");
+    notes.one("store.lines").says("outcome", "1 lines");
     notes.named("store.open")[0].says("ttl", "9s");
     notes.named("store.close")[0].says("outcome", "done");
     for span in notes.0.lock().unwrap().iter().filter(|span| span.name.starts_with("store.")) {

@@ -36,6 +36,8 @@ async fn a_look_at_a_long_line_breaks_no_connection_that_renews() {
     let before = subscribed();
     let line = holder.inspect(&*name).await.unwrap();
     assert_eq!((line.holders.len(), line.waiters.len()), (1, CANDIDATES - 1));
+    let listed = holder.admin().unwrap().list(&name, 10).await.unwrap();
+    assert_eq!(listed.iter().map(|lock| lock.waiters.len()).collect::<Vec<_>>(), [CANDIDATES - 1]);
     let leader = holder.election(&*name).unwrap().leader().await.unwrap().unwrap();
     assert_eq!(leader.value.len(), VALUE);
     assert_eq!(subscribed(), before, "a connection was made again");

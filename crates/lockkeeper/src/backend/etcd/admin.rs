@@ -1,5 +1,6 @@
 //! The operations of an administrator.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,12 +10,16 @@ use percent_encoding::percent_decode_str;
 use super::layout::transaction::{all, changed, created, delete, move_to, put, touch, transaction};
 use super::layout::{Bell, Contender, Layout, Record, Span, standings};
 use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
-use super::{EtcdStore, fault, sessions};
-use crate::store::{Admin, Evict, Evicted, Target};
+use super::{EtcdStore, fault, sessions, told};
+use crate::store::{Admin, Evict, Evicted, Line, Target};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How many keys are read at once.
 const PAGE: i64 = 2000;
+/// The same of claims, with what they hold.
+const PAGE_OF_CLAIMS: i64 = 500;
+/// Of how many leases a list asks how long they last.
+const LISTED: usize = 64;
 /// How often it is tried because the claim changes meanwhile.
 const TRIES: u32 = 16;
 /// How long a mark may be on its way to the disks of a majority: its lease lasts so much longer than the claim's life, until
@@ -25,21 +30,23 @@ const BELL: i64 = 60;
 
 #[async_trait]
 impl Admin for EtcdStore {
-    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
+    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
         self.check_process()?;
-        let mut found = self.keys(&self.0.lines.beginning_with(prefix)).await?;
-        let mut names = Vec::new();
-        found.dedup_by(|a, b| self.0.lines.name_in(&a.key) == self.0.lines.name_in(&b.key));
-        for key in &found {
-            if let Some(name) = self.name_of(key).await? {
-                names.push(name);
+        let (found, revision) = self.pages(&self.0.lines.beginning_with(prefix), false).await?;
+        let mut lines: BTreeMap<LockName, Vec<KeyValue>> = BTreeMap::new();
+        for line in found.chunk_by(|a, b| self.0.lines.name_in(&a.key) == self.0.lines.name_in(&b.key)) {
+            let name = line.iter().find_map(|kv| self.name_of(kv)).filter(|name| name.as_str().starts_with(prefix));
+            if let Some(name) = name {
+                lines.entry(name).or_default().extend_from_slice(line);
             }
         }
-        names.retain(|name| name.as_str().starts_with(prefix));
-        names.sort();
-        names.dedup();
-        names.truncate(limit);
-        Ok(names)
+        let contenders = |(name, kvs): (LockName, Vec<KeyValue>)| {
+            let found = Contender::all(&self.0.lines, &self.0.lines.of(&name), kvs);
+            (name, found)
+        };
+        let lines: Vec<_> = lines.into_iter().take(limit).map(contenders).collect();
+        let lives = self.lives(lines.iter().map(|(_, found)| &**found), LISTED).await;
+        Ok(lines.into_iter().map(|(name, found)| (name, Ok(told(&found, revision, &lives)))).collect())
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
@@ -169,41 +176,46 @@ impl EtcdStore {
         answer.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 
-    /// Every key in there.
+    /// Every key in there, without what it holds.
     pub(super) async fn keys(&self, span: &Span) -> Result<Vec<KeyValue>> {
-        let (mut found, mut from) = (Vec::new(), span.from.clone());
+        Ok(self.pages(span, true).await?.0)
+    }
+
+    /// Every key in there. A page is one request; between two of them the lines may change.
+    async fn pages(&self, span: &Span, keys_only: bool) -> Result<(Vec<KeyValue>, i64)> {
+        let (mut found, mut from, mut revision) = (Vec::new(), span.from.clone(), 0);
         loop {
             let page = RangeRequest {
                 key: from.clone(),
                 range_end: span.to.clone(),
-                limit: PAGE,
-                keys_only: true,
+                limit: if keys_only { PAGE } else { PAGE_OF_CLAIMS },
+                keys_only,
                 ..RangeRequest::default()
             };
             let answer = self.range(page).await?;
+            revision = answer.header.as_ref().map_or(revision, |header| header.revision);
             if let Some(last) = answer.kvs.last() {
                 from = [&last.key[..], b"\0"].concat().into();
             }
             found.extend(answer.kvs);
             if !answer.more {
-                return Ok(found);
+                return Ok((found, revision));
             }
         }
     }
 
-    /// The name of the line in which a key is.
-    async fn name_of(&self, kv: &KeyValue) -> Result<Option<LockName>> {
-        let Some(written) = self.0.lines.name_in(&kv.key) else { return Ok(None) };
+    /// The name of the line in which a claim is.
+    fn name_of(&self, kv: &KeyValue) -> Option<LockName> {
+        let written = self.0.lines.name_in(&kv.key)?;
         if self.0.lines.layout == Layout::Concurrency {
             // Others keep other things beside it.
-            return Ok(is_lock(kv).then(|| LockName::new(written).ok()).flatten());
+            return is_lock(kv).then(|| LockName::new(written).ok()).flatten();
         }
         if !written.starts_with("h.") {
-            return Ok(percent_decode_str(written).decode_utf8().ok().and_then(|name| LockName::new(&name).ok()));
+            return percent_decode_str(written).decode_utf8().ok().and_then(|name| LockName::new(&name).ok());
         }
-        let whole = RangeRequest { key: kv.key.clone(), ..RangeRequest::default() };
-        let record = self.range(whole).await?.kvs.pop().and_then(|kv| Contender::read(kv).record);
-        Ok(record.and_then(|record| record.name).and_then(|name| LockName::new(&name).ok()))
+        let name = Record::read(&kv.value)?.name?;
+        LockName::new(&name).ok()
     }
 }
 

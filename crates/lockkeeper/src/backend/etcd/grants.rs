@@ -1,12 +1,17 @@
 //! Letting in those that are admitted: each is moved to a lease of those who hold, where it is not there yet.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::keep::unix_ms;
 use super::layout::Contender;
-use super::layout::transaction::{changed, created, get, inners, leased, move_to, nested, only, ranges, transaction};
+use super::layout::transaction::{
+    changed, created, get, inners, leased, move_to, nested, only, put, ranges, transaction,
+};
 use super::sessions::{self, Purpose, Session};
+use super::standing::Found;
 use super::wire::messages::{RequestOp, TxnResponse};
 use super::wire::{WireError, all};
 use super::{EtcdStore, fault};
@@ -19,22 +24,20 @@ const TRIES: u32 = 8;
 /// How many are moved in one transaction: etcd takes 128 operations, and counts the two conditions of each one too.
 const TOGETHER: usize = 100;
 
-/// A claim of this client that is admitted: made by this revision, and on this lease when it was looked at.
-#[derive(Clone, Copy, Debug)]
+/// A claim of this client that is admitted.
+#[derive(Clone, Debug)]
 pub(super) struct Admitted<'a> {
     pub(super) key: &'a ClaimKey,
-    pub(super) created: i64,
-    pub(super) lease: i64,
+    pub(super) found: Box<Found>,
+    /// When it heard of its grant.
+    pub(super) since: Option<Instant>,
 }
 
 /// A claim of this client that is on the timer of its minimum hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Timed<'a> {
     pub(super) key: &'a ClaimKey,
-    pub(super) created: i64,
-    pub(super) lease: i64,
-    /// The revision that changed it last.
-    pub(super) changed: i64,
+    pub(super) found: Box<Found>,
     /// Until when the leases of its session live.
     pub(super) renewed_until: Instant,
 }
@@ -114,8 +117,8 @@ impl EtcdStore {
     async fn let_in_together(&self, session: &Arc<Session>, chunk: &[Admitted<'_>]) -> Result<Vec<bool>> {
         let lease = self.lease(session, Purpose::Hold).await?;
         let expected = session.expects(lease, chunk.len());
-        let target = |one: &Admitted<'_>| match session.purpose(one.lease) {
-            Some(Purpose::Hold) => one.lease,
+        let target = |one: &Admitted<'_>| match session.purpose(one.found.lease) {
+            Some(Purpose::Hold) => one.found.lease,
             _ => lease,
         };
         let targets: Vec<_> = chunk.iter().map(target).collect();
@@ -130,10 +133,11 @@ impl EtcdStore {
         let moved: Vec<_> = moved.take(chunk.len()).collect();
         let settle = async |one: &Admitted<'_>, to: i64, is_moved: bool| {
             if is_moved {
-                session.holds(one.key.id, to, one.created);
+                session.holds(one.key.id, to, one.found.created);
+                session.is_dated(one.key.id);
                 return Ok(true);
             }
-            self.let_in(session, one.key, one.created, one.lease).await
+            self.let_in(session, one.key, one.found.created, one.found.lease).await
         };
         let settled = chunk.iter().zip(targets).zip(moved).map(|((one, to), is_moved)| settle(one, to, is_moved));
         all(settled).await.into_iter().collect()
@@ -142,27 +146,32 @@ impl EtcdStore {
     /// How a claim stands that was found on the timer of its minimum hold. It comes back to the lease of its session as soon as
     /// that lives for longer, since nobody renews the timer.
     pub(super) async fn stays_or_comes_back(&self, session: &Arc<Session>, timed: &Timed<'_>) -> Result<bool> {
-        let Timed { key, created, lease, changed: revision, renewed_until } = *timed;
+        let (key, found) = (timed.key, &timed.found);
         let until = match session.timer(key.id) {
             Some(timer) => timer.until,
-            None => self.runs_until(lease).await?,
+            None => self.runs_until(found.lease).await?,
         };
-        if until > renewed_until {
+        if until > timed.renewed_until {
             return Ok(true);
         }
         let (at, hold) = (session.seat_of(&self.0.lines, key).at, self.lease(session, Purpose::Hold).await?);
         // A release that has come meanwhile has changed it.
-        let request = transaction(vec![changed(&at, revision)], vec![move_to(&at, hold)], Vec::new());
+        let request = transaction(vec![changed(&at, found.changed)], vec![move_to(&at, hold)], Vec::new());
         let answer: TxnResponse = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
         if answer.succeeded {
-            session.holds(key.id, hold, created);
+            session.holds(key.id, hold, found.created);
         }
         Ok(answer.succeeded)
     }
 
     fn moving(&self, session: &Session, one: &Admitted<'_>, to: i64) -> RequestOp {
         let at = session.seat_of(&self.0.lines, one.key).at;
-        let when = vec![created(&at, one.created), leased(&at, one.lease)];
-        nested(transaction(when, vec![move_to(&at, to)], Vec::new()))
+        let when = vec![changed(&at, one.found.changed)];
+        let Some(mut record) = one.found.record.clone() else {
+            return nested(transaction(when, vec![move_to(&at, to)], Vec::new()));
+        };
+        let held = one.since.map_or(Duration::ZERO, |since| self.0.clock.now().saturating_since(since));
+        record.held_ms.get_or_insert(unix_ms().saturating_sub(u64::try_from(held.as_millis()).unwrap_or(u64::MAX)));
+        nested(transaction(when, vec![put(&at, record.written(), to)], Vec::new()))
     }
 }

@@ -67,6 +67,7 @@ impl EtcdStore {
             let _moving = session.moving(key.id);
             let Some(mut record) = own.record.clone().filter(|_| !own.is_over()) else { return Ok(Amended::NotLive) };
             record.keep = Some(timer.kept(false));
+            record.held_ms.get_or_insert_with(unix_ms);
             let stays = session.lives_until(own.lease).is_some_and(|end| end >= timer.until);
             let on = if stays { own.lease } else { timer.lease };
             let then = vec![put(&own.key, record.written(), on)];
@@ -77,6 +78,7 @@ impl EtcdStore {
             if answer.succeeded {
                 session.shows(key.id, record);
                 session.is_timed(key.id, timer, on);
+                session.is_dated(key.id);
                 return Ok(Amended::Done);
             }
             let found = only(ranges(answer.responses).next()).map(Contender::read);
@@ -160,7 +162,7 @@ impl EtcdStore {
     }
 
     /// How long a lease lives at least; `None` for one that is not there.
-    async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
+    pub(super) async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
         let request = LeaseTimeToLiveRequest { id: lease, keys: false };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
         let answer: LeaseTimeToLiveResponse = asked.map_err(|error| fault::of(error).without_effect())?;
@@ -169,11 +171,9 @@ impl EtcdStore {
 
     /// Whether nobody has it any more, and only its minimum hold is left: its holder has let go, or its session is gone.
     pub(super) async fn is_kept(&self, contender: &Contender) -> Result<bool> {
-        let Some(keep) = contender.keep() else { return Ok(false) };
-        match contender.session() {
-            _ if keep.released => Ok(true),
-            Some(session) if !contender.is_broken() => Ok(self.left_of(session).await?.is_none()),
-            _ => Ok(false),
+        match contender.session_to_ask() {
+            Some(session) => Ok(self.left_of(session).await?.is_none()),
+            None => Ok(contender.is_released()),
         }
     }
 
@@ -211,6 +211,7 @@ fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn unix_ms() -> u64 {
+/// The wall clock: what is told to people, and see [`OVERDUE`].
+pub(super) fn unix_ms() -> u64 {
     wall_micros() / 1000
 }

@@ -34,6 +34,7 @@ mod wait;
 mod wire;
 mod withdraw;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -46,6 +47,7 @@ use tokio::sync::Notify;
 pub use self::builder::EtcdStoreBuilder;
 pub use self::checks::Check;
 pub use self::compare::{EtcdCompare, compare};
+use self::keep::unix_ms;
 pub use self::layout::Layout;
 use self::layout::transaction::all;
 use self::layout::{Contender, Lines, mark, standings};
@@ -53,8 +55,8 @@ use self::order::Order;
 pub use self::register::EtcdRegister;
 use self::sessions::Sessions;
 use self::wire::messages::{
-    LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest,
-    LeaseTimeToLiveResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse,
+    LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, RangeRequest, RangeResponse,
+    StatusRequest, StatusResponse,
 };
 use self::wire::{Calls, WireError};
 use super::waivable;
@@ -85,7 +87,7 @@ const ELECTION: Duration = Duration::from_millis(100);
 /// How long a member that does not answer keeps a store from being opened.
 const A_LOOK: Duration = Duration::from_secs(1);
 /// Of how many leases of a line is asked how long they last.
-const LEASES: usize = 4;
+const LEASES: usize = 8;
 
 /// A store on etcd. Clones share its connections.
 ///
@@ -239,34 +241,25 @@ impl EtcdStore {
         }
     }
 
-    /// How long the leases of those who hold last.
-    async fn lives(&self, line: &[Contender]) -> Vec<(i64, Duration)> {
-        let mut lives: Vec<(i64, Duration)> = Vec::new();
-        for (holder, _) in standings(line).take_while(|(_, admitted)| *admitted) {
-            if lives.len() == LEASES || lives.iter().any(|(lease, _)| *lease == holder.lease) {
-                continue;
+    /// How long the leases last on which the holders of these lines depend, of so many of them; `None` for one that is not
+    /// there.
+    async fn lives<'a>(
+        &self,
+        lines: impl Iterator<Item = &'a [Contender]>,
+        most: usize,
+    ) -> HashMap<i64, Option<Duration>> {
+        let mut leases = Vec::new();
+        let holders = lines.flat_map(|line| standings(line).take_while(|(_, admitted)| *admitted));
+        for lease in holders.flat_map(|(holder, _)| [Some(holder.lease), holder.session_to_ask()]).flatten() {
+            if leases.len() == most {
+                break;
             }
-            let request = LeaseTimeToLiveRequest { id: holder.lease, keys: false };
-            let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
-            if let Ok(LeaseTimeToLiveResponse { ttl, .. }) = asked
-                && let Ok(seconds) = u64::try_from(ttl)
-            {
-                // Cut to whole seconds: the middle of what it can be.
-                lives.push((holder.lease, Duration::from_secs(seconds) + Duration::from_millis(500)));
-            }
-        }
-        lives
-    }
-
-    /// Of which claims only the minimum hold is left.
-    async fn kept(&self, line: &[Contender]) -> Vec<i64> {
-        let mut kept = Vec::new();
-        for (holder, _) in standings(line).take_while(|(_, admitted)| *admitted) {
-            if self.is_kept(holder).await.unwrap_or(false) {
-                kept.push(holder.created);
+            if !leases.contains(&lease) {
+                leases.push(lease);
             }
         }
-        kept
+        let lives = wire::all(leases.iter().map(|lease| self.left_of(*lease))).await;
+        leases.into_iter().zip(lives).filter_map(|(lease, life)| Some((lease, life.ok()?))).collect()
     }
 
     /// Connections are shared with the process that was forked from.
@@ -288,6 +281,23 @@ impl fmt::Display for EtcdStore {
 impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("EtcdStore").field(&self.0.address).finish()
+    }
+}
+
+/// What is told of a line that was read at this revision.
+fn told(found: &[Contender], revision: i64, lives: &HashMap<i64, Option<Duration>>) -> Line {
+    let now = unix_ms();
+    let entry = |(contender, granted): (&Contender, bool)| {
+        let life = lives.get(&contender.lease).copied().flatten();
+        let is_gone = contender.session_to_ask().is_some_and(|session| lives.get(&session) == Some(&None));
+        // Cut to whole seconds: the middle of what it can be.
+        let life = life.map(|life| life + Duration::from_millis(500));
+        contender.entry(granted, contender.is_released() || is_gone, life, now)
+    };
+    Line {
+        revision: mark(found, revision),
+        last_token: standings(found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder.token()).max(),
+        entries: standings(found).map(entry).collect::<Vec<Entry>>(),
     }
 }
 
@@ -366,17 +376,8 @@ impl Store for EtcdStore {
         let answer = self.range(all(&line)).await?;
         let revision = answer.header.as_ref().map_or(0, |header| header.revision);
         let found = Contender::all(&self.0.lines, &line, answer.kvs);
-        let lives = self.lives(&found).await;
-        let kept = self.kept(&found).await;
-        let entry = |(contender, granted): (&Contender, bool)| {
-            let life = lives.iter().find(|(lease, _)| *lease == contender.lease).map(|(_, life)| *life);
-            contender.entry(granted, kept.contains(&contender.created), life)
-        };
-        Ok(Line {
-            revision: mark(&found, revision),
-            last_token: standings(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder.token()).max(),
-            entries: standings(&found).map(entry).collect::<Vec<Entry>>(),
-        })
+        let lives = self.lives(std::iter::once(&*found), LEASES).await;
+        Ok(told(&found, revision, &lives))
     }
 
     fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {

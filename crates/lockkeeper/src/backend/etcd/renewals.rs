@@ -52,12 +52,12 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     let (mut admitted, mut places, mut timed) = (Vec::new(), Vec::new(), Vec::new());
     for ((at, live, place), standing) in doubtful.into_iter().zip(store.look(&asked).await?) {
         match standing {
-            Standing::First { created, lease, timed: Some(changed) } => {
-                let renewed_until = proof.sent + proof.life;
-                timed.push((at, Timed { key: &live.key, created, lease, changed, renewed_until }));
+            Standing::First(found) if found.is_timed() => {
+                timed.push((at, Timed { key: &live.key, found, renewed_until: proof.sent + proof.life }));
             }
-            Standing::First { created, lease, timed: None } => {
-                admitted.push(Admitted { key: &live.key, created, lease });
+            Standing::First(found) => {
+                let since = place.and_then(|place| place.granted);
+                admitted.push(Admitted { key: &live.key, found, since });
                 places.push(at);
             }
             standing => claims[at] = store.stands(session, live, place, standing, &proof.renewed),
@@ -65,14 +65,14 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     }
     for ((at, one), holds) in places.into_iter().zip(&admitted).zip(store.let_all_in(session, &admitted).await?) {
         if holds {
-            claims[at] = Renewal::Held { token: one.created.unsigned_abs() };
+            claims[at] = Renewal::Held { token: one.found.created.unsigned_abs() };
         }
     }
     let held = all(timed.iter().map(|(_, timed)| store.stays_or_comes_back(session, timed))).await;
     for ((at, timed), held) in timed.iter().zip(held) {
         match held {
             Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
-            Ok(true) => claims[*at] = Renewal::Held { token: timed.created.unsigned_abs() },
+            Ok(true) => claims[*at] = Renewal::Held { token: timed.found.created.unsigned_abs() },
             _ => {}
         }
     }
@@ -98,7 +98,10 @@ fn at_once(
     match (live.state, place, lease) {
         (LiveState::InFlight, _, None) => Some(Renewal::Unknown),
         (LiveState::Granted, Some(place), Some(lease))
-            if place.held && lease == place.lease && session.purpose(lease) == Some(Purpose::Hold) =>
+            if place.held
+                && place.is_dated
+                && lease == place.lease
+                && session.purpose(lease) == Some(Purpose::Hold) =>
         {
             Some(Renewal::Held { token: place.created.unsigned_abs() })
         }
@@ -234,7 +237,7 @@ impl EtcdStore {
                 session.was_looked_at(live.key.id, self.0.clock.now());
                 Renewal::Queued
             }
-            Standing::First { .. } => Renewal::Unknown,
+            Standing::First(_) => Renewal::Unknown,
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::ahead::{Ahead, FEW};
 use super::layout::transaction::{all, get, last, only, range, ranges, transaction};
-use super::layout::{Contender, Layout, Span, ahead_of, standings};
+use super::layout::{Contender, Layout, Record, Span, ahead_of, standings};
 use super::wire::messages::{RangeRequest, RangeResponse, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::Result;
@@ -34,10 +34,26 @@ pub(super) enum Standing {
     /// It is marked as broken.
     Broken(Broken),
     /// It is admitted.
-    /// Where the lease is the timer of its minimum hold, `timed` is the revision that changed it last.
-    First { created: i64, lease: i64, timed: Option<i64> },
+    First(Box<Found>),
     /// It waits.
     Behind { created: i64, lease: i64, whom: Whom },
+}
+
+/// A claim that is admitted, as it was found.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) created: i64,
+    /// The revision that changed it last.
+    pub(super) changed: i64,
+    pub(super) lease: i64,
+    pub(super) record: Option<Record>,
+}
+
+impl Found {
+    /// Whether it is on the timer of its minimum hold.
+    pub(super) fn is_timed(&self) -> bool {
+        self.record.as_ref().and_then(|record| record.keep.as_ref()).is_some_and(|keep| keep.lease == self.lease)
+    }
 }
 
 /// Whom a claim waits for: whose change can let it in.
@@ -125,16 +141,15 @@ impl EtcdStore {
 /// How a claim stands behind these; of those before one that takes everything the last two are enough, or with `few` as
 /// many as these may be and one more.
 pub(super) fn stand(own: &Contender, ahead: &[Contender], few: bool) -> Standing {
-    if let Some(broken) = own.record.as_ref().and_then(super::layout::Record::broken) {
+    if let Some(broken) = own.record.as_ref().and_then(Record::broken) {
         return Standing::Broken(broken);
     }
     if own.is_released() {
         return Standing::Absent;
     }
     let (created, lease) = (own.created, own.lease);
-    let is_timed = own.keep().is_some_and(|keep| keep.lease == lease);
     match whom(own, ahead, few) {
-        None => Standing::First { created, lease, timed: is_timed.then_some(own.changed) },
+        None => Standing::First(Box::new(Found { created, changed: own.changed, lease, record: own.record.clone() })),
         Some(whom) => Standing::Behind { created, lease, whom },
     }
 }

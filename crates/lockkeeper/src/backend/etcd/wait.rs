@@ -28,7 +28,11 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
     let asked = asked(store, &session, key, place.as_ref());
     let mut waiting = Waiting { store, asked, session: &session, key, is_followed };
     let known = place.and_then(|place| place.whom);
-    store.0.clock.timeout(within, waiting.run(known)).await.unwrap_or(Ok(Wake::Elapsed))
+    let woken = store.0.clock.timeout(within, waiting.run(known)).await.unwrap_or(Ok(Wake::Elapsed));
+    if let Ok(Wake::Granted { .. }) = woken {
+        session.was_granted(key.id, store.0.clock.now());
+    }
+    woken
 }
 
 /// What is asked about a claim of this client.
@@ -153,12 +157,10 @@ impl Waiting<'_> {
     async fn look(&self) -> Result<std::result::Result<Whom, Wake>> {
         Ok(match self.store.look(std::slice::from_ref(&self.asked)).await?.pop() {
             Some(Standing::Behind { whom, .. }) => Ok(whom),
-            Some(Standing::First { created, lease, .. }) => {
-                match self.is_followed && !self.let_in(created, lease).await? {
-                    true => Err(Wake::Changed),
-                    false => Err(Wake::Granted { token: created.unsigned_abs() }),
-                }
-            }
+            Some(Standing::First(found)) => match self.is_followed && !self.let_in(found.created, found.lease).await? {
+                true => Err(Wake::Changed),
+                false => Err(Wake::Granted { token: found.created.unsigned_abs() }),
+            },
             _ => Err(Wake::Changed),
         })
     }

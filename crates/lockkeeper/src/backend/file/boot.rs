@@ -110,8 +110,8 @@ fn note_the_date(db: &Connection, known: &Known, boot: &Boot) -> rusqlite::Resul
 /// A claim that stands though no client lives: a detached one, or one in its lock-delay. And for how long it stands.
 fn standing(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Result<Option<(LockName, Duration)>> {
     let mut census = Census::new(clients, "");
-    let Some(name) = read::names(db, "", 1, now, &mut census)?.pop() else { return Ok(None) };
-    let left = read::line(db, &name, now, &mut census)?.entries.iter().filter_map(|entry| entry.expires_in).max();
+    let Some((name, line)) = read::lines(db, "", 1, now, &mut census)?.pop() else { return Ok(None) };
+    let left = line.entries.iter().filter_map(|entry| entry.expires_in).max();
     Ok(Some((name, left.unwrap_or_default())))
 }
 

@@ -230,10 +230,11 @@ impl Store for FileStore {
 
 #[async_trait]
 impl Admin for FileStore {
-    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
+    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
         self.check_process()?;
         let prefix = prefix.to_owned();
-        self.0.reader.look(move |db, census| read::names(db, &prefix, limit, now(), census)).await
+        let lines = self.0.reader.look(move |db, census| read::lines(db, &prefix, limit, now(), census)).await?;
+        Ok(lines.into_iter().map(|(name, line)| (name, Ok(line))).collect())
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {

@@ -133,8 +133,10 @@ impl Store for MemoryStore {
 
 #[async_trait]
 impl Admin for MemoryStore {
-    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
-        Ok(self.lines().names(prefix, limit, self.clock.now()))
+    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+        let (mut lines, now) = (self.lines(), self.clock.now());
+        let names = lines.names(prefix, limit, now).into_iter();
+        Ok(names.map(|name| (name.clone(), Ok(lines.line(&name, now)))).collect())
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {

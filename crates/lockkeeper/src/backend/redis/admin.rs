@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::layout::{self, Keys, Victim};
+use super::layout::{self, Keys, Listed, Victim};
 use super::route::Repeats;
 use super::wire::{Link, Request, Value};
 use super::{RedisStore, fault, long};
-use crate::store::{Admin, Evict, Evicted, Target};
+use crate::store::{Admin, Evict, Evicted, Line, Store as _, Target};
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// How many keys the server looks at in one step, so that it does not hold up everybody else.
@@ -16,20 +16,20 @@ const LINES: usize = 100;
 
 #[async_trait]
 impl Admin for RedisStore {
-    async fn names(&self, prefix: &str, limit: usize) -> Result<Vec<LockName>> {
+    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
         self.check_process()?;
-        let mut names = Vec::new();
+        let mut lines = Vec::new();
         for link in self.0.servers.masters() {
             for pattern in layout::patterns(prefix) {
-                names.extend(scan(self, &link, &pattern).await?);
+                lines.extend(scan(self, &link, &pattern).await?);
             }
         }
-        names.retain(|name| name.as_str().starts_with(prefix));
-        names.sort();
+        lines.retain(|(name, _)| name.as_str().starts_with(prefix));
+        lines.sort_by(|(a, _), (b, _)| a.cmp(b));
         // A key may be shown twice, and a slot that moves be seen at both ends.
-        names.dedup();
-        names.truncate(limit);
-        Ok(names)
+        lines.dedup_by(|(a, _), (b, _)| a == b);
+        lines.truncate(limit);
+        Ok(lines)
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
@@ -48,25 +48,40 @@ impl Admin for RedisStore {
     }
 }
 
-/// The names of one server that match, and where somebody lives.
-async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<LockName>> {
-    let (mut names, mut cursor) = (Vec::new(), b"0".to_vec());
+/// The lines of one server that match, and where somebody lives.
+async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<(LockName, Result<Line>)>> {
+    let (mut lines, mut cursor) = (Vec::new(), b"0".to_vec());
     loop {
         let step = Request::command(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP]);
         let answer = link.send(step).await.map_err(fault::of)?;
         let (next, found) = scanned(answer).inspect_err(|_| link.reset("it gave no answer of SCAN"))?;
-        for lines in by_place(store, &found) {
-            for lines in lines.chunks(LINES) {
-                let asked = store.0.servers.send(lines[0].slot(), layout::names(lines), Repeats);
+        for keys in by_place(store, &found) {
+            for keys in keys.chunks(LINES) {
+                let asked = store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), Repeats);
                 let said = asked.await.map_err(fault::of)?;
-                names.extend(said.read(|value| layout::names_answer(lines, value))?);
+                for listed in said.read(|value| layout::lines_answer(keys, value))? {
+                    lines.extend(told(store, listed).await?);
+                }
             }
         }
         if next == b"0" {
-            return Ok(names);
+            return Ok(lines);
         }
         cursor = next;
     }
+}
+
+/// A long line is asked for by itself. Everybody may have left it meanwhile.
+async fn told(store: &RedisStore, listed: Listed) -> Result<Option<(LockName, Result<Line>)>> {
+    let name = match listed {
+        Listed::Told(name, line) => return Ok(Some((name, line))),
+        Listed::Long(name) => name,
+    };
+    Ok(match store.line(&name).await {
+        Ok(line) if line.entries.is_empty() => None,
+        Err(error) if error.kind() != ErrorKind::Unsupported => return Err(error),
+        line => Some((name, line)),
+    })
 }
 
 /// Those that may be asked about in one request.

@@ -1,6 +1,7 @@
 //! What an administrator sees and does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 
@@ -25,8 +26,8 @@ pub async fn names_are_sorted_and_limited<H: Harness>(case: &Case<H>) {
     let admin = client.store.admin().unwrap();
     let list = async |prefix: &str, limit| {
         let prefix = format!("{}{prefix}", case.prefix());
-        let names = admin.names(&prefix, limit).await.unwrap();
-        names.iter().map(|n| n.as_str()[case.prefix().len()..].to_owned()).collect::<Vec<_>>()
+        let lines = admin.lines(&prefix, limit).await.unwrap();
+        lines.iter().map(|(n, _)| n.as_str()[case.prefix().len()..].to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(list("b/", 100).await, ["b/10", "b/2", "b/é"]);
     assert_eq!(list("b/", 2).await, ["b/10", "b/2"]);
@@ -46,11 +47,45 @@ pub async fn only_names_in_use_are_listed<H: Harness>(case: &Case<H>) {
     dead.granted().await;
     looked_at.line().await;
     let admin = a.client.store.admin().unwrap();
-    let prefix = case.prefix();
-    assert_eq!(admin.names(prefix, 100).await.unwrap(), [case.name("dead"), case.name("left")]);
+    let names = async || {
+        let lines = admin.lines(case.prefix(), 100).await.unwrap();
+        lines.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(names().await, [case.name("dead"), case.name("left")]);
     a.release().await;
     case.pass(dead.lives().ttl * 2).await;
-    assert!(admin.names(prefix, 100).await.unwrap().is_empty());
+    assert!(names().await.is_empty());
+}
+
+/// A list shows of each lock what a look at that lock shows: who holds it and since when, and who waits.
+pub async fn a_list_shows_what_a_look_shows<H: Harness>(case: &Case<H>) {
+    let [holder, waiter] = case.mutexes("waited").await;
+    let [alone] = case.mutexes("alone").await;
+    let long: String = "long ".repeat(45);
+    let [long] = case.mutexes(&long).await;
+    holder.granted().await;
+    waiter.queued().await;
+    alone.granted().await;
+    long.granted().await;
+    // A store may hear since when with the first renewal.
+    for granted in [&holder, &alone, &long] {
+        granted.held().await;
+    }
+    let store = &holder.client.store;
+    let listed = store.admin().unwrap().lines(case.prefix(), 100).await.unwrap();
+    assert_eq!(listed.len(), 3, "{listed:?}");
+    for (name, line) in listed {
+        let (line, look) = (line.unwrap(), store.line(&name).await.unwrap());
+        assert_eq!((line.revision, line.last_token), (look.revision, look.last_token), "{name}");
+        assert_eq!(line.entries.len(), look.entries.len(), "{name}");
+        for (listed, looked) in line.entries.iter().zip(&look.entries) {
+            assert_eq!((listed.id, listed.granted, listed.token), (looked.id, looked.granted, looked.token));
+            assert_eq!((&listed.meta, listed.weight, listed.kept), (&looked.meta, looked.weight, looked.kept));
+            let both = listed.age.zip(looked.age);
+            assert!(both.is_some_and(|(listed, looked)| listed <= looked + Duration::from_secs(1)), "{listed:?}");
+            assert_eq!(listed.expires_in.is_some(), looked.expires_in.is_some(), "{listed:?}");
+        }
+    }
 }
 
 /// A marked holder's renewals are refused and say who did it, and its life stays as it is: the next one has the lock

@@ -108,7 +108,8 @@ pub async fn they_are_listed_as_given<H: Harness>(case: &Case<H>) {
     }
     names.sort();
     let admin = client.store.admin().unwrap();
-    let mut listed = admin.names(case.prefix(), usize::MAX).await.unwrap();
+    let lines = admin.lines(case.prefix(), usize::MAX).await.unwrap();
+    let mut listed: Vec<_> = lines.into_iter().map(|(name, _)| name).collect();
     listed.retain(|name| names.contains(name));
     assert_eq!(listed, names);
 }

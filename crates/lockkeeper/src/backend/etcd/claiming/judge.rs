@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::ahead::FEW;
-use super::super::layout::transaction::{all, changed, delete_made, leased, move_to, transaction};
+use super::super::layout::transaction::{all, changed, delete_made, leased, put, transaction};
 use super::super::layout::{Contender, Layout, ahead_of, standings};
 use super::super::sessions::Purpose;
 use super::super::standing::{Standing, stand};
@@ -22,8 +22,8 @@ impl Claiming {
         match answer {
             Answer::Spent => Ok(Verdict::Gone),
             Answer::Outside { line, revision } => Ok(busy(&line, revision)),
-            Answer::Held { lease, created } => Ok(self.granted(lease, created)),
-            Answer::Joined { lease, created, line, count } => {
+            Answer::Held { lease, created, is_dated } => Ok(self.granted(lease, created, is_dated)),
+            Answer::Joined { lease, created, line, count, is_dated } => {
                 self.stands(lease, created, false);
                 let ahead = ahead_of(&line, created);
                 if let Err(error) = self.check(ahead).and(self.check_length(count).await) {
@@ -34,8 +34,8 @@ impl Claiming {
                 // It is among them itself.
                 let few = usize::try_from(count).is_ok_and(|count| count <= FEW + 1);
                 match stand(&own, ahead, few) {
-                    Standing::First { .. } if self.session.purpose(lease) == Some(Purpose::Hold) => {
-                        Ok(self.granted(lease, created))
+                    Standing::First(_) if self.session.purpose(lease) == Some(Purpose::Hold) => {
+                        Ok(self.granted(lease, created, is_dated))
                     }
                     standing => {
                         // Where only the last were read there is nothing in the line but contenders.
@@ -79,10 +79,11 @@ impl Claiming {
     async fn judge(&self, standing: Standing, changed: i64, ahead: u32) -> Result<Verdict> {
         match standing {
             Standing::Absent | Standing::Broken(_) => Ok(Verdict::Gone),
-            Standing::First { created, lease, timed: Some(_) } => Ok(self.granted(lease, created)),
-            Standing::First { created, lease, timed: None } => {
-                match self.store.hold(&self.session, &self.key, created, lease).await? {
-                    Some(lease) => Ok(self.granted(lease, created)),
+            Standing::First(found) if found.is_timed() => Ok(self.granted(found.lease, found.created, false)),
+            Standing::First(found) => {
+                let created = found.created;
+                match self.store.hold(&self.session, &self.key, created, found.lease).await? {
+                    Some(lease) => Ok(self.granted(lease, created, false)),
                     // It was changed meanwhile, which nobody else does to a claim of ours without ending it.
                     None => Ok(Verdict::Gone),
                 }
@@ -111,7 +112,8 @@ impl Claiming {
             let wait = self.store.lease(&self.session, Purpose::Wait).await?;
             // A renewal may have found meanwhile that it holds, and has changed it then.
             let when = vec![changed(&self.key, changed_at), leased(&self.key, lease)];
-            let moved = self.ask(transaction(when, vec![move_to(&self.key, wait)], Vec::new())).await;
+            let moved =
+                self.ask(transaction(when, vec![put(&self.key, self.record.written(), wait)], Vec::new())).await;
             match moved {
                 // The lease for those who wait has ended; another request may have found that first. The next lease is tried.
                 Err(error) if error.kind() == ErrorKind::SessionLost => self.session.ended(wait),

@@ -48,10 +48,11 @@ struct Asks<'a>(&'a Claiming);
 
 /// What came of a transaction.
 enum Answer {
-    /// The claim is in line, on this lease, made by this revision; behind these, as far as they were asked for.
-    Joined { lease: i64, created: i64, line: Vec<Contender>, count: u32 },
+    /// The claim is in line, on this lease, made by this revision; behind these, as far as they were asked for. If it holds,
+    /// its record may say since when.
+    Joined { lease: i64, created: i64, line: Vec<Contender>, count: u32, is_dated: bool },
     /// The claim is in line, on this lease for those who hold, and nobody is in its way.
-    Held { lease: i64, created: i64 },
+    Held { lease: i64, created: i64, is_dated: bool },
     /// The claim was there already.
     Known(KeyValue),
     /// Its id is spent.
@@ -186,7 +187,7 @@ impl Claiming {
             let mut when = self.is_new();
             when.extend(empty_but_for(&self.line, &leaving));
             let mut then = deletions(&leaving);
-            then.push(self.put(hold));
+            then.push(self.put(hold, true));
             // Before anybody has waited there is no lease for that, and the second half only looks.
             let second = match wait {
                 Some(wait) => self.join(wait, &leaving),
@@ -204,7 +205,7 @@ impl Claiming {
             let answer = asked?;
             if answer.succeeded {
                 let created = answer.header.map_or(0, |header| header.revision);
-                return Ok(Answer::Joined { lease: hold, created, line: Vec::new(), count: 1 });
+                return Ok(Answer::Joined { lease: hold, created, line: Vec::new(), count: 1, is_dated: true });
             }
             let Some(second) = inners(answer.responses).next() else { return Err(garbled()) };
             let second = TxnResponse { header: answer.header, ..second };
@@ -220,7 +221,7 @@ impl Claiming {
     /// Puts it in line on this lease, if it is new, and looks who is before it.
     fn join(&self, lease: i64, leaving: &[(Bytes, i64)]) -> TxnRequest {
         let mut then = deletions(leaving);
-        then.extend([self.put(lease), range(self.others())]);
+        then.extend([self.put(lease, false), range(self.others())]);
         transaction(self.is_new(), then, self.known())
     }
 
@@ -232,16 +233,21 @@ impl Claiming {
         let seen = ranges(answer.responses).next().unwrap_or_default();
         let count = u32::try_from(seen.count).unwrap_or(u32::MAX);
         self.turn.crowd.store(count, Ordering::Relaxed);
-        Answer::Joined { lease, created, line: self.read(seen), count }
+        Answer::Joined { lease, created, line: self.read(seen), count, is_dated: false }
     }
 
-    fn granted(&self, lease: i64, created: i64) -> Verdict {
+    /// It holds; `dated` if its record says since when.
+    fn granted(&self, lease: i64, created: i64, dated: bool) -> Verdict {
         self.stands(lease, created, true);
+        if dated {
+            self.session.is_dated(self.claim.key.id);
+        }
         Verdict::Granted { token: created.unsigned_abs() }
     }
 
     fn stands(&self, lease: i64, created: i64, held: bool) {
-        let place = Place { lease, created, held, watched: None, whom: None, record: Arc::clone(&self.record) };
+        let (record, granted) = (Arc::clone(&self.record), held.then(|| self.store.0.clock.now()));
+        let place = Place { lease, created, held, is_dated: false, granted, watched: None, whom: None, record };
         self.session.stands(self.claim.key.id, place);
     }
 
@@ -267,8 +273,11 @@ impl Claiming {
         vec![get(&self.key), get(&self.gone)]
     }
 
-    fn put(&self, lease: i64) -> RequestOp {
-        put(&self.key, self.record.written(), lease)
+    fn put(&self, lease: i64, is_first: bool) -> RequestOp {
+        let mut record = Record::clone(&self.record);
+        // It holds from now on if this is done.
+        record.held_ms = record.asked_ms.filter(|_| is_first);
+        put(&self.key, record.written(), lease)
     }
 
     /// Of those before one that takes everything the last is enough, since every key of a native line is a contender.
@@ -313,7 +322,7 @@ fn deletions(leaving: &[(Bytes, i64)]) -> Vec<RequestOp> {
 
 /// What was put there is the only one, or one of those who are let in together.
 fn held(lease: i64, answer: &TxnResponse) -> Answer {
-    Answer::Held { lease, created: answer.header.as_ref().map_or(0, |header| header.revision) }
+    Answer::Held { lease, is_dated: true, created: answer.header.as_ref().map_or(0, |header| header.revision) }
 }
 
 fn known_or_spent(responses: Vec<super::wire::messages::ResponseOp>) -> Answer {

@@ -27,7 +27,7 @@ impl Claiming {
         let mut when = self.is_new();
         when.extend(empty_but_for(&self.line, &leaving));
         let mut then = deletions(&leaving);
-        then.push(self.put(lease));
+        then.push(self.put(lease, true));
         for _ in 0..TRIES {
             let mut otherwise = self.known();
             otherwise.push(range(all(&self.line)));
@@ -53,7 +53,7 @@ impl Claiming {
             when = self.is_new();
             when.push(nobody_since(&self.line, revision));
             then = deletions(&leaving);
-            then.push(self.put(lease));
+            then.push(self.put(lease, true));
         }
         self.join_and_see(lease).await
     }
@@ -66,9 +66,9 @@ impl Claiming {
         };
         let ahead = ahead_of(&line, created);
         if self.check(ahead).is_ok()
-            && let Standing::First { .. } = stand(&self.own(lease, created), ahead, true)
+            && let Standing::First(_) = stand(&self.own(lease, created), ahead, true)
         {
-            return Ok(Answer::Held { lease, created });
+            return Ok(Answer::Held { lease, created, is_dated: false });
         }
         self.leave(created).await?;
         self.check(ahead)?;
@@ -129,7 +129,7 @@ impl Claiming {
             let but: Vec<_> = leaving.iter().cloned().chain([(old.clone(), no_later)]).collect();
             when.extend(empty_but_for(&self.line, &but));
             let mut then = deletions(&leaving);
-            then.extend([delete(&old), self.put(lease)]);
+            then.extend([delete(&old), self.put(lease, true)]);
             let mut otherwise = self.known();
             otherwise.push(range(all(&self.line)));
             let answer = self.ask(transaction(when, then, otherwise)).await;

@@ -101,8 +101,10 @@ impl Contender {
         self.is_broken() || self.is_released()
     }
 
-    /// The lease after which its session is named, for as long as which that lives.
-    pub(in super::super) fn session(&self) -> Option<i64> {
+    /// The lease after which its session is named, where it has to be asked whether that lives: only its minimum hold may be
+    /// left.
+    pub(in super::super) fn session_to_ask(&self) -> Option<i64> {
+        self.keep().filter(|keep| !keep.released && !self.is_broken())?;
         let last = self.key.rsplit(|byte| *byte == b'/').next()?;
         let lease = std::str::from_utf8(last.split(|byte| *byte == b'-').next()?).ok()?;
         i64::from_str_radix(lease, 16).ok()
@@ -125,7 +127,15 @@ impl Contender {
     }
 
     /// What is told of it.
-    pub(in super::super) fn entry(&self, granted: bool, kept: bool, expires_in: Option<Duration>) -> Entry {
+    pub(in super::super) fn entry(
+        &self,
+        granted: bool,
+        kept: bool,
+        expires_in: Option<Duration>,
+        now_ms: u64,
+    ) -> Entry {
+        let since = |record: &Record| if granted { record.held_ms } else { record.asked_ms };
+        let since = self.record.as_ref().and_then(since);
         Entry {
             id: self.hash(),
             weight: self.weight(),
@@ -134,7 +144,7 @@ impl Contender {
             kept,
             token: Some(self.token()),
             meta: self.meta(),
-            age: None,
+            age: since.map(|since| Duration::from_millis(now_ms.saturating_sub(since))),
             expires_in,
             broken: self.record.as_ref().and_then(Record::broken),
         }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use data_encoding::{BASE64, HEXLOWER};
 use serde::{Deserialize, Serialize};
 
+use super::super::keep::unix_ms;
 use crate::store::{Asked, Broken, Claim, ClaimId, MAX, Meta};
 
 /// What a claim shows.
@@ -39,6 +40,12 @@ pub(in super::super) struct Record {
     broken: Option<Words>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in super::super) keep: Option<Keep>,
+    /// When the claim was made, by the clock of its client's machine, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in super::super) asked_ms: Option<u64>,
+    /// Since when it holds, if that is written already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in super::super) held_ms: Option<u64>,
 }
 
 /// The minimum hold of a claim.
@@ -101,6 +108,8 @@ impl Record {
             name: name.encoded().starts_with("h.").then(|| name.to_string()),
             broken: None,
             keep: None,
+            asked_ms: Some(unix_ms()),
+            held_ms: None,
         };
         record.show(&claim.meta);
         record

@@ -120,7 +120,10 @@ mod tests {
         let record = Arc::new(Record::of(&claim, &"c".into()));
         session.seat(&Lines::new(Layout::Native, None), &key, Clock::boot().now());
         let watched = watched.map(|since| Hears { since, by: Vec::new() });
-        session.stands(key.id, Place { lease, created: 1, held: false, watched, whom: None, record });
+        session.stands(
+            key.id,
+            Place { lease, created: 1, held: false, is_dated: false, granted: None, watched, whom: None, record },
+        );
         Live { key, state: LiveState::Queued }
     }
 

@@ -17,6 +17,10 @@ pub(in super::super) struct Place {
     pub(in super::super) created: i64,
     /// It was found to hold, and stands on a lease for that.
     pub(in super::super) held: bool,
+    /// Its record says since when it holds.
+    pub(in super::super) is_dated: bool,
+    /// When it heard of its grant, where it has waited for that.
+    pub(in super::super) granted: Option<Instant>,
     /// How it hears of its grant while it waits.
     pub(in super::super) watched: Option<Hears>,
     /// Whom it waited for when it was put in line.
@@ -63,6 +67,20 @@ impl Session {
         (place.created, place.held) = (created, true);
         inner.is_on(id, lease);
         inner.seats.made(id, created);
+    }
+
+    /// It has heard of its grant.
+    pub(in super::super) fn was_granted(&self, id: ClaimId, now: Instant) {
+        if let Some(place) = self.lock().claims.get_mut(&id) {
+            place.granted.get_or_insert(now);
+        }
+    }
+
+    /// Its record says since when it holds.
+    pub(in super::super) fn is_dated(&self, id: ClaimId) {
+        if let Some(place) = self.lock().claims.get_mut(&id) {
+            place.is_dated = true;
+        }
     }
 
     /// It waits for that one. Who is before it is known once a watch tells what becomes of them.

@@ -20,7 +20,11 @@ pub(in crate::backend::file) fn line(
     census: &mut Census<'_>,
 ) -> rusqlite::Result<Line> {
     let snapshot = db.unchecked_transaction()?;
-    let Some((last_token, revision)) = lock(&snapshot, name)? else { return Ok(Line::default()) };
+    line_in(&snapshot, name, now, census)
+}
+
+fn line_in(snapshot: &Connection, name: &LockName, now: Micros, census: &mut Census<'_>) -> rusqlite::Result<Line> {
+    let Some((last_token, revision)) = lock(snapshot, name)? else { return Ok(Line::default()) };
     let mut query = snapshot.prepare_cached(places!("WHERE c.name = ?1 ORDER BY c.ord"))?;
     let places = query.query_map([name.as_str().as_bytes()], Place::read)?;
     let mut live = Vec::new();
@@ -34,8 +38,20 @@ pub(in crate::backend::file) fn line(
     })
 }
 
-/// The names with a live claim that begin with `prefix`, by their bytes.
-pub(in crate::backend::file) fn names(
+/// The lines with a live claim whose names begin with `prefix`, by the bytes of these: all as one committed state has them.
+pub(in crate::backend::file) fn lines(
+    db: &Connection,
+    prefix: &str,
+    limit: usize,
+    now: Micros,
+    census: &mut Census<'_>,
+) -> rusqlite::Result<Vec<(LockName, Line)>> {
+    let snapshot = db.unchecked_transaction()?;
+    let names = names(&snapshot, prefix, limit, now, census)?;
+    names.into_iter().map(|name| Ok((name.clone(), line_in(&snapshot, &name, now, census)?))).collect()
+}
+
+fn names(
     db: &Connection,
     prefix: &str,
     limit: usize,

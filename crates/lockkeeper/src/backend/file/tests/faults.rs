@@ -80,7 +80,7 @@ async fn a_stopped_process_in_the_gate_stops_writes_but_not_reads() {
     let waited = tokio::time::timeout(ms(50), &mut renewal).await;
     assert!(waited.is_err(), "{waited:?}");
     assert_eq!(client.store.line(&name("n")).await.unwrap().entries.len(), 2);
-    assert_eq!(client.store.names("", 9).await.unwrap(), [name("n")]);
+    assert_eq!(client.store.lines("", 9).await.unwrap()[0].0, name("n"));
     assert_eq!(client.store.wait(Interest::Claim(&held.key), Revision(0), ms(50)).await.unwrap(), {
         let token = client.store.line(&name("n")).await.unwrap().entries[0].token.unwrap();
         Wake::Granted { token }
@@ -307,7 +307,7 @@ async fn a_store_does_nothing_in_a_forked_child() {
     let refused = [
         Store::open(&store, &short()).await.map(drop),
         store.line(&n).await.map(drop),
-        store.names("", 1).await.map(drop),
+        store.lines("", 1).await.map(drop),
         store.wait(Interest::Name(&n), Revision(0), ms(1)).await.map(drop),
     ];
     assert!(refused.into_iter().all(|result| result.unwrap_err().kind() == ErrorKind::Forked));

@@ -1,4 +1,4 @@
-//! AMEND, EVICT, REQUEST and NAMES.
+//! AMEND, EVICT, REQUEST and LINES.
 
 use redis::Value;
 
@@ -7,8 +7,10 @@ use super::channel::{REMOVED, write_words};
 use super::{ClientId, Keys, line, meta, micros, scripts};
 use crate::backend::redis::fault;
 use crate::backend::redis::wire::{Request, WireError};
-use crate::store::{Amend, Amended, ClaimId, ClaimKey, Evict, Evicted, IdHash};
+use crate::store::{Amend, Amended, ClaimId, ClaimKey, Evict, Evicted, IdHash, Line};
 use crate::{ErrorKind, LockName, Result};
+
+const LINES: &str = "LINES";
 
 /// Changes a claim. `number` rises with each change that this client asks for: a late copy of an older one does nothing.
 pub(in crate::backend::redis) fn amend(key: &ClaimKey, change: &Amend, client: &ClientId, number: u64) -> Request {
@@ -91,39 +93,62 @@ pub(in crate::backend::redis) fn patterns(prefix: &str) -> [String; 2] {
     [format!("lk:{{{}*", crate::name::encode(stable)), "lk:{h.*".to_owned()]
 }
 
-/// Asks of lines that were [scanned](Keys::scanned) whether anybody lives there. In a cluster they have one slot.
-pub(in crate::backend::redis) fn names(lines: &[Keys]) -> Request {
+/// Asks for lines that were [scanned](Keys::scanned), for so many bytes of claims at most. In a cluster they have one slot.
+pub(in crate::backend::redis) fn lines(lines: &[Keys], most: u32) -> Request {
     let keys: Vec<&[u8]> = lines.iter().flat_map(Keys::all).collect();
-    Request::eval(&scripts::NAMES, &keys, &[])
+    Request::eval(&scripts::LINES, &keys, &[most.to_string().as_bytes()])
 }
 
-/// The names of those where somebody lives.
-pub(in crate::backend::redis) fn names_answer(lines: &[Keys], value: &Value) -> Result<Vec<LockName>> {
-    let Value::Array(values) = value else { return Err(garbled("NAMES")) };
+/// A line where somebody lives.
+pub(in crate::backend::redis) enum Listed {
+    /// What stands there, or why that cannot be read.
+    Told(LockName, Result<Line>),
+    /// It is too long to be told among others.
+    Long(LockName),
+}
+
+/// Those where somebody lives.
+pub(in crate::backend::redis) fn lines_answer(lines: &[Keys], value: &Value) -> Result<Vec<Listed>> {
+    let Value::Array(values) = value else { return Err(garbled(LINES)) };
     if values.len() != lines.len() {
-        return Err(garbled("NAMES"));
+        return Err(garbled(LINES));
     }
-    let mut names = Vec::new();
+    let mut listed = Vec::new();
     for (keys, value) in lines.iter().zip(values) {
-        match value {
-            Value::Int(0) => {}
-            Value::Int(_) => names.extend(keys.name()?),
-            Value::ServerError(error) => {
-                let error = fault::about(WireError::from(error.clone()), &keys.shown());
-                // It holds what cannot be read. A look at that name says what.
-                if error.kind() != ErrorKind::Unsupported {
-                    return Err(error);
-                }
-                names.extend(keys.name()?);
-            }
-            hashed => {
-                // As a claim there says it: what is no name, nobody of ours has written.
-                let name = std::str::from_utf8(bytes::bulk(hashed, "NAMES")?).unwrap_or_default();
-                names.extend(LockName::new(name).ok());
-            }
-        }
+        listed.extend(listed_line(keys, value)?);
     }
-    Ok(names)
+    Ok(listed)
+}
+
+fn listed_line(keys: &Keys, value: &Value) -> Result<Option<Listed>> {
+    Ok(match value {
+        Value::Int(0) => None,
+        Value::Int(_) => keys.name()?.map(Listed::Long),
+        Value::ServerError(error) => {
+            let error = fault::about(WireError::from(error.clone()), &keys.shown());
+            if error.kind() != ErrorKind::Unsupported {
+                return Err(error);
+            }
+            keys.name()?.map(|name| Listed::Told(name, Err(error)))
+        }
+        Value::Array(told) => {
+            let [name, head, claims] = &told[..] else { return Err(garbled(LINES)) };
+            let name = match keys.name()? {
+                Some(name) => Some(name),
+                None => name_of(name)?,
+            };
+            name.map(|name| {
+                let line = line::told(&name, head, claims).map(|answered| answered.value);
+                Listed::Told(name, line)
+            })
+        }
+        name => name_of(name)?.map(Listed::Long),
+    })
+}
+
+/// As a claim there says it: what is no name, nobody of ours has written.
+fn name_of(value: &Value) -> Result<Option<LockName>> {
+    Ok(LockName::new(std::str::from_utf8(bytes::bulk(value, LINES)?).unwrap_or_default()).ok())
 }
 
 fn done(value: &Value, what: &'static str) -> Result<bool> {

@@ -27,7 +27,15 @@ pub(in crate::backend::redis) fn is_longer(answer: &Value) -> bool {
 }
 
 pub(in crate::backend::redis) fn line_answer(name: &LockName, value: &Value) -> Result<Answered<Line>> {
-    let Read { seen, claims } = read(name, value)?;
+    answered(read(name, value)?)
+}
+
+/// The same of a line that is told among others.
+pub(super) fn told(name: &LockName, head: &Value, claims: &Value) -> Result<Answered<Line>> {
+    answered(read_parts(name, head, claims)?)
+}
+
+fn answered(Read { seen, claims }: Read) -> Result<Answered<Line>> {
     let entries: Vec<Entry> = claims.into_iter().map(|(_, entry)| entry).collect();
     let line = Line { revision: seen.revision(), last_token: bytes::token(seen.last), entries };
     Ok(Answered { value: line, server_time: bytes::time(seen.now) })
@@ -42,6 +50,10 @@ pub(super) struct Read {
 pub(super) fn read(name: &LockName, value: &Value) -> Result<Read> {
     let Value::Array(parts) = value else { return Err(garbled(LINE)) };
     let [head, claims] = &parts[..] else { return Err(garbled(LINE)) };
+    read_parts(name, head, claims)
+}
+
+fn read_parts(name: &LockName, head: &Value, claims: &Value) -> Result<Read> {
     let mut head = Reader::new(bytes::bulk(head, LINE)?, LINE);
     let seen = Seen::read(head.f64()?, &mut head)?;
     let mut claims = entries(name, claims, seen.now)?;

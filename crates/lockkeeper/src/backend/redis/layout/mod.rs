@@ -24,7 +24,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 pub(in crate::backend::redis) use self::admin::{
-    Victim, amend, amend_answer, evict, evict_answer, find, names, names_answer, patterns, request_answer,
+    Listed, Victim, amend, amend_answer, evict, evict_answer, find, lines, lines_answer, patterns, request_answer,
     request_release,
 };
 use self::bytes::Reader;

@@ -25,7 +25,7 @@ pub(super) static OBSERVE: Script = script!("one"; "observe");
 pub(super) static AMEND: Script = script!("one"; "amend");
 pub(super) static EVICT: Script = script!("one"; "evict");
 pub(super) static REQUEST: Script = script!("one"; "request");
-pub(super) static NAMES: Script = script!("names_each"; "names");
+pub(super) static LINES: Script = script!("lines_each"; "lines");
 /// The same with fewer keys, for as long as a slot is on its way. They answer nothing where they do not do.
 pub(super) static CLAIM_OPEN: Script = script!("claim_open", "claim_free", "claim_nothing");
 pub(super) static WITHDRAW_OPEN: Script = script!("withdraw_alone", "withdraw_open");
@@ -45,7 +45,7 @@ pub(in crate::backend::redis) static SCRIPTS: [&Script; 14] = [
     &AMEND,
     &EVICT,
     &REQUEST,
-    &NAMES,
+    &LINES,
     &CLAIM_OPEN,
     &WITHDRAW_OPEN,
     &RENEW_OPEN,

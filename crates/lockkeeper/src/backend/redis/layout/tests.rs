@@ -75,7 +75,7 @@ proptest! {
         drop(amend_answer(&value));
         drop(evict_answer(&value));
         drop(request_answer(&value));
-        drop(names_answer(&names, &value));
+        drop(lines_answer(&names, &value));
         let place = Place::of("a");
         drop(load_answer(&place, &value));
         drop(swap_answer(&place, &value));

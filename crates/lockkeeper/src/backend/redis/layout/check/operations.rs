@@ -275,13 +275,22 @@ impl World {
 
     pub(super) async fn names(&mut self) -> usize {
         let keys: Vec<Keys> = self.names.iter().map(|name| Keys::scanned(Keys::of(name).all()[0]).unwrap()).collect();
-        let mut ours = layout::names_answer(&keys, &self.server.ask(&layout::names(&keys))).unwrap();
+        let ours = layout::lines_answer(&keys, &self.server.ask(&layout::lines(&keys, u32::MAX))).unwrap();
+        let mut ours: Vec<_> = ours
+            .into_iter()
+            .map(|listed| match listed {
+                layout::Listed::Told(name, line) => (name, line.unwrap().entries.len()),
+                layout::Listed::Long(name) => panic!("{name} is too long"),
+            })
+            .collect();
         ours.sort();
         // Which lets everybody grant.
         for name in &self.names {
             self.memory.line(name).await.unwrap();
         }
-        assert_eq!(ours, self.memory.names("", 10).await.unwrap());
+        let theirs = self.memory.lines("", 10).await.unwrap();
+        let theirs: Vec<_> = theirs.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
+        assert_eq!(ours, theirs);
         for line in 1..LINES {
             self.hear(line).await;
         }

@@ -1,0 +1,85 @@
+//! Lists of many locks, on real servers: what they cost, and since when they say that a lock is held.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper::{Guard, Keeper};
+use lockkeeper_live::{Etcd, Proxy, Redis, Way};
+
+use crate::etcd_faults::{is_free, patiently, waiter};
+
+const LOCKS: usize = 1000;
+/// How much longer each request takes.
+const DELAY: Duration = Duration::from_millis(50);
+
+async fn keeper(url: &str) -> Keeper {
+    Keeper::from_url(url).unwrap().ttl(Duration::from_secs(600)).connect().await.unwrap()
+}
+
+/// A request for each of them would take ten times as long.
+async fn takes_few_requests(url: &str, proxy: &Proxy, through: &str) {
+    let (holder, looker) = (keeper(url).await, keeper(through).await);
+    let mut guards: Vec<Guard> = Vec::new();
+    for number in 0..LOCKS {
+        guards.push(holder.mutex(format!("many/{number}")).unwrap().lock().await.unwrap());
+    }
+    let admin = looker.admin().unwrap();
+    assert_eq!(admin.list("many/", 1).await.unwrap().len(), 1);
+    proxy.delay(Way::ToServer, DELAY);
+    let began = Instant::now();
+    let listed = admin.list("many/", usize::MAX).await.unwrap();
+    let took = began.elapsed();
+    proxy.heal();
+    eprintln!("{LOCKS} locks in {took:?}, of which each request takes {DELAY:?}");
+    let has_all = |lock: &lockkeeper::LockInfo| lock.holders.iter().all(|holder| holder.held.is_some());
+    assert!(listed.len() == LOCKS && listed.iter().all(has_all));
+    assert!(took < DELAY * u32::try_from(LOCKS).unwrap() / 10, "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_many_locks_takes_few_requests_on_redis() {
+    let server = Redis::start().unwrap();
+    let proxy = Proxy::resp(server.address()).unwrap();
+    takes_few_requests(&format!("redis://{}", server.address()), &proxy, &format!("redis://{}", proxy.address())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_many_locks_takes_few_requests_on_etcd() {
+    let etcd = Etcd::start().unwrap();
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    takes_few_requests(&etcd.url(), &proxy, &etcd.url_through(&[&proxy])).await;
+}
+
+/// etcd does not know when a claim was granted; the holder says it with its first renewal, and not since when it waited.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_is_told_since_when_a_lock_is_held_that_was_waited_for() {
+    const WAITED: Duration = Duration::from_secs(5);
+    let etcd = Etcd::start().unwrap();
+    for ttl in [Duration::from_secs(3), Duration::from_secs(9)] {
+        let keeper = Keeper::from_url(&*etcd.url()).unwrap().ttl(ttl).connect().await.unwrap();
+        let first = keeper.mutex("waited").unwrap().lock().await.unwrap();
+        let waiting = waiter(&keeper, "waited").await;
+        let waits = Instant::now();
+        let is_known = async |known: &str| {
+            let info = patiently(async || keeper.inspect("waited").await).await;
+            let ages =
+                (info.holders.first().and_then(|holder| holder.held), info.waiters.first().and_then(|w| w.waited));
+            if known == "holder" { ages.0 } else { ages.1 }
+        };
+        assert!(is_known("waiter").await.is_some());
+        while waits.elapsed() < WAITED {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let granted = Instant::now();
+        first.release().await.unwrap();
+        let second = waiting.await.unwrap().unwrap();
+        let held = loop {
+            if let Some(held) = is_known("holder").await {
+                break held;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        assert!(held <= granted.elapsed() + Duration::from_millis(100), "{held:?}");
+        second.release().await.unwrap();
+        is_free(&keeper, "waited").await;
+    }
+}
