@@ -1,4 +1,4 @@
-//! What an administrator does with locks: look at all of them, break one, ask for one.
+//! The operations of an administrator: list locks, break one, ask its holder to release one.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Admin {
     engine: Arc<Engine>,
 }
 
-/// Whose lock to break.
+/// The claim whose lock to break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {
@@ -26,15 +26,16 @@ pub enum Target {
     IdHash(IdHash),
 }
 
-/// How to break it.
+/// How to break a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Break {
-    /// Its renewals are refused from now on, so the holder knows that it has lost before anybody else has the lock,
-    /// which is when its ttl and its lock-delay have run out.
+    /// The store refuses the renewals of the claim from now on. The next holder gets the lock when the ttl and the
+    /// lock-delay of the claim are over, so the old holder learns of its loss before that.
     Mark,
-    /// It is removed at once, and the next in line has the lock. This breaks the promise to the holder, which may
-    /// believe in it for up to its ttl: only what checks fencing tokens is still safe.
+    /// The store removes the claim at once, and the next waiter gets the lock. This breaks the promise to the holder,
+    /// whose guard may report the lock as held for up to its ttl. Only a resource that checks fencing tokens is still
+    /// safe.
     Now,
 }
 
@@ -43,14 +44,29 @@ impl Admin {
         Self { engine: Arc::clone(engine) }
     }
 
-    /// The locks that somebody holds or waits for, whose names begin with `prefix`: sorted by name, at most `limit`. Locks
-    /// outside of the keeper's prefix are not among them. One that cannot be read is among them, with its [`problem`](LockInfo::problem).
+    /// The locks with a holder or a waiter whose names begin with `prefix`, sorted by name, at most `limit`. The list
+    /// has no lock outside the keeper's prefix. It has a lock that this version cannot read, with its
+    /// [`problem`](LockInfo::problem).
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let guard = keeper.mutex("deploy/web")?.lock().await?;
+    ///
+    /// for lock in keeper.admin()?.list("deploy/", 100).await? {
+    ///     println!("{}: {} holders, {} waiters", lock.name, lock.holders.len(), lock.waiters.len());
+    /// }
+    /// # guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
     ///
     /// # Errors
     /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer.
     ///
     /// # Cancel safety
-    /// It only reads, and may be dropped.
+    /// The future only reads, and may be dropped.
     pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockInfo>> {
         self.engine.usable()?;
         let mut locks = Vec::new();
@@ -67,10 +83,10 @@ impl Admin {
         Ok(locks)
     }
 
-    /// Breaks the lock of one holder, who is told who did it (the keeper's owner) and why. `false` when there is no
-    /// such holder.
+    /// Breaks the lock of one holder. The holder learns the operator (the owner of this keeper) and the reason. The
+    /// result is `false` when there is no such holder.
     ///
-    /// A waiter that is broken loses its place, and goes to the end of the line.
+    /// A waiter whose claim is broken loses its place, and goes to the end of the queue.
     ///
     /// ```
     /// use lockkeeper::{Break, Keeper, Target};
@@ -90,11 +106,12 @@ impl Admin {
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for the name, or a reason of more than 1024 bytes;
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: it may have happened, and may be
-    /// asked for again.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: the operation may have happened,
+    /// and may be repeated.
     ///
     /// # Cancel safety
-    /// Dropped while it looks for the holder, it has done nothing; dropped later, it happens all the same.
+    /// A future that is dropped while it looks for the holder has done nothing. If it is dropped later, the break
+    /// happens all the same.
     pub async fn break_lock<N>(&self, name: N, target: Target, reason: &str, how: Break) -> Result<bool>
     where
         N: TryInto<LockName>,
@@ -120,20 +137,20 @@ impl Admin {
         Ok(Finish::new(&self.engine, evicting).await? == Evicted::Done)
     }
 
-    /// Asks the holders of a lock to let go, which breaks nothing: each of them hears who asks (the keeper's owner) and
-    /// why, by [`Guard::release_requested`](crate::Guard::release_requested) and
-    /// [`Event::ReleaseRequested`](crate::Event::ReleaseRequested), and may go on. `false` when nobody holds the lock.
+    /// Asks the holders of a lock to release it, and breaks nothing. Each holder learns the operator (the owner of this
+    /// keeper) and the reason, by [`Guard::release_requested`](crate::Guard::release_requested) and
+    /// [`Event::ReleaseRequested`](crate::Event::ReleaseRequested), and may go on. The result is `false` when the lock
+    /// has no holder.
     ///
-    /// Only those who hold it now are asked, each at once or with its next renewal. All who watch the lock see its line
-    /// change.
+    /// The request reaches the present holders only, each at once or with its next renewal.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for the name, or a reason of more than 1024 bytes;
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: it may have happened, and may be
-    /// asked for again.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: the operation may have happened,
+    /// and may be repeated.
     ///
     /// # Cancel safety
-    /// Once polled, it happens even if this is dropped.
+    /// Once polled, the request goes on in the background when the future is dropped.
     pub async fn request_release<N>(&self, name: N, reason: &str) -> Result<bool>
     where
         N: TryInto<LockName>,

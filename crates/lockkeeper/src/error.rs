@@ -1,58 +1,60 @@
-//! Errors: what went wrong, with which lock, on which store, whether anything happened, and what to do about it.
+//! Errors. Each says what went wrong, with which lock, on which store, whether the operation may have happened, and
+//! what to do.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{LockName, LostReason};
 
-/// The result of everything that can fail here.
+/// The result of every operation that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, for a program to decide on.
+/// The kind of an error, for the decisions of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The attempt waited for as long as it was allowed to; others hold the lock.
+    /// Other holders kept the lock for the whole wait of the attempt.
     Timeout,
-    /// The store could not be reached or did not answer. Never used for a lock that is busy.
+    /// The store could not be reached or did not answer. A busy lock is never `Unavailable`.
     Unavailable,
     /// The lock was held and is lost; [`Error::lost_reason`] says why.
     Lost,
     /// The store has forgotten the session that the request belonged to.
     SessionLost,
-    /// Others use the lock in another way: another capacity, another epoch, another kind.
+    /// The lock is in use as another kind of lock (permits beside exclusive or shared), or with a higher epoch.
     Mismatch,
     /// This store, or this build of lockkeeper, cannot do it.
     Unsupported,
-    /// The store refused for lack of rights.
+    /// The store refused the operation: a right is missing.
     Denied,
-    /// An argument that can never work.
+    /// An argument or a setting is impossible.
     Invalid,
-    /// As many are waiting as may.
+    /// The queue of the lock is full.
     QueueFull,
     /// The attempt would wait for a guard that its own owner holds.
     WouldDeadlock,
-    /// Somebody else changed it first.
+    /// Another client changed the value first.
     Conflict,
     /// The keeper belongs to the process that this one was forked from.
     Forked,
-    /// The keeper was shut down, or the store that it was connected to is gone for good: connect again.
+    /// The keeper was shut down, or its store is gone for good. The program has to connect again.
     Closed,
     /// A bug in lockkeeper, or in the store.
     Internal,
 }
 
-/// Whether a failed operation may have happened all the same.
+/// Whether a failed operation may have happened in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effect {
-    /// It did not happen.
+    /// The operation did not happen.
     None,
-    /// It may have happened. lockkeeper cleans up behind an attempt of its own; do not repeat a write blindly.
+    /// The operation may have happened. lockkeeper cleans up after its own attempts. A program must not repeat a write
+    /// blindly.
     Unknown,
 }
 
-/// What every operation of lockkeeper returns when it fails.
+/// The error of every operation of lockkeeper.
 ///
 /// It prints as one line without secrets, with the remedy last.
 #[derive(Clone)]
@@ -70,7 +72,8 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of this kind that had no effect. `message` says what happened, in one line and without secrets.
+    /// An error of this kind, for an operation without an effect. `message` says what happened, in one line and without
+    /// secrets.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -94,7 +97,7 @@ impl Error {
         error.about(name)
     }
 
-    /// The same error, but the operation may have happened.
+    /// The same error, for an operation that may have happened.
     #[must_use]
     pub fn with_unknown_effect(mut self) -> Self {
         self.0.effect = Effect::Unknown;
@@ -108,7 +111,7 @@ impl Error {
         self
     }
 
-    /// The same error, with what the reader can do about it: a short imperative, without a full stop.
+    /// The same error, with a remedy. What to try: a few words that fit after `Try:`, without a full stop.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.0.remedy = Some(remedy.into());
@@ -131,14 +134,14 @@ impl Error {
         self
     }
 
-    /// The same error, about this lock; an error that names a lock keeps its own.
+    /// The same error, about this lock. An error that names a lock already keeps that name.
     #[must_use]
     pub fn about(mut self, name: LockName) -> Self {
         self.0.name.get_or_insert(name);
         self
     }
 
-    /// The same error for those who see only the names behind a prefix; a name outside is not shown to them.
+    /// The same error without the prefix of a lock's name. It does not show a name outside the prefix.
     #[must_use]
     pub(crate) fn within(mut self, prefix: &str) -> Self {
         self.0.name = self.0.name.and_then(|name| name.within(prefix));
@@ -155,18 +158,18 @@ impl Error {
         self.0.effect
     }
 
-    /// The lock that it is about, if it is about one.
+    /// The lock that the error is about, if any.
     pub fn name(&self) -> Option<&LockName> {
         self.0.name.as_ref()
     }
 
-    /// Whether the same call can succeed later without anybody changing a program or a setting.
+    /// Whether the same call can succeed later without a change of the program or of a setting.
     pub fn is_retryable(&self) -> bool {
         use ErrorKind::{Conflict, Lost, Mismatch, QueueFull, SessionLost, Timeout, Unavailable};
         matches!(self.0.kind, Timeout | Unavailable | Lost | SessionLost | Mismatch | QueueFull | Conflict)
     }
 
-    /// Why the lock was lost, for [`ErrorKind::Lost`].
+    /// The reason for the loss, if the kind is [`ErrorKind::Lost`].
     pub fn lost_reason(&self) -> Option<&LostReason> {
         self.0.lost.as_ref()
     }

@@ -14,32 +14,33 @@ use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Mode, serial};
 
 /// Something that happened to a lock of this keeper.
 ///
-/// Goes to [`tracing`] (target `lockkeeper`), to [`KeeperBuilder::on_event`](crate::KeeperBuilder::on_event), and with
-/// the feature `metrics` to the recorder of the `metrics` facade. It can be serialized: durations in milliseconds, tokens as
-/// text, the kind of event as `event` in snake case.
+/// Each event goes to [`tracing`] (target `lockkeeper`), to
+/// [`KeeperBuilder::on_event`](crate::KeeperBuilder::on_event), and with the feature `metrics` to the recorder of the
+/// `metrics` facade. The serialized form has durations in milliseconds, tokens as text, and the kind of event as
+/// `event` in snake case.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// An attempt took its place in line.
+    /// An attempt took its place in the queue.
     #[non_exhaustive]
     Queued {
         /// The lock.
         #[serde(rename = "lock")]
         name: &'a LockName,
-        /// How many stand before it, holders included.
+        /// The number of claims before it, holders included.
         ahead: u32,
     },
-    /// Tasks of this process wait for the lock behind one of them.
+    /// Several tasks of this process wait for the lock, one behind the other.
     #[non_exhaustive]
     Contended {
         /// The lock.
         #[serde(rename = "lock")]
         name: &'a LockName,
-        /// How many of them wait, the newest included.
+        /// The number of these tasks, the newest included.
         waiters: usize,
     },
-    /// The store did not acknowledge a claim that stands in line. It is asked again for as long as the attempt may wait.
+    /// The store did not acknowledge a waiting claim. The attempt asks the store again for as long as it may wait.
     #[non_exhaustive]
     ClaimFailed {
         /// The lock.
@@ -51,7 +52,7 @@ pub enum Event<'a> {
     /// An attempt ended without the lock.
     #[non_exhaustive]
     NotAcquired {
-        /// The lock; of several, the one that the attempt waited for at the end.
+        /// The lock. For an attempt on several locks, the lock that it waited for at the end.
         #[serde(rename = "lock")]
         name: &'a LockName,
         /// How the attempt ended.
@@ -59,8 +60,8 @@ pub enum Event<'a> {
         /// How long the attempt took.
         #[serde(rename = "waited_ms", serialize_with = "serial::millis")]
         waited: Duration,
-        /// The error of the attempt. A `try_` form answers `None` for [`Missed::Busy`], and a future that is dropped has
-        /// no error.
+        /// The error of the attempt. A `try_` form returns `None` for [`Missed::Busy`], and a dropped future has no
+        /// error.
         error: Option<&'a Error>,
     },
     /// The lock was acquired.
@@ -71,7 +72,7 @@ pub enum Event<'a> {
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
-        /// How it is held.
+        /// The mode in which the lock is held.
         mode: Mode,
         /// How long the attempt took.
         #[serde(rename = "waited_ms", serialize_with = "serial::millis")]
@@ -83,17 +84,17 @@ pub enum Event<'a> {
         /// The lock.
         #[serde(rename = "lock")]
         name: &'a LockName,
-        /// How long the holder may believe now.
+        /// Time left before the guard reports the lock as lost, unless another renewal succeeds first.
         #[serde(rename = "remaining_ms", serialize_with = "serial::millis")]
         remaining: Duration,
-        /// How much of the lease was left when the acknowledgement came.
+        /// Time left of the lease when the acknowledgement came.
         #[serde(rename = "left_ms", serialize_with = "serial::millis")]
         left: Duration,
-        /// How long a lease is.
+        /// The length of a lease.
         #[serde(rename = "ttl_ms", serialize_with = "serial::millis")]
         ttl: Duration,
     },
-    /// A renewal of a held lock was not acknowledged. It is tried again before the deadline.
+    /// The store did not acknowledge a renewal of a held lock. The keeper tries again before the deadline.
     #[non_exhaustive]
     RenewalFailed {
         /// The lock.
@@ -101,17 +102,18 @@ pub enum Event<'a> {
         name: &'a LockName,
         /// Why.
         error: &'a Error,
-        /// How long the holder may still believe.
+        /// Time left before the guard reports the lock as lost, unless a renewal succeeds first.
         #[serde(rename = "remaining_ms", serialize_with = "serial::millis")]
         remaining: Duration,
     },
     /// The first failed renewal of a session: its locks are in danger.
     Jeopardy,
-    /// A session is renewed again after a failure.
+    /// A renewal of a session succeeded again after a failure.
     Recovered,
-    /// The store's clock has run ahead of this process's by more than two clocks may drift apart: leases may be shorter
-    /// than they seem, and the session is in jeopardy until the next renewal. Or this machine's wall clock was set by
-    /// 10 ms or more: the machine may have been paused, and what is held is renewed at once.
+    /// The store's clock has run ahead of the clock of this process by more than the drift allowance. Leases may be
+    /// shorter than they seem, and the session is in jeopardy until the next renewal. The other cause: the wall clock
+    /// of this machine was set by 10 ms or more. The machine may have been paused, so the keeper renews all held locks
+    /// at once.
     ClockAnomaly,
     /// A lock was lost while it was held.
     #[non_exhaustive]
@@ -125,13 +127,13 @@ pub enum Event<'a> {
         #[serde(flatten)]
         reason: &'a LostReason,
     },
-    /// Somebody asks the holder of a lock to let go. Each request is told once.
+    /// An operator asks the holder of a lock to release it. Each request causes one event.
     #[non_exhaustive]
     ReleaseRequested {
         /// The lock.
         #[serde(rename = "lock")]
         name: &'a LockName,
-        /// Who asks.
+        /// The operator: the owner of the keeper that made the request.
         by: &'a str,
         /// Why.
         reason: &'a str,
@@ -144,19 +146,19 @@ pub enum Event<'a> {
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
-        /// How it was held.
+        /// The mode in which the lock was held.
         mode: Mode,
         /// How long it was held.
         #[serde(rename = "held_ms", serialize_with = "serial::millis")]
         held: Duration,
     },
-    /// A reader became the writer, with a token of its own.
+    /// A reader became the writer. The writer has a new token.
     #[non_exhaustive]
     Upgraded {
         /// The lock.
         #[serde(rename = "lock")]
         name: &'a LockName,
-        /// The token of the reader, which has ended.
+        /// The token of the reader. It is no longer valid.
         reader: FencingToken,
         /// The token of the writer.
         writer: FencingToken,
@@ -167,7 +169,7 @@ pub enum Event<'a> {
         #[serde(rename = "waited_ms", serialize_with = "serial::millis")]
         waited: Duration,
     },
-    /// A writer became a reader, and keeps its token.
+    /// A writer became a reader. The reader keeps the token.
     #[non_exhaustive]
     Downgraded {
         /// The lock.
@@ -179,7 +181,7 @@ pub enum Event<'a> {
         #[serde(rename = "held_ms", serialize_with = "serial::millis")]
         held: Duration,
     },
-    /// The store did not acknowledge a release. It is tried again until the lease ends.
+    /// The store did not acknowledge a release. The keeper tries again until the lease expires.
     #[non_exhaustive]
     ReleaseFailed {
         /// The lock.
@@ -188,7 +190,7 @@ pub enum Event<'a> {
         /// Why.
         error: &'a Error,
     },
-    /// A guard was dropped. Its lock is released in the background.
+    /// A guard was dropped without a release. The keeper releases its lock in the background.
     #[non_exhaustive]
     DroppedWithoutRelease {
         /// The lock.
@@ -196,7 +198,7 @@ pub enum Event<'a> {
         name: &'a LockName,
         /// Its token.
         token: FencingToken,
-        /// How it was held.
+        /// The mode in which the lock was held.
         mode: Mode,
         /// How long it was held.
         #[serde(rename = "held_ms", serialize_with = "serial::millis")]
@@ -204,14 +206,14 @@ pub enum Event<'a> {
     },
 }
 
-/// How an attempt ended that did not get the lock.
+/// How an attempt ended without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Missed {
-    /// The attempt did not wait, and others held the lock or waited for it.
+    /// The attempt did not wait, and the lock had other holders or waiters.
     Busy,
-    /// The wait of the attempt was over.
+    /// The attempt waited for its whole wait.
     TimedOut,
     /// The queue of the lock was full.
     QueueFull,
@@ -219,7 +221,8 @@ pub enum Missed {
     Unavailable,
     /// The future of the attempt was dropped.
     Cancelled,
-    /// The library or the store refused the attempt: a setting, a right, another kind of lock, a keeper that was shut down.
+    /// The library or the store refused the attempt, for example because of a setting, a missing right, another kind of
+    /// lock, or a keeper that was shut down.
     Refused,
 }
 
@@ -246,7 +249,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The same, with somebody who hears of each.
+    /// The same, with a callback for each event.
     pub(crate) fn to(self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
         Self { callback: Some(Arc::new(callback)), ..self }
     }
@@ -282,8 +285,8 @@ impl Events {
     }
 }
 
-/// Tells one of those who watch. A panic there must not take the watchdog or the deadlines with it, and with them every
-/// lock of the process.
+/// Passes an event to one receiver. A panic there must not end the watchdog or the deadlines, and with them every lock of
+/// the process.
 fn tell(whom: &str, tell: impl Fn()) {
     if catch_unwind(AssertUnwindSafe(tell)).is_err() {
         // It may be the log that panics.

@@ -1,4 +1,4 @@
-//! The guard: the proof of holding a lock, and the end of it.
+//! The guard: the value of a held lock, with its checks and its release.
 
 mod convert;
 
@@ -24,12 +24,15 @@ use crate::{Error, ErrorKind, FencingToken, LockName, Lost, Mode, Owner, Release
 ///
 /// While the store keeps its state, and clocks run at rates that differ by less than the drift allowance (0.5 % for
 /// each), no [`check`](Self::check), no [`remaining`](Self::remaining) and no poll inside [`scope`](Self::scope) or
-/// [`Acquire::with`](crate::Acquire::with) that *starts* after the store may have given the lock away says that it
-/// is held. What was sent before can only be stopped at the resource: send the [token](Self::token) with every access
-/// there ([`fence`](crate::fence)).
+/// [`Acquire::with`](crate::Acquire::with) that *starts* after the store may have given the lock away says that it is
+/// held. Only the resource can stop a request that the holder sent before: send the [token](Self::token) with every
+/// access ([`fence`](crate::fence)).
 ///
-/// A web framework drops a handler when its client hangs up, and the guard with it. Work that must finish is spawned
-/// *with the guard moved in*:
+/// A release in the background may not leave a process that ends at once. The lock then stays taken for its ttl. At the
+/// end of `main`, await [`release`](Self::release) or [`Keeper::shutdown`](crate::Keeper::shutdown).
+///
+/// A web framework drops a handler when its client hangs up, and the guard with it. Spawn work that must finish, and
+/// *move the guard into it*:
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -76,22 +79,22 @@ impl Guard {
         Self { engine, hold, token, mode, owner, reason, stake, since, waited, released: false, span }
     }
 
-    /// The lock, as it is typed: without the keeper's prefix.
+    /// The name of the lock as it was typed, without the keeper's prefix.
     pub fn name(&self) -> &LockName {
         &self.hold.key.name
     }
 
-    /// The lock as the store and its sequencers know it, with the keeper's prefix.
+    /// The name of the lock in the store and in sequencers, with the keeper's prefix.
     pub fn full_name(&self) -> LockName {
         self.engine.full_name(self.name())
     }
 
-    /// How long the attempt took that acquired it; zero for an [adopted](crate::Keeper::adopt) lock.
+    /// How long the attempt took to acquire the lock; zero for an [adopted](crate::Keeper::adopt) lock.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// How it is held.
+    /// The mode in which the lock is held.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -102,8 +105,8 @@ impl Guard {
         self.engine.store.place(&self.hold.key)
     }
 
-    /// The number that tells this grant from all earlier ones of this lock. Send it with every access to what the
-    /// lock protects.
+    /// The number that tells this grant from all earlier grants of the lock. Send it with every access to what the lock
+    /// protects.
     pub fn token(&self) -> FencingToken {
         self.token
     }
@@ -113,36 +116,53 @@ impl Guard {
         Sequencer::new(self.full_name(), self.mode, self.token)
     }
 
-    /// For how long the holder may believe if no renewal is acknowledged any more; zero once the lock is lost.
+    /// Time left before the guard reports the lock as lost, unless a renewal succeeds first. Zero once the lock is
+    /// lost.
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
     }
 
-    /// Whether the lock is still held, as far as this process can know: a comparison of two times, without I/O.
+    /// Whether the lock is still held, as far as this process can know. The check compares two times, without I/O.
     ///
-    /// Not a substitute for the token: between a check and what it was for, any amount of time can pass.
+    /// A check does not replace the token: any amount of time can pass between the check and the access that it was
+    /// for.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost), with the [reason](Error::lost_reason). What was lost stays lost.
-    /// [`Unavailable`](ErrorKind::Unavailable) for an [adopted](crate::Keeper::adopt) lock that was not renewed yet.
+    /// [`Lost`](crate::ErrorKind::Lost), with the [reason](Error::lost_reason). A lost lock stays lost.
+    /// [`Unavailable`](ErrorKind::Unavailable) for an [adopted](crate::Keeper::adopt) lock before its first renewal.
     pub fn check(&self) -> Result<()> {
         self.hold.check()
     }
 
-    /// A future that completes with the reason when the lock is lost. It may outlive the guard, and then stays
-    /// pending, or completes when the lease of the guard would have ended.
+    /// A future that completes with the reason when the lock is lost. The future may outlive the guard. It then stays
+    /// pending, or completes when the lease of the guard would have expired.
+    ///
+    /// ```
+    /// # async fn write_report() {}
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let guard = keeper.mutex("report")?.lock().await?;
+    /// tokio::select! {
+    ///     () = write_report() => guard.release().await?,
+    ///     reason = guard.lost() => eprintln!("stopped: {reason}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
     pub fn lost(&self) -> Lost {
         Lost::of(vec![Arc::clone(&self.hold)])
     }
 
-    /// A future that completes when somebody [asks](crate::Admin::request_release) the holder to let go. What comes of it is
-    /// the holder's to decide: to finish what it does and release the lock, or to go on.
+    /// A future that completes when an operator [asks](crate::Admin::request_release) the holder to release the lock.
+    /// The holder decides what to do: finish its work and release the lock, or go on.
     ///
-    /// It is told at once where the store speaks to its clients (memory, Redis without sharded channels, etcd), and with the next renewal where it does
-    /// not (`file:`): within a third of the ttl. A message of Redis that gets lost is made good by the next renewal. A lock
-    /// that is not renewed hears on Redis and `file:` only of a [renewal](Self::renew_once) of its own, and an
-    /// [adopted](crate::Keeper::adopt) lock hears nothing on etcd. A request from before
-    /// this grant was for an earlier holder, and is not heard; the same request twice is one.
+    /// The request arrives at once where the store pushes messages to its clients: memory, Redis without sharded
+    /// channels, etcd. Elsewhere it arrives with the next renewal, within a third of the ttl. If a message of Redis
+    /// gets lost, the next renewal delivers the request. If the keeper does not renew the lock, a request arrives on
+    /// Redis and `file:` only with [`renew_once`](Self::renew_once), and for an [adopted](crate::Keeper::adopt) lock on
+    /// etcd no request arrives. The guard ignores a request from before its grant, which was for an earlier holder. It
+    /// reports a repeated request once.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -171,10 +191,10 @@ impl Guard {
         self.engine.given_away(&self.hold).await;
     }
 
-    /// Runs `f` for as long as the lock is held, and drops `f` when the lock is lost: at its next await, since a
-    /// future can be dropped nowhere else. `f` results in a `Result`, and its error type converts from
-    /// [`Error`]: so the work and the lock have one `Result`, as with [`Acquire::with`](crate::Acquire::with). Work
-    /// that cannot fail runs in [`while_held`](Self::while_held).
+    /// Runs `f` while the lock is held. A loss drops `f` at its next await, since a future cannot be dropped elsewhere.
+    /// The output of `f` is a `Result` whose error type converts from [`Error`], so the work and the lock share one
+    /// `Result`, as with [`Acquire::with`](crate::Acquire::with). Work that cannot fail runs in
+    /// [`while_held`](Self::while_held).
     ///
     /// ```
     /// async fn write_report() -> Result<u32, Box<dyn std::error::Error>> {
@@ -197,12 +217,12 @@ impl Guard {
     /// while it does.
     ///
     /// # Cancel safety
-    /// Dropping it drops `f`; the lock stays held.
+    /// Dropping the future drops `f`; the lock stays held.
     pub async fn scope<T, E: From<Error>>(&self, f: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         scoped(|| self.check(), self.lost(), f).await
     }
 
-    /// The same as [`scope`](Self::scope) for work that cannot fail: the value of `f`, or the loss.
+    /// Like [`scope`](Self::scope), for work that cannot fail: returns the value of `f`, or the loss.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -220,22 +240,23 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost before `f` completes, or while it does.
     ///
     /// # Cancel safety
-    /// Dropping it drops `f`; the lock stays held.
+    /// Dropping the future drops `f`; the lock stays held.
     pub async fn while_held<F: Future>(&self, f: F) -> Result<F::Output> {
         self.scope(async { Ok(f.await) }).await
     }
 
-    /// Releases the lock, and awaits the store's word for it.
+    /// Releases the lock, and waits until the store acknowledges the release.
     ///
-    /// A guard of a reentrant mutex gives up its share: the lock is released with the last guard of its owner.
+    /// A guard of a reentrant mutex gives up its share. The lock is released with the last guard of its owner.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when the lock was not held any more, with the [reason](Error::lost_reason):
-    /// others may have had the lock while the work was done.
+    /// [`Lost`](crate::ErrorKind::Lost) when the lock was no longer held, with the [reason](Error::lost_reason):
+    /// another holder may have had the lock during the work.
     ///
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge the release in four tries, and
-    /// [`Closed`](crate::ErrorKind::Closed) when the store is gone for good. The lock covered the work then; it may stay
-    /// taken until its lease ends. The keeper goes on trying in the background until then.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge the release in four tries,
+    /// and [`Closed`](crate::ErrorKind::Closed) when the store is gone for good. In both cases the lock covered the
+    /// work. The lock may stay taken until its lease expires, and the keeper tries to release it in the background
+    /// until then.
     ///
     /// # Cancel safety
     /// Once polled, the release goes on in the background when this is dropped.
@@ -263,12 +284,13 @@ impl Guard {
         Ok(())
     }
 
-    /// Renews the lock now, and awaits the store's word for it. For guards that nobody else renews: of an
-    /// [adopted](crate::Keeper::adopt) lock, or of a fixed [lease](crate::Acquire::lease). Its whole ttl begins anew.
+    /// Renews the lock now, and waits until the store acknowledges the renewal. The lease starts again with its whole
+    /// ttl. This is for guards that the keeper does not renew: of an [adopted](crate::Keeper::adopt) lock, or with a
+    /// fixed [lease](crate::Acquire::lease).
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) when the lock is lost, [`Unavailable`](ErrorKind::Unavailable) when the store did not
-    /// answer: then it is held for as long as it was before, and another renewal may succeed.
+    /// [`Lost`](ErrorKind::Lost) when the lock is lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not
+    /// answer: the lease keeps its end, and another renewal may succeed.
     ///
     /// # Cancel safety
     /// Once polled, the renewal goes on in the background when this is dropped.
@@ -278,7 +300,7 @@ impl Guard {
         Finish::new(&self.engine, async move { engine.renew_once(&hold).await }).await
     }
 
-    /// What is left of it when it is detached: the lock, without anybody who renews it.
+    /// The handle of the detached lock, which no keeper renews.
     pub(crate) fn into_handle(mut self) -> Handle {
         self.released = true;
         self.disown();
@@ -287,7 +309,7 @@ impl Guard {
         Handle::new(self.full_name(), &self.hold, self.engine.store.to_string(), self.token, self.mode)
     }
 
-    /// The guard of a lock that somebody else has acquired.
+    /// The guard of a lock that another process has acquired.
     pub(crate) fn adopt(engine: &Arc<Engine>, hold: Arc<Hold>, token: FencingToken, mode: Mode) -> Self {
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let (engine, since) = (Arc::clone(engine), engine.now());

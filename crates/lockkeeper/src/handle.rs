@@ -1,4 +1,4 @@
-//! The handle of a detached lock: all that somebody needs to renew or release it, as one line of text.
+//! The handle of a detached lock: one line of text with which a process can renew or release the lock.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,15 +15,16 @@ use crate::{Error, FencingToken, LockName, Mode};
 /// The version of the format.
 const PREFIX: &str = "lkh1.";
 
-/// A lock that outlives the process that acquired it, from [`Acquire::detached`](crate::Acquire::detached).
-/// [`Keeper::adopt`](crate::Keeper::adopt) makes a guard of it.
+/// The handle of a lock that outlives the process that acquired it, from
+/// [`Acquire::detached`](crate::Acquire::detached). [`Keeper::adopt`](crate::Keeper::adopt) makes a guard from the
+/// handle.
 ///
-/// A handle does nothing by itself: dropping it leaves the lock taken until its life ends.
+/// A handle does nothing by itself. Dropping it leaves the lock taken until the life of the lock ends.
 ///
-/// **It is a secret.** Whoever has it can release the lock. It is read with `parse`, and written with
-/// [`expose`](Self::expose) or by serialising it, to a place that only its users can read; `Debug` shows neither its id
-/// nor its session, and there is no `Display`. The text is one line without blanks: `lkh1.` and the base64url of a JSON
-/// object.
+/// **A handle is a secret.** Every process with the handle can release the lock. [`expose`](Self::expose) or
+/// serialization gives the text, and `parse` reads it. Write the text only to a place that only its users can read.
+/// `Debug` shows neither the id of the claim nor the session, and there is no `Display`. The text is one line without
+/// blanks: `lkh1.` and the base64url of a JSON object.
 #[derive(Clone)]
 #[must_use = "without its handle the lock stays taken until its life ends"]
 pub struct Handle {
@@ -42,7 +43,7 @@ impl Handle {
         Self { store, key, token, mode, ttl, lock_delay }
     }
 
-    /// The lock as its store knows it, with the prefix of the keeper that acquired it.
+    /// The name of the lock in the store, with the prefix of the keeper that acquired it.
     pub fn full_name(&self) -> &LockName {
         &self.key.name
     }
@@ -52,7 +53,7 @@ impl Handle {
         self.token
     }
 
-    /// How the lock is held.
+    /// The mode in which the lock is held.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -67,7 +68,7 @@ impl Handle {
         self.ttl
     }
 
-    /// The text itself, for the one place that keeps it.
+    /// The text of the handle, for the one place that keeps it.
     pub fn expose(&self) -> String {
         let fields = Fields {
             store: Cow::Borrowed(&self.store),
@@ -153,7 +154,7 @@ impl FromStr for Handle {
     type Err = Error;
 
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid), which repeats nothing of the text.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for any other text. The error does not repeat the text.
     fn from_str(text: &str) -> Result<Self, Error> {
         read(text).ok_or_else(|| {
             Error::invalid("this is not a handle").with_remedy(format!("the whole line that begins with {PREFIX}"))

@@ -1,4 +1,4 @@
-//! A lock as people look at it.
+//! A lock with its holders and waiters, for people.
 
 use std::time::Duration;
 
@@ -8,29 +8,30 @@ use crate::engine::mode;
 use crate::store::{self, Broken, IdHash, Line};
 use crate::{Error, FencingToken, LockName, Mode, serial};
 
-/// Who holds a lock, and who waits for it. It can be serialized: durations in milliseconds, tokens and ids as text.
+/// The holders and the waiters of a lock. The serialized form has durations in milliseconds, and tokens and ids as
+/// text.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// The lock, as it is typed: without the keeper's prefix.
+    /// The name of the lock as it was typed, without the keeper's prefix.
     #[serde(rename = "lock")]
     pub name: LockName,
     #[serde(rename = "full_name")]
     full: LockName,
-    /// How it is used at present; `None` when nobody uses it.
+    /// The mode of the first claim in line; `None` when the lock has no claims.
     pub mode: Option<Mode>,
-    /// The permits of a semaphore; `None` for a mutex or read-write lock, and when nobody uses it. Where those who use the
-    /// semaphore know different numbers of permits it is the smallest number that a holder knows: so many may be held
-    /// now. The numbers of those who wait do not count before they hold.
+    /// The number of permits of a semaphore; `None` for a mutex or read-write lock, and when the lock has no claims. If
+    /// the claims name different numbers, this is the smallest number of a holder: the number of permits that may be
+    /// held now. The number of a waiter counts from its grant on.
     pub capacity: Option<u32>,
-    /// Those who hold it, the first in line first.
+    /// The holders, the first in line first.
     pub holders: Vec<HolderInfo>,
-    /// Those who wait, in order.
+    /// The waiters, in the order of the queue.
     pub waiters: Vec<WaiterInfo>,
-    /// The highest token that was given out, where the store remembers it.
+    /// The highest token that the store has given, if the store remembers it.
     pub last_token: Option<FencingToken>,
-    /// Why nobody can tell more of it, where [`Admin::list`](crate::Admin::list) met something in the lock's place in
-    /// the store that is no lock, or one of a later version.
+    /// Why the other fields are empty: [`Admin::list`](crate::Admin::list) found an entry in the place of the lock that
+    /// is no lock, or is of a later version.
     pub problem: Option<Error>,
 }
 
@@ -38,29 +39,31 @@ pub struct LockInfo {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// A hash of the claim's id, for naming it, as in [`Target::IdHash`](crate::Target::IdHash).
+    /// A hash of the claim's id. It names the claim, as in [`Target::IdHash`](crate::Target::IdHash).
     #[serde(serialize_with = "serial::text")]
     pub id: IdHash,
-    /// Who it is, as it says itself.
+    /// The owner that it names itself.
     pub owner: String,
-    /// Why it holds the lock.
+    /// The reason of its attempt.
     pub reason: Option<String>,
-    /// How many permits it has; `u32::MAX` for an exclusive holder, 1 for a reader.
+    /// The number of permits that it has; `u32::MAX` for an exclusive holder, 1 for a reader.
     #[serde(rename = "permits", skip_serializing_if = "is_all")]
     pub weight: u32,
-    /// How many permits there are, as this holder knows; `None` for a mutex or read-write lock.
+    /// The number of permits of the semaphore that this holder names; `None` for a mutex or read-write lock.
     pub capacity: Option<u32>,
-    /// Its token, unless it is out of range of what this version knows.
+    /// Its token, unless the number is out of the range that this version knows.
     pub token: Option<FencingToken>,
-    /// Since when it has held the lock, where the store knows.
+    /// How long it has held the lock, if the store knows.
     #[serde(rename = "held_ms", serialize_with = "serial::maybe_millis")]
     pub held: Option<Duration>,
-    /// When its claim ends if it is not renewed.
+    /// How long its claim lives without a renewal.
     #[serde(rename = "expires_in_ms", serialize_with = "serial::maybe_millis")]
     pub expires_in: Option<Duration>,
-    /// Whether only its minimum hold keeps it: the holder has released it, or is gone. `expires_in` is the rest then.
+    /// Whether only the minimum hold keeps the lock: the holder has released the lock, or is gone. `expires_in` is then
+    /// the rest of the minimum hold.
     pub kept: bool,
-    /// Who broke it, and why, if somebody did: it holds the lock until its claim ends, and cannot renew it.
+    /// The operator who broke the lock and the reason, if the lock was broken. The holder keeps the lock until its
+    /// claim ends, and cannot renew it.
     pub broken: Option<Broken>,
 }
 
@@ -68,33 +71,33 @@ pub struct HolderInfo {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct WaiterInfo {
-    /// A hash of the claim's id, for naming it, as in [`Target::IdHash`](crate::Target::IdHash).
+    /// A hash of the claim's id. It names the claim, as in [`Target::IdHash`](crate::Target::IdHash).
     #[serde(serialize_with = "serial::text")]
     pub id: IdHash,
-    /// Who it is, as it says itself.
+    /// The owner that it names itself.
     pub owner: String,
-    /// Why it wants the lock.
+    /// The reason of its attempt.
     pub reason: Option<String>,
-    /// How many permits it wants; `u32::MAX` for an exclusive waiter, 1 for a reader.
+    /// The number of permits that it waits for; `u32::MAX` for an exclusive waiter, 1 for a reader.
     #[serde(rename = "permits", skip_serializing_if = "is_all")]
     pub weight: u32,
-    /// How many permits there are, as this waiter knows; `None` for a mutex or read-write lock.
+    /// The number of permits of the semaphore that this waiter names; `None` for a mutex or read-write lock.
     pub capacity: Option<u32>,
-    /// How long it has waited, where the store knows.
+    /// How long it has waited, if the store knows.
     #[serde(rename = "waited_ms", serialize_with = "serial::maybe_millis")]
     pub waited: Option<Duration>,
-    /// When its claim ends if it is not renewed.
+    /// How long its claim lives without a renewal.
     #[serde(rename = "expires_in_ms", serialize_with = "serial::maybe_millis")]
     pub expires_in: Option<Duration>,
 }
 
 impl LockInfo {
-    /// Whether somebody holds it.
+    /// Whether the lock has a holder.
     pub fn is_held(&self) -> bool {
         !self.holders.is_empty()
     }
 
-    /// The lock as the store knows it, with the keeper's prefix.
+    /// The name of the lock in the store, with the keeper's prefix.
     pub fn full_name(&self) -> &LockName {
         &self.full
     }

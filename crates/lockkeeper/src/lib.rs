@@ -16,15 +16,15 @@
 //!
 //! # What is promised, and what is not
 //!
-//! A lock between processes is a lease: its holder can be stopped for longer than the lease lasts, and then somebody
-//! else gets the lock.
+//! A lock between processes is a lease. If the holder stops for longer than the lease lasts, the lease expires, and
+//! another holder gets the lock.
 //!
 //! > While the store keeps its state, and clocks run at rates that differ by less than the drift allowance (0.5 % for each),
 //! > no [`check`](Guard::check), [`remaining`](Guard::remaining) or poll inside [`with`](Acquire::with) or
 //! > [`scope`](Guard::scope) that *starts* after the store may have given the lock away reports it as held.
 //!
-//! What a holder *has already sent* when it is stopped can only be refused at the resource: send the
-//! [fencing token](FencingToken) with every access, reads too, and let the resource check it ([`fence`]).
+//! Only the resource can refuse a request that a holder *has already sent*. Send the [fencing token](FencingToken) with
+//! every access, reads included, and let the resource check it ([`fence`]).
 //!
 //! # Finding the way
 //!
@@ -32,27 +32,27 @@
 //! |---|---|
 //! | connect to a store | [`connect`], [`Keeper::builder`], [`Keeper::from_url`] |
 //! | take a lock | [`Mutex::lock`], [`Mutex::try_lock`], and what can be set: [`Acquire`] |
-//! | take it to read, beside other readers | [`RwLock`] |
-//! | take it again while holding it | [`ReentrantMutex`] |
-//! | take some of so many permits | [`Semaphore`] |
-//! | take several at once | [`Keeper::multi`], [`Keeper::multi_lock`] |
-//! | lead, and find who leads | [`Election`] |
-//! | hold it | [`Guard`] |
-//! | hold it over several processes | [`Acquire::detached`], [`Keeper::adopt`] |
-//! | run something under it | [`Acquire::with`], [`Guard::scope`] |
+//! | take a shared lock beside other readers | [`RwLock`] |
+//! | take a lock again while holding it | [`ReentrantMutex`] |
+//! | take permits of a limited number | [`Semaphore`] |
+//! | take several locks at once | [`Keeper::multi`], [`Keeper::multi_lock`] |
+//! | lead, and find the leader | [`Election`] |
+//! | hold a lock | [`Guard`] |
+//! | hold a lock over several processes | [`Acquire::detached`], [`Keeper::adopt`] |
+//! | run work under a lock | [`Acquire::with`], [`Guard::scope`] |
 //! | check a token where the data lives | [`fence`] |
-//! | check it before a web service | `fence::FenceLayer` (feature `tower`) |
-//! | check it in an SQL database | [`fence::sql`] |
+//! | check a token before a web service | `fence::FenceLayer` (feature `tower`) |
+//! | check a token in an SQL database | [`fence::sql`] |
 //! | change a value without a lock | [`optimistic::update`] |
-//! | see who holds what | [`Keeper::inspect`], [`Keeper::watch`], [`Admin::list`] |
+//! | see holders and waiters | [`Keeper::inspect`], [`Keeper::watch`], [`Admin::list`] |
 //! | break a lock whose holder is gone | [`Admin::break_lock`] |
 //! | examine a store | [`doctor::examine`] |
-//! | hear of what happens | [`Event`], [`KeeperBuilder::on_event`] |
+//! | observe what happens | [`Event`], [`KeeperBuilder::on_event`] |
 //! | give users a part of a store | [`layer::Prefix`] |
-//! | see what a store is asked | [`layer::Traced`] |
+//! | trace the calls of a store | [`layer::Traced`] |
 //! | test what your work does when its lock is lost | `testing::TestStore` (feature `testing`) |
 //! | do all that without async | `blocking` (feature `blocking`) |
-//! | see it at work | the examples, listed in `docs/examples.md` |
+//! | see lockkeeper at work | the examples, listed in `docs/examples.md` |
 //! | write a store | [`store`], and the suite in `testing` (feature `testing`) |
 //!
 //! # Stores
@@ -64,24 +64,25 @@
 //! | `EtcdStore` | `etcd://`, `etcds://` | `etcd` | many hosts; etcd 3.5.14 or newer |
 //! | `RedisStore` | `redis://`, `redis+sentinel://`, `redis+cluster://`; `rediss` for TLS | `redis` | many hosts; Redis 6.2 or newer, Valkey |
 //!
-//! No store is a default feature, so that a program compiles the stores that it uses: SQLite, which the file store is
-//! built on, takes a C compiler and more time than all the rest. TLS is encrypted by aws-lc-rs (`tls-aws-lc-rs`, a default
-//! feature), or by ring: `default-features = false` and the feature `tls-ring`. See [`Tls`].
+//! No store is a default feature, so a program compiles only the stores that it uses. The file store is built on
+//! SQLite, which needs a C compiler and takes longer to compile than all the rest. The provider of TLS is aws-lc-rs
+//! (`tls-aws-lc-rs`, a default feature), or ring with `default-features = false` and the feature `tls-ring`. See
+//! [`Tls`].
 //!
-//! Each store makes its connections itself, and takes none of a driver or a pool: the order of the requests on a connection
-//! is a part of the protocol, and a connection that somebody else used meanwhile would break that order.
+//! Each store opens its own connections, and accepts none from a driver or a pool. The order of the requests on a
+//! connection is part of the protocol, and requests of other code would break that order.
 //!
 //! # Runtime
 //!
-//! The engine runs on the tokio runtime in which a keeper is connected, with timers and I/O enabled, or on a thread of
-//! its own where there is none, or with [`KeeperBuilder::dedicated_thread`].
+//! The engine runs on the tokio runtime in which the keeper is connected. This runtime needs timers and I/O. Without a
+//! runtime, or with [`KeeperBuilder::dedicated_thread`], the engine runs on a thread of its own.
 //!
 //! # Watching
 //!
-//! Everything that happens is an [`Event`]: logged with [`tracing`] (target `lockkeeper`), told to
-//! [`KeeperBuilder::on_event`], and with the feature `metrics` counted by the recorder of the `metrics` facade. Each
-//! attempt is a span `lock.acquire`, each hold a span `lock.hold`; [`layer::Traced`] makes a span of each call of the
-//! store.
+//! Everything that happens is an [`Event`]. The keeper logs each event with [`tracing`] (target `lockkeeper`) and
+//! passes it to [`KeeperBuilder::on_event`]. With the feature `metrics` it also counts the event in the recorder of the
+//! `metrics` facade. Each attempt is a span `lock.acquire`, and each hold is a span `lock.hold`. [`layer::Traced`]
+//! makes a span of each call of the store.
 #![forbid(unsafe_code)]
 
 mod acquire;

@@ -1,4 +1,4 @@
-//! What is to be opened: a store, or a register.
+//! Stores and registers that a keeper or a register opens later.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,13 +9,12 @@ use crate::Result;
 use crate::optimistic::Register;
 use crate::store::Store;
 
-/// What a [keeper](crate::Keeper::builder) or a register is made on: what is open already, or what says how to open it
-/// and is opened by whoever gets it.
+/// The argument of a [keeper](crate::Keeper::builder) or of a register: a store or register that is open already, or a
+/// builder that the keeper or the register opens.
 ///
 /// `T` is `dyn` [`Store`] or `dyn` [`Register`](crate::optimistic::Register). Every store opens as itself, and so does
-/// every register. A builder that is handed over unopened, such as that of a `FileStore`, is opened in the runtime of
-/// the engine that will use it: its connections live there as long as the engine does, also where the caller has no
-/// runtime, or blocks it.
+/// every register. The engine opens a builder, such as that of a `FileStore`, in its own runtime. The connections live
+/// there as long as the engine, even if the caller has no runtime or blocks it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,14 +45,15 @@ use crate::store::Store;
 )]
 #[async_trait]
 pub trait Open<T: ?Sized>: Debug + Send + Sync + 'static {
-    /// Opens it. Called in a tokio runtime with timers and I/O enabled, which lasts as long as what is opened is used:
-    /// tasks and sockets may be made in it.
+    /// Opens the store or the register. The engine calls this in a tokio runtime with timers and I/O enabled, which
+    /// lives as long as the store or the register is in use. The call may start tasks and open sockets.
     ///
     /// # Errors
-    /// What keeps it from being opened.
+    /// The reason why the store or the register cannot be opened.
     ///
     /// # Cancel safety
-    /// It may be dropped, or end after nobody waits for it any more; what it has opened is dropped then.
+    /// The future may be dropped, or may end after its caller has gone. The engine then drops what the future has
+    /// opened.
     async fn opened(self: Box<Self>) -> Result<Arc<T>>;
 }
 

@@ -1,14 +1,15 @@
-//! The owner of an attempt: what makes a wait for oneself a mistake instead of a hang.
+//! The owner of an attempt. It turns a wait for the owner's own guard into an error instead of a deadlock.
 
 use std::fmt;
 
 use crate::random;
 
-/// An identity that is handed down a call chain.
+/// An identity that a program passes down a call chain.
 ///
-/// Threads and tasks say nothing about who holds a lock in an asynchronous program, so ownership is explicit. An
-/// attempt that carries an owner ([`Acquire::owner`](crate::Acquire::owner)) and would wait behind a live guard of
-/// the same owner in this process fails with [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) instead.
+/// In an asynchronous program neither a thread nor a task identifies the holder of a lock, so ownership is explicit. An
+/// attempt with an owner ([`Acquire::owner`](crate::Acquire::owner)) fails with
+/// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) if it would wait behind a live guard of the same owner in this
+/// process.
 ///
 /// ```
 /// use lockkeeper::Owner;

@@ -1,4 +1,4 @@
-//! A request to let go of a lock, and the future that completes with it.
+//! A request to release a lock, and the future that completes with it.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -10,28 +10,28 @@ use crate::LockName;
 use crate::engine::Hold;
 use crate::store::Asked;
 
-/// Somebody asks the holder of a lock to let go of it, by [`Admin::request_release`](crate::Admin::request_release).
-/// Nothing is taken from a holder that goes on.
+/// The request of an operator to the holder of a lock to release it, from
+/// [`Admin::request_release`](crate::Admin::request_release). A holder that goes on keeps the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReleaseRequest {
     /// The lock, with the keeper's prefix.
     pub name: LockName,
-    /// Who asks: the owner of the keeper that the request was made through.
+    /// The operator: the owner of the keeper that made the request.
     pub by: String,
     /// Why.
     pub reason: String,
 }
 
-/// Completes when somebody asks for a lock, or for one of several; from
-/// [`Guard::release_requested`](crate::Guard::release_requested) and its like.
+/// A future that completes when an operator asks for a lock, or for the first of several locks; from
+/// [`Guard::release_requested`](crate::Guard::release_requested) and similar methods.
 ///
-/// A request that was made before this future was polled, or made, completes it as well. It borrows nothing: it may be
-/// cloned, sent to another task, and outlive the guard. After the end of the guard it stays pending, unless the lock was
-/// asked for before.
+/// An earlier request, from before the first poll or from before this future existed, completes it too. The future
+/// borrows nothing: a program may clone it, send it to another task, and keep it longer than the guard. After the end
+/// of the guard it stays pending, unless a request came before that.
 ///
 /// # Cancel safety
-/// It only reads, and may be dropped.
+/// The future only reads, and may be dropped.
 #[must_use = "futures do nothing unless polled"]
 pub struct ReleaseRequested {
     holds: Vec<Arc<Hold>>,

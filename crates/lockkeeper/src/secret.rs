@@ -5,9 +5,9 @@ use std::hint::black_box;
 
 /// A password, a token or a private key: `Debug` and `Display` show `***`.
 ///
-/// When it is dropped its bytes are overwritten, as far as safe code can promise that: copies that were made before
-/// it got here, or from what [`expose`](Self::expose) returns, are out of its reach. It is not compared, hashed or
-/// serialised, so that it does not get into a log by way of a struct that derives those.
+/// Dropping a secret overwrites its bytes, as far as safe code can promise that. It does not overwrite copies from
+/// before `new`, or copies of the text that [`expose`](Self::expose) returns. A secret has no comparison, hash or
+/// serialization, so no struct that derives them can bring it into a log.
 ///
 /// ```
 /// use lockkeeper::Secret;
@@ -20,12 +20,12 @@ use std::hint::black_box;
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes the text over.
+    /// A secret with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// The text, for the one place that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }

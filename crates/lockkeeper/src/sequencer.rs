@@ -1,4 +1,4 @@
-//! The sequencer: a grant as one string that can be sent along with a request.
+//! The sequencer: a grant as one string, to send with a request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -47,14 +47,14 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Which lock, how, and with which fencing token: what a holder sends to the resource that the lock protects, as in
-/// Google's Chubby.
+/// The name, the mode and the fencing token of a held lock. The holder sends the sequencer to the resource that the
+/// lock protects, as in Google's Chubby.
 ///
 /// As text it is `lk1.MODE.TOKEN.NAME`. `lk1` is the version of the format. The mode is `x` (exclusive), `s` (shared)
-/// or `p` and the number of permits (`p3`). The name is percent-encoded, all of it, however long. Only
-/// `[A-Za-z0-9_.%-]` occur, so it fits into an HTTP header, a URL (where a server that decodes it must encode it
-/// again) and, up to the length that the file system allows, the name of a file. It is not a secret, and no proof
-/// either: the resource compares the token ([`FenceGate`](crate::fence::FenceGate)), and
+/// or `p` and the number of permits (`p3`). The whole name is percent-encoded, whatever its length. The text has only
+/// the characters `[A-Za-z0-9_.%-]`, so it fits into an HTTP header, into a URL (where a server that decodes it must
+/// encode it again), and into the name of a file, up to the length that the file system allows. A sequencer is no
+/// secret and no proof: the resource compares the token ([`FenceGate`](crate::fence::FenceGate)), and
 /// [`Keeper::check_sequencer`](crate::Keeper::check_sequencer) asks the store.
 ///
 /// ```
@@ -74,8 +74,8 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    /// The sequencer of a grant. A guard makes its own ([`Guard::sequencer`](crate::Guard::sequencer)); no grant is
-    /// of 0 permits, and such a sequencer cannot be read back.
+    /// The sequencer of a grant. A guard makes its own sequencer ([`Guard::sequencer`](crate::Guard::sequencer)). No
+    /// grant has 0 permits, and `parse` refuses such a sequencer.
     pub fn new(name: LockName, mode: Mode, token: FencingToken) -> Self {
         Self { mode, token, name }
     }
@@ -90,7 +90,7 @@ impl Sequencer {
         self.token
     }
 
-    /// Which lock it is. Tokens of different locks say nothing about each other.
+    /// The full name of the lock. The tokens of different locks cannot be compared.
     pub fn name(&self) -> &LockName {
         &self.name
     }

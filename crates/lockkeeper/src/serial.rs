@@ -52,7 +52,7 @@ impl Serialize for Mode {
     }
 }
 
-/// `reason` in a word; for a lock that somebody broke, `by` whom and `why`.
+/// `reason` in a word; for a broken lock, also `by` and `why`.
 impl Serialize for LostReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

@@ -1,7 +1,7 @@
-//! The one clock. Everything that asks for the time or sleeps does it here.
+//! The one clock. All code that reads the time or sleeps uses this module.
 //!
-//! Deadlines are kept on `CLOCK_BOOTTIME` where there is one: it goes on while the machine is suspended, so that a
-//! machine which wakes up knows that its leases have ended.
+//! Deadlines use `CLOCK_BOOTTIME` where the system has it. This clock goes on while the machine is suspended, so leases
+//! that expired during the suspension are lost when the machine wakes up.
 
 mod later;
 
@@ -19,7 +19,7 @@ const DRIFT_PER_MILLE: u32 = 5;
 /// What is taken off for the granularity of timers and clocks.
 const GRANULARITY: Duration = Duration::from_millis(5);
 
-/// A point in time of this process's [`Clock`]. Means nothing to another process.
+/// A point in time of this process's [`Clock`]. It means nothing to another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Duration);
 
@@ -33,7 +33,7 @@ impl Instant {
         Self(Duration::from_nanos(nanos))
     }
 
-    /// How long it is from `earlier` until `self`, or zero when it is not earlier.
+    /// The time from `earlier` until `self`; zero if `earlier` is not earlier.
     pub fn saturating_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -55,7 +55,7 @@ impl Sub<Duration> for Instant {
     }
 }
 
-/// Where the time comes from.
+/// The source of the time.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -74,22 +74,22 @@ struct Wall {
 }
 
 impl Clock {
-    /// The clock of a holder: [`boot`](Self::boot), or `CLOCK_MONOTONIC_RAW` and the suspended time where that is later.
-    /// A time daemon that slows the machine's clock down shortens no lease by it. Elsewhere than on Linux it is
-    /// [`boot`](Self::boot).
+    /// The clock of a holder: [`boot`](Self::boot), or `CLOCK_MONOTONIC_RAW` and the suspended time where that is
+    /// later. So a time daemon that slows the machine's clock down does not let a guard report a lock as held for too
+    /// long. On other systems than Linux this is [`boot`](Self::boot).
     pub fn holder() -> Self {
         Self(Source::Holder)
     }
 
-    /// The machine's time since boot, suspended time included (`CLOCK_BOOTTIME`; elsewhere than on Linux the
-    /// monotonic clock).
+    /// The machine's time since boot, suspended time included: `CLOCK_BOOTTIME`, or on other systems than Linux the
+    /// monotonic clock.
     pub fn boot() -> Self {
         Self(Source::Boot)
     }
 
     /// The time of the tokio runtime, which a test can pause and advance (`tokio::time::pause`).
     ///
-    /// Everything that shares state must share one such clock: give the same one to the store and to the keeper.
+    /// All parts that share state must share one such clock: give the same clock to the store and to the keeper.
     pub fn tokio() -> Self {
         // Some room before the origin, so that subtracting from an early instant does not saturate.
         Self(Source::Tokio { origin: TokioInstant::now(), wall: Arc::default() })
@@ -109,8 +109,8 @@ impl Clock {
         }
     }
 
-    /// Sets the wall clock of a test on virtual time by so much: what it shows goes on, as when a machine was paused and
-    /// its wall clock was corrected after that. Has no effect on the machine's own.
+    /// Moves the wall clock of a test on virtual time ahead by `by`. This is as if the machine had been paused and its
+    /// wall clock had been corrected after that. The call has no effect on the machine's own clock.
     #[cfg(feature = "testing")]
     pub fn set_wall_clock_ahead(&self, by: Duration) {
         if let Source::Tokio { wall, .. } = &self.0 {
@@ -128,13 +128,13 @@ impl Clock {
         }
     }
 
-    /// Sleeps for `d` of the runtime's time. For waiting and pacing, not for deadlines: it stands still while the
-    /// machine is suspended.
+    /// Sleeps for `d` of the runtime's time. This is for waiting and pacing, not for deadlines: the runtime's time
+    /// stands still while the machine is suspended.
     pub async fn sleep(&self, d: Duration) {
         tokio::time::sleep(d).await;
     }
 
-    /// Awaits `f` for at most `d`; `None` when the time is over.
+    /// Awaits `f` for at most `d`. The result is `None` when the time is over.
     pub async fn timeout<F: Future>(&self, d: Duration, f: F) -> Option<F::Output> {
         tokio::time::timeout(d, f).await.ok()
     }
@@ -154,8 +154,9 @@ pub(crate) fn pause(d: Duration) {
     std::thread::sleep(d);
 }
 
-/// How long the holder may believe in a lease of `life`, counted from the instant *before* the request was sent that
-/// the store answered: `life · (1 − ρ)/(1 + ρ) − 5 ms`, ρ = 0.5 %. The store's clock may run fast and ours slow by ρ.
+/// How long a guard may report a lock with a lease of `life` as held, counted from the instant *before* the holder sent
+/// the request that the store acknowledged: `life · (1 − ρ)/(1 + ρ) − 5 ms`, ρ = 0.5 %. The store's clock may run fast
+/// by ρ, and the clock of this process slow by ρ.
 pub fn believed(life: Duration) -> Duration {
     let nanos = life.as_nanos() * u128::from(1000 - DRIFT_PER_MILLE) / u128::from(1000 + DRIFT_PER_MILLE);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_sub(GRANULARITY)

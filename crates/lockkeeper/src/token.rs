@@ -10,11 +10,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const STORE_BITS: u32 = 54;
 const STORE_MAX: u64 = (1 << STORE_BITS) - 1;
 
-/// A number that rises with every grant of one lock: over release, expiry, restart and reaping.
+/// A number that rises with every grant of one lock, across releases, expired leases, restarts and clean-ups of the
+/// store.
 ///
-/// Send it with every access to what the lock protects, reads too, and let the resource refuse lower ones
-/// ([`FenceGate`](crate::fence::FenceGate) is that check). It is the only thing that stops what a paused holder has
-/// already sent. Displayed, parsed and serialised as a decimal string, since JSON numbers end at 2^53.
+/// Send the token with every access to what the lock protects, reads included, and let the resource refuse lower tokens
+/// ([`FenceGate`](crate::fence::FenceGate) is that check). Only this check stops a request that a paused holder has
+/// already sent. The text form and the serialized form are a decimal string, since JSON numbers are exact only up to
+/// 2^53.
 ///
 /// The token is `epoch · 2^54 + number of the store`; the operator raises the epoch
 /// ([`KeeperBuilder::epoch`](crate::KeeperBuilder::epoch)) after a restore or a move to another store.
@@ -42,7 +44,7 @@ impl FencingToken {
         NonZeroU64::new((u64::from(epoch) << STORE_BITS) | raw).map(Self)
     }
 
-    /// The number as it is, for an unsigned column or a binary protocol.
+    /// The whole number, for an unsigned column or a binary protocol.
     pub fn get(self) -> u64 {
         self.0.get()
     }
@@ -52,7 +54,7 @@ impl FencingToken {
         self.0.get().cast_signed()
     }
 
-    /// The epoch that the operator gave.
+    /// The epoch that the operator has set.
     pub fn epoch(self) -> u16 {
         // At most nine bits are left after the shift.
         (self.0.get() >> STORE_BITS) as u16

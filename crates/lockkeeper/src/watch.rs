@@ -8,7 +8,7 @@ use crate::info::LockInfo;
 use crate::store::IdHash;
 use crate::{LockName, Result};
 
-/// A lock that is watched, from [`Keeper::watch`](crate::Keeper::watch).
+/// A watch on one lock, from [`Keeper::watch`](crate::Keeper::watch).
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -34,16 +34,19 @@ impl LockWatch {
         Self { lookout: Lookout::new(engine, name), told: None }
     }
 
-    /// The lock as it is, once other claims hold it or wait for it than were seen last; at once the first time.
+    /// Waits until the holders or the waiters differ from those of the last call, and returns the lock. The first call
+    /// returns at once.
     ///
-    /// Where the store pushes, that is as soon as it changes; elsewhere, and for claims that end by themselves, within
-    /// a second. A push that was lost costs 21 s at most. What came and went between two looks is not seen.
+    /// If the store pushes changes, the call returns as soon as the lock changes. Otherwise, and when a claim expires,
+    /// it returns within a second. A lost push delays the call by at most 21 s. A claim that comes and goes between two
+    /// looks at the store is not reported.
     ///
     /// # Errors
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer; it may be called again.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer. The call may be repeated.
     ///
     /// # Cancel safety
-    /// It only reads, and may be dropped; no change is missed, but quick ones may be seen as one.
+    /// The future only reads, and may be dropped. The watch misses no change, but may report several quick changes as
+    /// one.
     pub async fn changed(&mut self) -> Result<LockInfo> {
         loop {
             let line = self.lookout.look().await?;

@@ -8,8 +8,8 @@ use crate::duration;
 
 /// Measures how fast the store gives locks to the tasks of this process
 ///
-/// The locks have names of their own that nobody else uses, behind the --prefix, and are all released in the end. INT
-/// ends it early, with what was measured so far.
+/// The names of the locks begin with the --prefix, and no other client uses them. `bench` releases all its locks at the
+/// end. INT ends the measurement early; `bench` then prints the figures so far.
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
     /// How long to measure; a duration
@@ -20,11 +20,11 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) tasks: u32,
 
-    /// How many locks they share, each task always the same one
+    /// How many locks the tasks share; each task uses one of them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) names: u32,
 
-    /// How long a lock is held
+    /// How long a task holds a lock
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration::parse)]
     pub(crate) hold: Duration,
 }

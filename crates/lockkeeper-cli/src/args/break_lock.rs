@@ -5,8 +5,9 @@ use lockkeeper::{FencingToken, IdHash};
 
 /// Takes a lock from a holder that is stuck or gone
 ///
-/// The holder's renewals are refused from now on, so it learns that it has lost its lock before anybody else gets it,
-/// which is when its ttl and lock-delay have run out. Who waits instead of holding loses its place in line.
+/// From now on the store refuses the holder's renewals. The lock is free when the holder's ttl and lock-delay have run
+/// out, so the holder learns of the loss before another holder gets the lock. A waiter (--id) loses its place in the
+/// queue.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("target").required(true))]
 pub(crate) struct BreakArgs {
@@ -22,15 +23,15 @@ pub(crate) struct BreakArgs {
     #[arg(long, value_name = "HASH", group = "target")]
     pub(crate) id: Option<IdHash>,
 
-    /// Why, which the holder is told together with our --owner
+    /// Why the lock is broken; the holder sees this text and the --owner of `break`
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 
-    /// Give the lock away at once, although its holder may still believe in it for up to its ttl
+    /// Free the lock at once; the old holder may still work for up to its ttl
     #[arg(long)]
     pub(crate) now: bool,
 }

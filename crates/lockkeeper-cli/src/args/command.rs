@@ -17,48 +17,48 @@ use crate::exit::Exit;
 pub(crate) struct CommandArgs {
     /// Wait at most this long: a duration or `forever` [default: forever]
     ///
-    /// While it waits, stderr says who holds the lock, for how long and why, and how many claims are ahead: on a
-    /// terminal in one line that changes; elsewhere in a line at the start, in one when another holder has the lock,
-    /// and, for `run`, in one every minute. -q silences it.
+    /// During the wait, stderr shows who holds the lock, for how long and why, and how many claims are ahead. On a
+    /// terminal, this is one line that changes. Elsewhere, `run` and `elect` write a line at the start and when another
+    /// holder gets the lock; `run` also writes a line every minute. With -q there are no such lines.
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse_limit)]
     pub(crate) wait: Option<Limit>,
 
     /// The exit code when the lock was not acquired
     ///
-    /// A number from 0 to 255. With 0, stderr says nothing of it.
+    /// A number from 0 to 255. With 0, a busy lock causes no message on stderr.
     #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::BUSY, value_parser = exit_code)]
     pub(crate) conflict_exit_code: u8,
 
-    /// The lease: how long the lock outlives a lost holder [default: 30s]
+    /// Lease: how long the lock outlives a crashed holder [default: 30s]
     ///
-    /// The holder renews the lease three times in that time.
+    /// The holder renews the lease after each third of this time.
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
 
-    /// Grace period after a lost lease, when nobody gets the lock [default: 0]
+    /// Extra time to keep the lock of a crashed holder [default: 0]
     ///
-    /// The store keeps the lock of a lost holder for this long in addition to the ttl, so that what the holder has sent
-    /// can arrive. A release is immediate.
+    /// When the holder has crashed or lost the lock, the store keeps the lock for this long in addition to the ttl.
+    /// Requests that the holder has sent can arrive in this time. A release is immediate.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) lock_delay: Option<Duration>,
 
     /// Keep no place in the queue
     ///
-    /// The claim is tried again when a holder releases the lock. It never overtakes a claim that stands in the queue.
+    /// The claim is repeated when a holder releases the lock. It never overtakes a claim in the queue.
     #[arg(long)]
     pub(crate) unfair: bool,
 
     /// Keep the lock from others for at least this long after it was acquired
     ///
-    /// So that several crons whose clocks differ run a job once. The store keeps the lock: `run` ends with its command,
-    /// and a kill, a crash or a signal ends nothing; `break` does. On a store that cannot (etcd with layout=concurrency),
-    /// `run` itself stays until the time is over or it gets a signal.
+    /// The option is for a job that must run once although the clocks of several hosts differ. The store keeps the
+    /// lock: `run` ends with its command, and a kill, a crash or a signal does not free the lock; `break` does. etcd
+    /// with layout=concurrency cannot keep the lock. `run` itself then stays until the time is over or a signal comes.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
     pub(crate) min_hold: Duration,
 
     /// Hold the lock at most this long
     ///
-    /// Then the lock counts as lost, and the command is ended.
+    /// After this time the lock counts as lost, and the command is ended.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) max_hold: Option<Duration>,
 
@@ -68,35 +68,35 @@ pub(crate) struct CommandArgs {
 
     /// What the command gets when somebody runs `request`
     ///
-    /// One of the signals HUP, INT, QUIT, TERM, USR1 and USR2, or nothing with `ignore`. An event tells of the request
-    /// in any case.
+    /// One of the signals HUP, INT, QUIT, TERM, USR1 and USR2, or nothing with `ignore`. The request
+    /// is written as an event in any case.
     #[arg(long, value_name = "SIGNAL|ignore", default_value = "ignore")]
     pub(crate) on_request: OnRequest,
 
-    /// Time from SIGTERM to SIGKILL [default: 5s, at most ttl/3]
+    /// Grace period between TERM and KILL [default: 5s, at most ttl/3]
     ///
-    /// If the store stops answering, the command gets SIGTERM this long before the lease expires, and SIGKILL when the
-    /// lease expires. After an end by a signal, what is left of the command has as long to end. At most a third of the
-    /// ttl.
+    /// If the store stops answering, the command gets TERM this long before the lease expires, and KILL just
+    /// before the lease expires. If a signal ends the command, its other processes have the same grace period. At most
+    /// a third of the ttl.
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
 
-    /// Why the lock is held, for `inspect`, `list` and those who wait
+    /// Why the lock is held, shown by `inspect` and to waiters
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 
     /// Write events as JSON Lines to descriptor N or to a file
     ///
-    /// A file is appended to; a descriptor must be open. With --json, stderr gets the events as well.
+    /// The events are appended to a file. A descriptor must be open. With --json, stderr gets the events as well.
     ///
-    /// The command inherits an open descriptor N as every program does. Where its reader waits for the end, close it in
-    /// the command: sh -c 'exec CMD N>&-'
+    /// The command inherits the descriptor N. If the reader of N waits for the end of the events, close N in the
+    /// command: sh -c 'exec CMD N>&-'
     #[arg(long, value_name = "fd:N|FILE", value_parser = OsStringValueParser::new().try_map(Target::parse))]
     pub(crate) events: Option<Target>,
 
     /// Write figures for the textfile collector of node exporter
     ///
-    /// The file is replaced as a whole each time.
+    /// Each write replaces the whole file.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) metrics_textfile: Option<PathBuf>,
 

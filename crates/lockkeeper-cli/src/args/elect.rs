@@ -7,14 +7,14 @@ use crate::child::restart::Restart;
 
 /// Runs a command on one of several machines: on the one that is the leader
 ///
-/// Every candidate waits for the leadership, and the one that gets it runs the command, with the environment that `run`
-/// gives. When the leader is lost, the next candidate leads. A leader that has lost the leadership, or whose command has
-/// failed, resigns, and is a candidate again after 1 to 30 seconds, longer each time until a command has lasted for a
-/// minute. INT, TERM and QUIT go to the command, and are the end of `elect` with it.
+/// Every candidate waits for the leadership. The leader runs the command in the environment that `run` gives to a
+/// command. When the leader is lost, the next candidate leads. A leader resigns when its command has failed. After a
+/// resignation or a loss it is a candidate again in 1 to 30 seconds; this pause grows each time until a command has
+/// lasted for a minute. INT, TERM and QUIT go to the command, and `elect` ends with the command.
 /// HUP, USR1 and USR2 change nothing while `elect` waits or pauses.
 #[derive(Args, Debug)]
 pub(crate) struct ElectArgs {
-    /// The election, which is a lock that the leader holds
+    /// The election: the name of the lock that the leader holds
     ///
     /// A name has 1 to 255 bytes, prefix included, without control characters.
     #[arg(value_name = "NAME")]

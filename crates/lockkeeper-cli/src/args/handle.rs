@@ -10,8 +10,8 @@ use crate::duration::{self, Limit};
 
 /// Acquires a lock that outlives this program, for the steps of a job
 ///
-/// Nobody renews it: it ends by itself after the ttl, or after the last `renew`, or with `release`. Prints the fencing
-/// token, a number that rises with every grant of this lock.
+/// Nobody renews the lock automatically. It expires one ttl after `acquire` or the last `renew`; `release` ends it
+/// earlier. `acquire` prints the fencing token, a number that rises with every grant of this lock.
 #[derive(Args, Debug)]
 pub(crate) struct AcquireArgs {
     /// The lock: 1 to 255 bytes, prefix included, without control characters
@@ -35,11 +35,11 @@ pub(crate) struct AcquireArgs {
     #[command(flatten)]
     pub(crate) mode: ModeArgs,
 
-    /// How long the lock lives after it was acquired, and after each `renew`
+    /// How long the lock lasts after `acquire` and each `renew`
     #[arg(short, long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
     pub(crate) ttl: Duration,
 
-    /// Why it is held, for people who look
+    /// Why the lock is held, shown by `inspect` and to waiters
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct AcquireArgs {
 /// What `renew` and `release` take.
 #[derive(Args, Debug)]
 pub(crate) struct HandleArgs {
-    /// The file that `acquire` wrote; the store must be the same as there
+    /// The file that `acquire` wrote; name the same store as for `acquire`
     #[arg(long, value_name = "FILE")]
     pub(crate) handle_file: PathBuf,
 }

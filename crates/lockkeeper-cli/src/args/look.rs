@@ -12,9 +12,9 @@ pub(crate) struct InspectArgs {
 
 /// Shows who leads in an election; exit code 1 when nobody does
 ///
-/// Prints the value of the leader in one line: control characters and bytes that are no text are escaped (\n, \xff).
-/// With --json a value that is no text is null, and stands in `value_base64`. Whoever holds the lock of this name alone
-/// leads; a leader that is there for another reason than `elect` may have no value.
+/// Prints the value of the leader in one line. Control characters and bytes that are no text are escaped (\n, \xff).
+/// With --json, a value that is no text is null, and `value_base64` has its bytes. The leader is the exclusive holder
+/// of the lock NAME. A holder that does not come from `elect` may have no value.
 #[derive(Args, Debug)]
 pub(crate) struct LeaderArgs {
     /// The election
@@ -23,6 +23,9 @@ pub(crate) struct LeaderArgs {
 }
 
 /// Lists the locks that are held or waited for
+///
+/// OLDEST is how long the first of the waiters has waited. HELD is how long the lock has been held; of several holders,
+/// OWNER is the one that has held it longest.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
     /// Only names that begin with this
@@ -34,9 +37,9 @@ pub(crate) struct ListArgs {
     pub(crate) limit: u32,
 }
 
-/// Tells whether the grant that a sequencer speaks of still holds its lock; exit code 1 when it does not
+/// Checks whether the grant in a sequencer still holds its lock; exit code 1 when it does not
 ///
-/// A sequencer has the full name of its lock: no prefix is put before it.
+/// A sequencer has the full name of its lock; `check` puts no prefix before this name.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
     /// The sequencer, as LOCKKEEPER_SEQUENCER has it, or `-` to read it from stdin
@@ -44,17 +47,18 @@ pub(crate) struct CheckArgs {
     pub(crate) sequencer: String,
 }
 
-/// Tells who takes, leaves and waits for locks, as it happens, until INT or TERM
+/// Prints who takes, leaves and waits for locks, as it happens, until INT or TERM
 ///
-/// What is told is the difference between two looks, so what came and went between them is not seen, and nor is the
-/// cause. A lock whose whole name is given is looked at as soon as it changes, where the store can tell; a prefix is
-/// looked at every second.
+/// `watch` prints the differences between two looks at the locks. It misses a claim that came and went between two
+/// looks, and does not know the cause of a change. With a whole name, `watch` looks as soon as the lock changes, if the
+/// store reports changes. With a prefix, `watch` looks every second.
 ///
-/// Events: `held`, somebody holds the lock now; `free`, its last holder has gone; `left`, somebody else has gone (with
-/// a token who held it, without one who waited); `queued`, somebody waits. What is there at the first look comes first.
+/// Events: `held`: a claim holds the lock now; `free`: the last holder is gone; `left`: another holder (with a token)
+/// or a waiter (without a token) is gone; `queued`: a claim waits. The first look prints all present holders and
+/// waiters.
 #[derive(Args, Debug)]
 pub(crate) struct WatchArgs {
-    /// A lock, or a prefix of many followed by `*`
+    /// A lock, or a prefix of several locks followed by `*`
     #[arg(value_name = "NAME|PREFIX*", default_value = "*", hide_default_value = true)]
     pub(crate) subject: String,
 }

@@ -77,8 +77,8 @@ pub(crate) struct Global {
     /// redis+sentinel://HOST,HOST,HOST/MASTER;
     /// redis+cluster://HOST,HOST,HOST. Settings stand behind a question mark: ?ttl=20s&prefix=billing/&ca=FILE
     ///
-    /// A password does not belong here, since every user of the machine can see it: set LOCKKEEPER_PASSWORD,
-    /// LOCKKEEPER_PASSWORD_FILE or LOCKKEEPER_STORE. With LOCKKEEPER_REQUIRE_STORE=1 there is no default.
+    /// The URL may not contain a password, since every user of the machine can see it: set LOCKKEEPER_PASSWORD,
+    /// LOCKKEEPER_PASSWORD_FILE or LOCKKEEPER_STORE instead. With LOCKKEEPER_REQUIRE_STORE=1 there is no default.
     #[arg(short = 'S', long, global = true, value_name = "URL|NAME")]
     pub(crate) store: Option<String>,
 
@@ -91,7 +91,8 @@ pub(crate) struct Global {
     #[arg(long = "prefix", global = true, value_name = "P")]
     pub(crate) name_prefix: Option<String>,
 
-    /// Who we are, for people who look; never proof [env: LOCKKEEPER_OWNER] [default: user@host:pid]
+    /// The holder's name, shown by `inspect` and `list`; not used for authentication [env: LOCKKEEPER_OWNER] [default:
+    /// user@host:pid]
     #[arg(long, global = true, value_name = "TEXT")]
     pub(crate) owner: Option<String>,
 
@@ -99,11 +100,11 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) connect_timeout: Option<Duration>,
 
-    /// Make the folder of a file store that is not there; without it, exit code 78
+    /// Make the missing folder of a file store; without this option, exit code 78
     #[arg(long, global = true)]
     pub(crate) create: bool,
 
-    /// Answers as JSON on stdout; `run` and `elect`: events as JSON Lines on stderr
+    /// Answers as JSON on stdout, one object a line; `run` and `elect` write events as JSON Lines to stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -111,7 +112,7 @@ pub(crate) struct Global {
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
 
-    /// Say more on stderr; twice says all [env: LOCKKEEPER_LOG, a level or a tracing filter] [default: warnings]
+    /// Write more to stderr; -vv writes everything [env: LOCKKEEPER_LOG, a level or a tracing filter] [default: warnings]
     #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
 }
@@ -135,8 +136,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Examines the store: rights, disk, clock, leftovers, round trip; exit code 1 when something fails
     ///
-    /// A line for each check: ok, warn or FAIL, what was found, and what to do about it. It makes no store that is not
-    /// there, and takes no lock but one of its own, lockkeeper-doctor.
+    /// `doctor` prints a line for each check: ok, warn or FAIL, the finding, and the remedy. It makes no store, and
+    /// takes no lock except its own, lockkeeper-doctor.
     Doctor,
     Completions(CompletionsArgs),
     /// Prints the manual page

@@ -10,13 +10,13 @@ const MOST: u32 = 1 << 31;
 pub(crate) struct ModeArgs {
     /// Take the lock in shared (read) mode
     ///
-    /// Any number of shared holders may have the lock together, never beside an exclusive one.
+    /// Any number of shared holders may have the lock together, but never together with an exclusive holder.
     #[arg(short, long, conflicts_with = "permits")]
     pub(crate) shared: bool,
 
     /// Take K (default 1) of N permits
     ///
-    /// Where others name another N, the smallest N of all who hold the lock counts.
+    /// If claims name different numbers N, the smallest N of the holders counts.
     #[arg(long, value_name = "[K/]N", value_parser = Permits::parse)]
     pub(crate) permits: Option<Permits>,
 }

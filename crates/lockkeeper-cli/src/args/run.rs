@@ -9,11 +9,11 @@ use crate::duration;
 
 /// Runs a command while holding a lock
 ///
-/// The command gets LOCKKEEPER_FENCING_TOKEN, a number that rises with every grant of this lock: hand it on with
-/// every access to what the lock protects. It is ended when the lock is lost (exit code 79).
+/// The command gets LOCKKEEPER_FENCING_TOKEN, a number that rises with every grant of this lock: send it with every
+/// access to the protected resource. `run` ends the command when the lock is lost (exit code 79).
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// The lock; of several locks, all are held or none
+    /// The lock; with several names, `run` holds all locks or none
     ///
     /// A name has 1 to 255 bytes, prefix included, without control characters.
     #[arg(value_name = "NAME", required = true)]
@@ -25,8 +25,9 @@ pub(crate) struct RunArgs {
 
     /// Run at most once in this time, on all hosts together
     ///
-    /// When CMD runs, or began to run within this time, exit with 0 without running it. A CMD that fails counts. It is the
-    /// same as -n -E 0 --min-hold DURATION on a store that keeps the lock for so long without a process.
+    /// If CMD runs already, or began to run within this time, `run` exits with 0 and does not start CMD. A CMD that
+    /// failed counts too. The option is the same as -n -E 0 --min-hold DURATION on a store that keeps the lock without
+    /// a process.
     #[arg(
         long,
         value_name = "DURATION",

@@ -16,7 +16,7 @@ const GOOD: Duration = Duration::from_secs(60);
 /// After which ends of the command the leadership is campaigned for again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Restart {
-    /// When the command has failed, or the leadership was lost; exit code 0 is the end
+    /// When the command has failed, or the leadership was lost; exit code 0 ends `elect`
     OnFailure,
     /// However the command ended
     Always,

@@ -1,4 +1,4 @@
-//! What an administrator does with locks, without async.
+//! The operations of an administrator, without async.
 
 use super::park::wait;
 use crate::{Break, Error, LockInfo, LockName, Result, Target};
@@ -31,8 +31,8 @@ impl Admin {
         Self { inner }
     }
 
-    /// The locks that somebody holds or waits for, whose names begin with `prefix`, within the keeper's prefix: sorted by
-    /// name, at most `limit`.
+    /// The locks with a holder or a waiter whose names begin with `prefix`, sorted by name, at most `limit`. The list
+    /// has no lock outside the keeper's prefix. See [`Admin::list`](crate::Admin::list).
     ///
     /// # Errors
     /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer.
@@ -40,7 +40,7 @@ impl Admin {
         wait(self.inner.list(prefix, limit))?
     }
 
-    /// Breaks the lock of one holder; `false` when there is no such holder. See
+    /// Breaks the lock of one holder. The result is `false` when there is no such holder. See
     /// [`Admin::break_lock`](crate::Admin::break_lock).
     ///
     /// # Errors
@@ -53,8 +53,8 @@ impl Admin {
         wait(self.inner.break_lock(name, target, reason, how))?
     }
 
-    /// Asks the holders of a lock to let go, which breaks nothing; `false` when nobody holds it. See
-    /// [`Admin::request_release`](crate::Admin::request_release).
+    /// Asks the holders of a lock to release it, and breaks nothing. The result is `false` when the lock has no holder.
+    /// See [`Admin::request_release`](crate::Admin::request_release).
     ///
     /// # Errors
     /// As [`Admin::request_release`](crate::Admin::request_release).

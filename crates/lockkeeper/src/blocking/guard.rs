@@ -15,8 +15,8 @@ use crate::{Error, FencingToken, LockName, Mode, NotConverted, Result, Sequencer
 /// A held lock. Dropping it releases the lock in the background, without waiting, unless it was
 /// [adopted](super::Keeper::adopt).
 ///
-/// It may be sent to another thread and dropped there. What is promised of it, and what is not, stands at the async
-/// [`Guard`](crate::Guard).
+/// A program may send the guard to another thread and drop it there. The async [`Guard`](crate::Guard) describes what a
+/// guard promises, and what it does not.
 ///
 /// ```
 /// # fn f() -> lockkeeper::Result<()> {
@@ -44,28 +44,28 @@ impl Guard {
         Self { end: End::default(), inner }
     }
 
-    /// The lock, as it is typed: without the keeper's prefix.
+    /// The name of the lock as it was typed, without the keeper's prefix.
     pub fn name(&self) -> &LockName {
         self.inner.name()
     }
 
-    /// The lock as the store and its sequencers know it, with the keeper's prefix.
+    /// The name of the lock in the store and in sequencers, with the keeper's prefix.
     pub fn full_name(&self) -> LockName {
         self.inner.full_name()
     }
 
-    /// How long the attempt took that acquired it: see [`Guard::waited`](crate::Guard::waited).
+    /// How long the attempt took to acquire the lock: see [`Guard::waited`](crate::Guard::waited).
     pub fn waited(&self) -> Duration {
         self.inner.waited()
     }
 
-    /// How it is held.
+    /// The mode in which the lock is held.
     pub fn mode(&self) -> Mode {
         self.inner.mode()
     }
 
-    /// The number that tells this grant from all earlier ones of this lock. Send it with every access to what the
-    /// lock protects.
+    /// The number that tells this grant from all earlier grants of the lock. Send it with every access to what the lock
+    /// protects.
     pub fn token(&self) -> FencingToken {
         self.inner.token()
     }
@@ -75,36 +75,37 @@ impl Guard {
         self.inner.sequencer()
     }
 
-    /// For how long the holder may believe if no renewal is acknowledged any more; zero once the lock is lost.
+    /// Time left before the guard reports the lock as lost, unless a renewal succeeds first. Zero once the lock is
+    /// lost.
     pub fn remaining(&self) -> Duration {
         self.inner.remaining()
     }
 
     /// Whether the lock is still held, as far as this process can know, without I/O: see
-    /// [`Guard::check`](crate::Guard::check). A long piece of work looks now and then.
+    /// [`Guard::check`](crate::Guard::check). Long work should call it now and then.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost), with the [reason](Error::lost_reason). What was lost stays lost.
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) for an [adopted](super::Keeper::adopt) lock that was not renewed
-    /// yet.
+    /// [`Lost`](crate::ErrorKind::Lost), with the [reason](Error::lost_reason). A lost lock stays lost.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) for an [adopted](super::Keeper::adopt) lock before its first
+    /// renewal.
     pub fn check(&self) -> Result<()> {
         self.inner.check()
     }
 
-    /// What another thread can wait with until the lock is lost.
+    /// A value with which another thread waits until the lock is lost.
     pub fn lost(&self) -> Lost {
         self.end.lost(|| vec![Arc::clone(self.inner.hold())])
     }
 
-    /// What another thread can wait with until somebody asks the holder to let go.
+    /// A value with which another thread waits until an operator asks the holder to release the lock.
     pub fn release_requested(&self) -> ReleaseRequested {
         self.end.requested(|| vec![Arc::clone(self.inner.hold())])
     }
 
-    /// Runs `f` if the lock is held, and returns what `f` does if it is still held then.
+    /// Runs `f` if the lock is held, and returns the result of `f` if the lock is still held then.
     ///
-    /// A closure cannot be stopped: it runs to its end although the lock is lost, and only then is the loss returned.
-    /// One that takes longer than the ttl looks at [`check`](Self::check) in between.
+    /// A closure cannot be stopped. It runs to its end even if the lock is lost, and `scope` returns the loss after
+    /// that. A closure that takes longer than the ttl should call [`check`](Self::check) in between.
     ///
     /// `f` returns a `Result`, and its error type converts from [`Error`]. Work that cannot fail runs in
     /// [`while_held`](Self::while_held).
@@ -115,7 +116,7 @@ impl Guard {
         scoped(|| self.check(), f)
     }
 
-    /// The same as [`scope`](Self::scope) for work that cannot fail: the value of `f`, or the loss.
+    /// Like [`scope`](Self::scope), for work that cannot fail: returns the value of `f`, or the loss.
     ///
     /// # Errors
     /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost before the end of `f`.
@@ -125,9 +126,9 @@ impl Guard {
 
     /// Runs `f` with the guard, and releases the lock.
     ///
-    /// When `f` fails, its error is returned, whatever else went wrong. When it succeeds but the lock was lost before
-    /// its end, the result is the loss; `f` has run to its end, as in [`scope`](Self::scope). When only the release
-    /// fails, the work was covered, and `f`'s value is returned. A panic in `f` drops the guard.
+    /// If `f` fails, the result is its error, whatever else went wrong. If `f` succeeds but the lock was lost before
+    /// the end of `f`, the result is the loss; `f` has run to its end, as in [`scope`](Self::scope). If only the
+    /// release fails, the lock covered the work, and the result is the value of `f`. A panic in `f` drops the guard.
     ///
     /// ```
     /// # fn f() -> lockkeeper::Result<()> {
@@ -149,29 +150,31 @@ impl Guard {
         covered(outcome, self.release())
     }
 
-    /// Releases the lock, and waits for the store's word for it: see [`Guard::release`](crate::Guard::release).
+    /// Releases the lock, and waits until the store acknowledges the release: see
+    /// [`Guard::release`](crate::Guard::release).
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when the lock was not held any more, with the [reason](Error::lost_reason).
+    /// [`Lost`](crate::ErrorKind::Lost) when the lock was no longer held, with the [reason](Error::lost_reason).
     ///
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge it in four tries, and
-    /// [`Closed`](crate::ErrorKind::Closed) when the store is gone for good. The keeper goes on trying in the
-    /// background until the lease has ended.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge the release in four tries,
+    /// and [`Closed`](crate::ErrorKind::Closed) when the store is gone for good. The keeper tries again in the
+    /// background until the lease expires.
     pub fn release(self) -> Result<()> {
         wait(self.into_inner().release())?
     }
 
-    /// Renews the lock now, and waits for the store's word for it. For guards that nobody else renews: of an
-    /// [adopted](super::Keeper::adopt) lock, or of a fixed [lease](super::Attempt::lease). Its whole ttl begins anew.
+    /// Renews the lock now, and waits until the store acknowledges the renewal. The lease starts again with its whole
+    /// ttl. This is for guards that the keeper does not renew: of an [adopted](super::Keeper::adopt) lock, or with a
+    /// fixed [lease](super::Attempt::lease).
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost, [`Unavailable`](crate::ErrorKind::Unavailable) when the
-    /// store did not answer: then it is held for as long as it was before, and another renewal may succeed.
+    /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost. [`Unavailable`](crate::ErrorKind::Unavailable) when the
+    /// store did not answer: the lease keeps its end, and another renewal may succeed.
     pub fn renew_once(&self) -> Result<()> {
         wait(self.inner.renew_once())?
     }
 
-    /// Gives back some of its permits: see [`Guard::release_permits`](crate::Guard::release_permits).
+    /// Gives back some of the guard's permits: see [`Guard::release_permits`](crate::Guard::release_permits).
     ///
     /// # Errors
     /// As [`Guard::release_permits`](crate::Guard::release_permits).
@@ -179,14 +182,14 @@ impl Guard {
         wait(self.inner.release_permits(permits))?
     }
 
-    /// Makes a reader of the writer: see [`Guard::downgrade`](crate::Guard::downgrade).
+    /// Turns the writer into a reader: see [`Guard::downgrade`](crate::Guard::downgrade).
     ///
     /// ```
     /// # fn f() -> lockkeeper::Result<()> {
     /// # let keeper = lockkeeper::blocking::Keeper::memory();
     /// let prices = keeper.rw_lock("prices")?;
     /// let writer = prices.write()?;
-    /// // write, then read what was written, with nobody in between
+    /// // write, then read what was written; no other writer comes in between
     /// let reader = writer.downgrade()?;
     /// assert!(prices.try_read()?.is_some());
     /// # reader.release()?;
@@ -208,7 +211,7 @@ impl Guard {
         }
     }
 
-    /// Makes the writer of the reader, if it is the only one who uses the lock or waits for it: see
+    /// Turns the reader into the writer, if the lock has no other holder and no waiter: see
     /// [`Guard::try_upgrade`](crate::Guard::try_upgrade).
     ///
     /// ```

@@ -32,8 +32,8 @@ impl Keeper {
         Self { inner }
     }
 
-    /// A keeper on this store, to be set up. The store may be open already, or a builder, which is opened when the
-    /// keeper is connected, on the engine's thread: see [`Open`].
+    /// A builder for a keeper on this store. The store may be open already. It may also be a builder of a store, which
+    /// [`connect`](KeeperBuilder::connect) opens on the engine's thread: see [`Open`].
     ///
     /// ```
     /// use lockkeeper::FileStore;
@@ -52,10 +52,10 @@ impl Keeper {
         KeeperBuilder::new(crate::Keeper::builder(store))
     }
 
-    /// A keeper on the store at `url`, to be set up: see [`Keeper::from_url`](crate::Keeper::from_url).
+    /// A builder for a keeper on the store at `url`: see [`Keeper::from_url`](crate::Keeper::from_url).
     ///
     /// # Errors
-    /// As [`connect`], but for what only connecting can tell.
+    /// As [`connect`], except the errors that only connecting can find.
     pub fn from_url<U>(url: U) -> Result<KeeperBuilder>
     where
         U: TryInto<StoreUrl>,
@@ -64,10 +64,10 @@ impl Keeper {
         crate::Keeper::from_url(url).map(KeeperBuilder::new)
     }
 
-    /// A keeper on a store in this process's memory, for tests and examples. Two of them are two stores.
+    /// A keeper on a new store in the memory of this process, for tests and examples. Two such keepers have two stores.
     ///
     /// # Panics
-    /// When the operating system gives no thread for it; [`KeeperBuilder::connect`] returns an error instead.
+    /// When the operating system gives the engine no thread. [`KeeperBuilder::connect`] returns an error instead.
     pub fn memory() -> Self {
         match KeeperBuilder::new(crate::KeeperBuilder::memory()).start() {
             Ok(keeper) => keeper,
@@ -89,7 +89,7 @@ impl Keeper {
         self.inner.mutex(name).map(Mutex::new)
     }
 
-    /// The reentrant mutex of this name: a thread that holds it can lock it again. To others it is the
+    /// The reentrant mutex of this name: a thread that holds it can lock it again. For all other threads it is the
     /// [mutex](Self::mutex) of the name.
     ///
     /// # Errors
@@ -114,8 +114,8 @@ impl Keeper {
         self.inner.rw_lock(name).map(RwLock::new)
     }
 
-    /// The semaphore of this name, with so many permits: 1 to 2^31. All who use it at one time have to give the same
-    /// number.
+    /// The semaphore of this name, with this number of permits: 1 to 2^31. If its users name different numbers, the
+    /// smallest number that a holder names counts: see [`Semaphore`].
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex), and for another number of
@@ -140,13 +140,13 @@ impl Keeper {
         self.inner.election(name).map(Election::new)
     }
 
-    /// Several locks as one, each in a mode of its own, all of them or none: see
+    /// Several locks as one lock, each in a mode of its own. An attempt gets all of them, or none: see
     /// [`Keeper::multi`](crate::Keeper::multi).
     pub fn multi(&self) -> MultiBuilder {
         MultiBuilder::new(self.inner.multi())
     }
 
-    /// The mutexes of these names as one lock: [`multi`](Self::multi) where all are exclusive.
+    /// The mutexes of these names as one lock: a [`multi`](Self::multi) in which all locks are exclusive.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for no names at all, and for a name as with [`mutex`](Self::mutex).
@@ -158,17 +158,18 @@ impl Keeper {
         self.inner.multi_lock(names).map(MultiLock::new)
     }
 
-    /// The guard of a lock that was [detached](super::Attempt::detached), in this process or in another. Nobody renews
-    /// it but [`renew_once`](Guard::renew_once), and dropping it leaves the lock as it is: see
+    /// The guard of a lock that was [detached](super::Attempt::detached), in this process or in another. Only
+    /// [`renew_once`](Guard::renew_once) renews it, and dropping the guard leaves the lock taken: see
     /// [`Keeper::adopt`](crate::Keeper::adopt).
     ///
     /// # Errors
-    /// [`Mismatch`](crate::ErrorKind::Mismatch) when the lock is in another store than this keeper's.
+    /// [`Mismatch`](crate::ErrorKind::Mismatch) when the lock is in another store than this keeper's, or outside this
+    /// keeper's prefix.
     pub fn adopt(&self, handle: Handle) -> Result<Guard> {
         self.inner.adopt(handle).map(Guard::new)
     }
 
-    /// Who holds this lock and who waits for it, whatever its kind.
+    /// The holders and the waiters of this lock, whatever its kind.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for the name, [`Unavailable`](crate::ErrorKind::Unavailable) when the
@@ -181,7 +182,7 @@ impl Keeper {
         wait(self.inner.inspect(name))?
     }
 
-    /// Watches who holds this lock and who waits for it, whatever its kind. Nothing is asked of the store yet.
+    /// Watches the holders and the waiters of this lock, whatever its kind. This call sends nothing to the store yet.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for the name.
@@ -193,7 +194,7 @@ impl Keeper {
         self.inner.watch(name).map(LockWatch::new)
     }
 
-    /// Whether the grant that this sequencer speaks of still holds its lock, by the store's word at this moment: see
+    /// Whether the grant of this sequencer still holds its lock. The keeper asks the store: see
     /// [`Keeper::check_sequencer`](crate::Keeper::check_sequencer).
     ///
     /// # Errors
@@ -207,7 +208,7 @@ impl Keeper {
         self.inner.capabilities()
     }
 
-    /// How the sessions are: the worst of them.
+    /// The state of the keeper's sessions: that of the worst session.
     pub fn session(&self) -> SessionWatch {
         SessionWatch::new(self.inner.session())
     }
@@ -215,18 +216,18 @@ impl Keeper {
     /// The administrator's operations.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) where the store has none.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the store has no such operations.
     pub fn admin(&self) -> Result<Admin> {
         self.inner.admin().map(Admin::new)
     }
 
-    /// Ends all clones of this keeper: threads that wait get [`Closed`](crate::ErrorKind::Closed), locks that are
-    /// still held are lost with [`Shutdown`](crate::LostReason::Shutdown) and given up, and releases that are under
-    /// way are waited for, for at most `within`.
+    /// Ends this keeper and all its clones. Waiting threads get [`Closed`](crate::ErrorKind::Closed). Locks that are
+    /// still held are lost with [`Shutdown`](crate::LostReason::Shutdown), and the keeper gives them up. The call waits
+    /// for the releases under way, for at most `within`.
     ///
     /// # Errors
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not acknowledge all of it in time: what is left
-    /// ends with its leases.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not acknowledge all releases in time: the
+    /// remaining locks end with their leases.
     pub fn shutdown(self, within: Duration) -> Result<()> {
         wait(self.inner.shutdown(within))?
     }

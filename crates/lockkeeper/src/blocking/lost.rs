@@ -1,4 +1,4 @@
-//! Waiting for the loss of a lock on a thread.
+//! Waiting for the loss of a lock, without async.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -11,8 +11,8 @@ use super::requested::ReleaseRequested;
 use crate::engine::Hold;
 use crate::{LostReason, Result};
 
-/// Waits for the loss of a lock; from [`Guard::lost`](super::Guard::lost) and its like. For a thread that watches over
-/// the work of another: it hears of the end of the guard too.
+/// Waits for the loss of a lock; from [`Guard::lost`](super::Guard::lost) and similar methods. This is for a thread
+/// that watches the work of another thread. The wait also ends with the guard.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Waits for the loss; `None` when the guard is released or dropped before.
+    /// Waits for the loss. The result is `None` when the guard is released or dropped first.
     ///
     /// # Errors
     /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
@@ -50,8 +50,8 @@ impl Lost {
         park::wait(self.clone().lost_or_ended())
     }
 
-    /// Waits for the loss for at most `d`; `None` when it has not happened by then, or the guard is released or
-    /// dropped before.
+    /// Waits for the loss for at most `d`. The result is `None` when the time is over, or when the guard is released or
+    /// dropped first.
     ///
     /// # Errors
     /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
@@ -83,10 +83,10 @@ impl fmt::Debug for Lost {
 /// Changes when the guard is gone.
 pub(super) type Ended = watch::Receiver<Option<LostReason>>;
 
-/// Tells those who wait for the loss of a guard that the guard is gone. Its lease ends later, which is no loss.
+/// Tells the waiting threads that the guard is gone. Its lease expires later, which is no loss.
 #[derive(Default)]
 pub(super) struct End {
-    /// Empty for as long as nobody wants to know.
+    /// Empty until a thread asks for it.
     told: OnceLock<Told>,
 }
 

@@ -27,22 +27,21 @@
 //! | `FileStore::new(path).open().await?`, for a keeper or a register | `FileStore::new(path)` itself: see [`Open`](crate::Open) |
 //! | a [reentrant mutex](crate::ReentrantMutex) for an [`Owner`](crate::Owner) | one for a [thread](ReentrantMutex) |
 //!
-//! All else has the same names and does the same, and what has no async in it is the same type: errors, tokens,
-//! handles, events.
+//! All other items have the same names and do the same. Types without async, such as errors, tokens, handles and
+//! events, are the same types. The transactions of `RedisStore` on data of the program have an async form only.
 //!
 //! # Threads and runtimes
 //!
-//! The engine of a [`Keeper`] of this module always runs on a thread of its own: it renews locks, and knows of their
-//! loss, whatever the program's own threads do. A call blocks its thread, and nothing else. So it works on a thread that
-//! knows no runtime, and on one that runs async code, whatever that runtime is: it never panics there. It does hold
-//! that thread up, as any call that blocks does. On a runtime of one thread nobody else runs meanwhile, and who waits
-//! there for a lock that another task of the same thread holds waits for ever; give such a wait a
-//! [limit](Attempt::wait), or move it to `spawn_blocking`.
+//! The engine of a [`Keeper`] of this module always runs on a thread of its own. It renews locks and detects their
+//! loss, whatever the program's own threads do. A call blocks its thread, and nothing else. So a call works on a thread
+//! without a runtime, and on a thread of any async runtime: it never panics there. It does hold that thread up, like
+//! any blocking call. On a runtime of one thread no other task runs meanwhile. If such a task holds the lock, the call
+//! waits for ever: give such a wait a [limit](Attempt::wait), or move it to `spawn_blocking`.
 //!
-//! Only the callback of [`KeeperBuilder::on_event`] must not block, since it runs on the engine's thread too: a call
-//! that would wait there is refused with [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock).
+//! The callback of [`KeeperBuilder::on_event`] must not block, since it may run on the engine's thread. A call that
+//! would wait there fails with [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock).
 //!
-//! A thread that waits is not interrupted by anything but the end of its [limit](Attempt::wait), or a
+//! Only two events interrupt a waiting thread: the end of its [limit](Attempt::wait), and a
 //! [`shutdown`](Keeper::shutdown) from another thread, which gives it [`Closed`](crate::ErrorKind::Closed).
 
 mod admin;

@@ -1,4 +1,4 @@
-//! Optimistic locking without async: see [`lockkeeper::optimistic`](crate::optimistic), which has the types too.
+//! Optimistic locking without async: see [`lockkeeper::optimistic`](crate::optimistic), which also has the types.
 //!
 //! ```
 //! use lockkeeper::FileStore;
@@ -30,8 +30,8 @@ use crate::runtime::{Runtime, inside};
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Open, Result};
 
-/// A register for threads: [values with versions](crate::optimistic::Register), each under a key. Cheap to clone; clones
-/// share the register and a thread, on which its timers and connections are.
+/// A register for threads: [values with versions](crate::optimistic::Register), each under a key. Cheap to clone;
+/// clones share the register and the thread with its timers and connections.
 #[derive(Clone)]
 pub struct Register {
     inner: Arc<dyn optimistic::Register>,
@@ -40,7 +40,8 @@ pub struct Register {
 }
 
 impl Register {
-    /// A register that is open already, or [what opens one](Open): the builder of a store that keeps registers.
+    /// Opens a register from the builder of a store that keeps registers, or uses a register that is open already: see
+    /// [`Open`].
     ///
     /// ```
     /// use lockkeeper::blocking::optimistic::Register;
@@ -55,8 +56,9 @@ impl Register {
     /// ```
     ///
     /// # Errors
-    /// What the register refuses when it is opened; [`Internal`](ErrorKind::Internal) when the operating system gives
-    /// no thread; [`WouldDeadlock`](ErrorKind::WouldDeadlock) on the thread of an engine, as from every call here.
+    /// The errors with which the register refuses to open; [`Internal`](ErrorKind::Internal) when the operating system
+    /// gives no thread; [`WouldDeadlock`](ErrorKind::WouldDeadlock) on the thread of an engine, as from every call
+    /// here.
     pub fn open(register: impl Open<dyn optimistic::Register>) -> Result<Self> {
         may_wait()?;
         let runtime = Arc::new(Runtime::own()?);
@@ -65,17 +67,18 @@ impl Register {
         Ok(Self { inner, runtime, process: std::process::id() })
     }
 
-    /// What is there; `None` for a key that was never written. See [`Register::load`](optimistic::Register::load).
+    /// The present value of the key; `None` for a key that was never written. See
+    /// [`Register::load`](optimistic::Register::load).
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for what cannot be a key; [`Unavailable`](ErrorKind::Unavailable) when the
-    /// register did not answer.
+    /// [`Invalid`](ErrorKind::Invalid) for a text that cannot be a key; [`Unavailable`](ErrorKind::Unavailable) when
+    /// the register did not answer.
     pub fn load(&self, key: &str) -> Result<Option<Versioned>> {
         self.run(self.inner.load(key))?
     }
 
-    /// Changes a value: loads it, computes the new one from it, and writes that if nobody else was faster; else begins
-    /// again, for up to 30 s. See [`update`](crate::optimistic::update).
+    /// Changes a value. The call loads the value, computes the new value from it, and writes that if no other client
+    /// has written meanwhile. Otherwise it starts again, for up to 30 s. See [`update`](crate::optimistic::update).
     ///
     /// # Errors
     /// As [`try_update`](crate::optimistic::try_update).
@@ -83,7 +86,8 @@ impl Register {
         self.run(optimistic::update(&*self.inner, key, |old| ready(compute(old))))?
     }
 
-    /// [`update`](Self::update) with another policy, for a computation that may fail; then nothing is written.
+    /// [`update`](Self::update) with another policy, for a computation that may fail. If it fails, the call writes
+    /// nothing.
     ///
     /// ```
     /// use lockkeeper::blocking::optimistic::Register;
@@ -112,8 +116,7 @@ impl Register {
         self.run(optimistic::try_update(policy, &*self.inner, key, |old| ready(compute(old))))?
     }
 
-    /// Does a write on a version that somebody has seen, and says what became of it. See
-    /// [`swap`](crate::optimistic::swap).
+    /// Does a write on a known version, and returns its outcome. See [`swap`](crate::optimistic::swap).
     ///
     /// ```
     /// use lockkeeper::blocking::optimistic::Register;
@@ -124,7 +127,7 @@ impl Register {
     /// let (policy, write) = (Policy::default(), Write::new(Version::ABSENT, "hello"));
     /// match register.swap(&policy, "page/home", &write)? {
     ///     Outcome::Done(version) => println!("it is version {version} now"),
-    ///     Outcome::Conflict => println!("somebody else has written it"),
+    ///     Outcome::Conflict => println!("another client has written it"),
     ///     // No answer came. To be asked again when the register is back:
     ///     Outcome::Unknown(_) => println!("{:?}", register.settle(&policy, "page/home", &write)?),
     /// }
@@ -139,8 +142,7 @@ impl Register {
         self.run(optimistic::swap(policy, &*self.inner, key, write))?
     }
 
-    /// Goes on with a write whose outcome was [`Unknown`](Outcome::Unknown). See
-    /// [`settle`](crate::optimistic::settle).
+    /// Continues a write whose outcome was [`Unknown`](Outcome::Unknown). See [`settle`](crate::optimistic::settle).
     ///
     /// # Errors
     /// As [`settle`](crate::optimistic::settle).

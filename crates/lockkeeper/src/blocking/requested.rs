@@ -1,4 +1,4 @@
-//! Waiting on a thread until somebody asks for a lock.
+//! Waiting for a request to release a lock, without async.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use super::park;
 use crate::engine::Hold;
 use crate::{ReleaseRequest, Result};
 
-/// Waits until somebody asks the holder of a lock to let go; from
-/// [`Guard::release_requested`](super::Guard::release_requested) and its like. What a request is, and when it is heard,
-/// stands at the async [`Guard::release_requested`](crate::Guard::release_requested).
+/// Waits until an operator asks the holder of a lock to release it; from
+/// [`Guard::release_requested`](super::Guard::release_requested) and similar methods. The async
+/// [`Guard::release_requested`](crate::Guard::release_requested) describes what a request is and when it arrives.
 #[derive(Clone)]
 pub struct ReleaseRequested {
     holds: Vec<Arc<Hold>>,
@@ -23,7 +23,7 @@ impl ReleaseRequested {
         Self { holds, end }
     }
 
-    /// Waits for a request; `None` when the guard is released or dropped before.
+    /// Waits for a request. The result is `None` when the guard is released or dropped first.
     ///
     /// # Errors
     /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
@@ -31,8 +31,8 @@ impl ReleaseRequested {
         park::wait(self.clone().requested_or_ended())
     }
 
-    /// Waits for a request for at most `d`; `None` when there was none by then, or the guard is released or dropped
-    /// before. With a `d` of zero it looks, for a piece of work that asks now and then.
+    /// Waits for a request for at most `d`. The result is `None` when the time is over, or when the guard is released
+    /// or dropped first. With a `d` of zero the call only looks, for work that asks now and then.
     ///
     /// # Errors
     /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::park::{wait, wait_for};
 use crate::{LockInfo, Result, SessionState};
 
-/// A lock that is watched, from [`Keeper::watch`](super::Keeper::watch).
+/// A watch on one lock, from [`Keeper::watch`](super::Keeper::watch).
 ///
 /// ```
 /// # fn f() -> lockkeeper::Result<()> {
@@ -30,17 +30,17 @@ impl LockWatch {
         Self { inner }
     }
 
-    /// The lock as it is, once other claims hold it or wait for it than were seen last; at once the first time. See
-    /// [`LockWatch::changed`](crate::LockWatch::changed).
+    /// Waits until the holders or the waiters differ from those of the last call, and returns the lock. The first call
+    /// returns at once. See [`LockWatch::changed`](crate::LockWatch::changed).
     ///
     /// # Errors
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer; it may be called again.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer. The call may be repeated.
     /// [`Closed`](crate::ErrorKind::Closed) within a second after the keeper was shut down.
     pub fn changed(&mut self) -> Result<LockInfo> {
         wait(self.inner.changed())?
     }
 
-    /// As [`changed`](Self::changed), and `None` when nothing has changed for `d`.
+    /// As [`changed`](Self::changed), for at most `d`. The result is `None` when nothing has changed by then.
     ///
     /// # Errors
     /// As [`changed`](Self::changed).
@@ -49,7 +49,7 @@ impl LockWatch {
     }
 }
 
-/// The state of a keeper's sessions, to be asked or waited for; from [`Keeper::session`](super::Keeper::session).
+/// The state of a keeper's sessions, to read or to wait for; from [`Keeper::session`](super::Keeper::session).
 #[derive(Clone, Debug)]
 pub struct SessionWatch {
     inner: crate::SessionWatch,
@@ -65,7 +65,8 @@ impl SessionWatch {
         self.inner.state()
     }
 
-    /// The next state, once it differs from the one that was seen last; `None` when the keeper is gone.
+    /// Waits for the next state, which differs from the last state that was seen. The result is `None` when the keeper
+    /// is gone.
     ///
     /// # Errors
     /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
@@ -73,7 +74,7 @@ impl SessionWatch {
         wait(self.inner.next())
     }
 
-    /// As [`changed`](Self::changed), and `None` too when nothing has changed for `d`.
+    /// As [`changed`](Self::changed), for at most `d`. The result is also `None` when nothing has changed by then.
     ///
     /// # Errors
     /// As [`changed`](Self::changed).

@@ -1,4 +1,4 @@
-//! Examining a store: what is wrong with it, or soon will be, and what to do about it.
+//! The examination of a store: what is wrong with it, or soon will be, and the remedy.
 //!
 //! ```
 //! use std::time::Duration;
@@ -20,63 +20,63 @@ use std::time::Duration;
 use crate::Error;
 use crate::url::StoreUrl;
 
-/// How bad it is.
+/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Level {
-    /// As it should be, or only good to know.
+    /// The store is as it should be, or the finding is only information.
     Ok,
-    /// It works, but not as well as it could, or not for long.
+    /// The store works, but not as well as it could, or not for long.
     Warn,
-    /// Locks cannot be had, or cannot be relied on.
+    /// Locks cannot be acquired, or cannot be relied on.
     Fail,
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Finding {
     /// How bad it is.
     pub level: Level,
-    /// What was looked at, in a word or two.
+    /// The name of the check, in a word or two.
     pub check: &'static str,
-    /// What was seen, in one line without secrets.
+    /// What the check has found, in one line without secrets.
     pub finding: String,
-    /// What can be done about it: a short imperative, as that of an error.
+    /// What to try: a few words that fit after `Try:`, as in an error.
     pub remedy: Option<String>,
 }
 
 impl Finding {
-    /// All is well.
+    /// A finding of the level [`Ok`](Level::Ok).
     pub fn ok(check: &'static str, finding: impl Into<String>) -> Self {
         Self { level: Level::Ok, check, finding: finding.into(), remedy: None }
     }
 
-    /// It could be better.
+    /// A finding of the level [`Warn`](Level::Warn).
     pub fn warn(check: &'static str, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { level: Level::Warn, check, finding: finding.into(), remedy: Some(remedy.into()) }
     }
 
-    /// It does not do.
+    /// A finding of the level [`Fail`](Level::Fail).
     pub fn fail(check: &'static str, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { level: Level::Fail, check, finding: finding.into(), remedy: Some(remedy.into()) }
     }
 
-    /// What an error says.
+    /// The finding that an error stands for.
     pub fn failed(check: &'static str, error: &Error) -> Self {
         let remedy = error.remedy().map(str::to_owned);
         Self { level: Level::Fail, check, finding: error.message().to_owned(), remedy }
     }
 }
 
-/// Examines the store at `url`, without making it if it is not there. Each step is given `within`.
+/// Examines the store at `url`, and does not create it if it is not there. Each step may take `within`.
 ///
-/// It takes and releases one lock of its own, `lockkeeper-doctor` behind the prefix of the URL, some times over. A store
-/// that cannot be opened is a finding and not an error.
+/// The examination acquires and releases one lock several times: `lockkeeper-doctor` behind the prefix of the URL. A
+/// store that cannot be opened is a finding and not an error.
 ///
 /// # Cancel safety
-/// It may be dropped; what it holds then is released in the background.
+/// The future may be dropped. A lock that the examination holds then is released in the background.
 pub async fn examine(url: &StoreUrl, within: Duration) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(store) = crate::backend::examine(url, within, &mut findings).await {

@@ -13,17 +13,17 @@ use super::roster::Roster;
 use crate::store::{Capabilities, ClaimId, Expiry, SessionId, SessionSpec};
 use crate::time::{Instant, believed};
 
-/// How a keeper's sessions are.
+/// The state of a keeper's sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
-    /// Renewals are acknowledged.
+    /// The store acknowledges the renewals.
     Valid,
-    /// Renewals fail, and the leases have not ended yet. Or the store's connection was made again, and not every lock
-    /// that is held was acknowledged since.
+    /// Renewals fail, and the leases have not expired yet. Or the connection to the store is a new one, and the store has
+    /// not yet acknowledged every held lock on it.
     Jeopardy,
-    /// A lease has ended without a renewal, or the store has forgotten the session. The locks of it are lost; new
-    /// attempts get a new session.
+    /// A lease has expired without a renewal, or the store has forgotten the session. The locks of the session are lost.
+    /// New attempts get a new session.
     Expired,
 }
 

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::StaleReason;
 use crate::{FencingToken, Mode};
 
-/// What a resource has seen of one lock: the highest token of any holder, and that of exclusive ones.
+/// The marks of a resource for one lock: the highest token of all holders that it has seen, and the highest token of
+/// the exclusive holders.
 ///
-/// An exclusive token passes if nothing newer has passed; a shared one if nothing newer *and exclusive* has. With one
-/// mark for both, a reader would be refused as soon as a younger reader beside it came first.
+/// An exclusive token passes if no newer token has passed. A shared token passes if no newer *and exclusive* token has
+/// passed. With a single mark, the resource would refuse a reader as soon as a newer reader came first.
 ///
-/// It is a plain value, so that it can be kept where the data is (serialised, or as two columns).
+/// `Marks` is a plain value, to store with the data (serialized, or as two columns).
 ///
 /// ```
 /// use lockkeeper::fence::Marks;
@@ -33,13 +34,13 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The marks as they were kept, for instance in two columns of the protected row.
+    /// Marks from their stored values, for example from two columns of the protected row.
     pub fn new(any: Option<FencingToken>, exclusive: Option<FencingToken>) -> Self {
         Self { any: any.max(exclusive), exclusive }
     }
 
-    /// Lets an access with this token pass, and shuts out what is older and conflicts with it. The token of an access
-    /// that passed passes again, until a newer one that conflicts has.
+    /// Lets an access with this token pass, and shuts out older accesses that conflict with it. A token that has passed
+    /// passes again, until a newer access that conflicts has passed.
     ///
     /// # Errors
     /// [`StaleReason::Older`] if a newer access that conflicts has passed; [`StaleReason::NoGate`] for permits. The

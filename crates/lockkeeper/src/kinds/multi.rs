@@ -15,11 +15,12 @@ use crate::{Error, LockName, MultiGuard, Result};
 /// Several locks as one, from [`Keeper::multi`](crate::Keeper::multi) or
 /// [`Keeper::multi_lock`](crate::Keeper::multi_lock).
 ///
-/// They are acquired one after the other, in the order of the bytes of their names, and given back if one cannot be
-/// had. What is lost while others are waited for is acquired again. A handle is cheap to clone and holds nothing.
+/// The attempt acquires the locks one after the other, in the order of the bytes of their names. It gives them back if
+/// it cannot get one of them. If it loses a lock while it waits for another, it acquires that lock again. A
+/// `MultiLock` is cheap to clone. It holds nothing by itself.
 ///
-/// Two multi-locks never wait for each other. That is not so for a lock that is acquired while another is held: take
-/// all that is needed in one.
+/// Two multi-locks never wait for each other. A separate attempt by a holder of another lock has no such promise, so
+/// acquire all locks that the work needs in one multi-lock.
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -43,18 +44,18 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Waits in line for one after the other, for ever unless [`Acquire::wait`] says otherwise: that is the time for
-    /// all of them. A fixed lease and `max_hold` begin when all are held.
+    /// Waits in the queue of one lock after the other, without a limit unless [`Acquire::wait`] or the keeper sets one
+    /// for all of them together. A fixed lease and `max_hold` begin when the attempt holds all locks.
     pub fn lock(&self) -> Acquire<MultiGuard> {
         self.lock.acquire(self.weight, self.capacity).and(self.also.clone())
     }
 
-    /// Takes them if all are free, and answers `None` if one is not.
+    /// Takes the locks if all are free, and returns `None` if one is not.
     pub fn try_lock(&self) -> Acquire<Option<MultiGuard>> {
         self.lock.try_acquire(self.weight, self.capacity).and(self.also.clone())
     }
 
-    /// The names, as they are typed, in the order in which they are acquired.
+    /// The names as they were typed, in the order in which an attempt acquires the locks.
     pub fn names(&self) -> impl Iterator<Item = &LockName> {
         std::iter::once(&self.lock.name).chain(self.also.iter().map(|part| &part.name))
     }
@@ -62,10 +63,10 @@ impl MultiLock {
 
 durations!(MultiLock);
 
-/// Says which locks a multi-lock is of, and how each is held, from [`Keeper::multi`](crate::Keeper::multi).
+/// The builder of a multi-lock, with the names and modes of its locks, from [`Keeper::multi`](crate::Keeper::multi).
 ///
-/// A name that is given twice counts once, in the strongest of the modes: a lock to write rather than to read, and the
-/// larger number of permits.
+/// A name that occurs twice counts once, in the stronger mode: exclusive rather than shared, and the larger number of
+/// permits.
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -91,7 +92,7 @@ impl MultiBuilder {
         Self { engine: Arc::clone(engine), parts: BTreeMap::new(), problem: None }
     }
 
-    /// This one exclusively: a mutex, or a lock to write.
+    /// Adds an exclusive lock: a mutex, or a lock to write.
     pub fn lock<N>(self, name: N) -> Self
     where
         N: TryInto<LockName>,
@@ -100,7 +101,7 @@ impl MultiBuilder {
         self.and(name, MAX, MAX)
     }
 
-    /// This one to read.
+    /// Adds a shared lock: a lock to read.
     pub fn read<N>(self, name: N) -> Self
     where
         N: TryInto<LockName>,
@@ -109,7 +110,7 @@ impl MultiBuilder {
         self.and(name, 1, MAX)
     }
 
-    /// So many permits of a semaphore that has `of`.
+    /// Adds this number of permits of a semaphore that has `of` permits.
     pub fn permits<N>(mut self, name: N, permits: u32, of: u32) -> Self
     where
         N: TryInto<LockName>,
@@ -124,8 +125,8 @@ impl MultiBuilder {
     }
 
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for no names at all; for a name, or a number of permits, that is
-    /// impossible; and for a name that is given as two kinds of locks.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for no names at all, for an impossible name or number of permits, and for
+    /// a name that occurs as two kinds of locks.
     pub fn build(self) -> Result<MultiLock> {
         let Self { engine, parts, problem } = self;
         if let Some(problem) = problem {
@@ -138,7 +139,7 @@ impl MultiBuilder {
         Ok(MultiLock { lock: Named::new(&engine, name), weight, capacity, also: parts.collect() })
     }
 
-    /// The first problem is the one that is told.
+    /// The first problem is the one that is reported.
     fn and<N>(mut self, name: N, weight: u32, capacity: u32) -> Self
     where
         N: TryInto<LockName>,

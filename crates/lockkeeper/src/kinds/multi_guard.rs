@@ -9,8 +9,8 @@ use crate::finish;
 use crate::guard::scoped;
 use crate::{Error, ErrorKind, Guard, Lost, ReleaseRequested, Result};
 
-/// The locks of a multi-lock, held together: lost as soon as one of them is lost. Dropping it releases them in the
-/// background.
+/// The held locks of a multi-lock. The guard reports a loss as soon as one of its locks is lost. Dropping it releases
+/// the locks in the background.
 #[must_use = "if unused, the locks are released at once"]
 #[clippy::has_significant_drop]
 pub struct MultiGuard {
@@ -36,67 +36,68 @@ impl MultiGuard {
         self.guards
     }
 
-    /// The guard of each lock, in the order of the bytes of their names: for its token and its sequencer.
+    /// The guard of each lock, with its token and its sequencer, in the order of the bytes of their names.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// The guard of the lock of this name, as it was typed; `None` for a name that is not among them.
+    /// The guard of the lock with this name, as it was typed; `None` for a name that the multi-lock does not have.
     pub fn get(&self, name: impl AsRef<str>) -> Option<&Guard> {
         self.guards.iter().find(|guard| guard.name().as_str() == name.as_ref())
     }
 
-    /// For how long the holder may believe in all of them; zero once one is lost.
+    /// Time left before the guard reports one of the locks as lost, unless a renewal succeeds first. Zero once a lock
+    /// is lost.
     pub fn remaining(&self) -> Duration {
         self.guards.iter().map(Guard::remaining).min().unwrap_or(Duration::ZERO)
     }
 
-    /// Whether all are still held, as far as this process can know: see [`Guard::check`].
+    /// Whether all locks are still held, as far as this process can know: see [`Guard::check`].
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost), naming one that is lost.
+    /// [`Lost`](crate::ErrorKind::Lost), with the name of a lost lock.
     pub fn check(&self) -> Result<()> {
         self.guards.iter().try_for_each(Guard::check)
     }
 
-    /// A future that completes with the reason when the first of them is lost: see [`Guard::lost`].
+    /// A future that completes with the reason when the first lock is lost: see [`Guard::lost`].
     pub fn lost(&self) -> Lost {
         Lost::of(self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
     }
 
-    /// A future that completes when somebody asks for the first of them: see [`Guard::release_requested`].
+    /// A future that completes when an operator asks for one of the locks: see [`Guard::release_requested`].
     pub fn release_requested(&self) -> ReleaseRequested {
         ReleaseRequested::of(self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
     }
 
-    /// Runs `f` for as long as all of them are held, and drops `f` when one is lost: see [`Guard::scope`].
+    /// Runs `f` while all locks are held, and drops `f` when one is lost: see [`Guard::scope`].
     ///
     /// # Errors
-    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when one is lost before `f` completes, or while
-    /// it does.
+    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when a lock is lost before `f` completes, or
+    /// while it does.
     ///
     /// # Cancel safety
-    /// Dropping it drops `f`; the locks stay held.
+    /// Dropping the future drops `f`; the locks stay held.
     pub async fn scope<T, E: From<Error>>(&self, f: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         scoped(|| self.check(), self.lost(), f).await
     }
 
-    /// The same for work that cannot fail: see [`Guard::while_held`].
+    /// Like [`scope`](Self::scope), for work that cannot fail: see [`Guard::while_held`].
     ///
     /// # Errors
     /// [`Lost`](crate::ErrorKind::Lost) when one is lost before `f` completes, or while it does.
     ///
     /// # Cancel safety
-    /// Dropping it drops `f`; the locks stay held.
+    /// Dropping the future drops `f`; the locks stay held.
     pub async fn while_held<F: Future>(&self, f: F) -> Result<F::Output> {
         self.scope(async { Ok(f.await) }).await
     }
 
-    /// Releases all of them, and awaits the store's word for it.
+    /// Releases all locks, and waits until the store acknowledges the releases.
     ///
     /// # Errors
-    /// As [`Guard::release`]. The other locks are released all the same. [`Lost`](crate::ErrorKind::Lost) names the first
-    /// lock that was not held any more, and counts before an error of another kind.
+    /// As [`Guard::release`]. The guard releases the other locks all the same. [`Lost`](crate::ErrorKind::Lost) names
+    /// the first lock that was no longer held, and takes precedence over an error of another kind.
     ///
     /// # Cancel safety
     /// Once polled, the releases go on in the background when this is dropped.

@@ -8,13 +8,13 @@ use crate::engine::Engine;
 use crate::store::MAX;
 use crate::{Guard, LockName};
 
-/// A lock that one holder has at a time, on every machine that uses the same store.
+/// A lock with one holder at a time, on all machines that use the same store.
 ///
-/// First come, first served: who asks with [`lock`](Self::lock) stands in line, and nobody is overtaken. Tasks of one
-/// process stand behind each other, and have one place in line together. [`Acquire::unfair`] waits beside the line. It
-/// is the write lock of the [read-write lock](crate::RwLock) of the same name.
+/// First come, first served: [`lock`](Self::lock) joins the queue, and no attempt overtakes another. The tasks of one
+/// process queue behind each other, and share one place in the store's queue. [`Acquire::unfair`] waits without a place
+/// in the queue. A mutex is the write lock of the [read-write lock](crate::RwLock) of the same name.
 ///
-/// A handle is cheap to clone and holds nothing.
+/// A `Mutex` is cheap to clone. It holds nothing by itself.
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -37,13 +37,13 @@ impl Mutex {
         Self { lock: Named::new(engine, name) }
     }
 
-    /// Waits in line for the lock, for ever unless [`Acquire::wait`] says otherwise.
+    /// Waits in the queue for the lock, without a limit unless [`Acquire::wait`] or the keeper sets one.
     pub fn lock(&self) -> Acquire<Guard> {
         self.lock.acquire(MAX, MAX)
     }
 
-    /// Takes the lock if it is free, and answers `None` if it is not. Never enters the line unless [`Acquire::wait`]
-    /// says so.
+    /// Takes the lock if it is free, and returns `None` if it is not. The attempt joins the queue only with
+    /// [`Acquire::wait`].
     pub fn try_lock(&self) -> Acquire<Option<Guard>> {
         self.lock.try_acquire(MAX, MAX)
     }

@@ -42,20 +42,20 @@ impl Named {
 macro_rules! durations {
     ($kind:ty) => {
         impl $kind {
-            /// How long the lock stays taken, at most, when its holder vanishes; the keeper's ttl (30 s) unless this
-            /// is set. It is renewed every third of it. A store that sees a process end, as the file store does, frees
-            /// its locks at once.
+            /// The ttl: how long the lock stays taken at most when its holder vanishes. The keeper renews the lease
+            /// after each third of the ttl. The default is the keeper's ttl (30 s). A store that sees the end of a
+            /// process, such as the file store, frees its locks at once.
             ///
-            /// A ttl that the store cannot do is returned as `Unsupported` by the first attempt.
+            /// If the store does not support this ttl, the first attempt returns `Unsupported`.
             #[must_use]
             pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
                 self.lock.ttl = ttl;
                 self
             }
 
-            /// How much longer than the ttl the store keeps the lock from others when its holder vanished, for
-            /// resources that cannot check tokens: what a holder had sent has this long to arrive. The keeper's delay
-            /// (zero) unless this is set. A release in time ends the hold at once.
+            /// The lock-delay: how much longer than the ttl the store keeps the lock from others when its holder
+            /// vanished. It is for resources that cannot check tokens, and gives the last requests of that holder time
+            /// to arrive. The default is the keeper's lock-delay (zero). A release in time ends the hold at once.
             #[must_use]
             pub fn lock_delay(mut self, delay: std::time::Duration) -> Self {
                 self.lock.lock_delay = delay;
@@ -71,7 +71,7 @@ macro_rules! settings {
         crate::kinds::named::durations!($kind);
 
         impl $kind {
-            /// The name, as it is typed: without the keeper's prefix.
+            /// The name as it was typed, without the keeper's prefix.
             pub fn name(&self) -> &crate::LockName {
                 &self.lock.name
             }

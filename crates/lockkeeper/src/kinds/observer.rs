@@ -1,9 +1,9 @@
-//! Watching who leads.
+//! Observing the leaders of an election.
 
 use crate::engine::Lookout;
 use crate::{FencingToken, Leader, Result};
 
-/// Hears of every leader, from [`Election::observe`](crate::Election::observe).
+/// Reports the leaders of an election, from [`Election::observe`](crate::Election::observe).
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -13,7 +13,7 @@ use crate::{FencingToken, Leader, Result};
 /// assert!(observer.next().await?.is_none());
 ///
 /// let leadership = scheduler.campaign("10.0.0.7:8080").await?;
-/// let leader = observer.next().await?.expect("somebody leads");
+/// let leader = observer.next().await?.expect("a leader");
 /// assert_eq!(leader.value, b"10.0.0.7:8080");
 /// # leadership.resign().await?;
 /// # Ok(())
@@ -23,7 +23,7 @@ use crate::{FencingToken, Leader, Result};
 #[derive(Debug)]
 pub struct Observer {
     lookout: Lookout,
-    /// What the caller was told last: nothing, that nobody leads, or who does and what it shows.
+    /// The last result: none yet, a vacancy, or a leader with its value.
     told: Option<Option<(FencingToken, Vec<u8>)>>,
     latest: Option<FencingToken>,
 }
@@ -33,17 +33,17 @@ impl Observer {
         Self { lookout, told: None, latest: None }
     }
 
-    /// Who leads, `None` when nobody does: at once the first time, and then when that has changed, or the leader shows
-    /// another value.
+    /// Waits for the next change, and returns the leader, or `None` when the election has none. The first call returns
+    /// at once. A later call returns when the leader has changed, or shows another value.
     ///
-    /// Tokens never go back, and nothing is told twice in a row. The latest leader is never missed; a leadership, or a
-    /// vacancy, that is shorter than one look may be.
+    /// The tokens never fall, and two calls in a row never return the same. The observer never misses the latest
+    /// leader. It may miss a leadership or a vacancy that is shorter than the time between two looks at the store.
     ///
     /// # Errors
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer; it may be called again.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer. The call may be repeated.
     ///
     /// # Cancel safety
-    /// It only reads, and may be dropped; the latest leader is not missed.
+    /// The future only reads, and may be dropped. The observer does not miss the latest leader.
     pub async fn next(&mut self) -> Result<Option<Leader>> {
         loop {
             let leader = Leader::of(&self.lookout.look().await?);

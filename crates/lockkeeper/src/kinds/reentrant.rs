@@ -1,4 +1,4 @@
-//! The reentrant mutex: one owner at a time, as often as it likes.
+//! The reentrant mutex: one owner at a time, any number of times.
 
 use std::sync::Arc;
 
@@ -10,15 +10,16 @@ use crate::{Guard, LockName, Owner};
 
 /// A mutex that its owner can lock again while it holds it.
 ///
-/// Ownership is explicit: an [`Owner`] is handed down the call chain. The first attempt of an owner stands in line as
-/// any other does; further ones, while a guard of it lives, ask no store and take no time. The lock is released with
-/// the last of the guards. They share one claim and one token, and are lost together: while a guard of a lost claim
-/// lives, its owner gets no other ([`Lost`](crate::ErrorKind::Lost)).
+/// Ownership is explicit: the program passes an [`Owner`] down the call chain. The first attempt of an owner waits in
+/// the queue like any other. While the owner has a guard, its further attempts succeed at once, without the store. The
+/// lock is released with the last guard. The guards share one claim and one token, and are lost together. While the
+/// owner keeps a guard of a lost claim, its attempts fail with [`Lost`](crate::ErrorKind::Lost).
 ///
-/// What an attempt asks for (a fixed lease, `max_hold`, a reason) goes for the first; a re-entry joins what is held.
-/// An owner is known in one process and to one keeper. To others it is the [mutex](crate::Mutex) of its name.
+/// The options of an attempt (a fixed lease, `max_hold`, a reason) apply to the first guard, and a re-entry joins what
+/// is held. An owner counts in one process and for one keeper. For all others the lock is the [mutex](crate::Mutex) of
+/// its name.
 ///
-/// Two tasks that share an owner do not exclude each other. To have one owner per task, make one per task.
+/// Two tasks that share an owner do not exclude each other. Make one owner for each task to exclude them.
 ///
 /// ```
 /// use lockkeeper::Owner;
@@ -48,13 +49,14 @@ impl ReentrantMutex {
         Self { lock: Named::new(engine, name) }
     }
 
-    /// Waits in line for the lock, for ever unless [`Acquire::wait`] says otherwise; at once when this owner holds it.
+    /// Waits in the queue for the lock, without a limit unless [`Acquire::wait`] or the keeper sets one. An owner that
+    /// holds the lock gets it at once.
     pub fn lock(&self, owner: &Owner) -> Acquire<Guard> {
         self.of(owner, self.lock.acquire(MAX, MAX))
     }
 
-    /// Takes the lock if it is free or held by this owner, and answers `None` otherwise; also while another attempt of
-    /// this owner waits for it.
+    /// Takes the lock if it is free or held by this owner, and returns `None` otherwise. It also returns `None` while
+    /// another attempt of this owner waits for the lock.
     pub fn try_lock(&self, owner: &Owner) -> Acquire<Option<Guard>> {
         self.of(owner, self.lock.try_acquire(MAX, MAX))
     }

@@ -8,17 +8,17 @@ use crate::engine::Engine;
 use crate::store::MAX;
 use crate::{Guard, LockName};
 
-/// A lock that many readers have together, or one writer alone.
+/// A lock that many readers hold together, or one writer alone.
 ///
-/// First come, first served: a reader that comes after a waiting writer waits behind it, so that neither starves. What
-/// that costs is that one slow reader holds up the writer behind it, and all readers behind the writer. Hence a second
-/// read lock for the work that has one already can wait for ever, for a writer that waits for the first: hand the
-/// guard down, or say who asks ([`Acquire::owner`]), which makes an error of it.
+/// First come, first served: a reader that comes after a waiting writer waits behind it, so neither starves. The cost:
+/// one slow reader holds up the writer behind it, and all readers behind that writer. So work that holds a read lock
+/// and asks for a second one can wait for ever, behind a writer that waits for the first. Pass the guard down instead,
+/// or set an owner ([`Acquire::owner`]), which turns this wait into an error.
 ///
 /// The write lock is the [mutex](crate::Mutex) of the same name. A writer can become a reader
 /// ([`Guard::downgrade`]), and a lone reader the writer ([`Guard::try_upgrade`]).
 ///
-/// A handle is cheap to clone and holds nothing.
+/// An `RwLock` is cheap to clone. It holds nothing by itself.
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -46,27 +46,27 @@ impl RwLock {
         Self { lock: Named::new(engine, name) }
     }
 
-    /// Waits in line to read, for ever unless [`Acquire::wait`] says otherwise.
+    /// Waits in the queue to read, without a limit unless [`Acquire::wait`] or the keeper sets one.
     ///
-    /// A reader beside others has a token of its own. A resource that checks tokens lets it in beside younger readers
+    /// Each reader has a token of its own. A resource that checks tokens lets an older reader in beside newer readers
     /// ([`FenceGate`](crate::fence::FenceGate)).
     pub fn read(&self) -> Acquire<Guard> {
         self.lock.acquire(1, MAX)
     }
 
-    /// Takes the lock to read if no writer has it or waits for it, and answers `None` otherwise. Never enters the line
-    /// unless [`Acquire::wait`] says so.
+    /// Takes the lock to read if no writer has it or waits for it, and returns `None` otherwise. The attempt joins the
+    /// queue only with [`Acquire::wait`].
     pub fn try_read(&self) -> Acquire<Option<Guard>> {
         self.lock.try_acquire(1, MAX)
     }
 
-    /// Waits in line to write, for ever unless [`Acquire::wait`] says otherwise.
+    /// Waits in the queue to write, without a limit unless [`Acquire::wait`] or the keeper sets one.
     pub fn write(&self) -> Acquire<Guard> {
         self.lock.acquire(MAX, MAX)
     }
 
-    /// Takes the lock to write if it is free, and answers `None` if it is not. Never enters the line unless
-    /// [`Acquire::wait`] says so.
+    /// Takes the lock to write if it is free, and returns `None` if it is not. The attempt joins the queue only with
+    /// [`Acquire::wait`].
     pub fn try_write(&self) -> Acquire<Option<Guard>> {
         self.lock.try_acquire(MAX, MAX)
     }

@@ -1,4 +1,4 @@
-//! The semaphore: so many permits, and who has some of them.
+//! The semaphore: a number of permits, and their holders.
 
 use std::sync::Arc;
 
@@ -12,23 +12,24 @@ const PERMITS_MAX: u32 = 1 << 31;
 
 /// A number of permits that holders take and give back.
 ///
-/// First come, first served: who wants many permits is not overtaken by those who want few, even if those would fit.
-/// Permits are leased and renewed as every lock is: those of a holder that vanished come back by themselves.
+/// First come, first served: an attempt for few permits does not overtake an earlier attempt for many, even if its
+/// permits are free. Permits have a lease like every lock, so the permits of a holder that vanished become free when
+/// its lease expires.
 ///
 /// The number of permits may change while the semaphore is in use, up or down: a deploy from 3 to 5 permits, or from 5
-/// to 3, needs no stop. An attempt is granted when all permits that are held or wanted before it, with its own, are no
-/// more than the *smallest* number that any of these claims knows, its own included. So nobody ever holds a permit
-/// beside more others than it knows of, and nothing that is held is taken back. A claim with a small number waits until
-/// the others are few enough; those behind it wait too. [`inspect`](crate::Keeper::inspect) shows the number that counts.
+/// to 3, needs no stop. Each claim names the number that it knows. The store grants an attempt when the permits of all
+/// claims before it and its own permits are no more than the *smallest* number that these claims and the attempt name.
+/// So no holder shares the semaphore with more permits than it names, and the store takes no permit back. A claim with
+/// a small number waits until enough permits are free, and the claims behind it wait too.
+/// [`inspect`](crate::Keeper::inspect) shows the number that counts.
 ///
-/// A mutex or read-write lock of the same name is another kind of lock: while somebody uses one kind, an attempt on the
-/// other is refused ([`Mismatch`](crate::ErrorKind::Mismatch)).
+/// A mutex or read-write lock of the same name is another kind of lock. While one kind is in use, the store refuses an
+/// attempt on the other kind ([`Mismatch`](crate::ErrorKind::Mismatch)).
 ///
-/// No resource can tell from a token whether it is of a permit that is still held, so a
-/// [`FenceGate`](crate::fence::FenceGate) refuses permits. [`check_sequencer`](crate::Keeper::check_sequencer) asks the
-/// store.
+/// A token does not show a resource whether its permit is still held, so a [`FenceGate`](crate::fence::FenceGate)
+/// refuses permits. [`check_sequencer`](crate::Keeper::check_sequencer) asks the store.
 ///
-/// A handle is cheap to clone and holds nothing.
+/// A `Semaphore` is cheap to clone. It takes no permit by itself.
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -55,30 +56,31 @@ impl Semaphore {
         Ok(Self { lock: Named::new(engine, name), permits })
     }
 
-    /// How many permits there are.
+    /// The number of permits of the semaphore.
     pub fn permits(&self) -> u32 {
         self.permits
     }
 
-    /// Waits in line for a permit, for ever unless [`Acquire::wait`] says otherwise.
+    /// Waits in the queue for a permit, without a limit unless [`Acquire::wait`] or the keeper sets one.
     pub fn acquire(&self) -> Acquire<Guard> {
         self.acquire_many(1)
     }
 
-    /// Takes a permit if one is free and nobody waits, and answers `None` otherwise. Never enters the line unless
-    /// [`Acquire::wait`] says so.
+    /// Takes a permit if one is free and the queue is empty, and returns `None` otherwise. The attempt joins the queue
+    /// only with [`Acquire::wait`].
     pub fn try_acquire(&self) -> Acquire<Option<Guard>> {
         self.try_acquire_many(1)
     }
 
-    /// Waits in line for so many permits at once. They are one lock, with one token, and are released together.
+    /// Waits in the queue for this number of permits at once. The permits are one lock with one token.
+    /// [`Guard::release`] gives all of them back, and [`Guard::release_permits`] some of them.
     ///
-    /// None, and more than there are, are returned as [`Invalid`](crate::ErrorKind::Invalid) by the attempt.
+    /// The attempt returns [`Invalid`](crate::ErrorKind::Invalid) for no permits, and for more than the semaphore has.
     pub fn acquire_many(&self, permits: u32) -> Acquire<Guard> {
         self.checked(permits, self.lock.acquire(permits, self.permits))
     }
 
-    /// Takes so many permits at once if they are free and nobody waits, and answers `None` otherwise.
+    /// Takes this number of permits at once if they are free and the queue is empty, and returns `None` otherwise.
     pub fn try_acquire_many(&self, permits: u32) -> Acquire<Option<Guard>> {
         self.checked(permits, self.lock.try_acquire(permits, self.permits))
     }

@@ -6,31 +6,31 @@ use std::time::Duration;
 use crate::testing::Seeded;
 use crate::{ErrorKind, LockName};
 
-/// One thing that goes wrong with a request.
+/// One fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request is never sent, and the caller is told so: `Unavailable`, no effect.
+    /// The request is never sent. The caller gets `Unavailable`, no effect.
     Refused,
-    /// The store does nothing, and answers with an error of this kind: no effect.
+    /// The store does nothing, and answers with an error of this kind, no effect.
     Answered(ErrorKind),
-    /// The request gets lost on its way. The caller cannot know: `Unavailable`, unknown effect.
+    /// The request is lost on its way. The caller cannot know, and gets `Unavailable`, unknown effect.
     LostRequest,
-    /// The request is processed and the answer gets lost: `Unavailable`, unknown effect.
+    /// The store processes the request, and the answer is lost: `Unavailable`, unknown effect.
     LostReply,
-    /// The request is processed twice, and the second answer is returned: a driver that repeats by itself. Of two
-    /// withdrawals the first answer is returned, as the contract of [`Store::withdraw`](crate::store::Store::withdraw)
-    /// asks of such a driver.
+    /// The store processes the request twice, as with a driver that repeats a request on its own. The caller gets the
+    /// second answer. Of two withdrawals the caller gets the first answer, as the contract of
+    /// [`Store::withdraw`](crate::store::Store::withdraw) asks of such a driver.
     Twice,
-    /// The answer gets lost, and a copy of the request is processed once more, later. For `claim`, `renew` and
-    /// `withdraw`; any other request only loses its answer.
+    /// The answer is lost, and the store processes a copy of the request later. For `claim`, `renew` and `withdraw`;
+    /// any other request only loses its answer.
     LateCopy,
-    /// The caller is told at once that the store did not answer, and the request is processed only later. For
-    /// `claim`, `renew` and `withdraw`; any other request gets lost.
+    /// The caller gets an error at once, as if the store had not answered, and the store processes the request only
+    /// later. For `claim`, `renew` and `withdraw`; any other request is lost.
     Overdue,
-    /// A wait sleeps through its wake-up.
+    /// A wait misses its wake-up.
     LostWake,
-    /// A wait ends at once for no reason.
+    /// A wait ends at once without a reason.
     FalseWake,
 }
 
@@ -74,7 +74,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub fn none() -> Self {
         Self {
             rates: Vec::new(),
@@ -87,33 +87,33 @@ impl Faults {
         }
     }
 
-    /// Whether nothing goes wrong.
+    /// Returns whether there are no faults.
     pub fn is_none(&self) -> bool {
         self.rates.is_empty() && self.slow == 0 && self.delays.is_empty()
     }
 
-    /// The store cannot be reached: no request arrives, and no caller can be sure of it.
+    /// The store cannot be reached: every request is lost, and no caller can know it.
     pub fn cut_off() -> Self {
         Self::none().with(Fault::LostRequest, 1000)
     }
 
-    /// This fault happens to so many requests in a thousand. At most one fault happens to a request.
+    /// Adds this fault for `per_mille` of 1000 requests. At most one fault happens to a request.
     #[must_use]
     pub fn with(mut self, fault: Fault, per_mille: u16) -> Self {
         self.rates.push((fault, per_mille));
         self
     }
 
-    /// So many requests in a thousand are held up before they are processed, and as many answers on their way back,
-    /// each for up to `longest`.
+    /// Delays `per_mille` of 1000 requests before they are processed, and as many answers on their way back, each by up
+    /// to `longest`.
     #[must_use]
     pub fn slow(mut self, per_mille: u16, longest: Duration) -> Self {
         (self.slow, self.slow_max) = (per_mille, longest);
         self
     }
 
-    /// Every answer to this operation comes this much later, besides what [`slow`](Self::slow) and
-    /// [`only`](Self::only) say. The request itself is processed at once. Zero ends it.
+    /// Delays every answer to this operation by this time, in addition to [`slow`](Self::slow) and regardless of
+    /// [`only`](Self::only). The request itself is processed at once. Zero ends the delay.
     #[must_use]
     pub fn delayed(mut self, operation: Operation, by: Duration) -> Self {
         self.delay(operation, by);
@@ -128,23 +128,23 @@ impl Faults {
         }
     }
 
-    /// What comes late comes up to this much later; 5 s unless told. A copy of a claim that comes later than its
-    /// tombstone stands is a fault that no store answers for, so this is at most 60 s.
+    /// Sets how late a late request arrives at most; 5 s by default, and at most 60 s. A copy of a claim that arrives
+    /// after its tombstone has ended is a fault that no store can handle.
     #[must_use]
     pub fn late(mut self, longest: Duration) -> Self {
         self.late_max = longest.min(crate::store::TOMBSTONE_MIN);
         self
     }
 
-    /// No more than this many answers to requests of one kind about one lock are missing in a row, so that a client that asks once
-    /// more than that always gets through.
+    /// Limits how many answers in a row are lost for requests of one kind about one lock. So a client that repeats its
+    /// request once more than that always gets through.
     #[must_use]
     pub fn in_a_row(mut self, most: u32) -> Self {
         self.in_a_row = most;
         self
     }
 
-    /// All this happens to these operations only.
+    /// Restricts the faults to these operations.
     #[must_use]
     pub fn only(mut self, operations: &[Operation]) -> Self {
         self.only = Some(operations.to_vec());

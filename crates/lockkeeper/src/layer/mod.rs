@@ -1,4 +1,4 @@
-//! Stores made of stores. Each passes every operation on to the store that it is wrapped around, and changes one thing.
+//! Stores around stores. Each passes every operation on to the store inside, and changes one thing.
 
 #[cfg(feature = "testing")]
 mod chaos;

@@ -1,24 +1,25 @@
-//! What a look at the register tells about a write.
+//! What the content of a register tells about a write.
 
 use super::{Version, Versioned, Write};
 
-/// What became of a write, as far as the register shows.
+/// The outcome of a write, as far as the register shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fate {
-    /// It was done, once; others may have written on top of it.
+    /// The write was done, once. Other writes may have replaced its value since.
     Done,
-    /// Another write has its place: it was not done, and never will be, even if a copy of it is still under way.
+    /// Another write has made the version that this write would make. This write was not done, and never will be, even
+    /// if a copy is still under way.
     Never,
-    /// Nothing has its place yet. A copy that is still under way may do it, until somebody writes.
+    /// No write has made that version yet. A copy that is still under way may make it, until another write does.
     Open,
-    /// It was done and built upon, or never will be: its place lies further back than the register remembers. Nothing
-    /// of it is under way any more that could do anything.
+    /// Either the write was done and its value replaced since, or the write never will be done. Its version is older
+    /// than the register remembers, so no copy that is under way can still do it.
     Forgotten,
 }
 
 impl Fate {
-    /// What became of `write`, if this is what was loaded since.
+    /// Returns the outcome of `write`, where `current` was loaded after the write was sent.
     ///
     /// ```
     /// use lockkeeper::optimistic::{Fate, MemoryRegister, Register, Version, Write};

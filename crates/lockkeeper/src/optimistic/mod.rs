@@ -1,8 +1,8 @@
-//! Optimistic locking: nobody holds anything. Read a value with its version, compute the new one, and write it if the
-//! version is still the same; if somebody else was faster, begin again.
+//! Optimistic locking: no client holds a lock. A client reads a value with its version, computes the new value, and
+//! writes it if the version is still the same. If another client wrote first, it begins again.
 //!
-//! It is the better way where the work between reading and writing is short and touches one value. Where it is long, or
-//! has effects elsewhere, a [lock](crate::Mutex) is.
+//! This is the better way if the work between reading and writing is short and touches one value. If the work is long,
+//! or has effects elsewhere, use a [lock](crate::Mutex).
 //!
 //! ```
 //! use lockkeeper::optimistic::{MemoryRegister, Register, update};
@@ -22,8 +22,8 @@
 //!
 //! | to do | look at |
 //! |---|---|
-//! | change a value | [`update`]; with a [`Policy`] of your own, or where the computation may fail, [`try_update`] |
-//! | write on a version that somebody has seen (an `If-Match`) | [`swap`] |
+//! | change a value | [`update`]; with a [`Policy`] of your own, or if the computation may fail, [`try_update`] |
+//! | write on a version that a client has seen (an `If-Match`) | [`swap`] |
 //! | repeat any optimistic attempt, for instance one with a version column of your own | [`retry`] |
 //! | change several keys in Redis together (`WATCH`) | [`RedisStore::transactions`](crate::RedisStore::transactions) |
 //! | keep registers | [`MemoryRegister`], `FileRegister` ([`FileStore::register`](crate::FileStore::register)) |
@@ -31,19 +31,21 @@
 //!
 //! # When no answer comes
 //!
-//! A write whose answer got lost may have been done, or may be done later. Whoever repeats it blindly does it twice; so
-//! each [`Write`] has a random [`WriterId`], which is kept beside the value, and an [`Outcome`] has three cases: `Done`,
-//! `Conflict`, `Unknown`. After a lost answer the register is read back, and [`Fate`] says what can be known:
+//! If the answer to a write is lost, the write may have been done, or may be done later. A client that repeats the
+//! write blindly does it twice. So each [`Write`] has a random [`WriterId`] that the register keeps beside the value,
+//! and an [`Outcome`] has three cases: `Done`, `Conflict`, `Unknown`. After a lost answer the client reads the register
+//! again, and [`Fate`] tells what can be known. The version that the write would make decides:
 //!
-//! - our id at the version that the write would make: it was done, whatever has come on top of it;
-//! - another id there: it was not done, and never will be, since a copy that comes late finds another version;
-//! - the version that it was to replace: not done so far. Now the *same* write is sent again, with the same id. Of all
-//!   its copies, the late ones too, the version lets at most one through;
-//! - a version so much later that the register has forgotten who wrote ours: it was done and built upon, or never will
-//!   be. Nobody can tell any more, and that is what the caller is told.
+//! - The register shows the id of this write at that version: the write was done, and later writes do not matter.
+//! - The register shows another id at that version: the write was not done, and never will be, since a late copy finds
+//!   another version.
+//! - The register still has the version that the write expects: the write is not done so far. The client sends the
+//!   *same* write again, with the same id. Of all copies, late ones too, the version lets at most one through.
+//! - The register has a version so much later that it has forgotten the id: the write was done and replaced since, or
+//!   never will be done. No client can tell any more, and the caller gets this as an error.
 //!
-//! Only where the register cannot be reached for as long as the [`Policy`] allows, or has forgotten, the caller gets
-//! [`Effect::Unknown`](crate::Effect::Unknown). What is open then can be [settled](settle) later.
+//! The caller gets [`Effect::Unknown`](crate::Effect::Unknown) only if the register cannot be reached for as long as
+//! the [`Policy`] allows, or if the register has forgotten the id. An open write can be [settled](settle) later.
 
 mod fate;
 mod policy;

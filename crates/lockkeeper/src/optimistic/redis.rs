@@ -1,9 +1,10 @@
-//! Transactions on data in Redis: look at some keys, decide, and change them if nobody else has changed them meanwhile
+//! Transactions on data in Redis: read some keys, decide, and change them if no other client has changed them meanwhile
 //! (`WATCH`, `MULTI`, `EXEC`).
 //!
-//! [`RedisStore::transactions`](crate::RedisStore::transactions) begins one. Each runs on a connection of its own: what is watched belongs to a
-//! connection, and on one that is shared `EXEC` would also stand for what others watch. If it is lost, so is what was
-//! watched, and the transaction begins anew on another one; no `EXEC` is ever sent without its `WATCH` before it.
+//! [`RedisStore::transactions`](crate::RedisStore::transactions) begins one. Each transaction has a connection of its
+//! own: a watch belongs to a connection, and on a shared one an `EXEC` would also end the watches of others. If the
+//! connection is lost, the watches are lost too, and the transaction begins again on another connection. No `EXEC` is
+//! ever sent without its `WATCH` before it.
 //!
 //! ```no_run
 //! use lockkeeper::optimistic::redis::{Changes, Watched};
@@ -29,9 +30,9 @@
 //!
 //! # Under a lock
 //!
-//! [`fenced`](Transaction::fenced) compares the fencing token of a lock in the same transaction, with the marks that
-//! [`fence::redis`](crate::fence::redis) keeps beside the data, so both ways can be used side by side. An older holder is
-//! refused before anything is looked at, and one that is overtaken while it decides changes nothing.
+//! [`fenced`](Transaction::fenced) compares the fencing token of a lock in the same transaction. It uses the marks that
+//! [`fence::redis`](crate::fence::redis) keeps beside the data, so both ways can be used side by side. An older holder
+//! is refused before its transaction reads anything. A holder that is overtaken while it decides changes nothing.
 //!
 //! ```no_run
 //! # use lockkeeper::optimistic::redis::{Changes, Watched};
@@ -52,15 +53,16 @@
 //!
 //! # When no answer comes
 //!
-//! Before `EXEC` nothing was changed, so it is tried again. Whether an `EXEC` without an answer was done nobody can tell:
-//! that is an error with [`Effect::Unknown`](crate::Effect::Unknown), and the caller looks at the data. Where that has to
-//! be found out by itself, [a register](crate::RedisStore::register) keeps with each value who wrote it.
+//! Before `EXEC` nothing was changed, so the transaction is tried again. If an `EXEC` gets no answer, no client can
+//! tell whether it was done: that is an error with [`Effect::Unknown`](crate::Effect::Unknown), and the caller has to
+//! look at the data. If the program must find this out on its own, use [a register](crate::RedisStore::register), which
+//! keeps with each value the id of its write.
 //!
 //! # What it takes
 //!
-//! - In a Cluster all keys of a transaction lie in one slot: give them the same `{hash tag}`. While that slot is on its way
-//!   to another node its transactions wait.
+//! - In a Cluster all keys of a transaction lie in one slot: give them the same `{hash tag}`. While that slot moves to
+//!   another node its transactions wait.
 //! - A user of the access list needs `+watch +unwatch +multi +exec` besides the commands and the keys.
-//! - What stands before a server and shares its connections among clients (twemproxy and the like) cannot watch.
+//! - A proxy that shares the connections of a server among clients (twemproxy and the like) cannot watch.
 
 pub use crate::backend::redis::transactions::{Changes, Reply, Transaction, Transactions, Watched};

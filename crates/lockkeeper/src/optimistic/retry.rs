@@ -7,20 +7,20 @@ use super::Policy;
 use super::policy::Tries;
 use crate::{Error, Result};
 
-/// What became of an optimistic attempt. Exhaustive on purpose: a program must decide about each.
+/// The outcome of an optimistic attempt. Exhaustive on purpose: a program must decide about each case.
 #[derive(Clone, Debug)]
 pub enum Outcome<T> {
-    /// It was done, once.
+    /// The change was made, once.
     Done(T),
-    /// It was not done, and never will be: somebody else was faster.
+    /// The change was not made, and never will be: another client was faster.
     Conflict,
-    /// It may have been done, or may be done later: the error says what happened, and has
+    /// The change may have been made, or may be made later. The error tells what happened, and has
     /// [`Effect::Unknown`](crate::Effect::Unknown).
     Unknown(Error),
 }
 
-/// Repeats an optimistic attempt of any kind until it is done: after a [`Conflict`](Outcome::Conflict), and after
-/// nothing else. Each attempt reads anew what it is based on.
+/// Repeats an optimistic attempt of any kind until it is done. Only a [`Conflict`](Outcome::Conflict) is repeated. Each
+/// attempt has to read again what it is based on.
 ///
 /// ```
 /// use lockkeeper::optimistic::{Outcome, Policy, retry};
@@ -42,8 +42,9 @@ pub enum Outcome<T> {
 /// Runs in a tokio runtime with timers enabled.
 ///
 /// # Errors
-/// What the attempt returns as an error; the error of [`Unknown`](Outcome::Unknown), which must not be repeated blindly;
-/// [`Conflict`](crate::ErrorKind::Conflict) when the policy allows no further try. A last try is not cut short.
+/// - the error that the attempt returns;
+/// - the error of [`Unknown`](Outcome::Unknown), after which the caller must not repeat the change blindly;
+/// - [`Conflict`](crate::ErrorKind::Conflict) when the policy allows no further try. The last try is not cut short.
 ///
 /// # Cancel safety
 /// That of the attempt.

@@ -1,21 +1,22 @@
-//! Read, compute, write, and begin again when somebody else was faster.
+//! Reads, computes and writes a value, and begins again if another client was faster.
 
 use super::policy::Tries;
 use super::swap::{about, place};
 use super::{Outcome, Policy, Register, Version, Versioned, Write};
 use crate::{Error, Result};
 
-/// Changes a value: loads it, computes the new one from it, and writes that if nobody else was faster; else begins
-/// again after a random pause, for up to 30 s ([`Policy::default`]). What is there afterwards is returned.
+/// Changes a value: loads it, computes the new value from it, and writes that if no other client was faster. Otherwise
+/// it begins again after a random pause, for up to 30 s ([`Policy::default`]). Returns the new value with its version.
 ///
-/// `compute` is an `async |old| …`. It gets the old value, `None` for a key that was never written, and may run several
-/// times; let it have no effects. The [module](super) has an example. Runs in a tokio runtime with timers enabled.
+/// `compute` is an `async |old| …`. It gets the old value, or `None` for a key that was never written. It may run
+/// several times, so it must not have side effects. The [module](super) has an example. Runs in a tokio runtime with
+/// timers enabled.
 ///
 /// # Errors
-/// As [`try_update`].
+/// Those of [`try_update`].
 ///
 /// # Cancel safety
-/// As [`try_update`].
+/// That of [`try_update`].
 // Not `AsyncFnMut`: the compiler cannot show then that a call in a spawned task is `Send`.
 pub async fn update<R, F, Computing>(register: &R, key: &str, mut compute: F) -> Result<Versioned>
 where
@@ -30,7 +31,7 @@ where
     try_update(&Policy::default(), register, key, infallible).await
 }
 
-/// [`update`] with another policy, for a computation that may fail; then nothing is written.
+/// The same as [`update`] with another policy, for a computation that may fail. If it fails, nothing is written.
 ///
 /// ```
 /// use lockkeeper::optimistic::{MemoryRegister, Policy, try_update};
@@ -61,14 +62,14 @@ where
 /// ```
 ///
 /// # Errors
-/// What the computation returns as an error. Of the register:
-/// - [`Conflict`](crate::ErrorKind::Conflict) without effect: somebody else was faster each time;
-/// - any with [`Effect::Unknown`](crate::Effect::Unknown): no answer came, and the change may have been made, or may be
-///   made later. It was not made twice, and must not be repeated blindly;
-/// - all others: nothing was changed.
+/// The error that the computation returns, and these of the register:
+/// - [`Conflict`](crate::ErrorKind::Conflict) without effect: another client was faster each time;
+/// - any kind with [`Effect::Unknown`](crate::Effect::Unknown): no answer came, and the change may have been made, or
+///   may be made later. It was not made twice, and the caller must not repeat it blindly;
+/// - any other: nothing was changed.
 ///
 /// # Cancel safety
-/// Dropped, the change may have been made, or may be made later; once at the most.
+/// If the future is dropped, the change may have been made, or may be made later; at most once.
 pub async fn try_update<R, E, F, Computing>(
     policy: &Policy,
     register: &R,

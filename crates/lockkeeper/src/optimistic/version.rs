@@ -1,4 +1,4 @@
-//! What a register keeps, and what is written to it.
+//! The content of a register, and the writes to it.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use data_encoding::HEXLOWER;
 
 use crate::random;
 
-/// How many writers of a key a register of this crate remembers: that of the value, and those before it.
+/// How many writers of a key a register of this crate remembers: the writer of the value, and those before it.
 pub const REMEMBERED: usize = 16;
 
-/// How often a key was written: 0 when it is not there, 1 after the first write, and so on without a gap. A key is never
-/// removed, so no number comes twice.
+/// How often a key was written: 0 for a key that is not there, 1 after the first write, and so on without a gap. A key
+/// is never removed, so no number comes twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 
 impl Version {
-    /// Of a key that is not there.
+    /// The version of a key that is not there.
     pub const ABSENT: Self = Self(0);
 
-    /// The version of this number, as it was handed out (an `ETag`).
+    /// The version with this number, for instance from an `ETag`.
     pub fn new(number: u64) -> Self {
         Self(number)
     }
@@ -28,12 +28,12 @@ impl Version {
         self.0
     }
 
-    /// Of what was loaded.
+    /// The version of a loaded value.
     pub fn of(current: Option<&Versioned>) -> Self {
         current.map_or(Self::ABSENT, |current| current.version)
     }
 
-    /// The one that the next write makes.
+    /// The version that the next write makes.
     #[must_use]
     pub fn next(self) -> Self {
         // There is no time for so many writes.
@@ -47,7 +47,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Which write made a version: 128 random bits. It says nothing about who made the write, and proves nothing.
+/// The id of the write that made a version: 128 random bits. It does not tell which client wrote, and proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WriterId([u8; 16]);
 
@@ -80,39 +80,40 @@ impl fmt::Debug for WriterId {
     }
 }
 
-/// A value, its version, and which writes led to it.
+/// A value, its version, and the ids of the writes that led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Versioned {
-    /// Of the value.
+    /// The version of the value.
     pub version: Version,
     /// The value.
     pub value: Vec<u8>,
-    /// The writer of this version, and of those before it, as far back as the register remembers.
+    /// The writer of this version and those before it, newest first, as far back as the register remembers.
     pub writers: Vec<WriterId>,
 }
 
 impl Versioned {
-    /// A value as a register keeps it. `writers` begins with that of this version.
+    /// A value as a register keeps it. `writers` begins with the writer of this version.
     pub fn new(version: Version, value: Vec<u8>, writers: Vec<WriterId>) -> Self {
         Self { version, value, writers }
     }
 
-    /// What is there after this write, on top of what was there.
+    /// The content of the register after this write, where `current` was there before.
     pub fn after(current: Option<&Self>, write: &Write) -> Self {
         let earlier = current.into_iter().flat_map(|current| current.writers.iter().copied());
         let writers = std::iter::once(write.writer).chain(earlier).take(REMEMBERED).collect();
         Self::new(Version::of(current).next(), write.value.clone(), writers)
     }
 
-    /// Who wrote this version; `None` for one that is yet to come, or that the register has forgotten.
+    /// The writer of this version. `None` for a version that does not exist yet, or that the register has forgotten.
     pub fn writer_of(&self, version: Version) -> Option<WriterId> {
         let back = self.version.0.checked_sub(version.0)?;
         self.writers.get(usize::try_from(back).ok()?).copied()
     }
 }
 
-/// A write that is done if a version is still there: once at the most, however often it is sent.
+/// A write that is done only if the register still has a certain version. It is done at most once, however often it is
+/// sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     expected: Version,
@@ -121,17 +122,18 @@ pub struct Write {
 }
 
 impl Write {
-    /// Replaces the version `expected`, or makes the key if that is [`Version::ABSENT`]. It gets an id of its own.
+    /// A write that replaces the version `expected`, or creates the key if that is [`Version::ABSENT`]. It gets a new
+    /// id.
     pub fn new(expected: Version, value: impl Into<Vec<u8>>) -> Self {
         Self { expected, value: value.into(), writer: WriterId::random() }
     }
 
-    /// The version that it replaces.
+    /// The version that the write replaces.
     pub fn expected(&self) -> Version {
         self.expected
     }
 
-    /// The version that it makes.
+    /// The version that the write makes.
     pub fn makes(&self) -> Version {
         self.expected.next()
     }
@@ -141,7 +143,7 @@ impl Write {
         &self.value
     }
 
-    /// Its id.
+    /// The id of the write.
     pub fn writer(&self) -> WriterId {
         self.writer
     }

@@ -1,4 +1,4 @@
-//! What an administrator may do: list locks, break somebody else's.
+//! What an administrator may do: list locks, and break the lock of another holder.
 
 use std::fmt::Debug;
 
@@ -10,23 +10,27 @@ use crate::{LockName, Result};
 /// The operations of an administrator.
 #[async_trait]
 pub trait Admin: Debug + Send + Sync {
-    /// The lines with a live claim whose names begin with `prefix`, sorted by the bytes of their names, at most `limit`. The
-    /// store is asked for them page by page, and not line by line. What another program has written to the place of a line is
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) for that line alone.
+    /// Lists the lines with a live claim whose names begin with `prefix`: at most `limit`, sorted by the bytes of their
+    /// names.
+    ///
+    /// The store is read page by page, and not line by line. If another program has written to the place of a line, the
+    /// answer for that line alone is [`Unsupported`](crate::ErrorKind::Unsupported).
     async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>>;
 
     /// Breaks one claim of this name.
     ///
-    /// [`Evict::Mark`] refuses its renewals from now on and leaves its life as it is, so that the holder learns of it
-    /// before the lock is free. [`Evict::Now`] removes it at once: the holder may still believe.
+    /// [`Evict::Mark`]: the store refuses the renewals of the claim from now on and does not shorten its lifetime. So
+    /// the holder learns of the break before the lock is free. [`Evict::Now`] removes the claim at once: its guard may
+    /// still report the lock as held.
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted>;
 
-    /// Asks those who hold the lock now to let go, and lets its observers see a change. Whether somebody holds it.
+    /// Asks the present holders to release the lock, and lets the observers of the lock see a change. Returns whether a
+    /// claim holds the lock.
     ///
-    /// It is kept with each claim that stands granted and is not marked as broken, in the place of an older request. No
-    /// waiter, and nobody who comes later, is asked. The keeper that has the claim hears of it at once, where the store
-    /// can speak to it ([`Losses::requested`](super::Losses::requested)); where that may be missed, each renewal of the
-    /// claim says so ([`Renewed::requests`](super::Renewed::requests)).
+    /// The store keeps the request with each claim that is granted and not marked as broken. The request replaces an
+    /// older one. Neither a waiter nor a later claim gets the request. Where the store can push, it tells the keeper of
+    /// the claim at once ([`Losses::requested`](super::Losses::requested)). Where that message may be lost, each
+    /// renewal of the claim repeats the request ([`Renewed::requests`](super::Renewed::requests)).
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool>;
 }
 
@@ -50,12 +54,12 @@ pub enum Evict {
     Now,
 }
 
-/// What became of it.
+/// The result of a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Evicted {
-    /// The claim was there, and is marked or removed.
+    /// The claim was there. It is now marked or removed.
     Done,
-    /// No such claim.
+    /// There is no such claim.
     Absent,
 }

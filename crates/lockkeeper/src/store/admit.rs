@@ -1,23 +1,25 @@
-//! The rule of admission: who in a line holds the lock.
+//! The rule of admission: which claims of a line hold the lock.
 //!
 //! > A claim is granted when the weights of all earlier live claims plus its own fit the capacity.
 //!
-//! Claims of one line may name different capacities: the smallest one counts. With S the sum of the weights up to and
-//! including a claim, and C the smallest capacity among them, it is granted iff S ≤ C. Along the line S never falls and
-//! C never rises, so the granted claims are a prefix of the line; what is granted stays granted when others leave or
-//! join behind; the first claim is always granted; and tokens that are taken in the order of the line never go back.
-//! The holders together fit the capacity of each of them, so that nobody's limit is ever exceeded, and the size of a
-//! semaphore may change while it is in use.
+//! Claims of one line may name different capacities: the smallest one counts. Let S be the sum of the weights up to and
+//! including a claim, and C the smallest capacity among these claims. The claim is granted iff S ≤ C. Along the line S
+//! never falls and C never rises. It follows:
+//! - The granted claims are a prefix of the line, and the first claim is always granted.
+//! - A granted claim stays granted when other claims leave, or join behind it.
+//! - Tokens that are taken in the order of the line never go back.
+//! - The weights of the holders together fit the capacity that each of them names. So no holder's limit is ever
+//!   exceeded, and the size of a semaphore may change while it is in use.
 //!
-//! The capacity tells a semaphore from a lock: a mutex or read-write lock has [`MAX`](super::MAX), a semaphore less. The
-//! two do not meet in one line ([`same_kind`]).
+//! The capacity tells a semaphore from a lock: a mutex or read-write lock has [`MAX`](super::MAX), a semaphore less.
+//! Claims of both kinds are never in one line ([`same_kind`]).
 
 /// One live claim, as the rule sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// What it takes: [`MAX`](super::MAX) for a mutex or a writer, 1 for a reader, k for k permits.
+    /// The weight: [`MAX`](super::MAX) for a mutex or a writer, 1 for a reader, k for k permits.
     pub weight: u32,
-    /// What there is, as this claim says.
+    /// The capacity of the lock, as this claim names it.
     pub capacity: u32,
     /// Whether the store has granted it. A grant is sticky: the rule never takes it back.
     pub granted: bool,
@@ -35,7 +37,7 @@ pub struct Standing {
 /// assert!(line.admit(reader));
 /// assert!(line.admit(reader));
 /// assert!(!line.admit(writer)); // waits for both readers,
-/// assert!(!line.admit(reader)); // and nobody overtakes it
+/// assert!(!line.admit(reader)); // and no claim overtakes it
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
@@ -50,8 +52,8 @@ impl Admission {
         Self { sum: 0, capacity: u32::MAX, closed: false }
     }
 
-    /// Whether the next claim holds the lock. After the first `false` nobody behind is admitted, so a store stops
-    /// walking there: the cost is O(holders), never O(waiters).
+    /// Returns whether the next claim holds the lock. After the first `false` no claim further back is admitted, so a
+    /// store stops its walk there: the cost is O(holders), never O(waiters).
     pub fn admit(&mut self, next: Standing) -> bool {
         self.sum += u64::from(next.weight);
         self.capacity = self.capacity.min(next.capacity);
@@ -62,7 +64,7 @@ impl Admission {
         !self.closed
     }
 
-    /// Whether a walk can stop: nobody further back is admitted, but for claims that were granted before.
+    /// Returns whether a walk can stop: further back, only a claim that was granted before is admitted.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -74,7 +76,7 @@ impl Default for Admission {
     }
 }
 
-/// Whether claims of these capacities may stand in one line: both of locks, or both of semaphores of whatever size.
+/// Returns whether claims of these capacities may be in one line: both of locks, or both of semaphores of any size.
 pub fn same_kind(one: u32, other: u32) -> bool {
     (one == super::MAX) == (other == super::MAX)
 }

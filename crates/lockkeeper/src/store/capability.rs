@@ -1,4 +1,5 @@
-//! What a store can do, as data: kinds of locks, tables in the documentation and contract tests are chosen by it.
+//! What a store can do, as data. It selects the kinds of locks, the tables in the documentation, and the contract
+//! tests.
 
 use std::time::Duration;
 
@@ -17,11 +18,11 @@ pub enum Admission {
     Weighted,
 }
 
-/// What the tokens of a store are worth.
+/// How far the fencing tokens of a store can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Fencing {
-    /// Other clients of this layout take no tokens; only ours do.
+    /// Other clients of this layout take no tokens. Only the clients of lockkeeper do.
     None,
     /// Tokens rise until an asynchronous failover loses the store's last writes.
     UntilFailover,
@@ -29,25 +30,26 @@ pub enum Fencing {
     Durable,
 }
 
-/// How a waiter learns that it can go on.
+/// How a waiter learns that it may be next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wakes {
-    /// The store tells it.
+    /// The store tells the waiter.
     Push,
-    /// It asks from time to time.
+    /// The waiter asks the store from time to time.
     Poll,
 }
 
-/// What a claim's life hangs on.
+/// What the lifetime of a claim depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiry {
-    /// Each claim expires by itself, and its own requests renew it.
+    /// Each claim expires on its own, and the requests of the claim renew it.
     PerClaim,
-    /// Claims live as long as their session. A claim's request renews nothing; an acknowledged `renew` does.
+    /// Claims live as long as their session. A `claim` request renews nothing; an acknowledged `renew` renews the
+    /// session.
     Session {
-        /// How many acknowledged renewals back the proof of life lies: 0 the last one, 1 the last but one.
+        /// Which acknowledged renewal proves that the session is alive: 0 the last one, 1 the one before it.
         proof_lag: u8,
         /// Whether another connection can go on with the session.
         resumable: bool,
@@ -60,13 +62,13 @@ pub enum Expiry {
 pub struct Capabilities {
     /// Which claims may share a line.
     pub admission: Admission,
-    /// What its tokens are worth.
+    /// How far its fencing tokens can be relied on.
     pub fencing: Fencing,
-    /// Whether it keeps a line; without one every lock is unfair.
+    /// Whether the store keeps a queue. Without a queue every lock is unfair.
     pub queue: bool,
     /// How waiters wake up.
     pub wake: Wakes,
-    /// What a claim's life hangs on.
+    /// What the lifetime of a claim depends on.
     pub expiry: Expiry,
     /// The shortest ttl.
     pub ttl_min: Duration,
@@ -74,16 +76,17 @@ pub struct Capabilities {
     pub ttl_max: Duration,
     /// The longest lock-delay.
     pub lock_delay_max: Duration,
-    /// The longest minimum hold; zero where the store keeps nothing of what was released.
+    /// The longest minimum hold. Zero if the store keeps no claim after its release.
     pub min_hold_max: Duration,
     /// Whether a live claim can be changed: downgrade, proclaim.
     pub amend: bool,
-    /// The longest line that it bears.
+    /// The largest number of waiters in one line.
     pub max_waiters: u32,
 }
 
 impl Capabilities {
-    /// The strongest store: everything, from 100 ms to a year. An implementer starts from it and takes away.
+    /// The strongest store: it can do everything, with times from 100 ms to a year. An implementer starts from this
+    /// value and removes what the store cannot do.
     pub const fn full() -> Self {
         Self {
             admission: Admission::Weighted,
@@ -100,7 +103,7 @@ impl Capabilities {
         }
     }
 
-    /// Refuses a claim that the store cannot keep in one line with others of its kind.
+    /// Refuses a claim whose kind of lock the store does not have.
     pub fn admits(&self, weight: u32, capacity: u32) -> Result<()> {
         let needed = match (weight, capacity) {
             (MAX, MAX) => Admission::Exclusive,

@@ -1,4 +1,4 @@
-//! What goes to a store and what comes back.
+//! The requests to a store, and its answers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,22 +13,23 @@ use crate::{Error, LockName, random};
 /// The longest life of a claim that waits.
 const WAIT_TTL_MAX: Duration = Duration::from_secs(5);
 
-/// What a session is opened with.
+/// What a client asks for when it opens a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SessionSpec {
-    /// How long a holder may believe without a renewal.
+    /// How long a guard may report the lock as held after a renewal.
     pub ttl: Duration,
     /// How long a waiter lives without a renewal.
     pub wait_ttl: Duration,
-    /// How much longer than `ttl` the store keeps what was not released.
+    /// How much longer than `ttl` the store keeps a claim that was not released.
     pub lock_delay: Duration,
-    /// Whether it outlives the process: no connection, no file of the process is to end it.
+    /// Whether the session outlives the process. Then neither the end of a connection nor the end of the process may
+    /// end it.
     pub detached: bool,
 }
 
 impl SessionSpec {
-    /// A session of this ttl and lock-delay that ends with its process; `wait_ttl` is the ttl, at most 5 s.
+    /// A session with this ttl and this lock-delay that ends with its process. `wait_ttl` is the ttl, at most 5 s.
     pub fn new(ttl: Duration, lock_delay: Duration) -> Self {
         Self { ttl, wait_ttl: ttl.min(WAIT_TTL_MAX), lock_delay, detached: false }
     }
@@ -43,12 +44,12 @@ pub struct Opened {
     pub ttl: Duration,
 }
 
-/// A session, as the store that opened it names it.
+/// The name that a store gives to a session.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionId(Arc<str>);
 
 impl SessionId {
-    /// A store's own name for a session. Secret where it authorises anything.
+    /// A session with the store's own name. The name is a secret if it authorises anything.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
@@ -70,9 +71,9 @@ impl fmt::Debug for SessionId {
     }
 }
 
-/// The id of a claim: 128 random bits, new for every attempt to acquire, chosen before the first byte is sent.
+/// The id of a claim: 128 random bits. Each attempt to acquire chooses a new id before it sends the first byte.
 ///
-/// It is the only proof of ownership, and authorises the release: `Debug` shows a hash of it.
+/// The id is the only proof of ownership, and it authorises the release. So `Debug` shows a hash of the id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimId([u8; 16]);
 
@@ -92,7 +93,7 @@ impl ClaimId {
         &self.0
     }
 
-    /// What may be shown of it.
+    /// The hash of the id, which may be shown.
     pub fn hash(&self) -> IdHash {
         let mut hash = [0; 8];
         hash.copy_from_slice(&Sha256::digest(self.0)[..8]);
@@ -136,12 +137,12 @@ fn short_hash(bytes: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::digest(bytes)[..4])
 }
 
-/// Which claim: whose, of which lock, which attempt.
+/// Which claim: its session, its lock, its attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClaimKey {
     /// The lock.
     pub name: LockName,
-    /// The session that it belongs to.
+    /// The session that the claim belongs to.
     pub session: SessionId,
     /// The attempt.
     pub id: ClaimId,
@@ -150,9 +151,9 @@ pub struct ClaimKey {
 /// What a claim shows to people, and carries for an election.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// Who made it, for people; never proof.
+    /// The owner of the claim, as a text for people. It is never proof.
     pub owner: Arc<str>,
-    /// Why.
+    /// The reason of the claim.
     pub reason: Option<Arc<str>>,
     /// The value of a candidate.
     pub value: Option<Arc<[u8]>>,
@@ -163,72 +164,73 @@ pub struct Meta {
 /// An attempt to acquire.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which one.
+    /// Which claim.
     pub key: ClaimKey,
-    /// The life of a granted claim, without the delay.
+    /// The lifetime of a granted claim, without the lock-delay.
     pub ttl: Duration,
-    /// The life of a waiting one.
+    /// The lifetime of a waiting claim.
     pub wait_ttl: Duration,
-    /// How much longer than `ttl` the store keeps a granted claim that nobody renews.
+    /// How much longer than `ttl` the store keeps a granted claim that is not renewed.
     pub lock_delay: Duration,
-    /// What it takes, 1..=capacity.
+    /// The weight of the claim, 1..=capacity.
     pub weight: u32,
-    /// What there is, as this claim knows: [`MAX`](super::MAX) for a mutex or read-write lock, the number of permits for
-    /// a semaphore. Claims of one line may know different numbers of permits; [`admit`](super::admit) has the rule.
+    /// The capacity of the lock, as this claim names it: [`MAX`](super::MAX) for a mutex or read-write lock, the number
+    /// of permits for a semaphore. Claims of one line may name different numbers of permits; [`admit`](super::admit)
+    /// has the rule.
     pub capacity: u32,
-    /// Whether it joins the line when it cannot be granted.
+    /// Whether the claim joins the line if it cannot be granted.
     pub queue: bool,
     /// Whether an earlier request with this id may have been processed.
     pub resend: bool,
-    /// The caller's own claim that this one is to take the place of.
+    /// The caller's own claim that this claim is to replace.
     pub replaces: Option<ClaimId>,
-    /// The longest line that it will join.
+    /// How many waiters the line may have at most if this claim is to join it.
     pub max_waiters: u32,
-    /// What it shows.
+    /// What the claim shows to people.
     pub meta: Meta,
 }
 
-/// How a claim stands.
+/// The state of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It holds the lock.
+    /// The claim holds the lock.
     Granted {
         /// Its raw token, in 1..2^54.
         token: u64,
     },
-    /// It waits.
+    /// The claim waits.
     Queued {
-        /// How many stand before it, holders included.
+        /// How many claims are ahead of it, holders included.
         ahead: u32,
-        /// The line that this answer was read from.
+        /// The revision of the line that this answer was read from.
         seen: Revision,
-        /// When to claim again if nothing is heard.
+        /// How long to wait for news before the next `claim`.
         look_again: Duration,
     },
-    /// It could not be granted, and was not to wait; nothing is left of it.
+    /// The store could not grant the claim, which was not to wait. No trace of the claim is left.
     Busy {
-        /// Who holds the lock, as shown to people.
+        /// The owner of the claim that holds the lock, as a text for people.
         holder: Option<Arc<str>>,
-        /// When a holder's life ends if nobody renews it.
+        /// When the claim of a holder expires if it is not renewed.
         retry_after: Option<Duration>,
-        /// The line that this answer was read from.
+        /// The revision of the line that this answer was read from.
         seen: Revision,
     },
     /// The id is spent. The engine takes a new one.
     Gone,
 }
 
-/// A state of a line: changes whenever the line does, and is only compared for equality.
+/// A state of a line. It changes whenever the line does, and is only compared for equality.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Revision(pub u64);
 
-/// A claim that the engine believes in, for a renewal.
+/// A claim that the engine counts as alive, listed for a renewal.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// Which one.
+    /// Which claim.
     pub key: ClaimKey,
-    /// What the engine knows of it.
+    /// What the engine knows of the claim.
     pub state: LiveState,
 }
 
@@ -236,22 +238,24 @@ pub struct Live {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveState {
-    /// A request of it has no answer yet.
+    /// A request of the claim has no answer yet.
     InFlight,
-    /// It waits.
+    /// The claim waits.
     Queued,
-    /// It holds.
+    /// The claim holds the lock.
     Granted,
 }
 
 /// What a store answers to [`renew`](super::Store::renew).
 #[derive(Clone, Debug, Default)]
 pub struct Renewed {
-    /// One answer for each claim that was asked for, in that order.
+    /// One answer for each claim of the request, in the same order.
     pub claims: Vec<Renewal>,
-    /// The store's clock when it processed the request, where it tells: any origin, only differences count.
+    /// The store's clock when it processed the request, if the store reports it. Its origin does not matter: only
+    /// differences count.
     pub server_time: Option<Duration>,
-    /// Those of them that are [asked](super::Admin::request_release) to let go, as often as they are renewed.
+    /// The claims of the request whose holder is [asked](super::Admin::request_release) to release the lock. Each
+    /// renewal of such a claim repeats it here.
     pub requests: Vec<(ClaimId, Asked)>,
 }
 
@@ -259,38 +263,40 @@ pub struct Renewed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Renewal {
-    /// It holds the lock, and has its full life.
+    /// The claim holds the lock. Its full lifetime has started again.
     Held {
         /// Its raw token.
         token: u64,
     },
-    /// It waits, and has `wait_ttl`.
+    /// The claim waits. Its `wait_ttl` has started again.
     Queued,
-    /// It is not there, or was broken.
+    /// The claim is not there, or was broken.
     Lost(Option<Broken>),
-    /// The store cannot tell. Neither renews nor kills.
+    /// The store cannot tell. The answer neither renews the claim nor ends it.
     Unknown,
-    /// This one was not renewed, or may not have been, while others were. Neither renews nor kills; its holder is told why.
+    /// The store did not renew this claim, or may not have renewed it, while it renewed others. The answer neither
+    /// renews the claim nor ends it. The keeper reports the error to the holder.
     Failed(Error),
 }
 
-/// Who asks a holder to let go.
+/// A request to a holder to release the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Who asks.
+    /// The administrator that asks.
     pub by: Arc<str>,
-    /// Why.
+    /// The reason of the request.
     pub reason: Arc<str>,
 }
 
-/// Who broke a claim.
+/// The break of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Broken {
-    /// Who did it.
+    /// The administrator that broke the claim.
     pub by: Arc<str>,
-    /// Why.
+    /// The reason of the break.
     pub reason: Arc<str>,
-    /// Whether it was removed at once, so that others may hold what it held, and not only marked.
+    /// Whether the claim was removed at once. Then another claim may already hold the lock. Otherwise the claim was
+    /// only marked.
     pub removed: bool,
 }
 
@@ -298,35 +304,35 @@ pub struct Broken {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Amend {
-    /// The claim takes no more than this from now on, with the same id and the same token: 1 makes a reader of a writer, and
-    /// fewer permits let others in. It never takes more than it did: a late copy of an earlier change raises nothing.
+    /// Lowers the weight of the claim to this number. The id and the token stay the same. 1 makes a reader of a writer;
+    /// fewer permits let other claims in. The weight never rises: a late copy of an earlier change raises nothing.
     Lower(u32),
-    /// The claim takes what it takes for at least so long from now on, whatever becomes of it: its
-    /// [minimum hold](super::Store#the-minimum-hold). One that lasts longer already stays as it is.
+    /// The claim keeps its weight in the line for at least this long from now on, whatever happens to the claim: its
+    /// [minimum hold](super::Store#the-minimum-hold). A minimum hold that lasts longer stays as it is.
     MinHold(Duration),
-    /// The value of a candidate.
+    /// Replaces the value of a candidate.
     Value(Arc<[u8]>),
-    /// All that it shows.
+    /// Replaces all that the claim shows.
     Meta(Meta),
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Amended {
-    /// Done.
+    /// The claim was changed.
     Done,
     /// The claim is not live (or, for [`Amend::Lower`] and [`Amend::MinHold`], not granted); nothing was changed.
     NotLive,
 }
 
-/// What became of a withdrawal.
+/// The result of a withdrawal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Withdrawal {
-    /// The claim was there.
+    /// The claim was there, and was removed.
     Removed,
-    /// It was not there.
+    /// The claim was not there.
     Absent,
 }
 
@@ -334,14 +340,14 @@ pub enum Withdrawal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wake {
-    /// The claim was granted. Gives no new time.
+    /// The claim was granted. This starts no new lifetime.
     Granted {
         /// Its raw token.
         token: u64,
     },
     /// Look again.
     Changed,
-    /// The time is over.
+    /// The time of the wait is over.
     Elapsed,
 }
 

@@ -1,11 +1,11 @@
-//! A line as it is seen from outside.
+//! A line, as an observer sees it.
 
 use std::time::Duration;
 
 use super::{Broken, ClaimKey, IdHash, Meta, Revision};
 use crate::LockName;
 
-/// What somebody waits for.
+/// What a wait is for.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Interest<'a> {
@@ -20,15 +20,15 @@ pub enum Interest<'a> {
 pub struct Line {
     /// Changes whenever the line does.
     pub revision: Revision,
-    /// The highest raw token given out, where the store remembers it.
+    /// The highest raw token that was given out, if the store remembers it.
     pub last_token: Option<u64>,
     /// The claims, first in line first.
     pub entries: Vec<Entry>,
 }
 
 impl Line {
-    /// The capacity that counts now: the smallest one that a holder knows. Where nobody holds yet it is that of the first
-    /// in line; `None` when nobody stands there.
+    /// The capacity that counts now: the smallest one that a holder names. If no claim holds the lock yet, it is the
+    /// capacity of the first claim. `None` if the line is empty.
     pub fn capacity(&self) -> Option<u32> {
         let held = self.entries.iter().take_while(|entry| entry.granted).map(|entry| entry.capacity).min();
         held.or_else(|| self.entries.first().map(|entry| entry.capacity))
@@ -38,25 +38,25 @@ impl Line {
 /// One live claim.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The hash of its id. The id itself authorises a release and is never shown.
+    /// The hash of the claim's id. The id itself authorises a release and is never shown.
     pub id: IdHash,
-    /// What it takes.
+    /// The weight of the claim.
     pub weight: u32,
-    /// What there is, as this claim knows.
+    /// The capacity of the lock, as this claim names it.
     pub capacity: u32,
-    /// Whether it holds the lock.
+    /// Whether the claim holds the lock.
     pub granted: bool,
-    /// Whether only its minimum hold keeps it: its holder has released it, or its life is over. Then `expires_in` is the
-    /// rest of the minimum hold.
+    /// Whether only the minimum hold keeps the claim: its holder has released it, or the claim has expired. Then
+    /// `expires_in` is the rest of the minimum hold.
     pub kept: bool,
-    /// Its raw token: of a holder always, of a waiter where its place in line is the token.
+    /// The raw token of the claim. A holder always has one; a waiter has one if its place in the line is the token.
     pub token: Option<u64>,
-    /// What it shows to people.
+    /// What the claim shows to people.
     pub meta: Meta,
-    /// How long it has been held, or has been waiting; `None` where the store does not know.
+    /// How long the claim has been held, or has been waiting. `None` if the store does not know.
     pub age: Option<Duration>,
-    /// How long it lives if nobody renews it.
+    /// How long the claim lives if it is not renewed.
     pub expires_in: Option<Duration>,
-    /// Who marked it as broken, and why.
+    /// The break of the claim, if it was marked as broken.
     pub broken: Option<Broken>,
 }

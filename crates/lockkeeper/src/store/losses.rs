@@ -1,11 +1,12 @@
-//! What a store says without being asked: that a claim is lost, or asked for, and that it may have forgotten some.
+//! What a store tells a keeper between two renewals: that a claim is lost or asked for, or that claims may be
+//! forgotten.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Asked, Broken, ClaimId};
 
-/// A keeper that listens, between two renewals, to what its store says. Clones speak to the same keeper.
+/// A keeper that listens to its store between two renewals. Clones speak to the same keeper.
 #[derive(Clone)]
 pub struct Losses(Arc<Words>);
 
@@ -18,7 +19,8 @@ struct Words {
 type Request = dyn Fn(ClaimId, &Asked) -> bool + Send + Sync;
 
 impl Losses {
-    /// `lost`, `reconnected` and `requested` hear the three words. Each returns whether the keeper still listens.
+    /// A listener made of three callbacks, one for each method: `lost` for [`tell`](Self::tell), `reconnected` and
+    /// `requested`. Each callback returns whether the keeper still listens.
     pub fn new(
         lost: impl Fn(ClaimId, Option<Broken>) -> bool + Send + Sync + 'static,
         reconnected: impl Fn() -> bool + Send + Sync + 'static,
@@ -28,43 +30,45 @@ impl Losses {
         Self(Arc::new(Words { lost, reconnected, requested }))
     }
 
-    /// The store says that somebody asks the holder of this claim to let go. A keeper that does not know the id ignores
-    /// it, and so it does with a request that it has heard. It is called outside of the locks that the store's own
-    /// methods take.
+    /// Tells the keeper that an administrator asks the holder of this claim to release the lock. A keeper ignores an id
+    /// that it does not know, and a request that it has already heard. A store calls this method outside of the locks
+    /// that the store's own methods take.
     ///
-    /// `false` when nobody listens any more: the store can forget this listener.
+    /// Returns `false` when the keeper no longer listens: the store can forget this listener.
     pub fn requested(&self, id: ClaimId, asked: &Asked) -> bool {
         (self.0.requested)(id, asked)
     }
 
-    /// The store says that this claim is marked as broken or, with `None`, that its life is over by the store's clock.
-    /// The holder has stopped believing when this returns. A keeper that does not know the id ignores it.
-    /// A claim that was marked, and is removed before its lease is over, is told once more: a mark leaves the holder time
-    /// that it has no more then.
+    /// Tells the keeper that this claim is marked as broken or, with `None`, that it has expired by the store's clock.
+    /// When this method returns, the guard no longer reports the lock as held. A keeper ignores an id that it does not
+    /// know.
     ///
-    /// A store calls it *before* another claim may be granted what this claim held, and outside of the locks that the
-    /// store's own methods take: the holder's clean-up may call these methods at once.
+    /// If a marked claim is removed before its lease expires, the store calls this method once more: the holder no
+    /// longer has the time that the mark left to it.
     ///
-    /// `false` when nobody listens any more: the store can forget this listener.
+    /// A store calls this method *before* it may grant another claim what this claim held. It calls it outside of the
+    /// locks that the store's own methods take: the clean-up of the holder may call these methods at once.
+    ///
+    /// Returns `false` when the keeper no longer listens: the store can forget this listener.
     pub fn tell(&self, id: ClaimId, broken: Option<Broken>) -> bool {
         (self.0.lost)(id, broken)
     }
 
-    /// The store says that its connection was made again, or that the server may have forgotten claims: a restart, a
-    /// failover, another member. The keeper renews within about 100 ms everything that it holds (a hundred thousand
-    /// locks within about a second), and its sessions are in [`Jeopardy`](crate::SessionState::Jeopardy) until each of
-    /// these locks is acknowledged. Claims that wait are not renewed by it: [`Store::wait`](super::Store::wait) answers
-    /// [`Changed`](super::Wake::Changed) for them.
+    /// Tells the keeper that the store has connected again, or that the server may have forgotten claims: after a
+    /// restart, a failover, or a change to another member. The keeper renews all locks that it holds within about 100
+    /// ms (a hundred thousand locks within about a second). Its sessions are in
+    /// [`Jeopardy`](crate::SessionState::Jeopardy) until the store has acknowledged each of these locks. Waiting claims
+    /// are not renewed: for them [`Store::wait`](super::Store::wait) answers [`Changed`](super::Wake::Changed).
     ///
-    /// A store MAY call it from any thread, with any lock of its own held, and as often as it likes: it does no I/O,
-    /// emits no event, and many calls within 250 ms are one.
+    /// A store MAY call this method from any thread, while it holds any lock of its own, and as often as it likes: the
+    /// method does no I/O and emits no event, and many calls within 250 ms count as one.
     ///
-    /// `false` when nobody listens any more: the store can forget this listener.
+    /// Returns `false` when the keeper no longer listens: the store can forget this listener.
     pub fn reconnected(&self) -> bool {
         (self.0.reconnected)()
     }
 
-    /// Whether the keeper still listens. It is told of a claim that nobody has.
+    /// Returns whether the keeper still listens. For this it tells the keeper of a claim that does not exist.
     pub fn is_heard(&self) -> bool {
         self.tell(ClaimId::random(), None)
     }

@@ -1,4 +1,4 @@
-//! A shared store is a store: several keepers, or a keeper and a test, on one connection.
+//! A shared store is a store: several keepers, or a keeper and a test, share one connection.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,7 +19,7 @@ const fn limit(time: Time) -> Duration {
     }
 }
 
-/// What a case works with.
+/// The names, the clients and the time of one case.
 #[derive(Debug)]
 pub struct Case<H> {
     harness: H,
@@ -40,12 +40,12 @@ impl<H: Harness> Case<H> {
         &self.harness
     }
 
-    /// A name of this case.
+    /// A name that belongs to this case.
     pub fn name(&self, name: &str) -> LockName {
         LockName::new(&format!("{}{name}", self.prefix)).expect("a valid name")
     }
 
-    /// What all names of this case begin with.
+    /// The text that all names of this case begin with.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -65,7 +65,7 @@ impl<H: Harness> Case<H> {
         self.clock.now()
     }
 
-    /// How long it has been.
+    /// The time since `then`.
     pub fn since(&self, then: Instant) -> Duration {
         self.clock.now().saturating_since(then)
     }
@@ -87,7 +87,7 @@ impl<H: Harness> Case<H> {
         }
     }
 
-    /// Lives that end within the case, without a lock-delay.
+    /// Times with which claims expire within the case, without a lock-delay.
     pub fn short(&self) -> Lives {
         self.harness.short().without_delay()
     }
@@ -97,7 +97,7 @@ impl<H: Harness> Case<H> {
         Client::open(self.harness.client().await, self.clock.clone(), lives).await
     }
 
-    /// A client of its own for each of these mutex claims on one name. They outlive the case.
+    /// One client for each of these mutex claims on one name. The claims outlive the case.
     pub async fn mutexes<const N: usize>(&self, name: &str) -> [Contender; N] {
         let name = self.name(name);
         let mut contenders = Vec::new();
@@ -107,7 +107,7 @@ impl<H: Harness> Case<H> {
         contenders.try_into().expect("as many as were made")
     }
 
-    /// A mutex claim with these lives.
+    /// A mutex claim with these times.
     pub async fn mutex(&self, name: &str, lives: Lives) -> Contender {
         self.client(lives).await.mutex(&self.name(name))
     }
@@ -122,7 +122,7 @@ impl<H: Harness> Case<H> {
         self.client(Lives::long()).await.reader(&self.name(name))
     }
 
-    /// A claim of so many permits of so many, which outlives the case.
+    /// A claim of `weight` permits of `of`, which outlives the case.
     pub async fn permits(&self, name: &str, weight: u32, of: u32) -> Contender {
         self.client(Lives::long()).await.permits(&self.name(name), weight, of)
     }
@@ -146,7 +146,7 @@ pub fn run<H: Harness>(name: &str, needs: &[Need], body: impl AsyncFn(&Case<H>))
     });
 }
 
-/// Asserts that exactly the cases in `listed` are not for this store.
+/// Asserts that `listed` has exactly the cases that this store cannot run.
 pub fn check_left_out<H: Harness>(all: &[(&str, &[Need])], listed: &[&str]) {
     runtime::<H>().block_on(async {
         let case = Case::<H>::start().await;

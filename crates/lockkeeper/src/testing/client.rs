@@ -24,9 +24,9 @@ pub(super) async fn patiently<T, F: Future<Output = Result<T>>>(clock: &Clock, a
 /// One client with a session.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its connection.
+    /// The connection of the client.
     pub store: Arc<dyn Store>,
-    /// Its session.
+    /// The session of the client.
     pub session: SessionId,
     pub(super) clock: Clock,
     pub(super) lives: Lives,
@@ -53,17 +53,17 @@ impl Client {
         Self::open(Arc::clone(&self.store), self.clock.clone(), self.lives).await
     }
 
-    /// A mutex, or a writer.
+    /// A claim of a mutex, or of a writer.
     pub fn mutex(&self, name: &LockName) -> Contender {
         self.contender(name, MAX, MAX)
     }
 
-    /// A reader.
+    /// A claim of a reader.
     pub fn reader(&self, name: &LockName) -> Contender {
         self.contender(name, 1, MAX)
     }
 
-    /// So many permits of so many.
+    /// A claim of `weight` permits of `of`.
     pub fn permits(&self, name: &LockName, weight: u32, of: u32) -> Contender {
         self.contender(name, weight, of)
     }

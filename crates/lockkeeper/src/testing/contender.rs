@@ -19,9 +19,9 @@ const SOON: Duration = Duration::from_secs(4);
 /// One claim of one client. Clones are the same claim.
 #[derive(Clone, Debug)]
 pub struct Contender {
-    /// Whose it is.
+    /// The client of the claim.
     pub client: Client,
-    /// What it sends.
+    /// The claim that is sent.
     pub claim: Claim,
     proofs: Arc<Mutex<Vec<Instant>>>,
 }
@@ -31,28 +31,28 @@ impl Contender {
         Self { client, claim, proofs: Arc::default() }
     }
 
-    /// The same, but it does not join the line.
+    /// The same claim, but it does not join the line.
     #[must_use]
     pub fn trying(mut self) -> Self {
         self.claim.queue = false;
         self
     }
 
-    /// The same, in the place of another claim of its owner.
+    /// The same claim, in the place of another claim of its owner.
     #[must_use]
     pub fn replacing(mut self, old: &Self) -> Self {
         self.claim.replaces = Some(old.claim.key.id);
         self
     }
 
-    /// The same with another of what it shows.
+    /// The same claim, but it shows something else.
     #[must_use]
     pub fn showing(mut self, meta: Meta) -> Self {
         self.claim.meta = meta;
         self
     }
 
-    /// The same, but it joins no longer line.
+    /// The same claim, but it joins no line with more than `max_waiters` waiters.
     #[must_use]
     pub fn behind_at_most(mut self, max_waiters: u32) -> Self {
         self.claim.max_waiters = max_waiters;
@@ -67,18 +67,18 @@ impl Contender {
         Self::new(self.client.clone(), claim)
     }
 
-    /// What listings call it.
+    /// The hash of the claim's id, as listings show it.
     pub fn id(&self) -> IdHash {
         self.claim.key.id.hash()
     }
 
-    /// Its lives.
+    /// The times of the claim.
     pub fn lives(&self) -> Lives {
         self.client.lives
     }
 
-    /// The latest instant of which the store has proof that this claim was alive: before it nobody can have counted its
-    /// life from.
+    /// The latest moment at which the store has proven that this claim was alive. The lifetime of the claim cannot have
+    /// been counted from an earlier moment.
     pub fn proven_alive(&self) -> Instant {
         match self.client.store.capabilities().expiry {
             Expiry::PerClaim => *self.proofs.lock().unwrap().last().expect("it was sent"),
@@ -99,7 +99,7 @@ impl Contender {
         self.send_as(self.claim.clone()).await
     }
 
-    /// Sends the claim, which is not refused.
+    /// Sends the claim. The store must not refuse it.
     pub async fn claim(&self) -> Verdict {
         match self.send().await {
             Err(error) if error.kind() == ErrorKind::Unavailable => self.resend().await,
@@ -107,12 +107,12 @@ impl Contender {
         }
     }
 
-    /// Sends the claim as one that may have been processed before.
+    /// Sends the claim as one that the store may have processed before.
     pub async fn send_again(&self) -> Result<Verdict> {
         self.send_as(Claim { resend: true, ..self.claim.clone() }).await
     }
 
-    /// Sends the claim as one that may have been processed before, and which is not refused.
+    /// Sends the claim as one that the store may have processed before. The store must not refuse it.
     pub async fn resend(&self) -> Verdict {
         self.patiently(|| self.send_again()).await.expect("a verdict")
     }
@@ -126,7 +126,7 @@ impl Contender {
         Ok(verdict)
     }
 
-    /// Sends the claim, which is granted, and returns its token.
+    /// Sends the claim, which must be granted, and returns its token.
     pub async fn granted(&self) -> u64 {
         match self.claim().await {
             Verdict::Granted { token, .. } => token,
@@ -134,7 +134,7 @@ impl Contender {
         }
     }
 
-    /// Sends the claim, which has to wait.
+    /// Sends the claim, which must wait.
     pub async fn queued(&self) -> Revision {
         match self.claim().await {
             Verdict::Queued { seen, .. } => seen,
@@ -142,7 +142,7 @@ impl Contender {
         }
     }
 
-    /// Sends the claim, which is turned away.
+    /// Sends the claim, which must be turned away.
     pub async fn busy(&self) {
         match self.claim().await {
             Verdict::Busy { .. } => {}
@@ -150,19 +150,19 @@ impl Contender {
         }
     }
 
-    /// Sends the claim, which is granted and has this minimum hold, and returns its token.
+    /// Sends the claim, which must be granted, sets this minimum hold, and returns the token.
     pub async fn granted_for(&self, min_hold: Duration) -> u64 {
         let token = self.granted().await;
         assert_eq!(self.amend(Amend::MinHold(min_hold)).await, Amended::Done);
         token
     }
 
-    /// Sends the claim, whose id is spent.
+    /// Sends the claim, whose id must be spent.
     pub async fn gone(&self) {
         assert_eq!(self.claim().await, Verdict::Gone);
     }
 
-    /// Sends the claim, which is refused with an error of this kind, and returns its text.
+    /// Sends the claim, which must be refused with an error of this kind, and returns the text of the error.
     pub async fn refused(&self, kind: ErrorKind) -> String {
         match self.send().await {
             Ok(verdict) => panic!("expected {kind:?}, not {verdict:?}"),
@@ -173,7 +173,7 @@ impl Contender {
         }
     }
 
-    /// Waits in line as the engine does, however long it takes, and returns the token.
+    /// Waits in line as the engine does, as long as necessary, and returns the token.
     pub async fn acquire(&self) -> u64 {
         let mut verdict = self.claim().await;
         loop {
@@ -191,7 +191,7 @@ impl Contender {
         }
     }
 
-    /// Only waits, and hears of its grant soon without looking.
+    /// Waits without looking. The claim must hear of its grant soon.
     pub async fn hears_of_its_grant(&self, seen: Revision) -> u64 {
         let start = self.client.clock.now();
         loop {
@@ -211,7 +211,7 @@ impl Contender {
         self.wakes(Interest::Claim(&self.claim.key), seen, within).await
     }
 
-    /// Waits until the line is not as it was seen; panics when it hears of nothing.
+    /// Waits until the line is no longer at the revision `seen`. Panics if the wait hears of no change.
     pub async fn hears_of_a_change(&self, seen: Revision) {
         let name = &self.claim.key.name;
         let wake = self.wakes(Interest::Name(name), seen, SOON).await;
@@ -243,17 +243,17 @@ impl Contender {
         Ok(answer)
     }
 
-    /// Renews this claim alone, again while the store does not answer.
+    /// Renews this claim alone, and tries again while the store does not answer.
     pub async fn renewed(&self) -> Result<Renewal> {
         self.renewed_as(LiveState::Granted).await
     }
 
-    /// The same, in this state.
+    /// Renews this claim alone in this state, and tries again while the store does not answer.
     pub async fn renewed_as(&self, state: LiveState) -> Result<Renewal> {
         self.patiently(|| self.renew_as(state)).await
     }
 
-    /// Renews this claim, which holds the lock, and returns its token.
+    /// Renews this claim, which must hold the lock, and returns its token.
     pub async fn held(&self) -> u64 {
         match self.renewed().await.expect("an answer") {
             Renewal::Held { token } => token,
@@ -261,7 +261,7 @@ impl Contender {
         }
     }
 
-    /// Renews this claim, and tells whether the store knows it no more: by itself, or with its session.
+    /// Renews this claim, and returns whether the store no longer knows the claim or its session.
     pub async fn is_lost(&self) -> bool {
         match self.renewed().await {
             Ok(renewal) => matches!(renewal, Renewal::Lost(_)),
@@ -289,7 +289,7 @@ impl Contender {
         self.patiently(|| self.client.store.withdraw(&self.claim.key, tombstone)).await.expect("an answer")
     }
 
-    /// Gives up the lock that it holds.
+    /// Releases the lock, which the claim must hold.
     pub async fn release(&self) {
         assert_eq!(self.withdraw().await, Withdrawal::Removed);
     }
@@ -304,7 +304,7 @@ impl Contender {
         self.patiently(|| self.client.store.line(&self.claim.key.name)).await.expect("a line")
     }
 
-    /// Asserts that the line is these claims in this order, and that so many of the first hold the lock.
+    /// Asserts that the line is these claims in this order, and that the first `holders` of them hold the lock.
     pub async fn sees(&self, line: &[&Self], holders: usize) {
         let seen: Vec<_> = self.line().await.entries.iter().map(|e| (e.id, e.granted)).collect();
         let expected: Vec<_> = line.iter().enumerate().map(|(i, c)| (c.id(), i < holders)).collect();

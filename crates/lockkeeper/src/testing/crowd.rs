@@ -1,4 +1,4 @@
-//! The suite in a crowded neighbourhood: with data of others around every lock.
+//! The suite with data of others around every lock.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -17,13 +17,13 @@ use crate::store::{
 use crate::time::Clock;
 use crate::{KeeperBuilder, LockName, Result};
 
-/// A store with data of others around its locks, which [`Harness::crowd`] puts there: before a name is claimed for the
-/// first time, and after each claim that stands in its line then. No case may go otherwise for it.
+/// A store with data of others around its locks. [`Harness::crowd`] puts them there before a name is claimed for the
+/// first time, and after each claim that joined its line. The outcome of no case may change by this.
 ///
 /// ```
 /// lockkeeper::suite! {
 ///     mod memory_store_crowded;
-///     // To show how: nobody else has access to this store.
+///     // An example only: no other program has access to this store.
 ///     harness = lockkeeper::testing::Crowded<lockkeeper::testing::MemoryHarness>;
 ///     left_out = [
 ///         session::an_unknown_session_is_lost,
@@ -77,7 +77,7 @@ impl<H> fmt::Debug for Crowd<H> {
 }
 
 impl<H> Crowded<H> {
-    /// The store, and who crowds it.
+    /// The store, which also crowds its locks.
     pub fn inner(&self) -> &H {
         &self.0.harness
     }

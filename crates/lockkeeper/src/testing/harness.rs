@@ -1,4 +1,4 @@
-//! What the suite has to know of a store, and how it gets at one.
+//! What the suite has to know about a store, and how it opens one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::{KeeperBuilder, LockName, MemoryStore};
 
 /// A store under test: one state, and any number of clients of it.
 ///
-/// [`start`](Self::start) is called once for each case. Where it can give each case a state of its own, it should;
-/// where all cases share a server, [`prefix`](Self::prefix) keeps their names apart.
+/// [`start`](Self::start) is called once for each case. It should give each case a state of its own if it can. If all
+/// cases share a server, [`prefix`](Self::prefix) keeps their names apart.
 pub trait Harness: Sized + Send + Sync + 'static {
     /// Which time the cases run on.
     const TIME: Time;
-    /// What becomes of the claims of a process that is killed.
+    /// What happens to the claims of a killed process.
     const ON_CRASH: Crash;
-    /// Whether a waiting claim has a shorter life than a granted one. Where both hang on one lease, it has not.
+    /// Whether a waiting claim has a shorter lifetime than a granted one. It has not if both are on one lease.
     const WAITERS_DIE_FIRST: bool;
     /// How many bytes a name may have: 255, less what a layer puts before it.
     const NAME_MAX: usize = LockName::MAX_LEN;
@@ -29,76 +29,78 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// A state for one case.
     fn start() -> impl Future<Output = Self> + Send;
 
-    /// One more client of this state, as if in a process of its own.
+    /// Another client of this state, as if in a process of its own.
     fn client(&self) -> impl Future<Output = Arc<dyn Store>> + Send;
 
-    /// Ends a client as if its process was killed: nothing is closed, nothing is said.
+    /// Ends a client as if its process was killed: it closes nothing and sends nothing.
     fn crash(&self, client: Arc<dyn Store>) -> impl Future<Output = ()> + Send;
 
-    /// The clock that tells how long something took. On virtual time the store must run on the same one.
+    /// The clock that measures how long something took. On virtual time the store must run on the same clock.
     fn clock(&self) -> Clock;
 
-    /// What every name of this case begins with: nothing for a state of its own, else [`unique_prefix`]. Asked once.
+    /// The text that every name of this case begins with: nothing for a state of its own, otherwise [`unique_prefix`].
+    /// Called once.
     fn prefix(&self) -> String;
 
-    /// What the connections of keepers are like: [`Faults::none`] for a good one. A storm must let one request in four
+    /// The faults of the keepers' connections: [`Faults::none`] for good ones. A storm must let one request in four
     /// through ([`Faults::in_a_row`]).
     fn weather(&self) -> Faults;
 
-    /// Puts data of others around the lock of this name, by the store's own means: what an application, another store, a
-    /// layout of another version or a mistake may have left beside it. [`Crowded`](super::Crowded) calls it: before the
-    /// name is claimed for the first time (round 0), and after each claim that joined its line (rounds from 1 on), so
-    /// that there is something younger than each claim. Nothing, where nobody else has access to the store.
+    /// Puts data of others around the lock of this name, by the store's own means: what an application, another store,
+    /// a layout of another version or a mistake may have left beside the lock. [`Crowded`](super::Crowded) calls it
+    /// before the name is claimed for the first time (round 0), and after each claim that joined its line (rounds from
+    /// 1 on). So there is something younger than each claim. The default does nothing: it is for a store that no other
+    /// program can write to.
     fn crowd(&self, name: &LockName, round: usize) -> impl Future<Output = ()> + Send {
         let _ = (name, round);
         async {}
     }
 
-    /// What the cases' keepers are set up with besides: nothing.
+    /// Adds settings to the cases' keepers. The default adds none.
     fn set_up(&self, builder: KeeperBuilder) -> KeeperBuilder {
         builder
     }
 
-    /// The lives of claims that are to die within a case: as short as the store bears without dying of a busy machine.
+    /// The times of claims that expire within a case: as short as the store allows on a busy machine.
     fn short(&self) -> Lives;
 }
 
 /// Which time the cases run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// The paused time of a runtime: it goes on when everybody waits, so waiting is free.
+    /// The paused time of a runtime: it advances when all tasks wait, so waiting is free.
     Virtual,
-    /// The time on the wall.
+    /// Real time.
     Real,
 }
 
-/// What becomes of the claims of a process that is killed.
+/// What happens to the claims of a killed process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The store notices at once, and frees what has no lock-delay.
+    /// The store notices at once, and frees the locks without a lock-delay.
     Frees,
-    /// They live on until their time is over.
+    /// The claims live until they expire.
     Silent,
 }
 
 /// How long claims live without a renewal.
 #[derive(Clone, Copy, Debug)]
 pub struct Lives {
-    /// A granted one, as its holder believes.
+    /// How long the guard of a granted claim reports the lock as held.
     pub ttl: Duration,
-    /// A waiting one.
+    /// How long a waiting claim lives.
     pub wait_ttl: Duration,
-    /// How much longer the store keeps a granted one.
+    /// How much longer than `ttl` the store keeps a granted claim.
     pub lock_delay: Duration,
 }
 
 impl Lives {
-    /// Longer than a case takes.
+    /// Times that are longer than a case.
     pub fn long() -> Self {
         Self { ttl: Duration::from_secs(30), wait_ttl: Duration::from_secs(5), lock_delay: Duration::ZERO }
     }
 
-    /// Short ones for a store that is quick: fit for virtual time, and for a server on the same machine.
+    /// Short times for a fast store: on virtual time, or on a server on the same machine.
     pub fn quick() -> Self {
         Self {
             ttl: Duration::from_millis(1000),
@@ -107,7 +109,7 @@ impl Lives {
         }
     }
 
-    /// The same without a lock-delay.
+    /// The same times without a lock-delay.
     #[must_use]
     pub fn without_delay(self) -> Self {
         Self { lock_delay: Duration::ZERO, ..self }
@@ -222,7 +224,7 @@ impl Harness for MemoryHarness {
     }
 }
 
-/// A store whose keepers have bad connections: answers get lost, requests come twice, and late. For
+/// A store whose keepers have bad connections: answers are lost, and requests arrive twice and late. For
 /// [`keeper_suite!`](crate::keeper_suite).
 #[derive(Debug)]
 pub struct InAStorm<H>(H);

@@ -1,7 +1,7 @@
 //! The list of the cases of the public interface.
 
-/// The same as [`suite!`](crate::suite) with the cases of the public interface only: for a store on which they are to hold under other conditions,
-/// such as [`InAStorm`](crate::testing::InAStorm).
+/// The same as [`suite!`](crate::suite) with the cases of the public interface only. For a store on which they are to
+/// hold under other conditions, such as [`InAStorm`](crate::testing::InAStorm).
 #[macro_export]
 macro_rules! keeper_suite {
     (mod $module:ident; harness = $harness:ty; left_out = [$($group:ident :: $case:ident),* $(,)?]) => {

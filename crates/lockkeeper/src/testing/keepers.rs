@@ -10,7 +10,7 @@ use crate::{Event, Guard, Keeper, KeeperBuilder, LockName, Mutex as Lock};
 /// How long a case waits for what has to happen, but may take its time on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What happened, in short words, in order.
+/// The events of a keeper, in short words, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -43,20 +43,20 @@ impl Diary {
         self.0.lock().unwrap().iter().filter(|e| *e != "renewed").cloned().collect()
     }
 
-    /// Whether this was seen.
+    /// Returns whether this event was seen.
     pub fn has(&self, entry: &str) -> bool {
         self.0.lock().unwrap().iter().any(|e| e == entry)
     }
 }
 
-/// A keeper, what stands between it and the store, and what happened to it.
+/// A keeper, its connection to the store, and the events of its locks.
 #[derive(Debug)]
 pub struct Party {
     /// The keeper.
     pub keeper: Keeper,
-    /// Its connection.
+    /// The connection of the keeper.
     pub line: Arc<Chaos>,
-    /// What happened to its locks.
+    /// The events of its locks.
     pub diary: Diary,
 }
 
@@ -66,7 +66,7 @@ impl Party {
         self.keeper.mutex(name).expect("a valid name")
     }
 
-    /// Cuts it off from the store, or lets it through again, whatever the weather.
+    /// Cuts the keeper off from the store, or connects it again, whatever the other faults are.
     pub fn cut_off(&self, off: bool) {
         self.line.set(if off { Faults::cut_off() } else { Faults::none() });
     }
@@ -78,12 +78,12 @@ impl<H: Harness> Case<H> {
         self.party(Lives::long()).await.keeper
     }
 
-    /// A keeper with these lives on a connection that can be disturbed.
+    /// A keeper with these times on a connection that can be disturbed.
     pub async fn party(&self, lives: Lives) -> Party {
         self.party_with(lives, |builder| builder).await
     }
 
-    /// The same, set up further.
+    /// The same as [`party`](Self::party), with more settings.
     pub async fn party_with(&self, lives: Lives, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
         let line = Arc::new(Chaos::new(self.harness().client().await, self.clock().clone()).seed(self.next_seed()));
         line.set(self.harness().weather());
@@ -99,7 +99,7 @@ impl<H: Harness> Case<H> {
         Party { keeper, line, diary }
     }
 
-    /// Waits until `condition` holds, which it does sooner or later.
+    /// Waits until `condition` holds. Panics if it does not hold in time.
     pub async fn until(&self, what: &str, mut condition: impl AsyncFnMut() -> bool) {
         let start = self.now();
         while !condition().await {
@@ -108,7 +108,7 @@ impl<H: Harness> Case<H> {
         }
     }
 
-    /// Waits until so many wait for this lock.
+    /// Waits until this lock has `waiters` waiters.
     pub async fn until_waiting(&self, keeper: &Keeper, name: &LockName, waiters: usize) {
         self.until("as many wait as should", async || {
             keeper.inspect(name).await.expect("the store answers").waiters.len() == waiters
@@ -116,7 +116,7 @@ impl<H: Harness> Case<H> {
         .await;
     }
 
-    /// The lock is free, and its line is empty: nothing was left behind.
+    /// Asserts that the lock is free and that its line is empty.
     pub async fn is_free(&self, name: &LockName) {
         let keeper = self.keeper().await;
         let start = self.now();
@@ -133,7 +133,8 @@ impl<H: Harness> Case<H> {
     }
 }
 
-/// What two tasks that do not exclude each other lose: reads a number, lets others in, and writes it back.
+/// A counter that is wrong if two tasks do not exclude each other: it reads a number, lets other tasks run, and writes
+/// the number back.
 #[derive(Clone, Debug, Default)]
 pub struct Tally(Arc<Mutex<(u64, u64)>>);
 
@@ -150,7 +151,7 @@ impl Tally {
         *tally = (before + 1, guard.token().get());
     }
 
-    /// What was counted.
+    /// The number that was counted.
     pub fn total(&self) -> u64 {
         self.0.lock().unwrap().0
     }

@@ -1,8 +1,8 @@
-//! A store that fails on demand, for the tests of people who *use* locks, and the contract suite for people who *write*
-//! a store.
+//! A store that fails on demand, for the tests of programs that *use* locks. And the contract suite, for authors of a
+//! *store*.
 //!
-//! # For people who use locks
-//! A [`TestStore`] under your own code loses locks, fails, and is slow when you say so:
+//! # For programs that use locks
+//! A [`TestStore`] under your own code loses locks, fails, and is slow when your test calls for it:
 //!
 //! ```
 //! # use lockkeeper::{Keeper, LostReason, testing::TestStore};
@@ -17,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! # For people who write a store
-//! The contract suite is what every store has to do, as tests. Write a [`Harness`] for the store, and let
+//! # For authors of a store
+//! The contract suite has one test for each duty of a store. Write a [`Harness`] for the store, and let
 //! [`suite!`](crate::suite) make a test of every case:
 //!
 //! ```
@@ -34,12 +34,12 @@
 //! }
 //! ```
 //!
-//! Every store gets every case. What a store's capabilities leave out has to be listed by name under `left_out`, and a
-//! test compares that list with what the capabilities say, so that nothing is passed over unseen.
+//! Every store runs every case. List by name under `left_out` the cases that need more than the store's capabilities. A
+//! test compares that list with the capabilities, so that no case is left out unseen.
 //!
-//! [`Crowded`] runs the same suite with data of others around every lock; [`Harness::crowd`] says what to put there.
+//! [`Crowded`] runs the same suite with data of others around every lock. [`Harness::crowd`] says what to put there.
 //!
-//! The suite is tested too: [`wrong`] has stores with one flaw each, and the case that has to find it.
+//! The suite is tested too: [`wrong`] has stores with one flaw each, and for each the case that has to find the flaw.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a failing test panics")]
 
 mod case;
@@ -67,7 +67,7 @@ pub use crate::backend::redis::{
     Agreement as RedisAgreement, against_memory as redis_against_memory,
     against_memory_with_faults as redis_against_memory_with_faults,
 };
-/// The methods of a store, in the tests of people who use locks.
+/// The methods of a store, for the tests of programs that use locks.
 pub use crate::layer::Operation as Op;
 pub use case::{Case, check_left_out, run};
 pub use client::Client;

@@ -1,11 +1,11 @@
-//! Numbers that look random and are the same for the same seed, so that a failing run can be repeated.
+//! Numbers that look random. The same seed gives the same numbers, so that a failing run can be repeated.
 
-/// A small generator (splitmix64). For tests only: what it gives can be guessed.
+/// A small generator (splitmix64). For tests only: its numbers can be guessed.
 #[derive(Clone, Debug)]
 pub struct Seeded(u64);
 
 impl Seeded {
-    /// The sequence of this seed.
+    /// Starts the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -24,7 +24,7 @@ impl Seeded {
         self.number().checked_rem(bound).unwrap_or(0)
     }
 
-    /// Whether something happens that happens this often in a thousand times.
+    /// Returns `true` in `per_mille` of 1000 calls, on average.
     pub fn happens(&mut self, per_mille: u16) -> bool {
         self.below(1000) < u64::from(per_mille)
     }

@@ -1,5 +1,5 @@
-//! A bad network around any store: several clients that follow the rules never hold the lock together, and in the end
-//! nothing is left.
+//! A bad network around any store. Several clients that follow the rules never hold the lock together, and nothing is
+//! left at the end.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,14 +14,14 @@ const CLIENTS: u64 = 4;
 const ROUNDS: usize = 12;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Some clients take one mutex in turn while these faults happen, each as often as it can, by these rules:
-/// - A claim whose outcome is unknown is sent again with its id; `Gone` means a new id.
-/// - A holder believes for as long as its last acknowledged request proves, counted from before it was sent.
-/// - An id whose life may be over is never used again.
-/// - What was ever in doubt is withdrawn with a tombstone, and withdrawn again until there is an answer.
+/// Some clients take one mutex in turn while these faults happen, each as often as it can. They follow these rules:
+/// - A claim whose outcome is unknown is sent again with its id. After `Gone` the client takes a new id.
+/// - A holder counts as the holder for the ttl after its last acknowledged request, counted from before it was sent.
+/// - An id that may have expired is never used again.
+/// - A claim that was ever in doubt is withdrawn with a tombstone, and withdrawn again until the store answers.
 ///
-/// Panics when two hold it at once, when a token goes back, or when anything is left in line at the end. It is for
-/// stores whose claims expire one by one.
+/// Panics when two clients hold the lock at once, when a token goes back, or when a claim is left in line at the end.
+/// It is for stores whose claims expire one by one.
 pub async fn storm<H: Harness>(case: &Case<H>, seed: u64, faults: &Faults) {
     eprintln!("storm {seed}");
     let log = Arc::new(Log { clock: case.clock().clone(), last: Mutex::default() });

@@ -1,7 +1,7 @@
 //! The suite in bad weather.
 
-/// [`keeper_suite!`](crate::keeper_suite) without the cases that count on a good connection: for a store that can do
-/// everything, in bad weather such as [`InAStorm`](crate::testing::InAStorm).
+/// [`keeper_suite!`](crate::keeper_suite) without the cases that need a good connection. For a store with all
+/// capabilities under faults, such as [`InAStorm`](crate::testing::InAStorm).
 #[macro_export]
 macro_rules! storm_suite {
     (mod $module:ident; harness = $harness:ty) => {

@@ -3,8 +3,8 @@
 
 /// Makes a module of tests for one store: one test for each case of the contract, with the case's name.
 ///
-/// `harness` is a type that implements [`Harness`](crate::testing::Harness). `left_out` names the cases that need what
-/// the store does not have, as its capabilities say; a test of its own asserts that these are exactly those.
+/// `harness` is a type that implements [`Harness`](crate::testing::Harness). `left_out` names the cases that need more
+/// than the store's capabilities. One more test asserts that these are exactly those cases.
 ///
 /// ```
 /// lockkeeper::suite! {

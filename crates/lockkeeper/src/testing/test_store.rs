@@ -1,4 +1,4 @@
-//! A store that fails on demand, for the tests of people who use locks.
+//! A store that fails on demand, for the tests of programs that use locks.
 
 use std::fmt;
 use std::future::Future;
@@ -22,10 +22,10 @@ use crate::{ErrorKind, LockName, MemoryStore, Result};
 /// Who breaks locks here.
 const WHO: &str = "TestStore";
 
-/// A memory store that loses locks, fails and is slow when a test says so. Clones are the same store: one goes under the
-/// keeper of the code under test, the other stays with the test.
+/// A memory store that loses locks, fails, and is slow when a test calls for it. Clones are the same store: one goes
+/// under the keeper of the code under test, the other stays with the test.
 ///
-/// What becomes of your work when its lock is lost, in three lines:
+/// A test shows in three lines what happens to your work when its lock is lost:
 ///
 /// ```
 /// use lockkeeper::testing::TestStore;
@@ -47,13 +47,14 @@ const WHO: &str = "TestStore";
 /// ```
 ///
 /// # Names
-/// A store knows full names: with [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) or behind a
-/// [`Prefix`](crate::layer::Prefix) the prefix belongs to the name. [`Guard::full_name`](crate::Guard::full_name) has the
-/// keeper's.
+/// A store knows full names. With [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) or behind a
+/// [`Prefix`](crate::layer::Prefix) the prefix belongs to the name. [`Guard::full_name`](crate::Guard::full_name) has
+/// the prefix of the keeper.
 ///
 /// # Time
-/// Nothing here waits: a lock of 30 s is lost at once. What does take its time (the end of a lease whose
-/// [renewals are paused](Self::pause_renewals)) can run on virtual time. Store and keeper need the same clock then:
+/// The methods do not wait: a lock of 30 s is lost at once. Some things do take time, such as the end of a lease whose
+/// [renewals are paused](Self::pause_renewals). They can run on virtual time. Store and keeper need the same clock
+/// then:
 ///
 /// ```
 /// use std::time::Duration;
@@ -87,24 +88,25 @@ struct Inner {
 }
 
 impl TestStore {
-    /// An empty store for which nothing goes wrong yet, on the machine's clock.
+    /// An empty store without faults, on the machine's clock.
     pub fn new() -> Self {
         Self::with_clock(Clock::boot())
     }
 
-    /// The same on another clock, for tests on virtual time. The keepers on it need the same one.
+    /// An empty store without faults on another clock, for tests on virtual time. The keepers of the store need the
+    /// same clock.
     pub fn with_clock(clock: Clock) -> Self {
         let memory = MemoryStore::with_clock(clock.clone());
         let way = Chaos::new(Arc::new(memory.clone()), clock);
         Self(Arc::new(Inner { memory, way, keepers: Mutex::default(), pauses: watch::Sender::new(0) }))
     }
 
-    /// The lock is lost as if its lease, and its lock-delay, had run out: whoever holds it has [`Expired`] before this
-    /// returns, and the next in line has the lock.
+    /// Ends the lock as if its lease and its lock-delay had expired. Its holders have [`Expired`] before this method
+    /// returns, and the next waiter has the lock.
     ///
     /// # Panics
-    /// When nobody holds it: a test with a wrong name would wait for the loss for ever. The message has the names that
-    /// are held.
+    /// When no claim holds the lock: a test with a wrong name would wait for the loss for ever. The message lists the
+    /// names that are held.
     ///
     /// [`Expired`]: crate::LostReason::Expired
     #[track_caller]
@@ -120,9 +122,9 @@ impl TestStore {
         }
     }
 
-    /// Somebody breaks every lock that is held, as [`Admin::break_lock`](crate::Admin::break_lock) with
-    /// [`Break::Mark`](crate::Break::Mark) does, and its holder has [`Broken`] before this returns. The next in line
-    /// has the lock when the guard is dropped, or its lease has ended.
+    /// Breaks every lock that is held, as [`Admin::break_lock`](crate::Admin::break_lock) with
+    /// [`Break::Mark`](crate::Break::Mark) does. Its holder has [`Broken`] before this method returns. The next waiter
+    /// has the lock when the guard is dropped, or when its lease has expired.
     ///
     /// [`Broken`]: crate::LostReason::Broken
     pub fn break_all(&self) {
@@ -136,13 +138,14 @@ impl TestStore {
         }
     }
 
-    /// The next call of this operation does nothing, and fails with this error. Called twice, the next two.
+    /// Makes the next call of this operation do nothing, and fail with this error. Two calls plan it for the next two
+    /// calls.
     ///
-    /// A keeper tries again where that helps: an attempt to lock fails with [`Unavailable`](ErrorKind::Unavailable)
-    /// when its first four claims do, and a release when four withdrawals do. With [`SessionLost`] the keeper loses
-    /// all locks of the session that the call was about.
+    /// A keeper tries again if that helps: an attempt to lock fails with [`Unavailable`](ErrorKind::Unavailable) when
+    /// its first four claims do, and a release when four withdrawals do. With [`SessionLost`] the keeper loses all
+    /// locks of the session of that call.
     ///
-    /// For a call that happens though its caller never hears of it see [`plan`](Self::plan).
+    /// For a call that takes effect without an answer see [`plan`](Self::plan).
     ///
     /// ```
     /// use lockkeeper::testing::{Op, TestStore};
@@ -163,21 +166,20 @@ impl TestStore {
         self.plan(op, Fault::Answered(kind));
     }
 
-    /// This happens to the next call of this operation: [`Fault::LostReply`] for one that happens, though nobody hears
-    /// of it; [`Fault::LostRequest`] for one that does not, though nobody can know.
+    /// Plans this fault for the next call of this operation. With [`Fault::LostReply`] the call takes effect and its
+    /// answer is lost. With [`Fault::LostRequest`] the call has no effect, and its caller cannot know it.
     pub fn plan(&self, op: Op, fault: Fault) {
         self.0.way.plan(op, fault);
     }
 
-    /// From now on each answer to this operation comes this much later; zero ends it. The store has done what it was
-    /// asked for before. Other calls are not held up.
+    /// Delays each answer to this operation by this time from now on; zero ends the delay. The store processes the call
+    /// before the delay. Other calls are not delayed.
     pub fn delay(&self, op: Op, by: Duration) {
         self.0.way.delay(op, by);
     }
 
-    /// No renewal reaches the store, and none is answered, until what this returns is dropped. A keeper is in
-    /// [`Jeopardy`] from the first renewal that it misses, and its locks end with their leases. Where time is real a
-    /// test wants a short ttl.
+    /// Stops all renewals, and their answers, until the returned value is dropped. A keeper is in [`Jeopardy`] from the
+    /// first renewal that it misses, and its locks end when their leases expire. On real time, use a short ttl.
     ///
     /// [`Jeopardy`]: crate::SessionState::Jeopardy
     #[must_use = "renewals go on when it is dropped"]
@@ -198,12 +200,13 @@ impl TestStore {
     }
 }
 
-/// Renewals do not reach a [`TestStore`] while this lives. Of several the last one counts.
+/// Keeps renewals from a [`TestStore`] while it lives. If there are several, renewals go on when the last one is
+/// dropped.
 #[derive(Debug)]
 pub struct RenewalsPaused(TestStore);
 
 impl RenewalsPaused {
-    /// Lets the renewals through, those too that were held up: the same as dropping it.
+    /// Lets the renewals through, also those that were held up. The same as dropping the value.
     pub fn resume(self) {}
 }
 

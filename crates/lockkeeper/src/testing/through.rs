@@ -1,4 +1,4 @@
-//! The suite on a store behind a layer: it has to change nothing of what the contract says.
+//! The suite on a store behind a layer: the layer must not change what the contract says.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -12,13 +12,13 @@ use crate::{KeeperBuilder, LockName};
 
 /// Puts a layer before the client of a store.
 pub trait Wrap: Debug + Send + Sync + 'static {
-    /// How many bytes of each name are the layer's own.
+    /// How many bytes of each name the layer needs for itself.
     const NAME_BYTES: usize = 0;
 
-    /// The client behind the layer. It holds the only handle of `client`.
+    /// Puts the layer before `client`. The result holds the only handle of `client`.
     fn wrap(client: Arc<dyn Store>, clock: Clock) -> Arc<dyn Store>;
 
-    /// What keepers are set up with besides: nothing.
+    /// Adds settings to the keepers. The default adds none.
     fn set_up(builder: KeeperBuilder) -> KeeperBuilder {
         builder
     }
@@ -28,7 +28,7 @@ pub trait Wrap: Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Through<H, W>(H, PhantomData<W>);
 
-/// A [`Chaos`] at rest: with no faults it changes nothing.
+/// A [`Chaos`] without faults: it changes nothing.
 #[derive(Debug)]
 pub struct AtRest;
 

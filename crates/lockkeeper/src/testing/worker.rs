@@ -1,7 +1,7 @@
-//! A process of its own that does with locks what it is told, and can be stopped and killed.
+//! A process that runs commands on locks, and that a test can stop and kill.
 //!
-//! It is the test's own program, started again for one test, which then reads commands from its standard input instead
-//! of testing: [`Worker::here`] tells which of both this is, and [`work`] reads them.
+//! It is the test's own program, started again for one test. It then reads commands from its standard input instead of
+//! testing. [`Worker::here`] tells the two cases apart, and [`work`] reads the commands.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -14,7 +14,7 @@ use crate::{Guard, Keeper};
 /// Which store it is to use.
 const STORE: &str = "LOCKKEEPER_TEST_WORKER_STORE";
 
-/// The parent's side. Dropped, it is killed.
+/// The parent's side of a worker. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
@@ -23,12 +23,12 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The store that this process is told to use, if it was started as a worker.
+    /// The store that this process is to use, if it was started as a worker.
     pub fn here() -> Option<String> {
         std::env::var(STORE).ok()
     }
 
-    /// Starts a process for this test, which has to call [`here`](Self::here) first of all.
+    /// Starts a process for this test. The test has to call [`here`](Self::here) first of all.
     pub fn start(test: &str, store: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -42,12 +42,12 @@ impl Worker {
         Self { child, commands, answers }
     }
 
-    /// Tells it to do something, without waiting for the answer.
+    /// Sends a command, without waiting for the answer.
     pub fn tell(&mut self, command: &str) {
         writeln!(self.commands.as_mut().expect("it has not ended"), "{command}").expect("it reads");
     }
 
-    /// The next answer.
+    /// Waits for the next answer.
     pub fn answer(&mut self) -> String {
         loop {
             let line = self.answers.next().expect("the worker ended without an answer").expect("a text");
@@ -58,19 +58,19 @@ impl Worker {
         }
     }
 
-    /// Tells it to do something, and returns what it says.
+    /// Sends a command, and returns the answer.
     pub fn ask(&mut self, command: &str) -> String {
         self.tell(command);
         self.answer()
     }
 
-    /// Takes a lock that is free, and returns its token.
+    /// Acquires a lock that must be free, and returns its token.
     pub fn lock(&mut self, name: &str, ttl: Duration) -> u64 {
         let answer = self.ask(&format!("lock {name} {}", ttl.as_millis()));
         answer.strip_prefix("locked ").expect("it is free").parse().expect("a token")
     }
 
-    /// Stops it and waits until it stands.
+    /// Stops the process (SIGSTOP), and waits until it has stopped.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.child.id());
@@ -83,18 +83,18 @@ impl Worker {
         }
     }
 
-    /// Lets it go on.
+    /// Lets the process go on.
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// With SIGKILL.
+    /// Kills the process with SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().expect("it was not waited for");
         self.child.wait().expect("it ends");
     }
 
-    /// Lets it come to its end.
+    /// Ends the input of the process, and waits until it has exited.
     pub fn end(mut self) -> ExitStatus {
         drop(self.commands.take());
         self.child.wait().expect("it ends")
@@ -113,7 +113,7 @@ impl Drop for Worker {
     }
 }
 
-/// The worker's side: has every command, by its words, answered until there are no more.
+/// The worker's side: answers every command, given as its words, until there are no more.
 pub async fn work(mut answer: impl AsyncFnMut(&[&str]) -> String) {
     for command in std::io::stdin().lines() {
         let command = command.expect("a text");
@@ -128,17 +128,17 @@ pub async fn work(mut answer: impl AsyncFnMut(&[&str]) -> String) {
 #[derive(Debug)]
 pub struct Hand {
     keeper: Keeper,
-    /// What it holds.
+    /// The guard that it holds.
     pub guard: Option<Guard>,
 }
 
 impl Hand {
-    /// One that holds nothing yet.
+    /// A hand that holds nothing yet.
     pub fn new(keeper: Keeper) -> Self {
         Self { keeper, guard: None }
     }
 
-    /// Does `lock NAME TTL [DELAY]`, both in ms, `check` or `release`; `None` for what is none of them.
+    /// Runs `lock NAME TTL [DELAY]`, with both times in ms, or `check` or `release`. `None` for any other command.
     pub async fn does(&mut self, words: &[&str]) -> Option<String> {
         match *words {
             ["lock", name, ttl] => Some(self.lock(name, ttl, "0").await),
@@ -164,7 +164,7 @@ impl Hand {
     }
 }
 
-/// A number of milliseconds in a command.
+/// Reads a number of milliseconds from a command.
 pub fn millis(text: &str) -> Duration {
     Duration::from_millis(text.parse().expect("milliseconds"))
 }

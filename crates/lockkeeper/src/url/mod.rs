@@ -1,19 +1,19 @@
 //! The URL of a store: `scheme://[user[:pw]@]host[:port][,host[:port]…][/path][?k=v&…]`, `memory:` and `file:PATH`.
 //!
-//! This is a parser of our own for two reasons. A store may have several hosts in one authority, which general URL
-//! parsers refuse. And a password must not come out again: here it is a [`Secret`] from the moment it is read, what
-//! prints a URL never has it in its hands, and no error repeats a piece of an authority that could not be read.
+//! lockkeeper has its own parser for two reasons. A store may have several hosts in one authority, which general URL
+//! parsers refuse. And a password must never be printed: the parser turns it into a [`Secret`] at once, the code that
+//! prints a URL has no access to it, and no error repeats a part of an authority that could not be read.
 //!
-//! IPv6 addresses stand in brackets. User, password, path and parameters may be %-encoded, and in a user or a
-//! password `:`, `/`, `?`, `#` and `@` must be. All URLs take these parameters:
+//! IPv6 addresses stand in brackets. User, password, path and parameters may be %-encoded. In a user or a password,
+//! `:`, `/`, `?`, `#` and `@` must be %-encoded. All URLs take these parameters:
 //!
 //! | parameter | value | default |
 //! |---|---|---|
 //! | `prefix=` | text put before every name | none |
 //! | `epoch=` | 0 to 511, raised after a restore or a move | 0 |
 //! | `ttl=` | a [duration](crate::duration) above 0 | 30 s |
-//! | `max-waiters=` | how many may wait in one line | 1000 |
-//! | `unsafe=` | names of preconditions to go without, separated by commas | none |
+//! | `max-waiters=` | how many waiters one line may have | 1000 |
+//! | `unsafe=` | names of the checks to waive, separated by commas | none |
 //!
 //! ```
 //! use lockkeeper::url::StoreUrl;
@@ -41,24 +41,25 @@ use std::time::Duration;
 pub use self::scheme::nearest;
 use crate::{Error, Result, Secret};
 
-/// Where a store is and how to get in, as a URL says it.
+/// The URL of a store: its address and its credentials.
 ///
 /// Neither `Display` nor `Debug` shows a password or a parameter that looks like one: they show `***`.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StoreUrl {
-    /// What kind of store, in lower case: `memory`, `file`, `redis`, …
+    /// The kind of store, in lower case: `memory`, `file`, `redis`, …
     pub scheme: &'static str,
     /// The user, decoded.
     pub user: Option<String>,
     /// The password, decoded.
     pub password: Option<Secret>,
-    /// What a lock server knows its client by. It has no place in a URL; see [`with_api_token`](Self::with_api_token).
+    /// The token that a client shows to a lock server. It has no place in a URL; see
+    /// [`with_api_token`](Self::with_api_token).
     pub api_token: Option<Secret>,
     /// The hosts, in the order given; none for `memory:` and `file:`.
     pub hosts: Vec<Host>,
-    /// The path, decoded: with its leading `/` behind hosts, empty when there is none. Of `file:` the path of the file,
-    /// relative to the working directory unless it is absolute.
+    /// The path, decoded: with its leading `/` behind hosts, empty if there is none. For `file:` it is the path of the
+    /// file, relative to the working directory unless it is absolute.
     pub path: String,
     /// The parameters that every URL takes.
     pub common: CommonParams,
@@ -72,23 +73,23 @@ pub struct StoreUrl {
 pub struct Host {
     /// A name or an address; an IPv6 address without its brackets.
     pub name: String,
-    /// The port, where one is given.
+    /// The port, if one is given.
     pub port: Option<u16>,
 }
 
-/// The parameters that every URL takes; `None` or empty where one is not given.
+/// The parameters that every URL takes; `None` or empty for one that is not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommonParams {
-    /// Put before every name.
+    /// The text put before every name.
     pub prefix: Option<String>,
     /// The epoch of the tokens, 0 to 511.
     pub epoch: Option<u16>,
-    /// How long a lock outlives its last renewal.
+    /// How long a lock is held after its last renewal.
     pub ttl: Option<Duration>,
-    /// How many may wait in one line.
+    /// How many waiters one line may have.
     pub max_waiters: Option<u32>,
-    /// The preconditions to go without.
+    /// The checks to waive.
     pub unsafe_checks: Vec<String>,
 }
 
@@ -98,19 +99,18 @@ impl CommonParams {
 }
 
 impl StoreUrl {
-    /// Reads a URL of any scheme that lockkeeper knows or will know; [`available`](Self::available) tells whether this
-    /// build has its store.
+    /// Reads a URL of any scheme that lockkeeper knows now or will know later. [`available`](Self::available) tells
+    /// whether this build has the store.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats nothing of the part that may hold a password.
+    /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats no part of the URL that may hold a password.
     pub fn parse(text: &str) -> Result<Self> {
         // One that is relative would be another place in every working directory.
         let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
         parse::parse(text, home.as_deref())
     }
 
-    /// The same with another password, one that came from a file or from elsewhere; a store that knows no passwords
-    /// does not look at it.
+    /// Returns the URL with another password, for instance one from a file. A store without passwords ignores it.
     ///
     /// ```
     /// use lockkeeper::{Secret, url::StoreUrl};
@@ -125,14 +125,14 @@ impl StoreUrl {
         self
     }
 
-    /// The same with a token for a lock server; other stores do not look at it.
+    /// Returns the URL with a token for a lock server. Other stores ignore it.
     #[must_use]
     pub fn with_api_token(mut self, token: Secret) -> Self {
         self.api_token = Some(token);
         self
     }
 
-    /// Sets one of the [parameters that every URL takes](CommonParams::NAMES), if the URL does not set it itself.
+    /// Sets one of the [parameters that every URL takes](CommonParams::NAMES), unless the URL already sets it.
     ///
     /// ```
     /// use lockkeeper::url::StoreUrl;
@@ -150,17 +150,17 @@ impl StoreUrl {
         Ok(self)
     }
 
-    /// Whether this build has the store.
+    /// Checks whether this build has the store.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported), with the cargo feature that it needs, or saying that this
-    /// version of lockkeeper does not have it.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported). The message names the cargo feature that the store needs, or
+    /// states that this version of lockkeeper does not have the store.
     pub fn available(&self) -> Result<()> {
         scheme::available(self.scheme)
     }
 
-    /// Whether it carries a password, or a parameter that looks like one. Such a URL does not belong on a command line,
-    /// where every user of the machine can read it.
+    /// Returns whether the URL has a password, or a parameter that looks like one. Such a URL does not belong on a
+    /// command line, where every user of the machine can read it.
     pub fn has_password(&self) -> bool {
         self.password.is_some() || self.api_token.is_some() || self.params.keys().any(|key| params::is_secret(key))
     }
@@ -170,7 +170,7 @@ impl FromStr for StoreUrl {
     type Err = Error;
 
     /// # Errors
-    /// As [`StoreUrl::parse`].
+    /// Those of [`StoreUrl::parse`].
     fn from_str(text: &str) -> Result<Self> {
         Self::parse(text)
     }
@@ -223,7 +223,7 @@ impl Host {
 impl FromStr for Host {
     type Err = Error;
 
-    /// A name or an address, with a port behind a colon where it is not the usual one: `10.0.0.5:7000`, `[::1]`.
+    /// Reads a name or an address, with an optional port behind a colon: `10.0.0.5:7000`, `[::1]`.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for anything else.

@@ -99,8 +99,8 @@ fn lookup(scheme: &str) -> Store {
     SCHEMES.iter().find(|(name, _)| *name == scheme).map_or(Store::Later, |(_, store)| *store)
 }
 
-/// The candidate that a mistyped word most likely means, or `None` when none is near: at most one edit in three
-/// letters, and two in all for short words.
+/// Returns the candidate that a mistyped word most likely means, or `None` if none is near enough. One edit in three
+/// letters is allowed: at least one, and at most three.
 ///
 /// ```
 /// use lockkeeper::url::nearest;

@@ -1,4 +1,4 @@
-//! A check of the lock in the user's own transaction: the strongest fence, for data that lives in the same etcd.
+//! A check of the lock in the user's own transaction: the strongest fence, for data in the same etcd.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use crate::{Error, ErrorKind, Guard, Result};
 /// What the places of this store begin with, so that those of another are not taken for one.
 const MARK: &[u8] = b"etcd:";
 
-/// A comparison for a transaction of the user's own: it fails from the moment on at which the lock is another's.
+/// A comparison for a transaction of the user. It fails as soon as the claim no longer exists.
 ///
-/// It is data; any client of etcd takes it: `create_revision(key) = create_revision`, what Go's `Mutex.IsOwner()`
-/// returns.
+/// It is data that any client of etcd can use: `create_revision(key) = create_revision`, as Go's `Mutex.IsOwner()`
+/// returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EtcdCompare {
     /// The key of the claim.
     pub key: Vec<u8>,
-    /// The revision that made it; etcd compares it with `CREATE` and `EQUAL`.
+    /// The revision that created the key. etcd compares it with `CREATE` and `EQUAL`.
     pub create_revision: i64,
 }
 
-/// The comparison that holds for as long as this guard's lock is held, as etcd sees it. Put it into every transaction
-/// that works under the lock; one that is sent by a holder who is one no more is refused by etcd itself, however late
-/// it comes.
+/// Returns the comparison that is true for as long as this guard's lock is held, as etcd sees it. Put it into every
+/// transaction that works under the lock. If a holder has lost the lock, etcd itself refuses its transaction, however
+/// late the transaction arrives.
 ///
 /// ```no_run
 /// # async fn f(keeper: lockkeeper::Keeper) -> lockkeeper::Result<()> {

@@ -26,7 +26,7 @@ use crate::store::Store;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Open, Result};
 
-/// How to open a [`FileStore`]. A keeper takes it unopened too: see [`Open`].
+/// The options for opening a [`FileStore`]. A keeper takes the builder unopened too: see [`Open`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before open()"]
 pub struct FileStoreBuilder {
@@ -41,13 +41,13 @@ impl FileStoreBuilder {
         Self { path, create_parents: false, waived: Vec::new(), boot: Boot::of_this_process }
     }
 
-    /// Makes the folders of the path, for their owner alone, if they are not there.
+    /// Creates the folders of the path, for their owner alone, if they are not there.
     pub fn create_parents(mut self, create: bool) -> Self {
         self.create_parents = create;
         self
     }
 
-    /// Goes on although this check fails.
+    /// Waives this check: the store opens although it fails.
     pub fn allow(mut self, check: Check) -> Self {
         self.waived.push(check);
         self
@@ -60,15 +60,15 @@ impl FileStoreBuilder {
         self
     }
 
-    /// Opens the file, and makes it if it is not there.
+    /// Opens the file, and creates it if it is not there.
     ///
-    /// Waits while another process is stopped in the middle of a write to it.
+    /// The call waits while another process is stopped in the middle of a write to the file.
     ///
     /// # Errors
-    /// - `Unsupported`: a network file system, a hard-linked file, tables of another version, or locks that stand and
-    ///   were taken under another boot id on the same machine.
-    /// - `Invalid`: not a database, or that of another program; no such folder.
-    /// - `Denied`: no rights, or others have too many.
+    /// - `Unsupported`: a network file system, a hard-linked file, tables of another version, or held locks that were
+    ///   acquired under another boot id on the same host.
+    /// - `Invalid`: not a database, the database of another program, or no such folder.
+    /// - `Denied`: this user has too few rights, or other users have too many.
     /// - `Unavailable`: the disk is full or fails.
     pub async fn open(self) -> Result<FileStore> {
         let (reply, opened) = oneshot::channel();

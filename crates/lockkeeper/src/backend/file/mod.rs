@@ -1,16 +1,16 @@
 //! The file store: locks for the processes of one machine, in one SQLite file, with nothing to set up.
 //!
-//! Every token is on disk before it is given out, so tokens rise for as long as the file is kept. Of the locks nothing
-//! else has to be: when the machine is started anew, nobody holds anything. Claims live as long as their session, and a session as long
-//! as its process: when it ends, in whatever way, its claims are free at once (but for a lock-delay), and those who wait
-//! for them are told by the kernel.
+//! The store writes every token to the disk before it gives it out, so tokens rise for as long as the file is kept.
+//! Nothing else about a lock has to survive: when the host restarts, all locks are free. A claim lives as long as its
+//! session, and a session as long as its process. When the process ends, in whatever way, its locks are free at once
+//! (with a lock-delay, after the delay), and the kernel wakes the waiters.
 //!
-//! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) stand `locks.db.gate`, where processes queue for their turn
-//! to write, `locks.db.live/`, with a file for each client that it keeps locked for its life, and `locks.db.bells/`,
-//! through which waiters are woken. Remove them only together, and only when no program uses them.
+//! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) are three more places. In `locks.db.gate` processes queue for
+//! their turn to write. `locks.db.live/` has a file for each client, which the client keeps locked for its lifetime.
+//! `locks.db.bells/` wakes the waiters. Remove them only together, and only when no program uses them.
 //!
-//! A process that is stopped (Ctrl-Z, a debugger) in the middle of a write stops the writes of all others until it
-//! goes on; reads work, and the deadlines of holders fire as ever.
+//! A process that is stopped in the middle of a write (Ctrl-Z, a debugger) stops the writes of all others until it goes
+//! on. Reads work, and the deadlines of holders fire as usual.
 
 mod bell;
 mod boot;
@@ -64,7 +64,7 @@ use crate::{Error, ErrorKind, LockName, Result};
 pub(super) const CAPABILITIES: Capabilities =
     Capabilities { expiry: Expiry::Session { proof_lag: 0, resumable: true }, ..Capabilities::full() };
 
-/// A store in a file of this machine. Clones share it; every other opening of the file is another client.
+/// A store in a file of this host. Clones are the same client; each further opening of the file is another client.
 #[derive(Clone)]
 pub struct FileStore(Arc<Shared>);
 
@@ -79,16 +79,17 @@ struct Shared {
 }
 
 impl FileStore {
-    /// A store in the file at `path`, to be opened.
+    /// A builder for the store in the file at `path`.
     #[allow(clippy::new_ret_no_self, reason = "a store is opened by its builder")]
     pub fn new(path: impl Into<PathBuf>) -> FileStoreBuilder {
         FileStoreBuilder::new(path.into())
     }
 
-    /// The store that a `file:` URL names, to be opened. The folders of its path are made if they are not there.
+    /// A builder for the store that a `file:` URL names. It creates the folders of the path if they are not there.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose `unsafe=` names no check of this store.
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose `unsafe=` names a check that this
+    /// store does not have.
     pub fn from_url(url: &StoreUrl) -> Result<FileStoreBuilder> {
         if url.scheme != "file" {
             return Err(Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH"));
@@ -98,17 +99,17 @@ impl FileStore {
         Ok(checks.fold(Self::new(&url.path).create_parents(true), FileStoreBuilder::allow))
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// A duplicate of the descriptor by which others see that this client lives.
+    /// A duplicate of the descriptor that shows other processes that this client lives.
     ///
-    /// The client counts as dead, and its locks are freed, only when every duplicate is closed. A program that leaves
-    /// the end of its hold to a child (a guard that outlives it, and waits for the last of a process group) gives the
-    /// child one of these, so that "freed at once" never means that two commands run. It is closed on `exec` unless
-    /// the program sees to it that it is not.
+    /// The client counts as dead, and its locks are freed, only when every duplicate is closed. A program may leave the
+    /// end of its hold to a child: a guard process that outlives it, and waits for the last process of a group. It
+    /// gives the child one of these descriptors, so that "freed at once" never means that two commands run. The
+    /// descriptor is closed on `exec` unless the program prevents it.
     ///
     /// # Errors
     /// Those of `dup`: too many open files.

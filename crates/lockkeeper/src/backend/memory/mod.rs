@@ -1,7 +1,7 @@
-//! The memory store: the reference for every other, and the store of tests.
+//! The memory store: the reference for every other store, and the store of tests.
 //!
-//! It lives in one process and is gone with it. Claims expire one by one ([`Expiry::PerClaim`]); tokens count from 1,
-//! and go on counting when an unused name is forgotten.
+//! It lives in one process and ends with it. Claims expire one by one ([`Expiry::PerClaim`]). Tokens count from 1, and
+//! go on counting when an unused name is forgotten.
 //!
 //! [`Expiry::PerClaim`]: crate::store::Expiry::PerClaim
 
@@ -41,7 +41,7 @@ impl MemoryStore {
         Self::with_clock(Clock::boot())
     }
 
-    /// An empty store on another clock, for tests on virtual time. The keepers on it need the same one.
+    /// An empty store on another clock, for tests on virtual time. The keepers of the store need the same clock.
     pub fn with_clock(clock: Clock) -> Self {
         Self { lines: Arc::default(), listeners: Arc::default(), clock }
     }

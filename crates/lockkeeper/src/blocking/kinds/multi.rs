@@ -25,7 +25,8 @@ handle! {
 }
 
 impl MultiLock {
-    /// Waits in line for one after the other, for ever; [`attempt`](Self::attempt) sets a limit for all of them.
+    /// Waits in the queue of one lock after the other, without a limit unless [`attempt`](Self::attempt) or the keeper
+    /// sets one for all of them together.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -33,7 +34,7 @@ impl MultiLock {
         self.attempt().lock()
     }
 
-    /// Takes them if all are free, and answers `None` if one is not.
+    /// Takes the locks if all are free, and returns `None` if one is not.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -41,15 +42,15 @@ impl MultiLock {
         self.attempt().try_lock()
     }
 
-    /// The names, as they are typed, in the order in which they are acquired.
+    /// The names as they were typed, in the order in which an attempt acquires the locks.
     pub fn names(&self) -> impl Iterator<Item = &LockName> {
         self.inner.names()
     }
 }
 
 impl Attempt<'_, MultiLock> {
-    /// Waits in line for one after the other, for ever unless [`wait`](Self::wait) says otherwise: that is the time for
-    /// all of them.
+    /// Waits in the queue of one lock after the other, without a limit unless [`wait`](Self::wait) or the keeper sets
+    /// one for all of them together.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -58,7 +59,7 @@ impl Attempt<'_, MultiLock> {
         self.run(acquire).map(MultiGuard::new)
     }
 
-    /// Takes them if all are free, and answers `None` if one is not.
+    /// Takes the locks if all are free, and returns `None` if one is not.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -68,8 +69,8 @@ impl Attempt<'_, MultiLock> {
     }
 }
 
-/// Says which locks a multi-lock is of, and how each is held, from [`Keeper::multi`](crate::blocking::Keeper::multi):
-/// see [`MultiBuilder`](crate::MultiBuilder).
+/// The builder of a multi-lock, with the names and modes of its locks, from
+/// [`Keeper::multi`](crate::blocking::Keeper::multi): see [`MultiBuilder`](crate::MultiBuilder).
 ///
 /// ```
 /// # fn f() -> lockkeeper::Result<()> {
@@ -92,7 +93,7 @@ impl MultiBuilder {
         Self { inner }
     }
 
-    /// This one exclusively: a mutex, or a lock to write.
+    /// Adds an exclusive lock: a mutex, or a lock to write.
     pub fn lock<N>(self, name: N) -> Self
     where
         N: TryInto<LockName>,
@@ -101,7 +102,7 @@ impl MultiBuilder {
         Self::new(self.inner.lock(name))
     }
 
-    /// This one to read.
+    /// Adds a shared lock: a lock to read.
     pub fn read<N>(self, name: N) -> Self
     where
         N: TryInto<LockName>,
@@ -110,7 +111,7 @@ impl MultiBuilder {
         Self::new(self.inner.read(name))
     }
 
-    /// So many permits of a semaphore that has `of`.
+    /// Adds this number of permits of a semaphore that has `of` permits.
     pub fn permits<N>(self, name: N, permits: u32, of: u32) -> Self
     where
         N: TryInto<LockName>,

@@ -11,8 +11,8 @@ use crate::blocking::{Guard, Lost, ReleaseRequested};
 use crate::guard::covered;
 use crate::{Error, Result};
 
-/// The locks of a multi-lock, held together: lost as soon as one of them is lost. Dropping it releases them in the
-/// background.
+/// The held locks of a multi-lock. The guard reports a loss as soon as one of its locks is lost. Dropping it releases
+/// the locks in the background.
 #[must_use = "if unused, the locks are released at once"]
 #[clippy::has_significant_drop]
 pub struct MultiGuard {
@@ -25,51 +25,53 @@ impl MultiGuard {
         Self { end: End::default(), guards: inner.into_guards().into_iter().map(Guard::new).collect() }
     }
 
-    /// The guard of each lock, in the order of the bytes of their names: for its token and its sequencer.
+    /// The guard of each lock, with its token and its sequencer, in the order of the bytes of their names.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// The guard of the lock of this name, as it was typed; `None` for a name that is not among them.
+    /// The guard of the lock with this name, as it was typed; `None` for a name that the multi-lock does not have.
     pub fn get(&self, name: impl AsRef<str>) -> Option<&Guard> {
         self.guards.iter().find(|guard| guard.name().as_str() == name.as_ref())
     }
 
-    /// For how long the holder may believe in all of them; zero once one is lost.
+    /// Time left before the guard reports one of the locks as lost, unless a renewal succeeds first. Zero once a lock
+    /// is lost.
     pub fn remaining(&self) -> Duration {
         self.guards.iter().map(Guard::remaining).min().unwrap_or(Duration::ZERO)
     }
 
-    /// Whether all are still held, as far as this process can know: see [`Guard::check`].
+    /// Whether all locks are still held, as far as this process can know: see [`Guard::check`].
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost), naming one that is lost.
+    /// [`Lost`](crate::ErrorKind::Lost), with the name of a lost lock.
     pub fn check(&self) -> Result<()> {
         self.guards.iter().try_for_each(Guard::check)
     }
 
-    /// What another thread can wait with until the first of them is lost.
+    /// A value with which another thread waits until the first lock is lost.
     pub fn lost(&self) -> Lost {
         self.end.lost(|| self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
     }
 
-    /// What another thread can wait with until somebody asks for the first of them.
+    /// A value with which another thread waits until an operator asks for one of the locks.
     pub fn release_requested(&self) -> ReleaseRequested {
         self.end.requested(|| self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
     }
 
-    /// Runs `f` if all are held, and returns what `f` does if all are still held then: see [`Guard::scope`].
+    /// Runs `f` if all locks are held, and returns the result of `f` if all locks are still held then: see
+    /// [`Guard::scope`].
     ///
     /// # Errors
-    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when one is lost before the end of `f`.
+    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when a lock is lost before the end of `f`.
     pub fn scope<T, E: From<Error>>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         scoped(|| self.check(), f)
     }
 
-    /// The same for work that cannot fail: see [`Guard::while_held`].
+    /// Like [`scope`](Self::scope), for work that cannot fail: see [`Guard::while_held`].
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when one is lost before the end of `f`.
+    /// [`Lost`](crate::ErrorKind::Lost) when a lock is lost before the end of `f`.
     pub fn while_held<T>(&self, f: impl FnOnce() -> T) -> Result<T> {
         self.scope(|| Ok(f()))
     }
@@ -83,7 +85,7 @@ impl MultiGuard {
         covered(outcome, self.release())
     }
 
-    /// Releases all of them, and waits for the store's word for it.
+    /// Releases all locks, and waits until the store acknowledges the releases.
     ///
     /// # Errors
     /// As the async [`MultiGuard::release`](crate::MultiGuard::release).

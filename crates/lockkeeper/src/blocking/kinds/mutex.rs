@@ -7,7 +7,7 @@ use crate::blocking::{Acquired, Attempt, Guard};
 use crate::{Handle, LockName, Result};
 
 named! {
-    /// A lock that one holder has at a time, on every machine that uses the same store: see [`Mutex`](crate::Mutex).
+    /// A lock with one holder at a time, on all machines that use the same store: see [`Mutex`](crate::Mutex).
     ///
     /// ```
     /// # fn f() -> lockkeeper::Result<()> {
@@ -26,7 +26,7 @@ named! {
 detachable!(Mutex);
 
 impl Mutex {
-    /// Waits in line for the lock, for ever; [`attempt`](Self::attempt) sets a limit.
+    /// Waits in the queue for the lock, without a limit unless [`attempt`](Self::attempt) or the keeper sets one.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -34,7 +34,7 @@ impl Mutex {
         self.attempt().lock()
     }
 
-    /// Takes the lock if it is free, and answers `None` if it is not.
+    /// Takes the lock if it is free, and returns `None` if it is not.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -44,7 +44,7 @@ impl Mutex {
 }
 
 impl<G: Acquired> Attempt<'_, Mutex, G> {
-    /// Waits in line for the lock, for ever unless [`wait`](Self::wait) says otherwise.
+    /// Waits in the queue for the lock, without a limit unless [`wait`](Self::wait) or the keeper sets one.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -55,8 +55,8 @@ impl<G: Acquired> Attempt<'_, Mutex, G> {
 }
 
 impl Attempt<'_, Mutex> {
-    /// Takes the lock if it is free, and answers `None` if it is not. Never enters the line unless
-    /// [`wait`](Self::wait) says so.
+    /// Takes the lock if it is free, and returns `None` if it is not. The attempt joins the queue only with
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).

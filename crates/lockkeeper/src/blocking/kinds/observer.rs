@@ -1,11 +1,11 @@
-//! Watching who leads.
+//! Observing the leaders of an election.
 
 use std::time::Duration;
 
 use crate::blocking::park::{wait, wait_for};
 use crate::{Leader, Result};
 
-/// Hears of every leader, from [`Election::observe`](crate::blocking::Election::observe).
+/// Reports the leaders of an election, from [`Election::observe`](crate::blocking::Election::observe).
 ///
 /// ```
 /// # fn f() -> lockkeeper::Result<()> {
@@ -15,7 +15,7 @@ use crate::{Leader, Result};
 /// assert!(observer.next()?.is_none());
 ///
 /// let leadership = scheduler.campaign("10.0.0.7:8080")?;
-/// assert_eq!(observer.next()?.expect("somebody leads").value, b"10.0.0.7:8080");
+/// assert_eq!(observer.next()?.expect("a leader").value, b"10.0.0.7:8080");
 /// # leadership.resign()?;
 /// # Ok(())
 /// # }
@@ -31,18 +31,19 @@ impl Observer {
         Self { inner }
     }
 
-    /// Who leads, `None` when nobody does: at once the first time, and then when that has changed, or the leader shows
-    /// another value. See [`Observer::next`](crate::Observer::next).
+    /// Waits for the next change, and returns the leader, or `None` when the election has none. The first call returns
+    /// at once. A later call returns when the leader has changed, or shows another value. See
+    /// [`Observer::next`](crate::Observer::next).
     ///
     /// # Errors
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer; it may be called again.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer. The call may be repeated.
     /// [`Closed`](crate::ErrorKind::Closed) within a second after the keeper was shut down.
     #[allow(clippy::should_implement_trait, reason = "a vacancy is an item, and not the end")]
     pub fn next(&mut self) -> Result<Option<Leader>> {
         wait(self.inner.next())?
     }
 
-    /// As [`next`](Self::next), within `d`: `Some(None)` is a vacancy, and `None` that nothing has changed.
+    /// As [`next`](Self::next), for at most `d`. `Some(None)` is a vacancy, and `None` means that nothing has changed.
     ///
     /// # Errors
     /// As [`next`](Self::next).

@@ -1,4 +1,4 @@
-//! The reentrant mutex: one thread at a time, as often as it likes.
+//! The reentrant mutex: one thread at a time, any number of times.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,15 +16,15 @@ thread_local! {
 }
 
 named! {
-    /// A mutex that a thread can lock again while it holds it. The async [`ReentrantMutex`](crate::ReentrantMutex) is
-    /// for an [`Owner`]; here the owner is the thread.
+    /// A mutex that a thread can lock again while it holds it. The async [`ReentrantMutex`](crate::ReentrantMutex)
+    /// takes an [`Owner`]; here the owner is the thread.
     ///
-    /// The first `lock` of a thread stands in line as any other does; further ones, while a guard of it lives, ask no
-    /// store and take no time. The lock is released with the last of the guards. A guard stays on its thread, and keeps
-    /// the lock if it is leaked: what a thread had when it ended is nobody's, until the keeper is shut down.
+    /// The first `lock` of a thread waits in the queue like any other. While the thread has a guard, its further calls
+    /// succeed at once, without the store. The lock is released with the last guard. A guard stays on its thread. If a
+    /// guard is leaked, its lock stays taken after the end of the thread, until the shutdown of the keeper.
     ///
-    /// In a runtime the tasks of one thread are one owner, and a task may go on on another thread: async code takes the
-    /// async one.
+    /// In a runtime, the tasks of one thread are one owner, and a task may move to another thread. So async code needs
+    /// the async mutex.
     ///
     /// ```
     /// # fn f() -> lockkeeper::Result<()> {
@@ -47,8 +47,8 @@ named! {
 }
 
 impl ReentrantMutex {
-    /// Waits in line for the lock, for ever; at once when this thread holds it. [`attempt`](Self::attempt) sets a
-    /// limit.
+    /// Waits in the queue for the lock, without a limit unless [`attempt`](Self::attempt) or the keeper sets one. A
+    /// thread that holds the lock gets it at once.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -56,7 +56,7 @@ impl ReentrantMutex {
         self.attempt().lock()
     }
 
-    /// Takes the lock if it is free or held by this thread, and answers `None` otherwise.
+    /// Takes the lock if it is free or held by this thread, and returns `None` otherwise.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -65,11 +65,11 @@ impl ReentrantMutex {
     }
 }
 
-/// What is set goes for the first guard of a thread; the next ones join what is held. The owner is the thread, whatever
-/// is set.
+/// The options of an attempt apply to the first guard of a thread, and further guards join what is held. The owner is
+/// always the thread, whatever [`owner`](Self::owner) sets.
 impl Attempt<'_, ReentrantMutex> {
-    /// Waits in line for the lock, for ever unless [`wait`](Self::wait) says otherwise; at once when this thread holds
-    /// it.
+    /// Waits in the queue for the lock, without a limit unless [`wait`](Self::wait) or the keeper sets one. A thread
+    /// that holds the lock gets it at once.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -79,8 +79,8 @@ impl Attempt<'_, ReentrantMutex> {
         self.owner(&me).hold(acquire).map(ReentrantGuard::new)
     }
 
-    /// Takes the lock if it is free or held by this thread, and answers `None` otherwise. Never enters the line unless
-    /// [`wait`](Self::wait) says so.
+    /// Takes the lock if it is free or held by this thread, and returns `None` otherwise. The attempt joins the queue
+    /// only with [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -117,7 +117,7 @@ impl ReentrantGuard {
         Self { guard, stays: PhantomData }
     }
 
-    /// Runs `f` with the guard, and releases it: see [`Guard::with`].
+    /// Runs `f` with the guard, and releases the guard: see [`Guard::with`].
     ///
     /// # Errors
     /// That of `f`, or [`Lost`](crate::ErrorKind::Lost).
@@ -125,8 +125,8 @@ impl ReentrantGuard {
         self.guard.with(f)
     }
 
-    /// Releases the lock if it is the last guard of the thread, and waits for the store's word for it: see
-    /// [`Guard::release`].
+    /// Releases the lock if this is the last guard of the thread, and waits until the store acknowledges the release:
+    /// see [`Guard::release`].
     ///
     /// # Errors
     /// As [`Guard::release`].

@@ -7,7 +7,7 @@ use crate::blocking::{Acquired, Attempt, Guard};
 use crate::{Handle, LockName, Result};
 
 named! {
-    /// A lock that many readers have together, or one writer alone: see [`RwLock`](crate::RwLock).
+    /// A lock that many readers hold together, or one writer alone: see [`RwLock`](crate::RwLock).
     ///
     /// ```
     /// # fn f() -> lockkeeper::Result<()> {
@@ -26,7 +26,7 @@ named! {
 detachable!(RwLock);
 
 impl RwLock {
-    /// Waits in line to read, for ever; [`attempt`](Self::attempt) sets a limit.
+    /// Waits in the queue to read, without a limit unless [`attempt`](Self::attempt) or the keeper sets one.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -34,7 +34,7 @@ impl RwLock {
         self.attempt().read()
     }
 
-    /// Takes the lock to read if no writer has it or waits for it, and answers `None` otherwise.
+    /// Takes the lock to read if no writer has it or waits for it, and returns `None` otherwise.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -42,7 +42,7 @@ impl RwLock {
         self.attempt().try_read()
     }
 
-    /// Waits in line to write, for ever; [`attempt`](Self::attempt) sets a limit.
+    /// Waits in the queue to write, without a limit unless [`attempt`](Self::attempt) or the keeper sets one.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -50,7 +50,7 @@ impl RwLock {
         self.attempt().write()
     }
 
-    /// Takes the lock to write if it is free, and answers `None` if it is not.
+    /// Takes the lock to write if it is free, and returns `None` if it is not.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -60,7 +60,7 @@ impl RwLock {
 }
 
 impl<G: Acquired> Attempt<'_, RwLock, G> {
-    /// Waits in line to read, for ever unless [`wait`](Self::wait) says otherwise.
+    /// Waits in the queue to read, without a limit unless [`wait`](Self::wait) or the keeper sets one.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -69,7 +69,7 @@ impl<G: Acquired> Attempt<'_, RwLock, G> {
         self.hold(acquire)
     }
 
-    /// Waits in line to write, for ever unless [`wait`](Self::wait) says otherwise.
+    /// Waits in the queue to write, without a limit unless [`wait`](Self::wait) or the keeper sets one.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -80,8 +80,8 @@ impl<G: Acquired> Attempt<'_, RwLock, G> {
 }
 
 impl Attempt<'_, RwLock> {
-    /// Takes the lock to read if no writer has it or waits for it, and answers `None` otherwise. Never enters the line
-    /// unless [`wait`](Self::wait) says so.
+    /// Takes the lock to read if no writer has it or waits for it, and returns `None` otherwise. The attempt joins the
+    /// queue only with [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -90,8 +90,8 @@ impl Attempt<'_, RwLock> {
         self.perhaps(acquire)
     }
 
-    /// Takes the lock to write if it is free, and answers `None` if it is not. Never enters the line unless
-    /// [`wait`](Self::wait) says so.
+    /// Takes the lock to write if it is free, and returns `None` if it is not. The attempt joins the queue only with
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).

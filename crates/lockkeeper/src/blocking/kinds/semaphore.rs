@@ -1,4 +1,4 @@
-//! The semaphore: so many permits, and who has some of them.
+//! The semaphore: a number of permits, and their holders.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ named! {
 detachable!(Semaphore);
 
 impl Semaphore {
-    /// How many permits there are.
+    /// The number of permits of the semaphore.
     pub fn permits(&self) -> u32 {
         self.inner.permits()
     }
 
-    /// Waits in line for a permit, for ever; [`attempt`](Self::attempt) sets a limit.
+    /// Waits in the queue for a permit, without a limit unless [`attempt`](Self::attempt) or the keeper sets one.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -39,7 +39,7 @@ impl Semaphore {
         self.attempt().acquire()
     }
 
-    /// Takes a permit if one is free and nobody waits, and answers `None` otherwise.
+    /// Takes a permit if one is free and the queue is empty, and returns `None` otherwise.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -47,17 +47,17 @@ impl Semaphore {
         self.attempt().try_acquire()
     }
 
-    /// Waits in line for so many permits at once, which are one lock: see
+    /// Waits in the queue for this number of permits at once. The permits are one lock: see
     /// [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
     ///
     /// # Errors
-    /// Those of [`Acquire`](crate::Acquire); [`Invalid`](crate::ErrorKind::Invalid) for none, and for more than there
-    /// are.
+    /// Those of [`Acquire`](crate::Acquire); [`Invalid`](crate::ErrorKind::Invalid) for no permits, and for more than
+    /// the semaphore has.
     pub fn acquire_many(&self, permits: u32) -> Result<Guard> {
         self.attempt().acquire_many(permits)
     }
 
-    /// Takes so many permits at once if they are free and nobody waits, and answers `None` otherwise.
+    /// Takes this number of permits at once if they are free and the queue is empty, and returns `None` otherwise.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many).
@@ -67,7 +67,7 @@ impl Semaphore {
 }
 
 impl<G: Acquired> Attempt<'_, Semaphore, G> {
-    /// Waits in line for a permit, for ever unless [`wait`](Self::wait) says otherwise.
+    /// Waits in the queue for a permit, without a limit unless [`wait`](Self::wait) or the keeper sets one.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -75,7 +75,8 @@ impl<G: Acquired> Attempt<'_, Semaphore, G> {
         self.acquire_many(1)
     }
 
-    /// Waits in line for so many permits at once, for ever unless [`wait`](Self::wait) says otherwise.
+    /// Waits in the queue for this number of permits at once, without a limit unless [`wait`](Self::wait) or the keeper
+    /// sets one.
     ///
     /// # Errors
     /// As [`Semaphore::acquire_many`].
@@ -86,8 +87,8 @@ impl<G: Acquired> Attempt<'_, Semaphore, G> {
 }
 
 impl Attempt<'_, Semaphore> {
-    /// Takes a permit if one is free and nobody waits, and answers `None` otherwise. Never enters the line unless
-    /// [`wait`](Self::wait) says so.
+    /// Takes a permit if one is free and the queue is empty, and returns `None` otherwise. The attempt joins the queue
+    /// only with [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -95,7 +96,7 @@ impl Attempt<'_, Semaphore> {
         self.try_acquire_many(1)
     }
 
-    /// Takes so many permits at once if they are free and nobody waits, and answers `None` otherwise.
+    /// Takes this number of permits at once if they are free and the queue is empty, and returns `None` otherwise.
     ///
     /// # Errors
     /// As [`Semaphore::acquire_many`].

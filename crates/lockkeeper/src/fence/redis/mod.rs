@@ -1,19 +1,20 @@
 //! The check for data that lives in Redis: the marks stand in a hash beside the data, and every access is one script that
 //! compares and raises them, and runs a command on the data if they let it pass.
 //!
-//! These are functions that return a script, its keys and its arguments; no driver is needed to build them, and any
-//! client can run them (`EVALSHA`, `EVAL`), in a pipeline too.
+//! The functions return a script, its keys and its arguments. They need no driver, and any client can run the script
+//! (`EVALSHA`, `EVAL`), in a pipeline too.
 //!
 //! - **Every access is a [`Call`], reads too** ([`read`](FencedKey::read), [`write`](FencedKey::write)): the first access
 //!   of a new holder shuts out all older ones. If only writes were checked, an old holder's write would still get in
 //!   between a new holder's read and its write, and an update would be lost.
-//! - **The answer is a list.** `1` first: it passed, and what the command answered comes second. `0` first: the holder is
-//!   one no more, nothing was done, and the newer token comes second ([`Answer::of`]).
-//! - **The marks must not be lost**: give them no expiry, and no eviction policy to the server. They are as durable as the
-//!   server's data is, so after a failover that lost the last writes an old holder may get in once more.
+//! - **The answer is a list.** If it begins with `1`, the access passed, and the answer of the command follows. If it
+//!   begins with `0`, the holder has lost its lock, the script did nothing, and the newer token follows
+//!   ([`Answer::of`]).
+//! - **The marks must not be lost**: give them no expiry, and give the server no eviction policy. The marks are as
+//!   durable as the server's data, so after a failover that lost the last writes an old holder may get in once more.
 //!
-//! The key belongs to one lock. Tokens of different locks say nothing about each other: where a sequencer comes with a
-//! request, compare [its name](crate::Sequencer::name) before anything else.
+//! The key belongs to one lock. The tokens of different locks cannot be compared: if a sequencer comes with a request,
+//! compare [its name](crate::Sequencer::name) first.
 //!
 //! ```
 //! use lockkeeper::Sequencer;
@@ -30,7 +31,7 @@
 //!
 //! let write = stock.write(&holder, &["SET", "6"])?;
 //! assert_eq!(write.args, [&b"x"[..], b"34", b"SET", b"6"]);
-//! // The holder is one no more: [0, "35"].
+//! // A newer holder was there: [0, "35"].
 //! assert_eq!(Answer::of(0, Some("35"))?, Answer::Stale { seen: "35".parse()? });
 //! # Ok::<(), lockkeeper::Error>(())
 //! ```
@@ -48,25 +49,25 @@ use crate::{Error, ErrorKind, FencingToken, Mode, Result, Sequencer};
 /// from 6.2 on and on Valkey, in a cluster too.
 pub const SCRIPT: &str = include_str!("guard.lua");
 
-/// What to send: a script, its keys, its arguments.
+/// A script to send, with its keys and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call {
     /// The text for `EVAL`, or for `SCRIPT LOAD`: always [`SCRIPT`].
     pub script: &'static str,
-    /// The marks, the data. Of one slot, where there is a cluster.
+    /// The key of the marks, and the key of the data. In a cluster both are in one slot.
     pub keys: [String; 2],
     /// The arguments.
     pub args: Vec<Vec<u8>>,
 }
 
-/// What the script answered.
+/// The answer of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer {
-    /// The holder is still one, as far as this key knows; the command was run.
+    /// No newer access that conflicts has passed. The script has run the command.
     Passed,
-    /// It is not, and nothing was done.
+    /// A newer access that conflicts has passed. The script did nothing.
     Stale {
         /// The newest token that conflicts.
         seen: FencingToken,
@@ -74,10 +75,10 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The first part of the answer, and the second one where the first is 0.
+    /// Reads an answer from its first part, and its second part if the first is 0.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for what the script cannot have answered.
+    /// [`Invalid`](ErrorKind::Invalid) for parts that the script never returns.
     pub fn of(first: i64, second: Option<&str>) -> Result<Self> {
         match (first, second) {
             (1, _) => Ok(Self::Passed),
@@ -96,12 +97,12 @@ pub struct FencedKey {
 }
 
 impl FencedKey {
-    /// The data under `key`; the marks stand under the same with `:fence` behind it, in braces if it has no hash tag
-    /// (`{key}:fence`), so that a cluster keeps both in one slot.
+    /// The data is under `key`. The marks are under the same key with `:fence` at its end. A key without a hash tag
+    /// gets braces (`{key}:fence`), so that a cluster keeps both keys in one slot.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for an empty key, and for one with braces that are no hash tag: in a cluster its
-    /// marks would be elsewhere.
+    /// [`Invalid`](ErrorKind::Invalid) for an empty key, and for a key with braces that are no hash tag: in a cluster
+    /// its marks would be in another slot.
     pub fn new(key: &str) -> Result<Self> {
         let tag =
             key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(tag, _)| !tag.is_empty());
@@ -125,8 +126,8 @@ impl FencedKey {
         &self.key
     }
 
-    /// The check alone: for an access to something else than the key, which has to follow at once. Whoever is paused
-    /// between the two may come late.
+    /// The check alone, for an access to another resource than the key. The access has to follow at once: after a pause
+    /// between the two, it may come too late.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for permits, which no order of tokens can check.
@@ -134,8 +135,8 @@ impl FencedKey {
         self.read(holder, &[] as &[&str])
     }
 
-    /// The check and a command that reads the key: its name, and what follows the key in it (`["GET"]`,
-    /// `["HGET", "field"]`).
+    /// The check and a command that reads the key. `command` has the name of the command and its arguments after the
+    /// key (`["GET"]`, `["HGET", "field"]`).
     ///
     /// # Errors
     /// As [`admit`](Self::admit).
@@ -152,12 +153,12 @@ impl FencedKey {
         Ok(Call { script: SCRIPT, keys: [self.marks.clone(), self.key.clone()], args })
     }
 
-    /// The check and a command that writes the key: its name, and what follows the key in it (`["SET", "6"]`,
-    /// `["HSET", "field", "value"]`, `["DEL"]`).
+    /// The check and a command that writes the key. `command` has the name of the command and its arguments after the
+    /// key (`["SET", "6"]`, `["HSET", "field", "value"]`, `["DEL"]`).
     ///
     /// # Errors
-    /// As [`admit`](Self::admit); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock, beside whom others may
-    /// write what they have read.
+    /// As [`admit`](Self::admit); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock: other readers hold the
+    /// lock at the same time.
     pub fn write<A: AsRef<[u8]>>(&self, holder: &Sequencer, command: &[A]) -> Result<Call> {
         if holder.mode() == Mode::Shared {
             let problem = Error::invalid("the holder of a read lock may not write").about(holder.name().clone());

@@ -6,9 +6,10 @@ use super::Dialect;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statement<V> {
-    /// The text: `?` for SQLite and MySQL, `$1`, `$2` … for PostgreSQL, each parameter once.
+    /// The text, with the placeholders `?` for SQLite and MySQL, and `$1`, `$2` … for PostgreSQL. Each parameter has
+    /// one placeholder.
     pub sql: String,
-    /// What to bind, from the first placeholder to the last.
+    /// The values to bind, from the first placeholder to the last.
     pub params: Vec<V>,
 }
 

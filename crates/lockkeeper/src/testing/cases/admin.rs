@@ -38,7 +38,7 @@ pub async fn names_are_sorted_and_limited<H: Harness>(case: &Case<H>) {
     assert!(list("b/", 0).await.is_empty());
 }
 
-/// A name is listed while somebody lives in its line, and not for having been looked at.
+/// A name is listed while its line has a live claim. A look at a name does not list it.
 pub async fn only_names_in_use_are_listed<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("left").await;
     let dead = case.mutex("dead", case.short()).await;
@@ -57,7 +57,7 @@ pub async fn only_names_in_use_are_listed<H: Harness>(case: &Case<H>) {
     assert!(names().await.is_empty());
 }
 
-/// A list shows of each lock what a look at that lock shows: who holds it and since when, and who waits.
+/// A list shows of each lock what a look at that lock shows: its holders and their ages, and its waiters.
 pub async fn a_list_shows_what_a_look_shows<H: Harness>(case: &Case<H>) {
     let [holder, waiter] = case.mutexes("waited").await;
     let [alone] = case.mutexes("alone").await;
@@ -88,8 +88,8 @@ pub async fn a_list_shows_what_a_look_shows<H: Harness>(case: &Case<H>) {
     }
 }
 
-/// A marked holder's renewals are refused and say who did it, and its life stays as it is: the next one has the lock
-/// only when the holder cannot believe in it any more.
+/// The renewals of a marked holder are refused and name the administrator, and its lifetime does not change. The next
+/// claim has the lock only when the holder's guard no longer reports it as held.
 pub async fn a_mark_refuses_renewals_and_shortens_nothing<H: Harness>(case: &Case<H>) {
     let holder = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
@@ -113,7 +113,7 @@ pub async fn a_mark_refuses_renewals_and_shortens_nothing<H: Harness>(case: &Cas
     assert!(token_of_next > token);
 }
 
-/// A marked claim that is sent again is `Gone`: its owner must not count on a new life.
+/// A marked claim that is sent again is `Gone`: its owner must not count on a new lifetime.
 pub async fn a_marked_claim_cannot_be_sent_again<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -125,7 +125,7 @@ pub async fn a_marked_claim_cannot_be_sent_again<H: Harness>(case: &Case<H>) {
     assert!(matches!(b.resend().await, Verdict::Queued { .. }));
 }
 
-/// A marked claim holds until its life ends, so it can be changed until then; it stays marked.
+/// A marked claim holds the lock until it expires. Until then it can be changed, and it stays marked.
 pub async fn a_marked_claim_can_be_changed<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -139,7 +139,7 @@ pub async fn a_marked_claim_can_be_changed<H: Harness>(case: &Case<H>) {
     assert!(matches!(a.renewed().await.unwrap(), Renewal::Lost(_)));
 }
 
-/// A broken holder may still release: then nobody has to wait for its life to end.
+/// A marked holder may still release the lock. Then no waiter has to wait until its lease expires.
 pub async fn a_marked_holder_can_release<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -148,7 +148,7 @@ pub async fn a_marked_holder_can_release<H: Harness>(case: &Case<H>) {
     tokio::join!(b.hears_of_its_grant(seen), a.release());
 }
 
-/// Removing a holder at once frees the lock at once, and wakes the next.
+/// The removal of a holder frees the lock at once, and wakes the next waiter.
 pub async fn a_removal_frees_the_lock_at_once<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -172,7 +172,7 @@ pub async fn a_waiter_can_be_removed_by_its_hash<H: Harness>(case: &Case<H>) {
     assert!(matches!(b.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Lost(_)));
 }
 
-/// What is not there is not broken: a wrong token, a waiter's id that left, another name.
+/// A break finds no claim for a wrong token, for the id of a waiter that left, and for another name.
 pub async fn what_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -188,7 +188,7 @@ pub async fn what_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
     assert_eq!(a.held().await, token);
 }
 
-/// Nothing that is listed shows an id, since an id authorises the release.
+/// No listing shows an id, since an id authorises the release.
 pub async fn a_listing_never_shows_an_id<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -200,7 +200,7 @@ pub async fn a_listing_never_shows_an_id<H: Harness>(case: &Case<H>) {
     }
 }
 
-/// Asking for the lock breaks nothing.
+/// A request to release the lock breaks nothing.
 pub async fn asking_for_the_lock_breaks_nothing<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::store::{Amend, Amended, Meta};
 use crate::testing::{Case, Harness};
 
-/// A writer becomes a reader with the id and the token that it has, and lets in the readers up to the next writer.
+/// A writer becomes a reader, keeps its id and its token, and lets in the readers up to the next writer.
 pub async fn a_downgrade_lets_readers_in<H: Harness>(case: &Case<H>) {
     let writer = case.writer("lock").await;
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
@@ -22,7 +22,7 @@ pub async fn a_downgrade_lets_readers_in<H: Harness>(case: &Case<H>) {
     assert_eq!(writer.line().await.entries[0].weight, 1);
 }
 
-/// A downgrade that comes twice is one.
+/// A downgrade that arrives twice counts once.
 pub async fn a_downgrade_twice_is_one<H: Harness>(case: &Case<H>) {
     let writer = case.writer("lock").await;
     let token = writer.granted().await;
@@ -33,7 +33,7 @@ pub async fn a_downgrade_twice_is_one<H: Harness>(case: &Case<H>) {
     case.reader("lock").await.trying().granted().await;
 }
 
-/// Permits that are given back let in the next in line; the rest stays, with its token.
+/// Permits that are given back let in the next waiter. The rest stays held, with its token.
 pub async fn permits_that_are_given_back_let_others_in<H: Harness>(case: &Case<H>) {
     let (all, next, last) =
         (case.permits("pool", 3, 3).await, case.permits("pool", 2, 3).await, case.permits("pool", 1, 3).await);
@@ -50,7 +50,7 @@ pub async fn permits_that_are_given_back_let_others_in<H: Harness>(case: &Case<H
     last.granted().await;
 }
 
-/// A late copy of an earlier change takes no permit back that others may have by now.
+/// A late copy of an earlier change takes back no permit that other claims may have by now.
 pub async fn what_was_lowered_is_not_raised<H: Harness>(case: &Case<H>) {
     let (all, others, late) =
         (case.permits("pool", 3, 3).await, case.permits("pool", 2, 3).await, case.permits("pool", 1, 3).await);
@@ -64,7 +64,7 @@ pub async fn what_was_lowered_is_not_raised<H: Harness>(case: &Case<H>) {
     late.trying().busy().await;
 }
 
-/// A waiter has nothing to lower.
+/// The weight of a waiter cannot be lowered.
 pub async fn a_waiter_is_not_downgraded<H: Harness>(case: &Case<H>) {
     let (reader, writer) = (case.reader("lock").await, case.writer("lock").await);
     reader.granted().await;
@@ -73,7 +73,7 @@ pub async fn a_waiter_is_not_downgraded<H: Harness>(case: &Case<H>) {
     reader.sees(&[&reader, &writer], 1).await;
 }
 
-/// What is not there is not changed, and not created: never claimed, withdrawn.
+/// A claim that was never made or was withdrawn is not changed, and not created.
 pub async fn what_is_not_there_is_not_changed<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     for change in [Amend::Lower(1), Amend::Value(Arc::from(*b"v")), Amend::Meta(Meta::default())] {
@@ -86,7 +86,7 @@ pub async fn what_is_not_there_is_not_changed<H: Harness>(case: &Case<H>) {
     b.sees(&[], 0).await;
 }
 
-/// A dead claim is not changed, and not brought back.
+/// A dead claim is not changed, and not revived.
 pub async fn a_dead_claim_is_not_changed<H: Harness>(case: &Case<H>) {
     let dead = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
@@ -100,7 +100,7 @@ pub async fn a_dead_claim_is_not_changed<H: Harness>(case: &Case<H>) {
     next.sees(&[&next], 1).await;
 }
 
-/// A candidate's value can be replaced, whether it leads or waits, and everybody sees it.
+/// The value of a candidate can be replaced, whether it leads or waits, and every client sees the new value.
 pub async fn a_value_is_shown_to_everybody<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let a = a.showing(Meta { owner: "a".into(), value: Some(Arc::from(*b"one")), ..Meta::default() });
@@ -114,7 +114,7 @@ pub async fn a_value_is_shown_to_everybody<H: Harness>(case: &Case<H>) {
     assert_eq!(&*line.entries[0].meta.owner, "a", "the rest stays");
 }
 
-/// Who watches hears of a new value.
+/// An observer hears of a new value.
 pub async fn a_change_is_heard_of<H: Harness>(case: &Case<H>) {
     let [a, watcher] = case.mutexes("lock").await;
     a.granted().await;

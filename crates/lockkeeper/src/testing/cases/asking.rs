@@ -1,4 +1,4 @@
-//! Asking a holder to let go.
+//! Requests to a holder to release its lock.
 
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
@@ -33,7 +33,7 @@ fn at_once(requested: ReleaseRequested) -> Option<ReleaseRequest> {
     }
 }
 
-/// The holder hears who asks for which lock and why, goes on holding, and hears of it by an event once.
+/// The holder hears who asks, for which lock, and why. It goes on holding, and gets one event.
 pub async fn a_holder_hears_who_asks_and_why<H: Harness>(case: &Case<H>) {
     let (name, holder) = (case.name("m"), case.party(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
@@ -53,7 +53,7 @@ pub async fn a_holder_hears_who_asks_and_why<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A request that was made before anybody waited for one is heard by who waits later.
+/// A holder that begins to wait for a request hears of an earlier one.
 pub async fn a_request_before_the_wait_is_not_missed<H: Harness>(case: &Case<H>) {
     let (name, holder) = (case.name("m"), case.party(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
@@ -63,7 +63,7 @@ pub async fn a_request_before_the_wait_is_not_missed<H: Harness>(case: &Case<H>)
     guard.release().await.unwrap();
 }
 
-/// Who waits is not asked, and a request to an earlier holder is not heard by the next one.
+/// A waiter is not asked, and the next holder does not hear of a request to the holder before it.
 pub async fn the_next_holder_is_not_asked<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let (first, second) = (case.party(case.short()).await, case.party(case.short()).await);
@@ -83,7 +83,7 @@ pub async fn the_next_holder_is_not_asked<H: Harness>(case: &Case<H>) {
     next.release().await.unwrap();
 }
 
-/// All holders of a shared lock are asked, and the guard of several locks hears of the first that is asked for.
+/// All holders of a shared lock are asked. The guard of several locks hears of the first request for one of them.
 pub async fn all_who_hold_are_asked<H: Harness>(case: &Case<H>) {
     let (name, other) = (case.name("r"), case.name("s"));
     let (one, two) = (case.party(case.short()).await, case.party(case.short()).await);
@@ -96,7 +96,7 @@ pub async fn all_who_hold_are_asked<H: Harness>(case: &Case<H>) {
     both.release().await.unwrap();
 }
 
-/// A leader hears it, and a reader that has become the writer is asked as before.
+/// A leader hears of a request. A reader that has become the writer is asked as before.
 pub async fn a_leader_and_a_converted_guard_are_asked<H: Harness>(case: &Case<H>) {
     let (name, party) = (case.name("e"), case.party(case.short()).await);
     let leadership = party.keeper.election(&name).unwrap().campaign("here").await.unwrap();
@@ -112,7 +112,7 @@ pub async fn a_leader_and_a_converted_guard_are_asked<H: Harness>(case: &Case<H>
     guard.release().await.unwrap();
 }
 
-/// A request that is made while the holder is cut off is heard when it is let through again.
+/// A holder that is cut off hears of a request when it is connected again.
 pub async fn a_request_while_the_holder_is_cut_off_is_heard_later<H: Harness>(case: &Case<H>) {
     let (name, holder) = (case.name("m"), case.party(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();

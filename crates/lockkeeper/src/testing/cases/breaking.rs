@@ -1,4 +1,4 @@
-//! Breaking locks by the public interface.
+//! Breaks through the public interface.
 
 use std::future::IntoFuture;
 
@@ -12,7 +12,7 @@ async fn holder(keeper: &Keeper, name: &LockName) -> IdHash {
 /// How often a machine may stand still for most of a ttl while a holder is about to hear of its mark.
 const STANDSTILLS: usize = 3;
 
-/// A marked holder hears who did it and why, and only after that the next one has the lock.
+/// A marked holder hears who broke the lock and why, and only after that the next waiter has the lock.
 pub async fn a_mark_is_told_before_the_next_has_the_lock<H: Harness>(case: &Case<H>) {
     for attempt in 1..=STANDSTILLS {
         if mark_is_told(case, &format!("m{attempt}")).await {
@@ -42,7 +42,7 @@ async fn mark_is_told<H: Harness>(case: &Case<H>, name: &str) -> bool {
     lost == told || !case.harness().weather().is_none()
 }
 
-/// A removal gives the lock to the next in line at once.
+/// A removal gives the lock to the next waiter at once.
 pub async fn a_removal_gives_the_lock_to_the_next_at_once<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let (a, b) = (case.keeper().await, case.keeper().await);
@@ -58,7 +58,7 @@ pub async fn a_removal_gives_the_lock_to_the_next_at_once<H: Harness>(case: &Cas
     case.is_free(&name).await;
 }
 
-/// Who was marked, and is removed within what the mark has left to it, is told.
+/// A marked holder that is removed before its lease expires hears of the removal.
 pub async fn a_removal_of_what_was_marked_is_told<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let lives = Lives { ttl: case.short().ttl * 12, ..case.short() };
@@ -80,7 +80,7 @@ pub async fn a_removal_of_what_was_marked_is_told<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A token names the holder that has it: not a waiter that will, nor the same number of another epoch.
+/// A token names its present holder. It names neither a waiter that will have it, nor the same number of another epoch.
 pub async fn a_token_names_its_holder_and_nobody_else<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party_with(Lives::long(), |builder| builder.epoch(3)).await;
@@ -97,7 +97,7 @@ pub async fn a_token_names_its_holder_and_nobody_else<H: Harness>(case: &Case<H>
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A waiter that is broken comes back at the end of the line.
+/// A waiter that is broken joins the end of the queue again.
 pub async fn a_waiter_that_is_broken_goes_to_the_end<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let (a, b, c) = (case.keeper().await, case.keeper().await, case.keeper().await);
@@ -121,7 +121,7 @@ pub async fn a_waiter_that_is_broken_goes_to_the_end<H: Harness>(case: &Case<H>)
     first.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// Who is not there is not broken, and that is no error.
+/// The break of a claim that is not there breaks nothing, and is no error.
 pub async fn who_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let admin = keeper.admin().unwrap();
@@ -139,7 +139,7 @@ pub async fn who_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
     next.release().await.unwrap();
 }
 
-/// What can never be broken is refused.
+/// A break that can never succeed is refused.
 pub async fn what_can_never_be_broken_is_refused<H: Harness>(case: &Case<H>) {
     let (name, admin) = (case.name("m"), case.keeper().await.admin().unwrap());
     let target = Target::Token("7".parse().unwrap());

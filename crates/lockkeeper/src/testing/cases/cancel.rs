@@ -1,4 +1,4 @@
-//! Futures that are dropped: after every poll there is, in good weather and in bad.
+//! Futures that are dropped after each of their polls, with good connections and with bad ones.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -28,7 +28,7 @@ pub async fn a_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     .await;
 }
 
-/// The same on a store that loses, doubles, delays and refuses.
+/// The same on a store that loses, doubles, delays and refuses requests.
 pub async fn a_lock_can_be_dropped_in_a_storm<H: Harness>(case: &Case<H>) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let guard = polled(polls, party.mutex(name).lock().into_future()).await;
@@ -37,7 +37,7 @@ pub async fn a_lock_can_be_dropped_in_a_storm<H: Harness>(case: &Case<H>) {
     .await;
 }
 
-/// `lock()` dropped while it waits in line behind somebody.
+/// `lock()` dropped while it waits in line behind a holder.
 pub async fn a_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     let blocker = case.keeper().await;
     at_every_poll(case, storm(), async |party, name, polls| {
@@ -86,7 +86,7 @@ pub async fn a_downgrade_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) 
     .await;
 }
 
-/// `multi_lock().lock()` dropped on its way through three locks, one of which is held by somebody.
+/// `multi_lock().lock()` dropped on its way through three locks, one of which another client holds.
 pub async fn a_multi_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     let blocker = case.keeper().await;
     at_every_poll(case, storm(), async |party, name, polls| {
@@ -103,7 +103,7 @@ pub async fn a_multi_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>)
     .await;
 }
 
-/// The release of a multi-lock dropped after the k-th poll: all are released all the same.
+/// The release of a multi-lock dropped after the k-th poll: all its locks are released nevertheless.
 pub async fn a_release_of_many_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let names = [format!("{name}/1"), format!("{name}/2"), name.to_string()];
@@ -113,7 +113,7 @@ pub async fn a_release_of_many_can_be_dropped_at_any_poll<H: Harness>(case: &Cas
     .await;
 }
 
-/// `release()` dropped after the k-th poll: it happens all the same.
+/// `release()` dropped after the k-th poll: the lock is released nevertheless.
 pub async fn a_release_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let Ok(guard) = party.mutex(name).lock().await else { return false };
@@ -122,7 +122,7 @@ pub async fn a_release_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     .await;
 }
 
-/// `lock().detached()` dropped on its way: either there is a handle, or nothing is left.
+/// `lock().detached()` dropped on its way: either there is a handle, or no claim is left.
 pub async fn a_detached_attempt_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     let (blocker, life) = (case.keeper().await, case.short().ttl);
     at_every_poll(case, storm(), async |party, name, polls| {
@@ -143,7 +143,7 @@ pub async fn a_detached_attempt_can_be_dropped_at_any_poll<H: Harness>(case: &Ca
     .await;
 }
 
-/// The release of an adopted lock dropped after the k-th poll: it happens all the same.
+/// The release of an adopted lock dropped after the k-th poll: the lock is released nevertheless.
 pub async fn an_adopted_release_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     let life = case.short().ttl;
     at_every_poll(case, storm(), async |party, name, polls| {

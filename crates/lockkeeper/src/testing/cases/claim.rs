@@ -1,4 +1,4 @@
-//! Who is granted, who waits, who is turned away, and what a claim that is sent again is answered.
+//! Which claim is granted, which waits, which is turned away, and the answer to a claim that is sent again.
 
 use crate::ErrorKind;
 use crate::store::{Meta, Verdict};
@@ -11,7 +11,7 @@ pub async fn a_free_lock_is_granted<H: Harness>(case: &Case<H>) {
     a.sees(&[&a], 1).await;
 }
 
-/// While one holds, nobody else is granted: neither at once nor in line.
+/// While one claim holds the lock, no other is granted: neither at once nor in line.
 pub async fn a_held_lock_is_not_granted_again<H: Harness>(case: &Case<H>) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
@@ -44,7 +44,7 @@ pub async fn a_waiting_claim_sent_again_keeps_its_place<H: Harness>(case: &Case<
     a.sees(&[&a, &b, &c], 1).await;
 }
 
-/// A grant is sticky: whatever stands in line, the holder's claim sent again is answered as granted.
+/// A grant is sticky: whatever is in line, the holder's claim is granted again when it is sent again.
 pub async fn a_grant_is_sticky<H: Harness>(case: &Case<H>) {
     let [a, b, c] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -65,7 +65,7 @@ pub async fn a_resend_that_finds_nothing_spends_the_id<H: Harness>(case: &Case<H
     b.granted().await;
 }
 
-/// An attempt that does not join the line leaves nothing behind: nobody waits for it.
+/// An attempt that does not join the line leaves nothing behind: no later claim waits for it.
 pub async fn a_try_leaves_no_trace<H: Harness>(case: &Case<H>) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
@@ -87,7 +87,7 @@ pub async fn a_try_can_be_made_again<H: Harness>(case: &Case<H>) {
     b.granted().await;
 }
 
-/// Attempts that are turned away are not in each other's way.
+/// Attempts that are turned away do not hinder each other.
 pub async fn a_try_is_not_refused_for_another<H: Harness>(case: &Case<H>) {
     let reader = case.reader("lock").await;
     let writer = case.writer("lock").await.trying();
@@ -97,7 +97,8 @@ pub async fn a_try_is_not_refused_for_another<H: Harness>(case: &Case<H>) {
     another.granted().await;
 }
 
-/// A line takes so many waiters and no more. Who is refused leaves no trace, and who waits already is not refused.
+/// A line takes `max_waiters` waiters and no more. A claim that is refused leaves no trace, and a claim that waits
+/// already is not refused.
 pub async fn a_full_line_takes_nobody<H: Harness>(case: &Case<H>) {
     let [a, b, c, d] = case.mutexes("lock").await.map(|c| c.behind_at_most(2));
     a.granted().await;
@@ -124,7 +125,7 @@ pub async fn dead_waiters_do_not_fill_the_line<H: Harness>(case: &Case<H>) {
     a.sees(&[&a, &live, &late], 1).await;
 }
 
-/// A semaphore and a mutex do not meet on one name: the second kind is refused, and leaves no trace.
+/// A semaphore and a mutex cannot share one name: the second kind is refused, and leaves no trace.
 pub async fn a_mutex_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
     let mutex = case.writer("lock").await;
     let permit = case.permits("lock", 1, 5).await;
@@ -138,7 +139,7 @@ pub async fn a_mutex_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
     mutex.anew().refused(ErrorKind::Mismatch).await;
 }
 
-/// A semaphore and readers do not meet either, whoever comes first.
+/// A semaphore and readers cannot share one name either, whichever comes first.
 pub async fn a_reader_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
     let reader = case.reader("lock").await;
     let permit = case.permits("lock", 1, 5).await;
@@ -167,7 +168,7 @@ pub async fn a_lower_epoch_is_refused<H: Harness>(case: &Case<H>) {
     low.granted().await;
 }
 
-/// Who is turned away is told who holds and when to come again, if the store knows.
+/// A claim that is turned away learns which holder has the lock and when to try again, if the store knows.
 pub async fn the_holder_is_shown_to_who_is_turned_away<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let a = a.showing(Meta { owner: "host-1/billing".into(), ..Meta::default() });
@@ -181,7 +182,7 @@ pub async fn the_holder_is_shown_to_who_is_turned_away<H: Harness>(case: &Case<H
     }
 }
 
-/// Two claims of one client are two claims: a client does not share a lock with itself.
+/// Two claims of one client count as two: a client does not share a lock with itself.
 pub async fn a_client_does_not_share_with_itself<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     let b = a.anew();

@@ -1,4 +1,4 @@
-//! The lock-delay: after a crash, a panic and a late release it holds; a release in time ends it.
+//! The lock-delay: it runs after a crash, a panic and a late release. A release in time ends it.
 
 use std::future::IntoFuture;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ pub async fn a_release_in_time_is_immediate<H: Harness>(case: &Case<H>) {
     drop(party);
 }
 
-/// So does a drop.
+/// A drop in time frees the lock at once too.
 pub async fn a_drop_in_time_is_immediate<H: Harness>(case: &Case<H>) {
     let (party, name, guard) = held(case).await;
     drop(guard);
@@ -26,7 +26,7 @@ pub async fn a_drop_in_time_is_immediate<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A panic leaves open what the holder did: the lease and the delay run out.
+/// After a panic nothing is known of the holder's work: the lease and the delay run out.
 pub async fn a_panic_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
     let (party, name, guard) = held(case).await;
     let believed = case.now() + guard.remaining();
@@ -39,7 +39,7 @@ pub async fn a_panic_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
     drop(party);
 }
 
-/// A release after the lease has ended comes too late to end the delay.
+/// A release after the lease has expired comes too late to end the delay.
 pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
     let (party, name, guard) = held(case).await;
     party.cut_off(true);
@@ -50,7 +50,7 @@ pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
     is_taken_only_after(case, &name, believed).await;
 }
 
-/// A process that is killed leaves the delay to run out too.
+/// After a process is killed the delay runs out too.
 pub async fn a_crash_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
     let lives = case.harness().short();
     let name = case.name("m");

@@ -23,7 +23,7 @@ fn assert_released<H: Harness>(case: &Case<H>, released: Result<()>) {
     assert!(released.is_ok() || (was_lost && !case.harness().weather().is_none()), "{released:?}");
 }
 
-/// Acquired in one process, renewed in a second, released in a third; none of the first two is alive any more.
+/// A lock is acquired in one process, renewed in a second, and released in a third, after the first two have ended.
 pub async fn it_outlives_its_process<H: Harness>(case: &Case<H>) {
     let (name, first, other) = (case.name("m"), case.party(Lives::long()).await, case.keeper().await);
     let handle = detach(&first.keeper, &name, LONG).await;
@@ -51,7 +51,7 @@ pub async fn it_outlives_its_process<H: Harness>(case: &Case<H>) {
     case.until("nothing is left", async || third.leftovers() == 0).await;
 }
 
-/// When nobody renews it, it is over: to renew it is a loss, and to release it finds it lost.
+/// A detached lock ends if no process renews it. A renewal then reports a loss, and so does a release.
 pub async fn it_ends_with_its_life_when_nobody_renews_it<H: Harness>(case: &Case<H>) {
     let (name, party, other) = (case.name("m"), case.party(Lives::long()).await, case.keeper().await);
     let life = case.short().ttl;
@@ -74,7 +74,7 @@ pub async fn it_ends_with_its_life_when_nobody_renews_it<H: Harness>(case: &Case
     assert_eq!(other.adopt(handle).unwrap().release().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-/// A renewal begins its life anew, whoever makes it.
+/// A renewal starts the lease again, whichever process makes it.
 pub async fn a_renewal_begins_its_life_anew<H: Harness>(case: &Case<H>) {
     let (name, life) = (case.name("m"), case.short().ttl * 3);
     let handle = detach(&case.keeper().await, &name, life).await;
@@ -89,7 +89,7 @@ pub async fn a_renewal_begins_its_life_anew<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// Who has adopted it believes nothing before the store was asked.
+/// An adopted guard does not report the lock as held before the store has answered.
 pub async fn nobody_believes_before_the_store_was_asked<H: Harness>(case: &Case<H>) {
     let (name, party) = (case.name("m"), case.party(Lives::long()).await);
     let handle = detach(&case.keeper().await, &name, LONG).await;
@@ -112,7 +112,8 @@ pub async fn nobody_believes_before_the_store_was_asked<H: Harness>(case: &Case<
     case.is_free(&name).await;
 }
 
-/// Its guard believes for the life that its own renewal has proven; what others renew is no proof.
+/// An adopted guard reports the lock as held for the lease that its own renewal has proven. Renewals of other processes
+/// prove nothing.
 pub async fn what_was_adopted_is_believed_for_its_life_and_no_longer<H: Harness>(case: &Case<H>) {
     let (name, life) = (case.name("m"), case.short().ttl * 3);
     let (a, b) = (case.keeper().await, case.keeper().await);
@@ -140,7 +141,7 @@ pub async fn what_was_adopted_is_believed_for_its_life_and_no_longer<H: Harness>
     case.is_free(&name).await;
 }
 
-/// The lock belongs to the handle, not to a guard of it.
+/// The lock belongs to the handle, not to its guard.
 pub async fn dropping_what_was_adopted_leaves_it<H: Harness>(case: &Case<H>) {
     let (name, party) = (case.name("m"), case.party(Lives::long()).await);
     let handle = detach(&party.keeper, &name, LONG).await;
@@ -155,7 +156,7 @@ pub async fn dropping_what_was_adopted_leaves_it<H: Harness>(case: &Case<H>) {
     assert_released(case, party.keeper.adopt(handle).unwrap().release().await);
 }
 
-/// The end of a keeper is not the end of what it has given away, or adopted.
+/// A shutdown of the keeper ends neither the locks that it has detached nor those that it has adopted.
 pub async fn a_shutdown_leaves_it<H: Harness>(case: &Case<H>) {
     let (name, first, second) = (case.name("m"), case.keeper().await, case.keeper().await);
     let handle = detach(&first, &name, LONG).await;
@@ -172,7 +173,7 @@ pub async fn a_shutdown_leaves_it<H: Harness>(case: &Case<H>) {
     assert_released(case, third.adopt(handle).unwrap().release().await);
 }
 
-/// A second release finds nothing, and takes nothing from who came next.
+/// A second release finds nothing, and takes nothing from the next holder.
 pub async fn a_second_release_finds_it_lost<H: Harness>(case: &Case<H>) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let handle = detach(&keeper, &name, LONG).await;
@@ -184,7 +185,7 @@ pub async fn a_second_release_finds_it_lost<H: Harness>(case: &Case<H>) {
     next.release().await.unwrap();
 }
 
-/// However long it has waited, its life begins at the grant.
+/// However long a detached attempt has waited, its lease begins at the grant.
 pub async fn one_that_stands_in_line_is_granted_its_whole_life<H: Harness>(case: &Case<H>) {
     let (name, holder, keeper) = (case.name("m"), case.keeper().await, case.keeper().await);
     let life = case.short().ttl;
@@ -199,7 +200,7 @@ pub async fn one_that_stands_in_line_is_granted_its_whole_life<H: Harness>(case:
     holder.adopt(handle).unwrap().release().await.unwrap();
 }
 
-/// One that gives up leaves no lock and no place in line, though its session could have outlived it.
+/// A detached attempt that gives up leaves no lock and no place in line, though its session could have outlived it.
 pub async fn one_that_gives_up_leaves_nothing<H: Harness>(case: &Case<H>) {
     let (name, holder, party) = (case.name("m"), case.keeper().await, case.party(Lives::long()).await);
     let held = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -213,7 +214,7 @@ pub async fn one_that_gives_up_leaves_nothing<H: Harness>(case: &Case<H>) {
     case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
 }
 
-/// Who broke it, and why, is told to who renews it.
+/// A process that renews a broken lock learns who broke it, and why.
 pub async fn who_broke_it_is_told_to_who_renews<H: Harness>(case: &Case<H>) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let handle = detach(&keeper, &name, LONG).await;
@@ -227,7 +228,7 @@ pub async fn who_broke_it_is_told_to_who_renews<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// With a lock-delay, a release that comes after its life lets the delay run out.
+/// With a lock-delay, a release after the lease has expired lets the delay run out.
 pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
     let (name, lives) = (case.name("m"), case.harness().short());
     let (keeper, other) = (case.keeper().await, case.keeper().await);
@@ -247,7 +248,7 @@ pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
     next.release().await.unwrap();
 }
 
-/// Neither who gave it away renews it, nor who adopted it.
+/// Neither the process that detached a lock nor the process that adopted it renews it automatically.
 pub async fn nobody_renews_it_but_by_hand<H: Harness>(case: &Case<H>) {
     let (name, life) = (case.name("m"), case.short().ttl * 3);
     let (first, second, other) = (case.keeper().await, case.keeper().await, case.keeper().await);

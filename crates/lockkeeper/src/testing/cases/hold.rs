@@ -1,4 +1,4 @@
-//! The minimum hold, as the store keeps it: whatever becomes of the claim.
+//! The minimum hold, as the store keeps it, whatever happens to the claim.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
     admin.evict(&contender.claim.key.name, &target, how, "op", "stuck").await.unwrap()
 }
 
-/// What was released is nobody's before the minimum hold is over, also to who has released it.
+/// A released lock belongs to no client before the minimum hold is over, also not to the client that has released it.
 pub async fn what_was_released_is_kept<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted_for(LONG).await;
@@ -39,7 +39,7 @@ pub async fn what_was_released_is_kept<H: Harness>(case: &Case<H>) {
     assert!(entry.expires_in.is_some_and(|left| left <= LONG && left > LONG / 2), "{entry:?}");
 }
 
-/// When the minimum hold is over, the next one gets what was released.
+/// When the minimum hold is over, the next claim gets the released lock.
 pub async fn what_was_kept_is_the_next_ones<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let before = case.now();
@@ -50,7 +50,7 @@ pub async fn what_was_kept_is_the_next_ones<H: Harness>(case: &Case<H>) {
     b.sees(&[&b], 1).await;
 }
 
-/// Who waits when it is released gets the lock when the minimum hold is over, and who waits behind that one does not.
+/// The first waiter gets the lock when the minimum hold is over, and the waiter behind it does not.
 pub async fn who_waits_gets_it_when_it_is_over<H: Harness>(case: &Case<H>) {
     let [a, b, c] = case.mutexes("lock").await;
     let before = case.now();
@@ -63,7 +63,7 @@ pub async fn who_waits_gets_it_when_it_is_over<H: Harness>(case: &Case<H>) {
     c.sees(&[&b, &c], 1).await;
 }
 
-/// A holder that is silent for a whole life leaves the rest of the minimum hold.
+/// A holder that is silent until it expires leaves the rest of the minimum hold.
 pub async fn a_dead_holders_lock_is_kept<H: Harness>(case: &Case<H>) {
     let silent = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
@@ -75,7 +75,7 @@ pub async fn a_dead_holders_lock_is_kept<H: Harness>(case: &Case<H>) {
     next.sees(&[&next], 1).await;
 }
 
-/// So does a process that crashes.
+/// A process that crashes leaves the rest too.
 pub async fn a_crashed_holders_lock_is_kept<H: Harness>(case: &Case<H>) {
     let name = case.name("lock");
     let client = case.client(case.short()).await;
@@ -89,7 +89,7 @@ pub async fn a_crashed_holders_lock_is_kept<H: Harness>(case: &Case<H>) {
     passed(case, before, while_of(case));
 }
 
-/// So does a session that is closed.
+/// A session that is closed leaves the rest too.
 pub async fn a_closed_session_leaves_it<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted_for(LONG).await;
@@ -108,7 +108,7 @@ pub async fn a_late_release_is_immediate<H: Harness>(case: &Case<H>) {
     b.trying().granted().await;
 }
 
-/// Who waits has none: it would be kept from others for nothing.
+/// A waiter has no minimum hold: it would keep the lock from others for nothing.
 pub async fn a_waiter_has_none<H: Harness>(case: &Case<H>) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
@@ -120,7 +120,7 @@ pub async fn a_waiter_has_none<H: Harness>(case: &Case<H>) {
     c.trying().granted().await;
 }
 
-/// What is kept is nobody's: its holder has lost it, and its id is spent.
+/// A kept claim belongs to no client: its holder has lost it, and its id is spent.
 pub async fn what_is_kept_is_nobodys<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted_for(LONG).await;
@@ -132,7 +132,7 @@ pub async fn what_is_kept_is_nobodys<H: Harness>(case: &Case<H>) {
     b.trying().busy().await;
 }
 
-/// A reader that is kept lets readers in, and no writer.
+/// A kept reader lets readers in, and no writer.
 pub async fn a_reader_keeps_its_share<H: Harness>(case: &Case<H>) {
     let (a, b) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await.trying();
@@ -144,7 +144,7 @@ pub async fn a_reader_keeps_its_share<H: Harness>(case: &Case<H>) {
     case.reader("lock").await.granted().await;
 }
 
-/// Permits that are kept are the only ones that are missing.
+/// Only the permits that are kept are missing.
 pub async fn permits_are_kept_one_by_one<H: Harness>(case: &Case<H>) {
     let a = case.permits("permits", 2, 3).await;
     a.granted_for(LONG).await;
@@ -156,7 +156,7 @@ pub async fn permits_are_kept_one_by_one<H: Harness>(case: &Case<H>) {
     third.held().await;
 }
 
-/// Permits that were kept are taken by who waits for them.
+/// When the minimum hold is over, the waiters take the permits that were kept.
 pub async fn permits_that_were_kept_let_the_next_in<H: Harness>(case: &Case<H>) {
     let a = case.permits("permits", 2, 3).await;
     let before = case.now();
@@ -166,7 +166,7 @@ pub async fn permits_that_were_kept_let_the_next_in<H: Harness>(case: &Case<H>) 
     passed(case, before, while_of(case));
 }
 
-/// What takes the place of a claim has its minimum hold.
+/// A claim that replaces another claim has its minimum hold.
 pub async fn a_replacement_inherits_it<H: Harness>(case: &Case<H>) {
     let reader = case.reader("lock").await;
     reader.granted_for(LONG).await;
@@ -184,7 +184,7 @@ pub async fn a_replacement_inherits_it<H: Harness>(case: &Case<H>) {
     second.held().await;
 }
 
-/// What gives up a part keeps the rest only.
+/// A claim that has given back a part keeps only the rest.
 pub async fn what_was_lowered_is_kept_as_it_is<H: Harness>(case: &Case<H>) {
     let writer = case.writer("lock").await;
     writer.granted_for(LONG).await;
@@ -194,7 +194,8 @@ pub async fn what_was_lowered_is_kept_as_it_is<H: Harness>(case: &Case<H>) {
     case.writer("lock").await.trying().busy().await;
 }
 
-/// It begins when it is asked for, however long the lock was held before, and only ever ends later.
+/// The minimum hold begins with the request for it, however long the lock was held before. A further request can only
+/// end it later.
 pub async fn it_begins_when_it_is_asked_for<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -207,7 +208,7 @@ pub async fn it_begins_when_it_is_asked_for<H: Harness>(case: &Case<H>) {
     passed(case, before, while_of(case));
 }
 
-/// A break ends it: of a holder with its life, of what is kept at once.
+/// A break ends the minimum hold: for a holder when its claim expires, for a kept claim at once.
 pub async fn a_break_ends_it<H: Harness>(case: &Case<H>) {
     let (marked, next) = (case.mutex("marked", case.short()).await, case.writer("marked").await);
     let token = marked.granted_for(LONG).await;

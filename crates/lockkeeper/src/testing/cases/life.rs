@@ -1,7 +1,7 @@
-//! How long claims live, and what their death does.
+//! How long claims live, and what happens when they expire.
 //!
-//! That somebody dies too early is asserted to the millisecond; that somebody dies late only loosely, since a machine
-//! may be busy.
+//! A claim that expires too early is found to the millisecond. A claim that expires late is found only roughly, since a
+//! machine may be busy.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::testing::{Case, Crash, Harness, Lives};
 /// Nobody is to wait longer than this for a death that is due.
 const LOOSELY: Duration = Duration::from_secs(20);
 
-/// A holder that is silent keeps the lock for its ttl, and then loses it.
+/// A silent holder keeps the lock for its ttl, and then loses it.
 pub async fn a_silent_holder_loses_the_lock<H: Harness>(case: &Case<H>) {
     let silent = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
@@ -25,7 +25,7 @@ pub async fn a_silent_holder_loses_the_lock<H: Harness>(case: &Case<H>) {
     next.sees(&[&next], 1).await;
 }
 
-/// A wait for a claim that has died does not say that it holds the lock, though nobody has removed it yet.
+/// A wait for a dead claim does not report it as granted, though no client has removed it yet.
 pub async fn a_dead_claim_is_not_told_that_it_holds<H: Harness>(case: &Case<H>) {
     let dead = case.mutex("lock", case.short()).await;
     dead.granted().await;
@@ -49,7 +49,7 @@ pub async fn a_dead_holder_is_in_nobodys_way<H: Harness>(case: &Case<H>) {
     next.granted().await;
 }
 
-/// What was not released is kept for the lock-delay on top of the ttl.
+/// A lock that was not released is kept for the lock-delay on top of the ttl.
 pub async fn the_lock_delay_is_kept<H: Harness>(case: &Case<H>) {
     let silent = case.mutex("lock", case.harness().short()).await;
     let next = case.writer("lock").await;
@@ -70,7 +70,7 @@ pub async fn a_release_ends_the_lock_delay<H: Harness>(case: &Case<H>) {
     b.clone().trying().granted().await;
 }
 
-/// A holder's claim that is sent again starts its life anew: its owner counts on it from this request on.
+/// A holder's claim that is sent again starts its lifetime again. Its owner counts on this from that request on.
 pub async fn a_resent_claim_starts_its_life_anew<H: Harness>(case: &Case<H>) {
     let a = case.mutex("lock", case.short()).await;
     let other = case.writer("lock").await.trying();
@@ -83,7 +83,7 @@ pub async fn a_resent_claim_starts_its_life_anew<H: Harness>(case: &Case<H>) {
     other.busy().await;
 }
 
-/// A waiting claim that is sent again starts its life anew.
+/// A waiting claim that is sent again starts its lifetime again.
 pub async fn a_resent_waiting_claim_starts_its_life_anew<H: Harness>(case: &Case<H>) {
     let a = case.writer("lock").await;
     let b = case.mutex("lock", case.short()).await;
@@ -96,7 +96,7 @@ pub async fn a_resent_waiting_claim_starts_its_life_anew<H: Harness>(case: &Case
     a.sees(&[&a, &b], 1).await;
 }
 
-/// A waiter that is silent is gone after its own, shorter life.
+/// A silent waiter is gone after its own, shorter lifetime.
 pub async fn a_silent_waiter_leaves_the_line<H: Harness>(case: &Case<H>) {
     let a = case.writer("lock").await;
     let b = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
@@ -107,7 +107,7 @@ pub async fn a_silent_waiter_leaves_the_line<H: Harness>(case: &Case<H>) {
     a.sees(&[&a], 1).await;
 }
 
-/// A dead waiter at the head is passed by: it costs those behind nothing at the hand-off.
+/// A dead waiter at the head of the queue is skipped. It costs the waiters behind it nothing at the hand-off.
 pub async fn a_dead_waiter_at_the_head_is_passed_by<H: Harness>(case: &Case<H>) {
     let [a, c] = case.mutexes("lock").await;
     let dead = case.mutex("lock", case.short()).await;
@@ -120,7 +120,7 @@ pub async fn a_dead_waiter_at_the_head_is_passed_by<H: Harness>(case: &Case<H>) 
     c.sees(&[&c], 1).await;
 }
 
-/// A dead waiter in the middle is shown to nobody and costs nobody anything.
+/// A dead waiter in the middle of the queue is not shown, and costs no other waiter anything.
 pub async fn a_dead_waiter_in_the_middle_is_passed_by<H: Harness>(case: &Case<H>) {
     let [a, b, d] = case.mutexes("lock").await;
     let dead = case.mutex("lock", case.short()).await;
@@ -136,7 +136,7 @@ pub async fn a_dead_waiter_in_the_middle_is_passed_by<H: Harness>(case: &Case<H>
     d.granted().await;
 }
 
-/// Dead is dead, wherever in the line it stood: neither a renewal nor a re-send brings a claim back.
+/// A dead claim stays dead, wherever in the line it was: neither a renewal nor a re-send revives it.
 pub async fn a_dead_waiter_is_not_revived<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let renewed = case.mutex("lock", case.short()).await;
@@ -154,7 +154,7 @@ pub async fn a_dead_waiter_is_not_revived<H: Harness>(case: &Case<H>) {
     a.sees(&[&a, &b], 1).await;
 }
 
-/// When a dead holder is noticed, those who can go on are granted *and told*, not only the one that noticed.
+/// When a claim finds a dead holder, the store grants *and wakes* all claims that can go on, and not only that claim.
 pub async fn who_finds_a_dead_holder_wakes_the_others<H: Harness>(case: &Case<H>) {
     let dead = case.mutex("lock", case.short()).await;
     let finder = case.reader("lock").await;
@@ -170,7 +170,7 @@ pub async fn who_finds_a_dead_holder_wakes_the_others<H: Harness>(case: &Case<H>
     tokio::join!(waiting.hears_of_its_grant(seen), found);
 }
 
-/// A grant that the store pushes gives no new time: a grantee that is silent dies when it would have died waiting.
+/// A pushed grant starts no new lifetime: a silent claim expires when it would have expired as a waiter.
 pub async fn a_pushed_grant_gives_no_new_time<H: Harness>(case: &Case<H>) {
     let [a, c] = case.mutexes("lock").await;
     let pushed = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
@@ -184,7 +184,7 @@ pub async fn a_pushed_grant_gives_no_new_time<H: Harness>(case: &Case<H>) {
     assert!(lived < pushed.lives().ttl / 2, "the push gave it {lived:?}");
 }
 
-/// The renewal after a pushed grant gives a holder's life.
+/// The renewal after a pushed grant starts the lifetime of a holder.
 pub async fn a_renewed_grantee_has_a_holders_life<H: Harness>(case: &Case<H>) {
     let [a, c] = case.mutexes("lock").await;
     let pushed = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
@@ -198,7 +198,7 @@ pub async fn a_renewed_grantee_has_a_holders_life<H: Harness>(case: &Case<H>) {
     assert_eq!(pushed.held().await, token);
 }
 
-/// What a killed process held is free: at once where the store notices, after its time where it does not.
+/// The locks of a killed process are free: at once if the store notices, and when they expire if it does not.
 pub async fn a_crash_frees_what_was_held<H: Harness>(case: &Case<H>) {
     let victim = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;

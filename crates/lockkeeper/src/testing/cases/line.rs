@@ -2,7 +2,7 @@
 
 use crate::testing::{Case, Harness};
 
-/// The lock goes from one to the next in the order in which they came.
+/// The lock goes from one claim to the next in the order of their arrival.
 pub async fn the_lock_is_handed_on_in_order<H: Harness>(case: &Case<H>) {
     let all = case.mutexes::<5>("lock").await;
     all[0].granted().await;
@@ -18,7 +18,7 @@ pub async fn the_lock_is_handed_on_in_order<H: Harness>(case: &Case<H>) {
     all[0].sees(&[], 0).await;
 }
 
-/// Nobody who comes later overtakes, at the moment of the hand-off either.
+/// A later claim overtakes no earlier one, also not at the moment of the hand-off.
 pub async fn nobody_overtakes_at_the_hand_off<H: Harness>(case: &Case<H>) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
@@ -42,7 +42,7 @@ pub async fn a_waiter_may_leave_from_the_middle<H: Harness>(case: &Case<H>) {
     c.granted().await;
 }
 
-/// The line shows who holds and who waits, with what they show and how long they live.
+/// The line shows the holders and the waiters, with what they show and how long they live.
 pub async fn it_shows_what_is_there<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -60,7 +60,7 @@ pub async fn it_shows_what_is_there<H: Harness>(case: &Case<H>) {
     assert!(line.last_token.is_none_or(|last| last >= token));
 }
 
-/// A line that nobody is in shows nobody, whether it was ever used or not.
+/// An empty line shows no claims, whether it was ever used or not.
 pub async fn an_empty_line_shows_nobody<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     assert!(a.line().await.entries.is_empty());
@@ -71,7 +71,7 @@ pub async fn an_empty_line_shows_nobody<H: Harness>(case: &Case<H>) {
     assert_eq!(a.line().await.capacity(), None);
 }
 
-/// Looking changes nothing, and two looks at the same line are at the same revision.
+/// A look changes nothing, and two looks at the same line return the same revision.
 pub async fn looking_changes_nothing<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -82,7 +82,7 @@ pub async fn looking_changes_nothing<H: Harness>(case: &Case<H>) {
     a.sees(&[&a, &b], 1).await;
 }
 
-/// The revision changes with everything that happens to the line.
+/// The revision changes with each change of the line.
 pub async fn the_revision_changes_with_the_line<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let mut seen = vec![a.line().await.revision];

@@ -1,4 +1,4 @@
-//! How a lock is lost, and that its holder knows before anybody else has it.
+//! How a lock is lost. Its holder knows of the loss before another client has the lock.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::store::{Evict, Store, Target};
 use crate::testing::{Case, Harness, Lives};
 use crate::{Error, ErrorKind, LostReason, SessionState};
 
-/// Renewals keep a lock for as long as its holder wants it.
+/// Renewals keep a lock for as long as its holder needs it.
 pub async fn a_lock_is_kept_for_many_ttls<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
@@ -24,7 +24,7 @@ pub async fn a_lock_is_kept_for_many_ttls<H: Harness>(case: &Case<H>) {
     guard.release().await.unwrap();
 }
 
-/// A holder that cannot renew knows that it has lost before another has the lock, though nobody tells it.
+/// A holder that cannot renew knows that it has lost the lock before another client has it, without any message.
 pub async fn a_silent_store_ends_the_belief_in_time<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let (a, b) = (case.party(case.short()).await, case.party(case.short()).await);
@@ -51,7 +51,7 @@ pub async fn a_silent_store_ends_the_belief_in_time<H: Harness>(case: &Case<H>) 
     next.release().await.unwrap();
 }
 
-/// An outage that is shorter than the lease changes nothing but events.
+/// An outage that is shorter than the lease causes events, and changes nothing else.
 pub async fn a_short_outage_is_survived<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let lives = Lives { ttl: case.short().ttl * 3, ..case.short() };
@@ -69,7 +69,7 @@ pub async fn a_short_outage_is_survived<H: Harness>(case: &Case<H>) {
     assert!(party.diary.has("jeopardy") && party.diary.has("recovered"));
 }
 
-/// A store that does not answer at all puts the holder in danger before it costs it the lock, and it is told.
+/// A store that does not answer at all puts the holder into jeopardy before it costs the lock, and an event reports it.
 pub async fn a_renewal_that_hangs_is_told<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let lives = Lives { ttl: case.short().ttl * 3, ..case.short() };
@@ -83,7 +83,7 @@ pub async fn a_renewal_that_hangs_is_told<H: Harness>(case: &Case<H>) {
     let _ = guard.lost().await;
 }
 
-/// What was lost stays lost: no late answer brings it back, and the keeper goes on with a new session.
+/// A lost lock stays lost: no late answer revives it, and the keeper goes on with a new session.
 pub async fn a_lost_lock_stays_lost<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
@@ -106,7 +106,7 @@ pub async fn a_lost_lock_stays_lost<H: Harness>(case: &Case<H>) {
     case.until("the session is valid", valid).await;
 }
 
-/// A renewal that is answered after the lease has ended renews nothing.
+/// A renewal that is answered after the lease has expired renews nothing.
 pub async fn a_late_answer_revives_nothing<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
@@ -120,7 +120,7 @@ pub async fn a_late_answer_revives_nothing<H: Harness>(case: &Case<H>) {
     assert!(guard.check().is_err());
 }
 
-/// A holder whose lock was broken is told who did it and why, and the lock is free only after its lease.
+/// A holder whose lock was broken learns who broke it and why, and the lock is free only when its lease has expired.
 pub async fn a_broken_lock_tells_who_and_why<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let (a, b) = (case.party(case.short()).await, case.keeper().await);
@@ -138,7 +138,7 @@ pub async fn a_broken_lock_tells_who_and_why<H: Harness>(case: &Case<H>) {
     next.release().await.unwrap();
 }
 
-/// A claim that was removed is found out at the next renewal.
+/// The next renewal finds that a claim was removed.
 pub async fn a_removed_claim_is_found_out<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
@@ -152,7 +152,7 @@ pub async fn a_removed_claim_is_found_out<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A lock may be held for so long and no longer, however well it is renewed.
+/// A lock is held for `max_hold` and no longer, however often it is renewed.
 pub async fn max_hold_ends_a_hold<H: Harness>(case: &Case<H>) {
     let (name, max) = (case.name("m"), case.short().ttl * 2);
     let party = case.party(case.short()).await;
@@ -165,7 +165,7 @@ pub async fn max_hold_ends_a_hold<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A fixed lease ends when it said it would, and is not renewed.
+/// A fixed lease ends at its announced time, and is not renewed.
 pub async fn a_fixed_lease_is_not_renewed<H: Harness>(case: &Case<H>) {
     let (name, lease) = (case.name("m"), case.short().ttl * 2);
     let (a, b) = (case.party(case.short()).await, case.keeper().await);
@@ -180,7 +180,7 @@ pub async fn a_fixed_lease_is_not_renewed<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A fixed lease has its whole length from the grant on, however long it waited in line.
+/// A fixed lease has its whole length from the grant on, however long the claim waited in line.
 pub async fn a_fixed_lease_begins_at_the_grant<H: Harness>(case: &Case<H>) {
     let (name, lease) = (case.name("m"), case.short().ttl * 2);
     let (a, b) = (case.keeper().await, case.party(case.short()).await);
@@ -195,7 +195,7 @@ pub async fn a_fixed_lease_begins_at_the_grant<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// What runs inside a scope is dropped when the lock is lost, and its result does not count.
+/// The work inside a scope is dropped when the lock is lost, and its result does not count.
 pub async fn a_scope_ends_with_the_lock<H: Harness>(case: &Case<H>) {
     struct Dropped(Arc<AtomicBool>);
     impl Drop for Dropped {
@@ -237,7 +237,7 @@ pub async fn with_returns_the_loss_or_the_users_error<H: Harness>(case: &Case<H>
     case.is_free(&name).await;
 }
 
-/// A lost lock is said to be lost by every clone of the future, also after the guard is gone.
+/// Every clone of the future reports the loss, also after the guard is gone.
 pub async fn everybody_hears_of_the_loss<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party(case.short()).await;

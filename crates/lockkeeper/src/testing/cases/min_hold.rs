@@ -1,4 +1,4 @@
-//! The minimum hold, as a program asks for it.
+//! The minimum hold, as a program uses it.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn is_kept<H: Harness>(case: &Case<H>, name: &LockName) {
     assert!(info.holders.iter().all(|holder| holder.kept) && info.is_held(), "{info:?}");
 }
 
-/// A release ends the hold, and leaves the rest of its time to the store: to everybody the lock is busy.
+/// A release ends the hold, and leaves the rest of the minimum hold to the store: the lock is busy for all clients.
 pub async fn a_release_leaves_the_rest_to_the_store<H: Harness>(case: &Case<H>) {
     let (keeper, name) = (case.keeper().await, case.name("m"));
     let mutex = keeper.mutex(&name).unwrap();
@@ -29,7 +29,7 @@ pub async fn a_release_leaves_the_rest_to_the_store<H: Harness>(case: &Case<H>) 
     is_kept(case, &name).await;
 }
 
-/// A guard that is dropped, and a keeper that is shut down, leave it too.
+/// A dropped guard, and a keeper that is shut down, leave the rest too.
 pub async fn a_drop_and_a_shutdown_leave_it<H: Harness>(case: &Case<H>) {
     for shuts_down in [false, true] {
         let (keeper, name) = (case.keeper().await, case.name(if shuts_down { "a" } else { "b" }));
@@ -45,7 +45,7 @@ pub async fn a_drop_and_a_shutdown_leave_it<H: Harness>(case: &Case<H>) {
     }
 }
 
-/// A lock that was held for longer is released at once.
+/// A lock that was held for longer than its minimum hold is released at once.
 pub async fn it_costs_nothing_once_it_is_over<H: Harness>(case: &Case<H>) {
     let (keeper, name) = (case.keeper().await, case.name("m"));
     let guard = keeper.mutex(&name).unwrap().lock().min_hold(Duration::from_millis(10)).await.unwrap();
@@ -54,7 +54,7 @@ pub async fn it_costs_nothing_once_it_is_over<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// An attempt that gave up in line leaves nothing behind.
+/// An attempt that gave up in line leaves no minimum hold behind.
 pub async fn who_gives_up_keeps_nothing<H: Harness>(case: &Case<H>) {
     let (holder, keeper, name) = (case.keeper().await, case.keeper().await, case.name("m"));
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -64,7 +64,7 @@ pub async fn who_gives_up_keeps_nothing<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A place in line is not inherited by a task that asked for another minimum hold.
+/// A task that needs another minimum hold does not inherit a place in line.
 pub async fn each_task_has_its_own<H: Harness>(case: &Case<H>) {
     let (holder, keeper, name) = (case.keeper().await, case.keeper().await, case.name("m"));
     let (held, mutex) = (holder.mutex(&name).unwrap().lock().await.unwrap(), keeper.mutex(&name).unwrap());
@@ -78,7 +78,7 @@ pub async fn each_task_has_its_own<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// Of several locks none is kept unless all were held.
+/// A multi-lock keeps none of its locks unless it held all of them.
 pub async fn a_multi_lock_that_gets_not_all_keeps_none<H: Harness>(case: &Case<H>) {
     let (holder, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = ["a", "b"].map(|name| case.name(name));
@@ -92,7 +92,7 @@ pub async fn a_multi_lock_that_gets_not_all_keeps_none<H: Harness>(case: &Case<H
     is_kept(case, &b).await;
 }
 
-/// Where the owner holds the lock already, the minimum hold counts from its entry.
+/// If the owner holds the lock already, the minimum hold counts from its entry.
 pub async fn an_entry_of_its_owner_has_it<H: Harness>(case: &Case<H>) {
     let (keeper, name, owner) = (case.keeper().await, case.name("m"), Owner::new());
     let mutex = keeper.reentrant_mutex(&name).unwrap();
@@ -103,7 +103,7 @@ pub async fn an_entry_of_its_owner_has_it<H: Harness>(case: &Case<H>) {
     is_kept(case, &name).await;
 }
 
-/// An upgrade and a downgrade keep what the first grant has begun.
+/// An upgrade and a downgrade keep the minimum hold that the first grant began.
 pub async fn a_conversion_keeps_it<H: Harness>(case: &Case<H>) {
     let (keeper, other, name) = (case.keeper().await, case.keeper().await, case.name("rw"));
     let lock = keeper.rw_lock(&name).unwrap();
@@ -113,7 +113,7 @@ pub async fn a_conversion_keeps_it<H: Harness>(case: &Case<H>) {
     other.rw_lock(&name).unwrap().try_read().await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A leader that has resigned leads no more, and nobody follows before the time is over.
+/// A leader that has resigned leads no more, and no candidate leads before the minimum hold is over.
 pub async fn nobody_leads_while_it_lasts<H: Harness>(case: &Case<H>) {
     let (keeper, other, name) = (case.keeper().await, case.keeper().await, case.name("e"));
     let election = keeper.election(&name).unwrap();
@@ -123,7 +123,7 @@ pub async fn nobody_leads_while_it_lasts<H: Harness>(case: &Case<H>) {
     assert_eq!(next.unwrap_err().kind(), ErrorKind::Timeout);
 }
 
-/// More than the store can keep is refused before anything is sent, also by a store that keeps nothing.
+/// A minimum hold that the store cannot keep is refused before anything is sent, also by a store that has none.
 pub async fn what_the_store_cannot_keep_is_refused<H: Harness>(case: &Case<H>) {
     let party = case.party(Lives::long()).await;
     let keeper: &Keeper = &party.keeper;

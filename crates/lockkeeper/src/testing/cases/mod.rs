@@ -1,6 +1,6 @@
-//! The cases: what every store has to do. Each is a few lines, and says in its first what it asserts.
+//! The cases: the duties of every store. Each case is a few lines, and its first line says what it asserts.
 //!
-//! A new case is written here and entered in `suite.rs`; every store then has it.
+//! To add a case, write it here and enter it in `suite.rs`. Every store then runs it.
 
 pub mod admin;
 pub mod amend;

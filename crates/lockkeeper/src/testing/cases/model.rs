@@ -1,4 +1,4 @@
-//! Random operations of several clients in lock step with a model: a list of claims, and the rule.
+//! Random operations of several clients, compared step by step with a model: a list of claims, and the rule.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::time::Instant;
 const CLIENTS: usize = 5;
 const STEPS: usize = 80;
 
-/// Whatever readers and writers do, the store says what the model says.
+/// For any operations of readers and writers, the store answers as the model does.
 pub async fn readers_and_writers<H: Harness>(case: &Case<H>) {
     check(case, &[MAX], &[1, MAX]).await;
 }
 
-/// Whatever claims of a semaphore do, the store says what the model says.
+/// For any operations on a semaphore, the store answers as the model does.
 pub async fn permits<H: Harness>(case: &Case<H>) {
     check(case, &[4], &[1, 2, 3, 4]).await;
 }
 
-/// So it does when each claim knows a size of its own.
+/// The same if each claim names a size of its own.
 pub async fn permits_of_changing_size<H: Harness>(case: &Case<H>) {
     check(case, &[1, 2, 3, 5], &[1, 2, 3, 5]).await;
 }

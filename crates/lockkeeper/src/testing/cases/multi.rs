@@ -14,7 +14,7 @@ fn multi(keeper: &Keeper, names: &[LockName]) -> MultiLock {
     keeper.multi_lock(names).unwrap()
 }
 
-/// All of them are held, each once, in the order of the bytes of their names; and all are released.
+/// All locks are held, each once, in the order of the bytes of their names. Then all are released.
 pub async fn all_are_held_in_the_order_of_their_names<H: Harness>(case: &Case<H>) {
     let keeper = case.keeper().await;
     let given = names(case, ["b", "a", "é", "B", "a", "a/1"]);
@@ -43,7 +43,7 @@ pub async fn all_are_held_in_the_order_of_their_names<H: Harness>(case: &Case<H>
     assert_eq!(keeper.multi_lock(["a", ""]).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// A try takes all of them, or none.
+/// A try acquires all locks, or none.
 pub async fn a_try_takes_all_or_nothing<H: Harness>(case: &Case<H>) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let all = names(case, ["a", "b", "c"]);
@@ -60,7 +60,7 @@ pub async fn a_try_takes_all_or_nothing<H: Harness>(case: &Case<H>) {
     multi(&keeper, &all).try_lock().await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A wait that ends names the lock that was not to be had, and leaves nothing: no lock, no place in line.
+/// A wait that ends names the lock that was not acquired, and leaves nothing: no lock, no place in line.
 pub async fn a_wait_that_ends_leaves_nothing<H: Harness>(case: &Case<H>) {
     let (blocker, party) = (case.keeper().await, case.party(Lives::long()).await);
     let all = names(case, ["a", "b", "c"]);
@@ -78,7 +78,7 @@ pub async fn a_wait_that_ends_leaves_nothing<H: Harness>(case: &Case<H>) {
     case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
 }
 
-/// The wait is for all of them together, not for each.
+/// The wait is for all locks together, not for each.
 pub async fn one_wait_is_for_all_of_them<H: Harness>(case: &Case<H>) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = names(case, ["a", "b"]);
@@ -94,7 +94,7 @@ pub async fn one_wait_is_for_all_of_them<H: Harness>(case: &Case<H>) {
     assert!(took >= wait && took < Duration::from_secs(17), "{took:?}");
 }
 
-/// When one is lost, all are: whoever holds them is told, and lets go of the others.
+/// When one lock is lost, all are: their holder learns of it, and releases the others.
 pub async fn the_loss_of_one_is_the_loss_of_all<H: Harness>(case: &Case<H>) {
     let (keeper, admin) = (case.party(case.short()).await.keeper, case.keeper().await.admin().unwrap());
     let all = names(case, ["a", "b", "c"]);
@@ -118,7 +118,7 @@ pub async fn the_loss_of_one_is_the_loss_of_all<H: Harness>(case: &Case<H>) {
     }
 }
 
-/// What is lost while others are waited for is acquired again, so that in the end all are held.
+/// A lock that is lost while the attempt waits for others is acquired again, so that in the end all are held.
 pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again<H: Harness>(case: &Case<H>) {
     let (blocker, party) = (case.keeper().await, case.party(case.short()).await);
     let [a, b] = names(case, ["a", "b"]);
@@ -144,7 +144,8 @@ pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again<H: Harne
     case.is_free(&b).await;
 }
 
-/// Two that name the same locks in other orders do not wait for each other, and exclude each other on each lock.
+/// Two attempts that name the same locks in different orders never wait for each other, and exclude each other on each
+/// lock.
 pub async fn crossing_names_never_wait_for_each_other<H: Harness>(case: &Case<H>) {
     let sets = [&["a", "b", "c"][..], &["c", "b", "a"], &["b", "c"], &["c", "a"]];
     let (tallies, mut tasks) = ([Tally::default(), Tally::default(), Tally::default()], Vec::new());
@@ -171,7 +172,7 @@ pub async fn crossing_names_never_wait_for_each_other<H: Harness>(case: &Case<H>
     assert_eq!(tallies.map(|tally| tally.total()), [24, 24, 32]);
 }
 
-/// A fixed lease is the same for all of them, and begins when the last is held.
+/// A fixed lease is the same for all locks, and begins when the last one is held.
 pub async fn a_fixed_lease_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
     let (blocker, party) = (case.keeper().await, case.party(Lives::long()).await);
     let [a, b] = names(case, ["a", "b"]);
@@ -193,7 +194,7 @@ pub async fn a_fixed_lease_begins_when_all_are_held<H: Harness>(case: &Case<H>) 
     case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
 }
 
-/// So does `max_hold`.
+/// `max_hold` begins then too.
 pub async fn max_hold_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = names(case, ["a", "b"]);
@@ -211,7 +212,7 @@ pub async fn max_hold_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
     assert!(guard.guards().iter().all(|guard| guard.check().is_err()));
 }
 
-/// Waiting for a lock of the same owner is refused, and leaves nothing.
+/// A wait for a lock of the same owner is refused, and leaves nothing.
 pub async fn waiting_for_oneself_is_refused_and_leaves_nothing<H: Harness>(case: &Case<H>) {
     let (keeper, me) = (case.keeper().await, Owner::new());
     let [a, b] = names(case, ["a", "b"]);
@@ -230,7 +231,7 @@ pub async fn waiting_for_oneself_is_refused_and_leaves_nothing<H: Harness>(case:
     all.release().await.unwrap();
 }
 
-/// Unfair ones have no place in any line.
+/// An unfair multi-lock has no place in any line.
 pub async fn unfair_ones_wait_beside_every_line<H: Harness>(case: &Case<H>) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = names(case, ["a", "b"]);
@@ -246,7 +247,7 @@ pub async fn unfair_ones_wait_beside_every_line<H: Harness>(case: &Case<H>) {
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// Each is held in its own mode: readers of one share it, while the rest is exclusive or counted.
+/// Each lock is held in its own mode: readers share one lock, while the others are exclusive or counted.
 pub async fn each_is_held_in_its_own_mode<H: Harness>(case: &Case<H>) {
     let (one, two) = (case.keeper().await, case.keeper().await);
     let [a, b, c] = names(case, ["a", "b", "c"]);
@@ -268,7 +269,7 @@ pub async fn each_is_held_in_its_own_mode<H: Harness>(case: &Case<H>) {
     assert!(two.semaphore(&c, 3).unwrap().try_acquire_many(3).await.unwrap().is_some());
 }
 
-/// A name that is given twice counts once, in the stronger mode; as two kinds of locks it is refused.
+/// A name that is given twice counts once, in the stronger mode. A name that is given as two kinds of locks is refused.
 pub async fn a_name_counts_once_in_its_strongest_mode<H: Harness>(case: &Case<H>) {
     let keeper = case.keeper().await;
     let [a, b, c] = names(case, ["a", "b", "c"]);
@@ -325,7 +326,7 @@ pub async fn mixed_modes_never_wait_for_each_other<H: Harness>(case: &Case<H>) {
     }
 }
 
-/// One that is only dropped lets the next ones in.
+/// A multi-lock that is only dropped lets the next waiters in.
 pub async fn a_dropped_one_is_released<H: Harness>(case: &Case<H>) {
     let party = case.party(Lives::long()).await;
     let all = names(case, ["a", "b"]);

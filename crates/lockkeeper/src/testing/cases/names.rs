@@ -1,4 +1,4 @@
-//! Names: any text without control characters, and no two of them are the same lock.
+//! Names: any text without control characters. Two different names are never the same lock.
 
 use crate::testing::{Case, Harness, Lives};
 

@@ -14,8 +14,8 @@ async fn others<H: Harness>(case: &Case<H>) -> ReentrantMutex {
     case.keeper().await.reentrant_mutex(case.name("lock")).unwrap()
 }
 
-/// Its owner takes it as often as it likes, with one token; others wait until the last guard is gone, whichever that
-/// is.
+/// The owner acquires the lock any number of times, with one token. Other owners wait until the last guard is gone,
+/// whichever that is.
 pub async fn its_owner_takes_it_again<H: Harness>(case: &Case<H>) {
     let party = case.party(Lives::long()).await;
     let (mine, theirs) = (lock(case, &party), others(case).await);
@@ -51,7 +51,7 @@ pub async fn its_owner_takes_it_again<H: Harness>(case: &Case<H>) {
     case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
 }
 
-/// Tasks that share an owner acquire it once between them, however they race.
+/// Tasks that share an owner acquire the lock once together, however they race.
 pub async fn tasks_of_one_owner_share_one_claim<H: Harness>(case: &Case<H>) {
     let party = case.party(Lives::long()).await;
     let (mine, me) = (lock(case, &party), Owner::new());
@@ -74,7 +74,7 @@ pub async fn tasks_of_one_owner_share_one_claim<H: Harness>(case: &Case<H>) {
     case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
 }
 
-/// Its guards are lost together, and while one of them lives its owner gets no other.
+/// The guards of the lock are lost together. While one of them lives, its owner gets no other.
 pub async fn its_guards_are_lost_together<H: Harness>(case: &Case<H>) {
     let party = case.party(case.short()).await;
     let (mine, me) = (lock(case, &party), Owner::new());
@@ -92,7 +92,7 @@ pub async fn its_guards_are_lost_together<H: Harness>(case: &Case<H>) {
     case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
 }
 
-/// What the owner holds through a plain mutex is not joined: waiting for it is refused.
+/// A reentrant attempt does not join a plain mutex that the owner holds: a wait for it is refused.
 pub async fn a_plain_guard_is_not_joined<H: Harness>(case: &Case<H>) {
     let party = case.party(Lives::long()).await;
     let (mine, me) = (lock(case, &party), Owner::new());
@@ -113,7 +113,7 @@ pub async fn a_plain_guard_is_not_joined<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("lock")).await;
 }
 
-/// It is renewed while any of its guards lives.
+/// The lock is renewed while any of its guards lives.
 pub async fn it_is_renewed_for_its_last_guard<H: Harness>(case: &Case<H>) {
     let party = case.party(case.short()).await;
     let (mine, me) = (lock(case, &party), Owner::new());

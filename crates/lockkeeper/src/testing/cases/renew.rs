@@ -1,9 +1,9 @@
-//! What a renewal gives, to whom, and what it answers.
+//! What a renewal gives, to which claims, and its answers.
 
 use crate::store::{LiveState, Renewal, Withdrawal};
 use crate::testing::{Case, Harness, Lives};
 
-/// A holder is told that it holds, with the token that it has.
+/// The renewal of a holder answers `Held`, with the token of the claim.
 pub async fn a_holder_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -11,7 +11,7 @@ pub async fn a_holder_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
     assert_eq!(a.renewed().await.unwrap(), Renewal::Held { token });
 }
 
-/// A waiter is told that it waits, whatever its owner took it for: the answer is what the store found.
+/// The renewal of a waiter answers `Queued`, whatever state its client named: the answer is what the store found.
 pub async fn a_waiter_is_told_that_it_waits<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -22,7 +22,7 @@ pub async fn a_waiter_is_told_that_it_waits<H: Harness>(case: &Case<H>) {
     a.sees(&[&a, &b], 1).await;
 }
 
-/// A renewal after the hand-off says that the claim holds.
+/// A renewal after the hand-off answers `Held`.
 pub async fn a_grantee_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -32,7 +32,7 @@ pub async fn a_grantee_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
     assert_eq!(b.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Held { token });
 }
 
-/// A holder that renews keeps the lock, however long it takes.
+/// A holder that renews keeps the lock for any time.
 pub async fn a_holder_lives_on_renewals<H: Harness>(case: &Case<H>) {
     let a = case.mutex("lock", case.short()).await;
     let other = case.writer("lock").await.trying();
@@ -42,7 +42,7 @@ pub async fn a_holder_lives_on_renewals<H: Harness>(case: &Case<H>) {
     assert_eq!(a.held().await, token);
 }
 
-/// A waiter that renews keeps its place, however long it takes.
+/// A waiter that renews keeps its place for any time.
 pub async fn a_waiter_lives_on_renewals<H: Harness>(case: &Case<H>) {
     let a = case.writer("lock").await;
     let b = case.mutex("lock", case.short()).await;
@@ -54,7 +54,7 @@ pub async fn a_waiter_lives_on_renewals<H: Harness>(case: &Case<H>) {
     b.granted().await;
 }
 
-/// A renewal of a claim that was never made is lost, and makes none.
+/// The renewal of a claim that was never made answers `Lost`, and creates no claim.
 pub async fn a_renewal_never_creates_a_claim<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     assert_eq!(a.renewed().await.unwrap(), Renewal::Lost(None));
@@ -63,7 +63,7 @@ pub async fn a_renewal_never_creates_a_claim<H: Harness>(case: &Case<H>) {
     b.granted().await;
 }
 
-/// A late renewal does not bring back what was withdrawn.
+/// A late renewal does not revive a withdrawn claim.
 pub async fn a_renewal_never_revives_what_was_withdrawn<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -77,7 +77,7 @@ pub async fn a_renewal_never_revives_what_was_withdrawn<H: Harness>(case: &Case<
     b.held().await;
 }
 
-/// A late renewal does not bring back what has expired, though nobody else came in the meantime.
+/// A late renewal does not revive an expired claim, even if no other claim came in the meantime.
 pub async fn a_renewal_never_revives_what_expired<H: Harness>(case: &Case<H>) {
     let a = case.mutex("lock", case.short()).await;
     let b = case.writer("lock").await;
@@ -88,14 +88,14 @@ pub async fn a_renewal_never_revives_what_expired<H: Harness>(case: &Case<H>) {
     b.granted().await;
 }
 
-/// A claim that is still under way and not there is neither renewed nor killed.
+/// A claim that is not there and may still be under way is neither renewed nor ended.
 pub async fn what_is_in_flight_is_unknown<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     assert_eq!(a.renewed_as(LiveState::InFlight).await.unwrap(), Renewal::Unknown);
     a.granted().await;
 }
 
-/// Each claim is answered by itself, in the order of the question.
+/// Each claim gets its own answer, in the order of the request.
 pub async fn each_claim_is_answered_in_order<H: Harness>(case: &Case<H>) {
     let client = case.client(Lives::long()).await;
     let [held, missing, waits, in_flight] =
@@ -118,7 +118,7 @@ pub async fn each_claim_is_answered_in_order<H: Harness>(case: &Case<H>) {
     assert!(answers.iter().eq(expected.iter().rev()), "{answers:?}");
 }
 
-/// Exactly the claims that are listed are renewed, where claims live by themselves.
+/// Exactly the listed claims are renewed, where claims expire one by one.
 pub async fn only_what_is_listed_is_renewed<H: Harness>(case: &Case<H>) {
     let client = case.client(case.short()).await;
     let [listed, forgotten] = ["listed", "forgotten"].map(|name| client.mutex(&case.name(name)));
@@ -135,7 +135,7 @@ pub async fn a_session_without_claims_can_be_renewed<H: Harness>(case: &Case<H>)
     assert!(client.renew(&[]).await.unwrap().claims.is_empty());
 }
 
-/// A healthy session proves nothing about a claim: what others removed is lost.
+/// A healthy session proves nothing about a claim: a claim that an administrator removed is lost.
 pub async fn a_healthy_session_proves_nothing<H: Harness>(case: &Case<H>) {
     let client = case.client(Lives::long()).await;
     let [kept, removed] = ["kept", "removed"].map(|name| client.mutex(&case.name(name)));

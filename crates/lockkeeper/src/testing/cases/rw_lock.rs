@@ -16,7 +16,8 @@ fn still_read(upgrade: Result<Guard, NotConverted>) -> Guard {
     guard.expect("it is the reader that it was")
 }
 
-/// Readers hold it together, each with a token of its own; a writer is alone. The mutex of the name is a writer.
+/// Readers hold the lock together, each with a token of its own. A writer holds it alone. The mutex of the same name is
+/// a writer.
 pub async fn readers_hold_it_together_and_writers_alone<H: Harness>(case: &Case<H>) {
     let (one, two) = (lock(case).await, lock(case).await);
     let (a, b) = (one.read().await.unwrap(), two.read().await.unwrap());
@@ -36,7 +37,7 @@ pub async fn readers_hold_it_together_and_writers_alone<H: Harness>(case: &Case<
     case.is_free(&case.name("lock")).await;
 }
 
-/// Who comes first is served first: readers behind a writer wait with it, and none of them starves.
+/// Claims are served in the order of their arrival: readers behind a writer wait with it, and none of them starves.
 pub async fn neither_readers_nor_writers_starve<H: Harness>(case: &Case<H>) {
     let (keeper, name) = (case.keeper().await, case.name("lock"));
     let reading = lock(case).await.read().await.unwrap();
@@ -59,7 +60,7 @@ pub async fn neither_readers_nor_writers_starve<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A wait for it ends with its time, and leaves nothing; unfair readers wait beside the line.
+/// A wait ends with its time, and leaves nothing. Unfair readers wait beside the line.
 pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
     let (one, two) = (lock(case).await, lock(case).await);
     let writer = one.write().await.unwrap();
@@ -75,7 +76,7 @@ pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("lock")).await;
 }
 
-/// A writer that becomes a reader lets readers in, and no writer; its token stays, and it is renewed as before.
+/// A writer that becomes a reader lets readers in, and no writer. Its token stays, and it is renewed as before.
 pub async fn a_downgrade_lets_readers_in_and_no_writer<H: Harness>(case: &Case<H>) {
     let party = case.party(case.short()).await;
     let others = lock(case).await;
@@ -96,7 +97,7 @@ pub async fn a_downgrade_lets_readers_in_and_no_writer<H: Harness>(case: &Case<H
     case.is_free(&case.name("lock")).await;
 }
 
-/// Only a writer can be downgraded, and only while it holds; the guard comes back.
+/// Only a writer can be downgraded, and only while it holds the lock. Otherwise the guard comes back.
 pub async fn what_cannot_be_downgraded_comes_back<H: Harness>(case: &Case<H>) {
     let party = case.party(case.short()).await;
     let lock = party.keeper.rw_lock(case.name("lock")).unwrap();
@@ -138,7 +139,7 @@ pub async fn a_lone_reader_becomes_the_writer<H: Harness>(case: &Case<H>) {
     case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
 }
 
-/// A reader beside another, or before a waiting writer, is not upgraded: it is the reader that it was.
+/// A reader beside another reader, or before a waiting writer, is not upgraded and stays a reader.
 pub async fn a_reader_in_company_stays_a_reader<H: Harness>(case: &Case<H>) {
     let (party, others) = (case.party(case.short()).await, lock(case).await);
     let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().await.unwrap();
@@ -159,7 +160,7 @@ pub async fn a_reader_in_company_stays_a_reader<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("lock")).await;
 }
 
-/// Of two readers that want to write, one gets its read lock back, and nobody hangs.
+/// Of two readers that ask for an upgrade, one gets its read lock back, and neither hangs.
 pub async fn two_upgraders_stay_readers_until_one_gives_way<H: Harness>(case: &Case<H>) {
     let (one, two) = (lock(case).await, lock(case).await);
     for _ in 0..5 {
@@ -198,7 +199,7 @@ pub async fn an_upgrade_without_an_answer_ends_both<H: Harness>(case: &Case<H>) 
     case.is_free(&case.name("lock")).await;
 }
 
-/// A reader with a fixed lease becomes a writer with one.
+/// A reader with a fixed lease becomes a writer with a fixed lease.
 pub async fn a_fixed_lease_is_upgraded<H: Harness>(case: &Case<H>) {
     let (party, others) = (case.party(case.short()).await, lock(case).await);
     let lease = Duration::from_secs(30);
@@ -211,7 +212,7 @@ pub async fn a_fixed_lease_is_upgraded<H: Harness>(case: &Case<H>) {
     case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
 }
 
-/// A limit on the hold outlives the conversions.
+/// `max_hold` outlives the conversions.
 pub async fn max_hold_outlives_an_upgrade<H: Harness>(case: &Case<H>) {
     let lock = lock(case).await;
     let start = case.now();
@@ -227,7 +228,7 @@ pub async fn max_hold_outlives_an_upgrade<H: Harness>(case: &Case<H>) {
     assert!(H::TIME == Time::Real || held < most + most / 4, "it began anew with the upgrade: {held:?}");
 }
 
-/// An owner that waits behind itself is told; where it does not have to wait, it is let in.
+/// An attempt that would wait behind its own owner is refused. If it need not wait, it is granted.
 pub async fn waiting_behind_oneself_is_refused<H: Harness>(case: &Case<H>) {
     let (keeper, others, me) = (case.keeper().await, lock(case).await, Owner::new());
     let lock = keeper.rw_lock(case.name("lock")).unwrap();

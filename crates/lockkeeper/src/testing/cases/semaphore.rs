@@ -10,7 +10,7 @@ async fn semaphore<H: Harness>(case: &Case<H>, permits: u32) -> Semaphore {
     case.keeper().await.semaphore(case.name("pool"), permits).unwrap()
 }
 
-/// As many hold it as there are permits, and no more.
+/// The semaphore has as many holders as permits, and no more.
 pub async fn there_are_so_many_permits_and_no_more<H: Harness>(case: &Case<H>) {
     let (one, two) = (semaphore(case, 3).await, semaphore(case, 3).await);
     let (a, b) = (one.acquire().await.unwrap(), two.acquire_many(2).await.unwrap());
@@ -29,7 +29,7 @@ pub async fn there_are_so_many_permits_and_no_more<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("pool")).await;
 }
 
-/// Permits of one guard go back one by one; what is left is renewed under the same token.
+/// The permits of one guard go back one by one. The rest is renewed under the same token.
 pub async fn permits_are_given_back_one_by_one<H: Harness>(case: &Case<H>) {
     let (party, others) = (case.party(case.short()).await, semaphore(case, 3).await);
     let mut guard = party.keeper.semaphore(case.name("pool"), 3).unwrap().acquire_many(3).await.unwrap();
@@ -52,7 +52,7 @@ pub async fn permits_are_given_back_one_by_one<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("pool")).await;
 }
 
-/// Who adopts a handle believes in the permits that it names: so all of them go back, or none.
+/// An adopted guard has the permits that its handle names, so all of them go back, or none.
 pub async fn an_adopted_guard_gives_back_all_or_nothing<H: Harness>(case: &Case<H>) {
     let (keeper, pool) = (case.keeper().await, semaphore(case, 3).await);
     let handle = pool.acquire_many(3).detached(Duration::from_secs(60)).await.unwrap();
@@ -66,7 +66,7 @@ pub async fn an_adopted_guard_gives_back_all_or_nothing<H: Harness>(case: &Case<
     case.is_free(&case.name("pool")).await;
 }
 
-/// Who wants many is not overtaken by those who want few.
+/// A claim for many permits is not overtaken by claims for few.
 pub async fn who_wants_many_is_not_overtaken<H: Harness>(case: &Case<H>) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));
     let (one, two) = (semaphore(case, 3).await, semaphore(case, 3).await);
@@ -101,7 +101,7 @@ pub async fn permits_are_leased_and_renewed<H: Harness>(case: &Case<H>) {
     theirs.release().await.unwrap();
 }
 
-/// A deploy changes the number of permits while others hold some, up or down: the smallest number among the holders
+/// A deploy changes the number of permits up or down while some are held. The smallest number that a holder names
 /// counts, and `inspect` shows it.
 pub async fn the_number_of_permits_may_change_while_it_is_in_use<H: Harness>(case: &Case<H>) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));
@@ -130,7 +130,7 @@ pub async fn the_number_of_permits_may_change_while_it_is_in_use<H: Harness>(cas
     case.is_free(&name).await;
 }
 
-/// A semaphore and a mutex or read-write lock of one name refuse each other while somebody uses one of them.
+/// A semaphore and a mutex or read-write lock of one name refuse each other while one of them is in use.
 pub async fn another_kind_of_lock_is_refused<H: Harness>(case: &Case<H>) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));
     let held = semaphore(case, 3).await.acquire().await.unwrap();
@@ -146,7 +146,7 @@ pub async fn another_kind_of_lock_is_refused<H: Harness>(case: &Case<H>) {
     semaphore(case, 5).await.acquire_many(5).await.unwrap().release().await.unwrap();
 }
 
-/// What can never be had is refused, and the limits are named.
+/// A number of permits that can never be granted is refused, and the error names the limits.
 pub async fn impossible_numbers_are_refused<H: Harness>(case: &Case<H>) {
     let keeper = case.keeper().await;
     for permits in [0, (1 << 31) + 1, u32::MAX] {
@@ -164,7 +164,7 @@ pub async fn impossible_numbers_are_refused<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("pool")).await;
 }
 
-/// Unfair ones wait without a place in line, and are let in when permits are free.
+/// Unfair attempts wait without a place in line, and are granted when permits are free.
 pub async fn unfair_ones_wait_beside_the_line<H: Harness>(case: &Case<H>) {
     let (one, two) = (semaphore(case, 2).await, semaphore(case, 2).await);
     let held = one.acquire_many(2).await.unwrap();
@@ -178,7 +178,7 @@ pub async fn unfair_ones_wait_beside_the_line<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("pool")).await;
 }
 
-/// Never more than there are, however many want some, and each is served.
+/// No more permits are held than there are, however many tasks want some, and each task is served.
 pub async fn many_tasks_share_few_permits<H: Harness>(case: &Case<H>) {
     let used = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let mut tasks = Vec::new();
@@ -203,7 +203,7 @@ pub async fn many_tasks_share_few_permits<H: Harness>(case: &Case<H>) {
     case.is_free(&case.name("pool")).await;
 }
 
-/// An owner may take further permits, but never waits behind those it has.
+/// An owner may acquire further permits, but never waits behind those that it has.
 pub async fn waiting_behind_oneself_is_refused<H: Harness>(case: &Case<H>) {
     let (party, me) = (case.party(Lives::long()).await, Owner::new());
     let pool = party.keeper.semaphore(case.name("pool"), 2).unwrap();

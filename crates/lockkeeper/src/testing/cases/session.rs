@@ -1,10 +1,10 @@
-//! Sessions: opening, closing, and what ends with them.
+//! Sessions: how they open and close, and what ends with them.
 
 use crate::ErrorKind;
 use crate::store::{LiveState, SessionId, SessionSpec};
 use crate::testing::{Case, Client, Harness, Lives};
 
-/// Closing a session frees what it holds and takes its waiters out of line, listed or not, and wakes who can go on.
+/// The close of a session frees its locks and removes its waiters, listed or not, and wakes the claims that can go on.
 pub async fn closing_frees_everything<H: Harness>(case: &Case<H>) {
     let client = case.client(Lives::long()).await;
     let (held, waiting) = (client.mutex(&case.name("x")), client.mutex(&case.name("y")));
@@ -32,7 +32,7 @@ pub async fn closing_twice_is_fine<H: Harness>(case: &Case<H>) {
     other.held().await;
 }
 
-/// Closing one session leaves those of others alone, even of the same client.
+/// The close of one session does not touch other sessions, even of the same client.
 pub async fn other_sessions_are_left_alone<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("x").await;
     let [other] = case.mutexes("y").await;
@@ -45,7 +45,7 @@ pub async fn other_sessions_are_left_alone<H: Harness>(case: &Case<H>) {
     b.sees(&[&b], 1).await;
 }
 
-/// Two sessions of one connection are two: closing one leaves the other's claims.
+/// Two sessions of one connection are separate: the close of one leaves the claims of the other.
 pub async fn a_connection_may_have_two_sessions<H: Harness>(case: &Case<H>) {
     let first = case.client(Lives::long()).await;
     let second = first.another_session().await;
@@ -57,7 +57,7 @@ pub async fn a_connection_may_have_two_sessions<H: Harness>(case: &Case<H>) {
     b.held().await;
 }
 
-/// A session that does not exist cannot claim or renew, where claims belong to sessions.
+/// An unknown session cannot claim or renew, on stores whose claims belong to sessions.
 pub async fn an_unknown_session_is_lost<H: Harness>(case: &Case<H>) {
     let [mut a, b] = case.mutexes("lock").await;
     a.client.session = SessionId::random();
@@ -67,7 +67,7 @@ pub async fn an_unknown_session_is_lost<H: Harness>(case: &Case<H>) {
     b.sees(&[], 0).await;
 }
 
-/// A closed session cannot claim any more: a claim that comes late finds it gone.
+/// A closed session can no longer claim: a claim that arrives late gets `SessionLost`.
 pub async fn a_closed_session_is_lost<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.client.store.close(&a.client.session, &[]).await.unwrap();
@@ -76,7 +76,7 @@ pub async fn a_closed_session_is_lost<H: Harness>(case: &Case<H>) {
     b.granted().await;
 }
 
-/// A session that nobody renewed is lost with all its claims, and stays lost.
+/// A session that was not renewed is lost with all its claims, and stays lost.
 pub async fn an_expired_session_is_lost<H: Harness>(case: &Case<H>) {
     let a = case.mutex("lock", case.short()).await;
     let b = case.writer("lock").await;
@@ -96,7 +96,7 @@ async fn renewed(client: &Client) {
     }
 }
 
-/// Claims of a session that its renewals do not name are leftovers, and are removed.
+/// The claims of a session that its renewals do not list are leftovers, and are removed.
 pub async fn leftovers_are_removed<H: Harness>(case: &Case<H>) {
     let client = case.client(case.short()).await;
     let leftover = client.mutex(&case.name("lock"));
@@ -113,7 +113,7 @@ pub async fn leftovers_are_removed<H: Harness>(case: &Case<H>) {
     waiting.await.unwrap();
 }
 
-/// A session is opened with a ttl in the store's range.
+/// The store grants a ttl in its range.
 pub async fn the_granted_ttl_is_in_range<H: Harness>(case: &Case<H>) {
     let client = case.client(Lives::long()).await;
     let can = client.store.capabilities();
@@ -122,7 +122,7 @@ pub async fn the_granted_ttl_is_in_range<H: Harness>(case: &Case<H>) {
     assert_ne!(opened.id, client.session);
 }
 
-/// A ttl or a lock-delay out of the store's range is refused, and the range is named.
+/// A ttl or a lock-delay out of the store's range is refused, and the error names the range.
 pub async fn what_is_out_of_range_is_refused<H: Harness>(case: &Case<H>) {
     let client = case.client(Lives::long()).await;
     let can = client.store.capabilities();

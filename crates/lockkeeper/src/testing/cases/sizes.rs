@@ -1,4 +1,4 @@
-//! A semaphore whose size changes while it is in use: claims of one line that know different numbers of permits. Nobody's
+//! A semaphore whose size changes while it is in use: claims of one line name different numbers of permits. No holder's
 //! number is ever exceeded.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ async fn pool<H: Harness, const N: usize>(case: &Case<H>, claims: [(u32, u32); N
     contenders.try_into().expect("as many as claims")
 }
 
-/// From 3 to 5 in use: those of the larger number keep to 3 beside one who knows 3, and to 5 when it has left.
+/// The size goes from 3 to 5. Claims that name 5 keep to 3 beside a holder that names 3, and to 5 when it has left.
 pub async fn a_larger_number_counts_when_the_smaller_has_left<H: Harness>(case: &Case<H>) {
     let [a, b, c, d, e, f] = pool(case, [(2, 3), (1, 3), (1, 5), (3, 5), (1, 5), (1, 5)]).await;
     a.granted().await;
@@ -32,7 +32,8 @@ pub async fn a_larger_number_counts_when_the_smaller_has_left<H: Harness>(case: 
     c.sees(&[&c, &d, &e], 3).await;
 }
 
-/// From 5 to 3 in use: who knows 3 waits until no more than 3 are held with its own, and then they stay 3.
+/// The size goes from 5 to 3. A claim that names 3 waits until no more than 3 permits are held with its own. From then
+/// on the limit is 3.
 pub async fn a_smaller_number_waits_until_it_is_kept_to<H: Harness>(case: &Case<H>) {
     let [a, b, c, d, e] = pool(case, [(3, 5), (2, 5), (1, 3), (2, 5), (1, 5)]).await;
     a.granted().await;
@@ -49,7 +50,7 @@ pub async fn a_smaller_number_waits_until_it_is_kept_to<H: Harness>(case: &Case<
     c.sees(&[&c, &d, &e], 2).await;
 }
 
-/// Those who wait and know a larger number do not raise that of the holder before them.
+/// Waiters that name a larger number do not raise the number of the holder before them.
 pub async fn a_larger_number_behind_lifts_no_limit<H: Harness>(case: &Case<H>) {
     let [holder, first, second, late] = pool(case, [(2, 3), (2, 10), (1, 100), (1, 3)]).await;
     holder.granted().await;
@@ -67,7 +68,7 @@ pub async fn a_larger_number_behind_lifts_no_limit<H: Harness>(case: &Case<H>) {
     late.granted().await;
 }
 
-/// Who knows a small number and waits at the head is not overtaken by those who know a larger one.
+/// A claim with a small number at the head of the queue is not overtaken by claims with a larger one.
 pub async fn a_small_number_at_the_head_is_not_overtaken<H: Harness>(case: &Case<H>) {
     let [holder, small, behind] = pool(case, [(2, 5), (1, 2), (1, 5)]).await;
     holder.granted().await;
@@ -80,7 +81,7 @@ pub async fn a_small_number_at_the_head_is_not_overtaken<H: Harness>(case: &Case
     behind.granted().await;
 }
 
-/// When it leaves the line without having held, those behind it are let in, all that fit, and hear of it.
+/// When that claim gives up, the store grants all claims behind it that fit, and wakes them.
 pub async fn a_small_number_that_gives_up_lets_others_in<H: Harness>(case: &Case<H>) {
     let [holder, small, a, b, c] = pool(case, [(2, 4), (1, 2), (1, 4), (1, 5), (1, 5)]).await;
     holder.granted().await;
@@ -96,7 +97,7 @@ pub async fn a_small_number_that_gives_up_lets_others_in<H: Harness>(case: &Case
     holder.sees(&[&holder, &a, &b, &c], 3).await;
 }
 
-/// So they are when it dies there.
+/// The same happens when that claim expires.
 pub async fn a_small_number_that_dies_waiting_lets_others_in<H: Harness>(case: &Case<H>) {
     let [holder, small, a, b] = pool(case, [(2, 5), (1, 2), (1, 5), (1, 5)]).await;
     holder.granted().await;
@@ -109,7 +110,7 @@ pub async fn a_small_number_that_dies_waiting_lets_others_in<H: Harness>(case: &
     holder.sees(&[&holder, &a, &b], 3).await;
 }
 
-/// A holder of a small number keeps many waiting; when it leaves they are let in together, and hear of it.
+/// A holder with a small number keeps many claims waiting. When it leaves, they are granted together, and woken.
 pub async fn a_small_number_that_leaves_lets_many_in<H: Harness>(case: &Case<H>) {
     let [small, a, b, c, more] = pool(case, [(1, 1), (1, 3), (1, 4), (1, 5), (1, 5)]).await;
     small.granted().await;
@@ -126,7 +127,7 @@ pub async fn a_small_number_that_leaves_lets_many_in<H: Harness>(case: &Case<H>)
     a.sees(&[&a, &b, &c, &more], 3).await;
 }
 
-/// A small number counts for as long as its holder is there and no longer, whoever else holds beside it.
+/// A small number counts for exactly as long as its holder has the lock, whatever other holders there are.
 pub async fn a_small_number_leaves_with_its_holder<H: Harness>(case: &Case<H>) {
     let [large, small, beside, waits, also] = pool(case, [(1, 5), (1, 3), (1, 5), (1, 5), (1, 5)]).await;
     large.granted().await;
@@ -145,7 +146,7 @@ pub async fn a_small_number_leaves_with_its_holder<H: Harness>(case: &Case<H>) {
     again.granted().await;
 }
 
-/// So it is with a holder that is not heard of any more.
+/// The same holds for a holder that expires.
 pub async fn a_small_number_dies_with_its_holder<H: Harness>(case: &Case<H>) {
     let lives = case.short();
     let [large, waits, also] = pool(case, [(1, 5), (1, 5), (1, 5)]).await;
@@ -161,7 +162,7 @@ pub async fn a_small_number_dies_with_its_holder<H: Harness>(case: &Case<H>) {
     large.sees(&[&large, &waits, &also], 3).await;
 }
 
-/// A try holds beside others only within the numbers of all of them, its own among these.
+/// A try is granted only within the numbers of all holders and its own.
 pub async fn a_try_keeps_to_everybodys_number<H: Harness>(case: &Case<H>) {
     let [small, large, own, fits] = pool(case, [(1, 2), (2, 5), (1, 1), (1, 5)]).await;
     small.granted().await;
@@ -174,7 +175,7 @@ pub async fn a_try_keeps_to_everybodys_number<H: Harness>(case: &Case<H>) {
     large.trying().granted().await;
 }
 
-/// A smaller number that comes later takes nothing from those who hold.
+/// A smaller number that comes later takes nothing from the holders.
 pub async fn what_is_granted_stays_granted<H: Harness>(case: &Case<H>) {
     let [a, b, small] = pool(case, [(2, 5), (2, 5), (1, 2)]).await;
     let tokens = [a.granted().await, b.granted().await];
@@ -184,7 +185,7 @@ pub async fn what_is_granted_stays_granted<H: Harness>(case: &Case<H>) {
     a.sees(&[&a, &b, &small], 2).await;
 }
 
-/// The smallest number of the holders counts, and each claim shows its own. Who waits does not count.
+/// The smallest number of the holders counts, and each claim shows its own. The number of a waiter does not count.
 pub async fn the_number_that_counts_is_shown<H: Harness>(case: &Case<H>) {
     let [a, b, c, late] = pool(case, [(1, 5), (1, 3), (1, 4), (2, 2)]).await;
     a.granted().await;
@@ -205,7 +206,7 @@ pub async fn the_number_that_counts_is_shown<H: Harness>(case: &Case<H>) {
     assert_eq!(late.line().await.capacity(), Some(2));
 }
 
-/// A claim that takes the place of the only one counts by its own number.
+/// A claim that replaces the only holder counts with its own number.
 pub async fn a_replacement_brings_its_own_number<H: Harness>(case: &Case<H>) {
     let [permit] = pool(case, [(1, 3)]).await;
     let mut other = permit.anew().replacing(&permit);

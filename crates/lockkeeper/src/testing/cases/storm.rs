@@ -1,5 +1,5 @@
-//! Many clients on a store that loses, doubles, delays and refuses: exclusion by validity intervals, tokens that
-//! rise, and a free lock afterwards.
+//! Many clients on a store that loses, doubles, delays and refuses requests: exclusion by validity intervals, tokens
+//! that rise, and a free lock afterwards.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ struct Held {
     until: Instant,
 }
 
-/// Replies get lost, requests come twice, late, and too late.
+/// Replies are lost, and requests arrive twice, late, and too late.
 pub async fn nobody_believes_beside_another<H: Harness>(case: &Case<H>) {
     let faults = Faults::none()
         .with(Fault::LostReply, 60)
@@ -108,7 +108,7 @@ fn survivable(error: &Error) {
     assert_ne!(error.kind(), ErrorKind::Timeout, "nobody limited the wait");
 }
 
-/// The harder a store makes it, the longer it takes, but everybody gets the lock.
+/// The more faults there are the longer it takes, but every client gets the lock.
 pub async fn everybody_gets_it_in_the_end<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let faults = Faults::none().with(Fault::LostReply, 250).with(Fault::LostWake, 500);

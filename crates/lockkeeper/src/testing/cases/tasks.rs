@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::testing::{Case, Harness, Lives};
 
-/// Of the tasks of one process one stands in the store's line, and they are served in their order.
+/// One task of a process stands in the store's line for all of them, and they are served in their order.
 pub async fn one_of_them_stands_in_line<H: Harness>(case: &Case<H>) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -37,7 +37,7 @@ pub async fn one_of_them_stands_in_line<H: Harness>(case: &Case<H>) {
     assert!(served.windows(2).all(|pair| pair[0].1 < pair[1].1), "{served:?}");
 }
 
-/// A task that gives up leaves its place to the next one of its process, not to another process.
+/// A task that gives up leaves its place to the next task of its process, not to another process.
 pub async fn a_place_in_line_is_inherited<H: Harness>(case: &Case<H>) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -65,7 +65,7 @@ pub async fn a_place_in_line_is_inherited<H: Harness>(case: &Case<H>) {
     other.release().await.unwrap();
 }
 
-/// When all of them give up, nothing is left in line.
+/// When all tasks give up, no claim is left in line.
 pub async fn nobody_is_left_when_all_give_up<H: Harness>(case: &Case<H>) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -82,7 +82,7 @@ pub async fn nobody_is_left_when_all_give_up<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A task that stops waiting does not hold up the ones behind it.
+/// A task that stops waiting does not delay the tasks behind it.
 pub async fn a_timeout_in_the_queue_holds_up_nobody<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party(Lives::long()).await;
@@ -95,7 +95,7 @@ pub async fn a_timeout_in_the_queue_holds_up_nobody<H: Harness>(case: &Case<H>) 
     case.is_free(&name).await;
 }
 
-/// A holder's process that waits too takes its turn behind the others: a lock is not kept by who has it.
+/// A process that holds the lock and waits for it again takes its turn behind other processes.
 pub async fn a_process_does_not_keep_the_lock_to_itself<H: Harness>(case: &Case<H>) {
     let (name, busy) = (case.name("m"), case.party(Lives::long()).await);
     let other = case.party(Lives::long()).await;

@@ -1,4 +1,4 @@
-//! Tokens: in range, one for one claim, and never back.
+//! Tokens: they are in range, one for each claim, and never go back.
 
 use crate::store::{Evict, Target, Wake};
 use crate::testing::{Case, Harness};
@@ -10,7 +10,7 @@ pub async fn they_are_in_range<H: Harness>(case: &Case<H>) {
     assert!((1..1 << 54).contains(&token), "{token}");
 }
 
-/// Each holder's token is higher than the last one's, however quickly they follow one another.
+/// Each holder's token is higher than that of the holder before it, however quickly they follow one another.
 pub async fn they_rise_over_releases<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     let mut last = 0;
@@ -23,7 +23,7 @@ pub async fn they_rise_over_releases<H: Harness>(case: &Case<H>) {
     }
 }
 
-/// Tokens rise along the line: who comes later has the higher one, also after the hand-off.
+/// Tokens rise along the line: a later claim has the higher token, also after the hand-off.
 pub async fn they_rise_along_the_line<H: Harness>(case: &Case<H>) {
     let all = case.mutexes::<4>("lock").await;
     let mut last = all[0].granted().await;
@@ -57,7 +57,7 @@ pub async fn they_rise_over_a_close<H: Harness>(case: &Case<H>) {
     assert!(new > old, "{new} after {old}");
 }
 
-/// A token is higher than that of a holder that was broken.
+/// A token is higher than that of a holder whose lock was broken.
 pub async fn they_rise_over_a_break<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let old = a.granted().await;
@@ -67,7 +67,7 @@ pub async fn they_rise_over_a_break<H: Harness>(case: &Case<H>) {
     assert!(new > old, "{new} after {old}");
 }
 
-/// One claim has one token, whoever is asked: claim, wait, renewal, listing.
+/// One claim has one token in all answers: claim, wait, renewal, listing.
 pub async fn one_claim_has_one_token<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -82,7 +82,7 @@ pub async fn one_claim_has_one_token<H: Harness>(case: &Case<H>) {
     assert!(line.last_token.is_none_or(|last| last == token), "the highest one given out");
 }
 
-/// Holders that share the lock have tokens of their own, and a writer after them a higher one.
+/// Holders that share the lock have tokens of their own, and a writer after them has a higher one.
 pub async fn readers_have_tokens_of_their_own<H: Harness>(case: &Case<H>) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;
@@ -94,7 +94,7 @@ pub async fn readers_have_tokens_of_their_own<H: Harness>(case: &Case<H>) {
     assert!(writer.granted().await > second);
 }
 
-/// The highest token is remembered when the line is empty, where the store remembers it at all.
+/// The highest token is remembered when the line is empty, if the store remembers it at all.
 pub async fn the_last_one_is_remembered<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;

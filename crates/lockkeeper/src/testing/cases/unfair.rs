@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::testing::{Case, Harness, Lives, Tally};
 use crate::{ErrorKind, LostReason};
 
-/// It waits until the lock is free, and nobody sees it in line meanwhile.
+/// An unfair attempt waits until the lock is free, and is not in line meanwhile.
 pub async fn it_waits_for_the_lock_without_a_place_in_line<H: Harness>(case: &Case<H>) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let free = b.mutex(&name).unwrap().lock().unfair().await.unwrap();
@@ -26,7 +26,7 @@ pub async fn it_waits_for_the_lock_without_a_place_in_line<H: Harness>(case: &Ca
     case.is_free(&name).await;
 }
 
-/// Who came later, but stands in line, has the lock before it.
+/// A later claim that stands in line gets the lock before an unfair attempt.
 pub async fn it_never_overtakes_who_stands_in_line<H: Harness>(case: &Case<H>) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let (beside, in_line) = (case.party(Lives::long()).await, case.party(Lives::long()).await);
@@ -59,7 +59,7 @@ pub async fn it_never_overtakes_who_stands_in_line<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// The event wakes it, not a look from time to time.
+/// The release wakes an unfair attempt, not a look from time to time.
 pub async fn a_release_wakes_it<H: Harness>(case: &Case<H>) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let mut fastest = Duration::MAX;
@@ -76,7 +76,7 @@ pub async fn a_release_wakes_it<H: Harness>(case: &Case<H>) {
     assert!(fastest < Duration::from_secs(2), "{fastest:?}");
 }
 
-/// What it may wait is what it waits.
+/// An unfair attempt waits for as long as it may, and no longer.
 pub async fn its_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
@@ -92,7 +92,7 @@ pub async fn its_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// They exclude each other, and those in line.
+/// Unfair attempts exclude each other, and the claims in line.
 pub async fn many_of_them_lose_no_increment<H: Harness>(case: &Case<H>) {
     let (name, tally) = (case.name("m"), Tally::default());
     let mut tasks = Vec::new();
@@ -117,7 +117,7 @@ pub async fn many_of_them_lose_no_increment<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// With a fixed lease it has the whole of it, however long it has waited, and no more.
+/// An unfair attempt with a fixed lease has the whole lease, however long it has waited, and no more.
 pub async fn it_keeps_to_its_lease<H: Harness>(case: &Case<H>) {
     let (name, a) = (case.name("m"), case.keeper().await);
     let party = case.party(Lives::long()).await;

@@ -1,4 +1,4 @@
-//! Waking up: a hint is allowed to come too often, never to be missing.
+//! Wake-ups: a hint may come too often, but must never be missing.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::testing::{Case, Contender, Harness};
 
 const SHORTLY: Duration = Duration::from_millis(300);
 
-/// The next in line hears of the hand-off while it waits.
+/// The next waiter hears of the hand-off while it waits.
 pub async fn a_hand_off_wakes_the_next<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -20,7 +20,7 @@ pub async fn a_hand_off_wakes_the_next<H: Harness>(case: &Case<H>) {
     assert_eq!(b.held().await, token);
 }
 
-/// A grant that fell between the claim and the wait is heard of at once.
+/// A wait hears at once of a grant between the claim and the wait.
 pub async fn a_grant_before_the_wait_is_not_missed<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -29,7 +29,7 @@ pub async fn a_grant_before_the_wait_is_not_missed<H: Harness>(case: &Case<H>) {
     b.hears_of_its_grant(seen).await;
 }
 
-/// Who is not next is not granted by another's release.
+/// A release grants the lock to no other waiter than the next one.
 pub async fn a_hand_off_grants_nobody_else<H: Harness>(case: &Case<H>) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
@@ -41,7 +41,7 @@ pub async fn a_hand_off_grants_nobody_else<H: Harness>(case: &Case<H>) {
     b.sees(&[&b, &c], 1).await;
 }
 
-/// A wait with nothing to hear ends when its time is over, not before and not much later.
+/// A wait without news ends when its time is over, not before and not much later.
 pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -60,7 +60,7 @@ pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
     panic!("20 waits ended early though nothing happened");
 }
 
-/// A wait for a claim that is not there any more ends, whenever it was removed.
+/// A wait for a claim that is no longer there ends, whenever the claim was removed.
 pub async fn the_wait_of_a_removed_claim_ends<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -75,7 +75,7 @@ pub async fn the_wait_of_a_removed_claim_ends<H: Harness>(case: &Case<H>) {
     assert_eq!(b.wait(seen, within).await, Wake::Changed);
 }
 
-/// Who watches a name hears of every change of its line.
+/// An observer of a name hears of every change of its line.
 pub async fn a_watcher_hears_of_every_change<H: Harness>(case: &Case<H>) {
     let [watcher, a, b] = case.mutexes("lock").await;
     let seen = async || watcher.line().await.revision;
@@ -85,7 +85,7 @@ pub async fn a_watcher_hears_of_every_change<H: Harness>(case: &Case<H>) {
     tokio::join!(watcher.hears_of_a_change(seen().await), a.release());
 }
 
-/// Who looks, and then watches from what it saw, misses nothing that happened in between.
+/// A wait from the revision of an earlier look misses nothing that happened in between.
 pub async fn a_change_before_the_watch_is_not_missed<H: Harness>(case: &Case<H>) {
     let [watcher, a] = case.mutexes("lock").await;
     let empty = watcher.line().await.revision;
@@ -111,7 +111,7 @@ pub async fn a_wait_can_be_dropped<H: Harness>(case: &Case<H>) {
     tokio::join!(b.hears_of_its_grant(seen), a.release());
 }
 
-/// Many may wait on many names at once, and each hears of its own.
+/// Many waits on many names may go on at once, and each hears of its own name.
 pub async fn each_waiter_hears_of_its_own<H: Harness>(case: &Case<H>) {
     let mut waiting: Vec<(Contender, Contender)> = Vec::new();
     let client = case.client(crate::testing::Lives::long()).await;

@@ -1,4 +1,4 @@
-//! Readers, writers and permits: who fits beside whom, and who has to wait although it would fit.
+//! Readers, writers and permits: which claims fit beside each other, and which have to wait although they would fit.
 
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ pub async fn a_writer_is_alone<H: Harness>(case: &Case<H>) {
     another.busy().await;
 }
 
-/// A writer waits for the readers before it, and readers that come after it wait for the writer: nobody starves it.
+/// A writer waits for the readers before it, and readers that come later wait for the writer, so that it does not
+/// starve.
 pub async fn a_writer_is_not_starved<H: Harness>(case: &Case<H>) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;
@@ -42,7 +43,7 @@ pub async fn a_writer_is_not_starved<H: Harness>(case: &Case<H>) {
     r2.granted().await;
 }
 
-/// An attempt that does not wait in line does not overtake those who do, even if it would fit.
+/// An attempt that does not join the line does not overtake a waiter, even if it would fit.
 pub async fn a_try_does_not_overtake<H: Harness>(case: &Case<H>) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;
@@ -52,7 +53,7 @@ pub async fn a_try_does_not_overtake<H: Harness>(case: &Case<H>) {
     r1.sees(&[&r1, &writer], 1).await;
 }
 
-/// As many permits are given as there are.
+/// As many permits are granted as there are.
 pub async fn permits_are_counted<H: Harness>(case: &Case<H>) {
     let [a, b, c, d] = permits(case, [1, 1, 1, 1]).await;
     a.granted().await;
@@ -65,8 +66,8 @@ pub async fn permits_are_counted<H: Harness>(case: &Case<H>) {
     a.sees(&[&a, &c, &d], 3).await;
 }
 
-/// The granted are the front of the line: a small claim waits behind a large one although it would fit, and when the
-/// large one is granted, the small one that slipped in would be one too many.
+/// The granted claims are the front of the line: a small claim waits behind a large one although it would fit. If the
+/// small claim were granted first, the large one would later exceed the capacity.
 pub async fn a_large_claim_holds_up_smaller_ones<H: Harness>(case: &Case<H>) {
     let [first, second, large, small] = permits(case, [1, 1, 2, 1]).await;
     first.granted().await;
@@ -82,7 +83,7 @@ pub async fn a_large_claim_holds_up_smaller_ones<H: Harness>(case: &Case<H>) {
     small.granted().await;
 }
 
-/// Several are granted at once when what they wait for is given back.
+/// Several claims are granted at once when enough permits are given back.
 pub async fn a_release_of_many_permits_lets_many_in<H: Harness>(case: &Case<H>) {
     let [all, a, b, c] = permits(case, [3, 1, 1, 1]).await;
     let more = case.permits("pool", 1, 3).await;
@@ -101,7 +102,7 @@ pub async fn a_release_of_many_permits_lets_many_in<H: Harness>(case: &Case<H>) 
     a.sees(&[&a, &b, &c, &more], 3).await;
 }
 
-/// Waiting behind a semaphore's holder counts all that stand ahead.
+/// The number of claims ahead counts all of them, holders and waiters.
 pub async fn the_number_ahead_counts_everybody<H: Harness>(case: &Case<H>) {
     let [a, b, c, d] = permits(case, [2, 1, 3, 1]).await;
     a.granted().await;
@@ -126,7 +127,7 @@ pub async fn a_lone_reader_can_be_replaced<H: Harness>(case: &Case<H>) {
     case.reader("lock").await.trying().busy().await;
 }
 
-/// A claim of another kind does not get in by replacing one.
+/// A claim of another kind cannot get in by replacing one.
 pub async fn a_replacement_is_of_the_same_kind<H: Harness>(case: &Case<H>) {
     let [permit] = permits(case, [1]).await;
     let mut other = permit.anew().replacing(&permit);
@@ -136,7 +137,7 @@ pub async fn a_replacement_is_of_the_same_kind<H: Harness>(case: &Case<H>) {
     permit.sees(&[&permit], 1).await;
 }
 
-/// Beside another reader nothing is replaced: the reader keeps what it has, and nothing is left of the attempt.
+/// A reader beside another reader is not replaced: it keeps its claim, and nothing is left of the attempt.
 pub async fn a_reader_in_company_is_not_replaced<H: Harness>(case: &Case<H>) {
     let (reader, other) = (case.reader("lock").await, case.reader("lock").await);
     let token = reader.granted().await;
@@ -146,7 +147,7 @@ pub async fn a_reader_in_company_is_not_replaced<H: Harness>(case: &Case<H>) {
     reader.sees(&[&reader, &other], 2).await;
 }
 
-/// Before a waiter nothing is replaced: a new token would stand before the waiter's.
+/// A reader before a waiter is not replaced: a new token would stand before that of the waiter.
 pub async fn a_reader_before_a_waiter_is_not_replaced<H: Harness>(case: &Case<H>) {
     let (reader, waiter) = (case.reader("lock").await, case.writer("lock").await);
     let token = reader.granted().await;
@@ -156,7 +157,7 @@ pub async fn a_reader_before_a_waiter_is_not_replaced<H: Harness>(case: &Case<H>
     reader.sees(&[&reader, &waiter], 1).await;
 }
 
-/// A reader that was broken is to end: no claim of its client takes its place.
+/// A broken reader is not replaced: no claim of its client may take its place.
 pub async fn a_broken_reader_is_not_replaced<H: Harness>(case: &Case<H>) {
     let reader = case.reader("lock").await;
     let token = reader.granted().await;

@@ -1,4 +1,4 @@
-//! Releasing, leaving the line, and what comes after its own withdrawal.
+//! Releases, withdrawals of waiters, and requests that arrive after a withdrawal.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub async fn a_release_frees_the_lock<H: Harness>(case: &Case<H>) {
     b.trying().granted().await;
 }
 
-/// A second withdrawal finds nothing, and does not touch who holds by then.
+/// A second withdrawal finds nothing, and does not touch the next holder.
 pub async fn a_second_withdrawal_does_nothing<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -25,7 +25,8 @@ pub async fn a_second_withdrawal_does_nothing<H: Harness>(case: &Case<H>) {
     b.sees(&[&b], 1).await;
 }
 
-/// Only the id that is named is removed: a stranger's, a waiter's and an earlier attempt's withdrawal leave the holder.
+/// Only the id that is named is removed. The withdrawal of another client, of a waiter, or of an earlier attempt does
+/// not touch the holder.
 pub async fn only_the_id_that_is_named_is_removed<H: Harness>(case: &Case<H>) {
     let [a, waiter, stranger] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -38,7 +39,7 @@ pub async fn only_the_id_that_is_named_is_removed<H: Harness>(case: &Case<H>) {
     a.sees(&[&a], 1).await;
 }
 
-/// The withdrawal of a dead holder does not touch who has the lock by then.
+/// The withdrawal of a dead holder does not touch the next holder.
 pub async fn a_dead_holders_withdrawal_does_nothing<H: Harness>(case: &Case<H>) {
     let dead = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
@@ -50,7 +51,7 @@ pub async fn a_dead_holders_withdrawal_does_nothing<H: Harness>(case: &Case<H>) 
     assert_eq!(next.held().await, token);
 }
 
-/// A copy of a claim that comes after its unsettled withdrawal is `Gone`: it held the lock.
+/// A copy of a holder's claim that arrives after its unsettled withdrawal is `Gone`.
 pub async fn a_late_copy_of_a_released_claim_is_gone<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -62,7 +63,7 @@ pub async fn a_late_copy_of_a_released_claim_is_gone<H: Harness>(case: &Case<H>)
     b.sees(&[&b], 1).await;
 }
 
-/// A copy of a claim that comes after its unsettled withdrawal is `Gone`: it waited.
+/// A copy of a waiter's claim that arrives after its unsettled withdrawal is `Gone`.
 pub async fn a_late_copy_of_a_waiting_claim_is_gone<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -72,7 +73,7 @@ pub async fn a_late_copy_of_a_waiting_claim_is_gone<H: Harness>(case: &Case<H>) 
     a.sees(&[&a], 1).await;
 }
 
-/// A claim that comes only after its own withdrawal is `Gone`, and so is its renewal.
+/// A claim that arrives only after its own withdrawal is `Gone`, and so is its renewal.
 pub async fn a_claim_after_its_withdrawal_is_gone<H: Harness>(case: &Case<H>) {
     let [a, b] = case.mutexes("lock").await;
     assert_eq!(a.withdraw_unsettled().await, Withdrawal::Absent);
@@ -83,7 +84,7 @@ pub async fn a_claim_after_its_withdrawal_is_gone<H: Harness>(case: &Case<H>) {
     b.granted().await;
 }
 
-/// A tombstone is one id's: the next attempt of the same client is as good as any.
+/// A tombstone counts for one id only: the next attempt of the same client is not affected.
 pub async fn a_tombstone_is_one_ids<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     a.granted().await;
@@ -92,7 +93,7 @@ pub async fn a_tombstone_is_one_ids<H: Harness>(case: &Case<H>) {
     a.gone().await;
 }
 
-/// A tombstone stands for as long as it was told to, and a second withdrawal does not shorten it.
+/// A tombstone lasts for its whole time, and a second withdrawal does not shorten it.
 pub async fn a_tombstone_stands_for_its_time<H: Harness>(case: &Case<H>) {
     let [a] = case.mutexes("lock").await;
     a.granted().await;
@@ -104,7 +105,7 @@ pub async fn a_tombstone_stands_for_its_time<H: Harness>(case: &Case<H>) {
     a.gone().await;
 }
 
-/// A writer's release wakes the readers behind it, up to the next writer, and nobody beyond.
+/// A writer's release wakes the readers behind it up to the next writer, and no waiter beyond.
 pub async fn a_release_wakes_all_who_can_go_on<H: Harness>(case: &Case<H>) {
     let writer = case.writer("lock").await;
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
@@ -119,7 +120,7 @@ pub async fn a_release_wakes_all_who_can_go_on<H: Harness>(case: &Case<H>) {
     r1.sees(&[&r1, &r2, &next_writer, &r3], 2).await;
 }
 
-/// A waiter that leaves lets those behind it go on.
+/// A waiter that leaves lets the waiters behind it go on.
 pub async fn a_waiter_that_leaves_lets_others_go_on<H: Harness>(case: &Case<H>) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;

@@ -1,4 +1,4 @@
-//! Those who take part in a history: the library's own clients, or anything that can be asked for a lock.
+//! The participants of a history: clients of the library, or anything else that can acquire a lock.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ pub enum Kind {
     Mutex,
     /// Readers together, a writer alone, and conversions between them.
     RwLock,
-    /// So many permits.
+    /// A semaphore with this number of permits.
     Semaphore(u32),
-    /// A semaphore whose size changes while it is in use: each claim knows one of these numbers of permits.
+    /// A semaphore whose size changes while it is in use: each claim names one of these numbers of permits.
     Resized(&'static [u32]),
-    /// One owner, as often as it likes.
+    /// One owner, which may acquire the lock any number of times.
     ReentrantMutex,
 }
 
 impl Kind {
-    /// What there is of it; of a semaphore that is resized, at most.
+    /// The capacity of the lock. For a semaphore that is resized, the largest one.
     pub fn capacity(self) -> u32 {
         match self {
             Self::Mutex | Self::RwLock | Self::ReentrantMutex => MAX,
@@ -34,40 +34,40 @@ impl Kind {
     }
 }
 
-/// What somebody asks for.
+/// The request of a contestant.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// How much of the lock.
+    /// The weight of the request.
     pub weight: u32,
-    /// How much there is, as who asks knows.
+    /// The capacity of the lock, as the contestant names it.
     pub of: u32,
-    /// How long to stand in line: zero is a try, `None` as long as it takes.
+    /// How long to wait in line. Zero is a try; `None` waits without a limit.
     pub wait: Option<Duration>,
 }
 
-/// Somebody who can be asked for a lock.
+/// A client that can acquire a lock.
 #[async_trait]
 pub trait Contestant: Send + Sync {
-    /// Asks for it; `None` if it was not to be had in time.
+    /// Acquires the lock; `None` if the wait was over first.
     async fn acquire(&self, ask: Ask) -> Result<Option<Box<dyn Held>>>;
 }
 
-/// A lock that somebody has.
+/// A lock that a contestant holds.
 #[async_trait]
 pub trait Held: Send + Sync {
-    /// Its number.
+    /// The fencing token of the grant.
     fn token(&self) -> FencingToken;
 
-    /// How long its holder may go on believing in it; `None` once it is lost.
+    /// How long the guard still reports the lock as held. `None` once the lock is lost.
     fn believed(&self) -> Option<Duration>;
 
-    /// Gives it back; an error of the kind [`Lost`](crate::ErrorKind::Lost) when it was lost before.
+    /// Releases the lock. The error has the kind [`Lost`](crate::ErrorKind::Lost) if the lock was lost before.
     async fn release(self: Box<Self>) -> Result<()>;
 
-    /// Shares it from now on. The lock comes back either way.
+    /// Makes the exclusive holder a shared one. The lock comes back in both cases.
     async fn downgrade(self: Box<Self>) -> (Box<dyn Held>, Result<()>);
 
-    /// Has it alone from now on, if nobody else has it; and whether it was done.
+    /// Makes the shared holder the exclusive one, if it is the only holder. Returns whether this was done.
     async fn upgrade(self: Box<Self>) -> Result<(Box<dyn Held>, bool)>;
 }
 
@@ -81,7 +81,7 @@ pub struct LibraryClient {
 }
 
 impl LibraryClient {
-    /// Who takes the lock of this name and kind through this keeper.
+    /// A client that acquires the lock of this name and kind through this keeper.
     pub fn new(keeper: &Keeper, name: &LockName, kind: Kind) -> Self {
         Self { keeper: keeper.clone(), name: name.clone(), kind, owner: Owner::new() }
     }

@@ -1,4 +1,4 @@
-//! What is written down: one entry when an operation begins, one when it ends, one for each look at a held lock.
+//! The entries of a history: one when an operation begins, one when it ends, one for each look at a held lock.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,96 +7,96 @@ use crate::FencingToken;
 /// One line of a history. As JSON it is one object on one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When, in nanoseconds of the clock that all recorders of the history share.
+    /// The time in nanoseconds of the clock that all recorders of the history share.
     pub at: u64,
-    /// Which recorder: numbers of operations are its own.
+    /// The recorder. It numbers its own operations.
     pub process: String,
-    /// Which operation.
+    /// The number of the operation.
     pub op: u64,
-    /// What of it.
+    /// The event of the operation.
     pub what: What,
 }
 
-/// What an entry says of its operation.
+/// The event of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// It begins: nothing of it has happened before.
+    /// The operation begins. It has had no effect before.
     Call {
-        /// Who does it, for people.
+        /// The client, as a text for people.
         client: String,
-        /// On which lock.
+        /// The name of the lock.
         lock: String,
-        /// What it does.
+        /// The call.
         call: Call,
     },
-    /// It ended: whatever happens later is not its doing, unless the outcome is unknown.
+    /// The operation has ended. It has no effect later, unless the outcome is unknown.
     Return(Outcome),
-    /// The lock that this operation got was looked at, and was believed in.
+    /// A look at the lock that this operation acquired: the guard reported it as held.
     Holds {
-        /// Until when its holder may go on believing if no renewal is acknowledged any more.
+        /// Until when the guard may report the lock as held if no further renewal is acknowledged.
         until: u64,
     },
 }
 
-/// What an operation does. `of` is the operation that the guard came from: an `Acquire` or an `Upgrade`.
+/// The call of an operation. `of` is the operation that the guard came from: an `Acquire` or an `Upgrade`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// Asks for the lock.
+    /// Acquires the lock.
     Acquire {
-        /// How much of it; its whole capacity to have it alone.
+        /// The weight. The whole capacity makes the holder exclusive.
         weight: u32,
-        /// How much there is, as the claim knows, where claims of one lock know different numbers.
+        /// The capacity, as the claim names it, if the claims of one lock name different ones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<u32>,
-        /// Whether it stands in line. One that does not is a try.
+        /// Whether it waits in line. Without that it is a try.
         waits: bool,
-        /// Whether nothing went wrong on its way, so that a refusal has to have a reason.
+        /// Whether no fault can happen on its way. Then a refusal must have a reason.
         sure: bool,
-        /// In whose name, where one owner may have it more than once.
+        /// The owner, if one owner may hold the lock more than once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<u64>,
     },
-    /// Gives it back, and waits for the answer.
+    /// Releases the lock, and waits for the answer.
     Release {
         /// The guard.
         of: u64,
     },
-    /// Drops the guard: it is given back some time later.
+    /// Drops the guard: the lock is released some time later.
     Drop {
         /// The guard.
         of: u64,
     },
-    /// Shares from now on what it had alone.
+    /// Makes an exclusive holder a shared one.
     Downgrade {
-        /// The guard, which stays.
+        /// The guard, which the holder keeps.
         of: u64,
     },
-    /// Asks to have alone what it shares. If granted, the guard is this operation's from now on.
+    /// Makes a shared holder the exclusive one. If it succeeds, the guard belongs to this operation from now on.
     Upgrade {
         /// The guard.
         of: u64,
-        /// As in `Acquire`.
+        /// Whether no fault can happen on its way, as in `Acquire`.
         sure: bool,
     },
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It has the lock.
+    /// The operation acquired the lock.
     Granted {
-        /// Its number.
+        /// The fencing token of the grant.
         token: FencingToken,
     },
-    /// Others have the lock, or wait for it.
+    /// Other claims hold the lock, or wait for it.
     Refused,
-    /// It was done.
+    /// The operation was done.
     Done,
     /// The lock had been lost before.
     Lost,
-    /// An error, or nobody waited for the answer: it may have happened, or happen later, or never.
+    /// An error, or an operation that was not awaited: it may have taken effect, may do so later, or never.
     Unknown,
 }

@@ -1,7 +1,7 @@
-//! Processes that take locks at random and are killed: what a test on a real store needs of them.
+//! Processes that acquire locks at random and are killed, for a test on a real store.
 //!
-//! The processes are the test's own program, started again for the same test: [`Life::here`] tells which of both this
-//! is. Each writes down what it does as it does it, so that a killed one's history is there too.
+//! The processes are the test's own program, started again for the same test: [`Life::here`] tells the two cases apart.
+//! Each process writes down each operation as it happens, so that the history of a killed process is complete too.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -25,21 +25,21 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest pause of a task, while it holds a lock and in between.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A process that takes locks until it is killed or told to finish, seen from inside.
+/// A process that acquires locks until it is killed or has to finish, as the process sees it.
 #[derive(Debug)]
 pub struct Life {
     number: u64,
     seed: u64,
-    /// Where its history is written, and what its test has put there.
+    /// The folder with the history of the process, and with the files that its test has put there.
     pub folder: PathBuf,
 }
 
-/// The same, seen from outside. Dropped, it is killed.
+/// The same process, as the test sees it. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Lived(Child);
 
 impl Life {
-    /// The life that this process has, if it was started as one.
+    /// The life of this process, if it was started as one.
     pub fn here() -> Option<Self> {
         let told = std::env::var(TOLD).ok()?;
         let mut words = told.splitn(3, ' ');
@@ -48,7 +48,7 @@ impl Life {
         Some(Self { number, seed, folder: word().into() })
     }
 
-    /// Starts a process for this test, which has to call [`here`](Self::here) first of all.
+    /// Starts a process for this test. The test has to call [`here`](Self::here) first of all.
     pub fn start(test: &str, folder: &Path, number: u64, seed: u64) -> Lived {
         let child = Command::new(std::env::current_exe().expect("this program has a path"))
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -60,15 +60,15 @@ impl Life {
         Lived(child)
     }
 
-    /// Takes these locks at random with so many tasks, until it is told to finish.
+    /// Acquires these locks at random with this number of tasks, until the process has to finish.
     pub async fn walk(self, keeper: Keeper, locks: &[(&str, Kind)], tasks: u64) {
         let library = |lock: &str, kind| library(&keeper, lock, kind);
         self.walk_as(locks, tasks, PAUSE, library).await;
         keeper.shutdown(FAREWELL).await.expect("all is released");
     }
 
-    /// The same by contestants of the test's own, one for each task and lock. `pause` is the longest
-    /// pause of a task, while it holds a lock and in between.
+    /// The same with contestants of the test, one for each task and lock. `pause` is the longest pause of a task, while
+    /// it holds a lock and in between.
     pub async fn walk_as(
         &self,
         locks: &[(&str, Kind)],
@@ -108,18 +108,18 @@ impl Life {
 }
 
 impl Lived {
-    /// The number that the system gave the process.
+    /// The id that the system gave the process.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// With SIGKILL.
+    /// Kills the process with SIGKILL.
     pub fn kill(mut self) {
         self.0.kill().expect("it runs");
         self.0.wait().expect("it ends");
     }
 
-    /// Nobody begins anything new, and those who wait go on waiting until they have had the lock.
+    /// Lets the process finish: its tasks begin nothing new, and its waiters wait until they have had the lock.
     pub fn finish(mut self) {
         drop(self.0.stdin.take());
         assert!(self.0.wait().expect("it ends").success(), "a process failed: see its output");
@@ -134,23 +134,23 @@ impl Drop for Lived {
     }
 }
 
-/// Processes of which one after another is killed, and followed by a new one.
+/// Processes that are killed one after another, and each followed by a new one.
 #[derive(Debug)]
 pub struct Kills<'a> {
-    /// The test that each of them is started for. It has to call [`Life::here`] first of all.
+    /// The test that each process is started for. It has to call [`Life::here`] first of all.
     pub test: &'a str,
-    /// Where their histories are written.
+    /// The folder of their histories.
     pub folder: &'a Path,
-    /// How many there are at a time.
+    /// How many processes run at a time.
     pub processes: usize,
-    /// For how long they are killed; then all are to finish.
+    /// How long the kills go on. Then all processes have to finish.
     pub faults: Duration,
 }
 
 impl Kills<'_> {
-    /// Kills one of them after each pause, chosen by `draw`.
+    /// Kills one process after each pause, chosen by `draw`.
     ///
-    /// Returns what all of them have written down, after every waiter has had its lock within 30 s.
+    /// Returns the history of all processes. Every waiter must have had its lock within 30 s after the last kill.
     pub fn play(&self, draw: &mut Seeded, pause: impl Fn(&mut Seeded) -> Duration) -> History {
         let mut lives = 0;
         let mut start = |draw: &mut Seeded| {
@@ -174,10 +174,11 @@ impl Kills<'_> {
     }
 }
 
-/// Checks the history of each lock. What a killed process held may be held for `lingers` after it was last heard of.
+/// Checks the history of each lock. A lock of a killed process may stay held for `lingers` after the last sign of that
+/// process.
 ///
 /// # Panics
-/// When one cannot be explained, with the seed.
+/// When a history cannot be explained. The message has the seed.
 pub fn checked(history: &History, locks: &[(&str, Kind)], lingers: Duration, seed: Seed) -> Vec<Summary> {
     let summary = |(lock, kind): &(&str, Kind)| {
         let (rules, checking) = (Rules::permits(kind.capacity()).lingering(lingers), Instant::now());
@@ -188,7 +189,7 @@ pub fn checked(history: &History, locks: &[(&str, Kind)], lingers: Duration, see
     locks.iter().map(summary).collect()
 }
 
-/// What every process in this folder has written down.
+/// Reads the histories of all processes in this folder.
 pub fn recorded(folder: &Path) -> io::Result<History> {
     let mut all = History::default();
     for entry in std::fs::read_dir(folder)? {
@@ -200,7 +201,7 @@ pub fn recorded(folder: &Path) -> io::Result<History> {
     Ok(all)
 }
 
-/// One claim of all there is, of each lock, is granted at once. A refusal would be a violation of the history.
+/// Asserts that the whole of each lock can be acquired at once. A refusal would be a violation in the returned history.
 pub async fn all_is_to_be_had(keeper: &Keeper, locks: &[(&str, Kind)], draw: &mut Seeded) -> History {
     let recorder = Recorder::new(Clock::boot(), "last");
     for lock in locks {

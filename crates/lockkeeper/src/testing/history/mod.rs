@@ -1,20 +1,21 @@
-//! Histories of what clients did, and whether locks that keep their promises can have brought them about.
+//! Histories of what clients did, and a check whether locks that keep their promises can have produced them.
 //!
-//! A [`Recorder`] writes down when each operation began and ended, what came of it, and whenever a holder looked at its
-//! lock. [`History::check`] then decides three things for each lock:
+//! A [`Recorder`] writes down when each operation began and ended, its outcome, and each look of a holder at its lock.
+//! [`History::check`] then decides three things for each lock:
 //!
-//! - **Exclusion** by what holders *believed*: no moment at which believers together had more than there is.
-//! - **Tokens**: none was given twice, and an operation that began after another had ended got a higher one.
-//! - **Linearizability**: the operations can be put into one order, each at some moment between its beginning and its
-//!   end, in which a lock of the simplest kind would have answered as this one did. See [`Effect`] for that lock.
+//! - **Exclusion**, by what the guards *reported*: at no moment the guards that report the lock as held have together
+//!   more than its capacity.
+//! - **Tokens**: no token was given twice, and an operation that began after another had ended got a higher token.
+//! - **Linearizability**: the operations fit one order, each at some moment between its beginning and its end. In that
+//!   order a lock of the simplest kind would have given the same answers. See [`Effect`] for that lock.
 //!
-//! What is not known to have happened, or when, is given every chance: an operation without an answer may have taken
-//! effect at any time after its beginning, or never; a lock that was lost, or whose holder was killed, may have been
-//! free at any time after its holder's last proof of belief.
+//! The check assumes the best for everything that is not known. An operation without an answer may have taken effect at
+//! any time after its beginning, or never. A lock that was lost, or whose holder was killed, may have been free at any
+//! time after the last look that found it held.
 //!
-//! A [`Plan`] lets several clients do random things with one lock, by a [`Seed`] that is printed and repeats the run.
+//! A [`Plan`] lets several clients do random operations on one lock. Its [`Seed`] is printed and repeats the run.
 //!
-//! What is found wrong is a [`Violation`], which names the first operation that cannot be explained.
+//! A [`Violation`] names the first operation that cannot be explained.
 
 mod contestant;
 mod entry;
@@ -51,56 +52,57 @@ pub use self::walk::Plan;
 pub use self::walker::{Habits, Walker};
 use crate::store::MAX;
 
-/// What was recorded, in any order.
+/// The recorded entries, in any order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     entries: Vec<Entry>,
 }
 
-/// What a lock is to keep to.
+/// The rules that a lock has to keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// What there is of it, where the claims do not say what each of them knows; then it is at least that.
+    /// The capacity of the lock, if its claims do not name their own. If they do, it is at least this.
     pub capacity: u32,
-    /// How much longer than its holder believed a lock is kept that was not released.
+    /// How much longer than the guard reported it as held the store keeps a lock that was not released.
     pub lock_delay: Duration,
-    /// How long a claim may stand after nobody wants it any more, for whatever reason; `None` for ever.
+    /// How long a claim may stay in the store after its client gave it up, for whatever reason. `None` for ever.
     pub lingers: Option<Duration>,
 }
 
-/// What a history that was found good consists of.
+/// The contents of a history that was found good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Operations, ended or not.
+    /// The number of operations, ended or not.
     pub operations: usize,
-    /// Times that somebody got the lock.
+    /// The number of grants.
     pub grants: usize,
-    /// Operations whose outcome nobody knows.
+    /// The number of operations whose outcome is unknown.
     pub unknown: usize,
-    /// Times that it was not given back in so many words: lost, dropped, or with a holder who is not heard of any more.
+    /// The number of grants without an explicit release: the lock was lost, the guard was dropped, or the holder was
+    /// not heard of again.
     pub lost: usize,
-    /// Refusals that had to have a reason, and had one.
+    /// The number of refusals that had to have a reason, and had one.
     pub refusals: usize,
 }
 
 impl Rules {
-    /// Of a mutex, or of a read-write lock: writers have it alone.
+    /// The rules of a mutex, or of a read-write lock with exclusive writers.
     pub fn exclusive() -> Self {
         Self::permits(MAX)
     }
 
-    /// Of a semaphore.
+    /// The rules of a semaphore.
     pub fn permits(capacity: u32) -> Self {
         Self { capacity, lock_delay: Duration::ZERO, lingers: None }
     }
 
-    /// With this lock-delay.
+    /// The same rules with this lock-delay.
     #[must_use]
     pub fn delayed(self, lock_delay: Duration) -> Self {
         Self { lock_delay, ..self }
     }
 
-    /// Nothing stands longer than this after its end.
+    /// The same rules, where no claim stays in the store for longer than this after its end.
     #[must_use]
     pub fn lingering(self, lingers: Duration) -> Self {
         Self { lingers: Some(lingers), ..self }
@@ -108,15 +110,15 @@ impl Rules {
 }
 
 impl History {
-    /// Of these entries.
+    /// The history of these entries.
     pub fn new(entries: Vec<Entry>) -> Self {
         Self { entries }
     }
 
-    /// Reads JSON Lines. A last line that was cut off, as a killed process leaves it, counts as not written.
+    /// Reads JSON Lines. A last line that was cut off, as a killed process leaves it, is ignored.
     ///
     /// # Errors
-    /// `InvalidData` for a line that is no entry, naming its number.
+    /// `InvalidData` for a line that is not an entry. The message names its number.
     pub fn read(mut from: impl BufRead) -> io::Result<Self> {
         let (mut entries, mut line, mut number) = (Vec::new(), String::new(), 0_usize);
         while from.read_line(&mut line)? > 0 && line.ends_with('\n') {
@@ -140,19 +142,19 @@ impl History {
         Ok(())
     }
 
-    /// The two together.
+    /// Both histories together.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.entries.extend(other.entries);
         self
     }
 
-    /// What was recorded.
+    /// The recorded entries.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The locks that it is about.
+    /// The locks in the history.
     pub fn locks(&self) -> BTreeSet<&str> {
         self.entries
             .iter()
@@ -163,10 +165,10 @@ impl History {
             .collect()
     }
 
-    /// Checks what happened on one lock.
+    /// Checks the history of one lock.
     ///
     /// # Errors
-    /// The first operation that a lock which keeps to `rules` cannot explain.
+    /// The first operation that a lock with these `rules` cannot explain.
     pub fn check(&self, lock: &str, rules: &Rules) -> Result<Summary, Violation> {
         let operations = operations::of(&self.entries, lock)?;
         let uses = Uses::of(lock, &operations)?;

@@ -1,4 +1,4 @@
-//! Writing histories down, in memory or in a file.
+//! Records histories, in memory or in a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -31,13 +31,13 @@ struct Book {
 }
 
 impl Recorder {
-    /// Records in memory. `process` is a name that no other recorder of the history has.
+    /// Records in memory. No other recorder of the history may have the name `process`.
     pub fn new(clock: Clock, process: &str) -> Self {
         Self::with(clock, process, None)
     }
 
-    /// Records in a file too, one JSON object on a line, each on its way to the kernel before the operation goes on: a
-    /// killed process leaves operations that have begun and never ended.
+    /// Records in a file too, one JSON object on a line. Each line is handed to the kernel before the operation goes
+    /// on, so a killed process leaves operations that have begun and never ended.
     ///
     /// # Errors
     /// When the file cannot be opened.
@@ -51,7 +51,7 @@ impl Recorder {
         Self(Arc::new(Inner { clock, process: process.to_owned(), book: Mutex::new(book) }))
     }
 
-    /// An operation begins. Returns its number.
+    /// Records that an operation begins. Returns the number of the operation.
     pub fn call(&self, client: &str, lock: &str, call: Call) -> u64 {
         let mut book = self.0.book.lock().unwrap();
         book.operations += 1;
@@ -61,14 +61,14 @@ impl Recorder {
         op
     }
 
-    /// An operation has ended.
+    /// Records that an operation has ended.
     pub fn ret(&self, op: u64, outcome: Outcome) {
         let mut book = self.0.book.lock().unwrap();
         self.write(&mut book, self.0.clock.now().as_nanos(), op, What::Return(outcome));
     }
 
-    /// Looks at the lock that this operation got: `look` is its remaining time, or `None` once it is lost. Returns
-    /// whether it is believed in. What counts is the moment before the look.
+    /// Looks at the lock that this operation acquired: `look` returns its remaining time, or `None` once it is lost.
+    /// Returns whether the lock is still held. The recorded moment is the one before the look.
     pub fn look(&self, op: u64, look: impl FnOnce() -> Option<Duration>) -> bool {
         let now = self.0.clock.now();
         let Some(remaining) = look() else { return false };
@@ -77,7 +77,7 @@ impl Recorder {
         true
     }
 
-    /// What was recorded so far.
+    /// The history so far.
     pub fn history(&self) -> History {
         History::new(self.0.book.lock().unwrap().entries.clone())
     }

@@ -7,26 +7,26 @@ use super::{Effect, Lock, Step};
 /// How many states are looked at before the search is given up.
 const STATES_MAX: usize = 2_000_000;
 
-/// Whether there is an order.
+/// Whether the steps fit an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// There is one.
+    /// There is an order.
     Yes,
-    /// There is none.
+    /// There is no order.
     No,
     /// The search took too long.
     Undecided,
 }
 
-/// Whether these steps can be put into one order, each between its beginning and its end, that a lock of this capacity
-/// goes along with. A step without an end may be left out.
+/// Decides whether these steps fit one order, each between its beginning and its end, that a lock of this capacity
+/// allows. A step without an end may be left out.
 ///
 /// # How it searches
-/// Depth first, what has to end first first. What was tried in vain is remembered as the set of steps taken, since the
-/// lock is a function of it. Three things keep the search narrow, and leave nothing out:
+/// The search is depth first, and begins with the steps that have to end first. It remembers each set of steps that led
+/// nowhere, since the set determines the state of the lock. Three rules keep the search narrow, and leave nothing out:
 /// - grants come in the order of their tokens;
 /// - a refusal that is possible is taken at once, since it changes nothing;
-/// - a step without an end is taken only where another one is stuck without it, now or with its token later.
+/// - a step without an end is taken only if another step is stuck without it, now or with its token later.
 pub fn linearize(capacity: u32, steps: &[Step]) -> Answer {
     Search::new(steps).run(Lock::new(capacity))
 }

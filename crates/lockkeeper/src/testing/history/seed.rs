@@ -1,23 +1,24 @@
-//! Seeds of runs: drawn, said, and given back to repeat a run.
+//! Seeds of runs: they are drawn, printed, and set again to repeat a run.
 
 use std::fmt;
 
 use crate::random;
 
-/// The variable that gives a run its seed.
+/// The environment variable with the seed of a run.
 pub const SEED: &str = "LOCKKEEPER_SEED";
 
-/// What decides everything that is left to chance in a run on virtual time. Displayed as what repeats it.
+/// The seed of everything random in a run on virtual time. `Display` shows the variable that repeats the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(u64);
 
 impl Seed {
-    /// This one.
+    /// This seed.
     pub fn of(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// So many new seeds, or only the one of [`SEED`] if that is set. Each is printed when its run begins.
+    /// Returns this number of new seeds, or only the seed in [`SEED`] if that is set. Each seed is printed when its run
+    /// begins.
     ///
     /// # Panics
     /// When [`SEED`] is not a number.
@@ -37,8 +38,8 @@ impl Seed {
         self.0
     }
 
-    /// Until the result is dropped, this thread draws its random numbers from this seed: ids and pauses come out the
-    /// same each time.
+    /// Makes this thread draw its random numbers from this seed until the result is dropped. Ids and pauses are then
+    /// the same in each run.
     #[must_use]
     pub fn sow(self) -> impl Drop {
         random::sow(self.0)

@@ -6,70 +6,70 @@ use super::holds::Hold;
 use super::operations::Operation;
 use super::{Call, Outcome, Rules};
 
-/// One claim that was granted.
+/// The number of a claim that was granted.
 pub type HoldId = usize;
 
-/// What happens to a lock, at one moment.
+/// A change of a lock, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Somebody gets it, if it fits beside those who have it, as all of them know what there is. Tokens rise.
+    /// A claim gets the lock, if it fits beside the holders by the capacity that each of them names. Tokens rise.
     Grant {
-        /// Whose it is from now on.
+        /// The claim that holds it from now on.
         hold: HoldId,
-        /// How much of the lock.
+        /// The weight of the claim.
         weight: u32,
-        /// How much there is, as who gets it knows.
+        /// The capacity, as the claim names it.
         of: u32,
-        /// Its number.
+        /// The fencing token of the grant.
         token: u64,
     },
-    /// Somebody has it no more: given back, or lost.
+    /// A claim no longer has the lock: it was released, or lost.
     Free {
-        /// Who.
+        /// The claim.
         hold: HoldId,
     },
     /// A writer becomes a reader.
     Share {
-        /// Who.
+        /// The claim of the writer.
         hold: HoldId,
     },
-    /// A reader becomes a writer under a new token, if nobody else has it.
+    /// A reader becomes a writer under a new token, if it is the only holder.
     Swap {
         /// The reader.
         old: HoldId,
         /// The writer.
         hold: HoldId,
-        /// Its number.
+        /// The fencing token of the writer.
         token: u64,
     },
-    /// Somebody is turned away, as it does not fit beside those who have it.
+    /// A claim is refused, since it does not fit beside the holders.
     Refuse {
-        /// How much was asked for.
+        /// The weight of the claim.
         weight: u32,
-        /// How much there is, as who asked knows.
+        /// The capacity, as the claim names it.
         of: u32,
     },
-    /// A reader stays one, as others have it too.
+    /// A reader stays a reader, since there are other holders.
     RefuseSwap {
         /// The reader.
         hold: HoldId,
     },
 }
 
-/// Something that happens at one moment between two times; without an end at any later one, or never.
+/// A step that happens at one moment between two times. Without an end it happens at any later moment, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Not before this.
+    /// The earliest moment.
     pub began: u64,
-    /// Not after this.
+    /// The latest moment.
     pub ended: Option<u64>,
-    /// What happens.
+    /// The change.
     pub effect: Effect,
-    /// The operation that it is of.
+    /// The operation that the step belongs to.
     pub op: usize,
 }
 
-/// A lock of the simplest kind: who has how much of it and knows of how much, and the last token.
+/// A lock of the simplest kind: its holders with their weights and capacities, and the last token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     capacity: u32,
@@ -78,17 +78,17 @@ pub struct Lock {
 }
 
 impl Effect {
-    /// Whether it changes nothing.
+    /// Returns whether the effect changes nothing.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refuse { .. } | Self::RefuseSwap { .. })
     }
 
-    /// Whether it can only help those who want the lock.
+    /// Returns whether the effect can only help the claims that want the lock.
     pub fn gives_way(&self) -> bool {
         matches!(self, Self::Free { .. } | Self::Share { .. })
     }
 
-    /// The token that it gives out.
+    /// The token that the effect gives out.
     pub fn token(&self) -> Option<u64> {
         match self {
             Self::Grant { token, .. } | Self::Swap { token, .. } => Some(*token),
@@ -106,7 +106,7 @@ struct Holder {
 }
 
 impl Lock {
-    /// A free one.
+    /// A free lock.
     pub fn new(capacity: u32) -> Self {
         Self { capacity, holders: Vec::new(), last: 0 }
     }
@@ -121,7 +121,7 @@ impl Lock {
         self.holders.iter().position(|holder| holder.hold == hold)
     }
 
-    /// The lock after this, or `None` where it cannot happen.
+    /// The lock after this effect, or `None` if the effect cannot happen.
     #[must_use]
     pub fn after(&self, effect: &Effect) -> Option<Self> {
         let mut after = self.clone();

@@ -1,4 +1,4 @@
-//! What is said of a history that cannot be.
+//! The report about a history that cannot be explained.
 
 use std::fmt;
 
@@ -7,30 +7,30 @@ use super::operations::Operation;
 /// The first operation of a history that a lock which keeps its promises cannot explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// On which lock.
+    /// The lock.
     pub lock: String,
-    /// What it breaks.
+    /// The promise that is broken.
     pub broken: Broken,
-    /// Who did what, when.
+    /// The operation: its client, its call, its time.
     pub operation: String,
-    /// When that was known.
+    /// The time at which the violation is certain.
     pub at: u64,
-    /// Why it cannot be.
+    /// The reason.
     pub because: String,
 }
 
-/// What was broken.
+/// The promise that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// Believers had more than there is.
+    /// The guards that reported the lock as held had more than its capacity.
     Exclusion,
-    /// A token came twice, or went back.
+    /// A token was given twice, or went back.
     Token,
-    /// There is no order in which it could have happened.
+    /// There is no order of the operations that a lock allows.
     Order,
-    /// The search was given up: neither right nor wrong.
+    /// The search was given up: the history is neither right nor wrong.
     Undecided,
-    /// The entries do not fit each other.
+    /// The entries contradict each other.
     Nonsense,
 }
 

@@ -1,4 +1,4 @@
-//! Random operations of several clients on one lock, with everything going wrong that can, written down as a history.
+//! Random operations of several clients on one lock under faults, written down as a history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,31 +13,31 @@ use crate::{LockName, layer::Chaos};
 /// The lock's name, in the history and in the store.
 const LOCK: &str = "walked";
 
-/// Who does what, and what goes wrong.
+/// The clients, their operations, and the faults.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The kind of lock.
     pub kind: Kind,
     /// How many clients there are, each as if in a process of its own.
     pub clients: u64,
-    /// How many tasks each has.
+    /// The number of tasks of each client.
     pub tasks: u64,
-    /// How often each task takes the lock.
+    /// How often each task acquires the lock.
     pub rounds: usize,
-    /// What the tasks are like.
+    /// The behaviour of the tasks.
     pub habits: Habits,
-    /// What the connections are like.
+    /// The faults of the connections.
     pub faults: Faults,
-    /// Whether now and then somebody is cut off from the store for longer than a lease.
+    /// Whether a client is sometimes cut off from the store for longer than a lease.
     pub cut_offs: bool,
     /// How long claims live.
     pub lives: Lives,
-    /// How long what nobody wants may stand in the store. Longer than anything comes late.
+    /// How long a claim that was given up may stay in the store. Longer than any request is late.
     pub lingers: Duration,
 }
 
 impl Plan {
-    /// Nothing goes wrong, and every refusal has to have a reason.
+    /// A plan without faults. Every refusal must have a reason.
     pub fn calm(kind: Kind, lives: Lives) -> Self {
         let habits = Habits { plain: false, careless: false, sure: true, pause: lives.ttl / 4 };
         Self {
@@ -53,7 +53,8 @@ impl Plan {
         }
     }
 
-    /// Requests and answers get lost, are doubled and come late; clients are careless, and cut off for a while.
+    /// A plan in which requests and answers are lost, doubled and delayed, and clients are careless and sometimes cut
+    /// off.
     pub fn stormy(kind: Kind, lives: Lives) -> Self {
         let faults = Faults::none()
             .with(Fault::Refused, 20)
@@ -70,31 +71,31 @@ impl Plan {
         Self { habits, faults, cut_offs: true, clients: 4, ..Self::calm(kind, lives) }
     }
 
-    /// The same, but everybody only waits and releases.
+    /// The same plan, but all tasks only wait and release.
     #[must_use]
     pub fn plain(mut self) -> Self {
         (self.habits.plain, self.habits.careless) = (true, false);
         self
     }
 
-    /// The same, but with two clients of one task each, so that the lock is often free.
+    /// The same plan, but with two clients of one task each, so that the lock is often free.
     #[must_use]
     pub fn few(self) -> Self {
         Self { clients: 2, tasks: 1, rounds: self.rounds * 3, ..self }
     }
 
-    /// What the lock has to keep to.
+    /// The rules that the lock has to keep.
     pub fn rules(&self) -> Rules {
         Rules::permits(self.kind.capacity()).delayed(self.lives.lock_delay).lingering(self.lingers)
     }
 
-    /// Lets clients of the library do this, and returns what happened.
+    /// Runs the plan with clients of the library, and returns the history.
     pub async fn walk<H: Harness>(&self, case: &Case<H>, seed: Seed) -> History {
         let kind = self.kind;
         self.walk_as(case, seed, &|party, name| Arc::new(LibraryClient::new(&party.keeper, name, kind))).await
     }
 
-    /// Lets those do this whom `make` makes of a connection.
+    /// Runs the plan with the contestants that `make` makes of a connection.
     pub async fn walk_as<H: Harness>(
         &self,
         case: &Case<H>,
@@ -141,18 +142,18 @@ impl Plan {
         recorder.history()
     }
 
-    /// Walks and checks.
+    /// Runs the plan and checks the history.
     ///
     /// # Errors
-    /// What is wrong, and what repeats it.
+    /// The violation, and the seed that repeats the run.
     pub async fn check<H: Harness>(&self, case: &Case<H>, seed: Seed) -> Result<Summary, String> {
         self.judge(&self.walk(case, seed).await, seed)
     }
 
-    /// Checks what happened.
+    /// Checks a history of this plan.
     ///
     /// # Errors
-    /// What is wrong, and what repeats it.
+    /// The violation, and the seed that repeats the run.
     pub fn judge(&self, history: &History, seed: Seed) -> Result<Summary, String> {
         history.check(LOCK, &self.rules()).map_err(|violation| format!("{violation}. To repeat it: {seed}"))
     }

@@ -1,4 +1,4 @@
-//! One task that does with a lock what comes to its mind.
+//! One task that does random operations on a lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,39 +9,40 @@ use crate::testing::Seeded;
 use crate::time::Clock;
 use crate::{Effect, Error, ErrorKind};
 
-/// What the walkers of a history have in mind.
+/// The behaviour of the tasks of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// Whether they only ever wait and release. Else they also try, give up waiting, and convert what they hold.
+    /// Whether the tasks only wait and release. Otherwise they also try, give up waiting, and convert the locks that
+    /// they hold.
     pub plain: bool,
-    /// Whether they also drop attempts half-way, and guards.
+    /// Whether the tasks also drop guards, and attempts half-way.
     pub careless: bool,
-    /// Whether nothing goes wrong on the way to the store, so that every refusal has to have a reason.
+    /// Whether no fault happens on the way to the store. Then every refusal must have a reason.
     pub sure: bool,
-    /// The longest pause, while holding and in between.
+    /// The longest pause, while a task holds a lock and in between.
     pub pause: Duration,
 }
 
-/// A task that takes a lock again and again.
+/// A task that acquires a lock again and again.
 #[derive(Clone)]
 pub struct Walker {
-    /// Who it asks.
+    /// The client through which it acquires the lock.
     pub contestant: Arc<dyn Contestant>,
-    /// Where it is written down.
+    /// The recorder of its operations.
     pub recorder: Recorder,
-    /// What it sleeps on.
+    /// The clock that it sleeps on.
     pub clock: Clock,
-    /// What it draws by.
+    /// The source of its random numbers.
     pub seed: Seeded,
-    /// What people call it.
+    /// The name of the client, as a text for people.
     pub client: String,
-    /// The number of its owner, where that counts.
+    /// The number of its owner, if the kind of lock has owners.
     pub owner: u64,
-    /// The lock's name in the history.
+    /// The name of the lock in the history.
     pub lock: String,
-    /// The lock's kind.
+    /// The kind of the lock.
     pub kind: Kind,
-    /// How it behaves.
+    /// The behaviour of the task.
     pub habits: Habits,
 }
 
@@ -52,7 +53,7 @@ impl std::fmt::Debug for Walker {
 }
 
 impl Walker {
-    /// Pauses, takes the lock, holds it for a while and gives it back. Whatever goes wrong is written down.
+    /// Pauses, acquires the lock, holds it for a while and releases it. Each failure is recorded.
     pub async fn round(&mut self) {
         self.pause().await;
         let ask = self.draw();
@@ -76,7 +77,7 @@ impl Walker {
         }
     }
 
-    /// Asks for all of the lock, once, and returns whether it was to be had: then nothing is left of anybody else.
+    /// Tries once to acquire the whole lock, and returns whether it succeeded. Then no other claim is left.
     ///
     /// # Panics
     /// When the store cannot be used.

@@ -1,4 +1,4 @@
-//! A register on a bad day.
+//! A register on a bad network.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,10 +11,10 @@ use crate::optimistic::{Register, Swap, Versioned, Write};
 use crate::testing::Seeded;
 use crate::{Error, ErrorKind, Result};
 
-/// A register around a register, for tests: writes and their answers get lost, are doubled, and come late.
+/// A register around a register, for tests: writes and their answers are lost, doubled and delayed.
 ///
-/// It stands for one client's connection. What comes late comes when the test says so ([`deliver`](Self::deliver)), and
-/// with [rates](Self::with) before some later write of this client. The faults of waiting do not occur.
+/// It stands for one client's connection. A late write arrives when the test calls [`deliver`](Self::deliver). With
+/// [rates](Self::with) it may also arrive before a later write of this client. Faults of waits do not occur.
 pub struct ChaosRegister {
     inner: Arc<dyn Register>,
     weather: Mutex<Weather>,
@@ -30,38 +30,38 @@ struct Weather {
 }
 
 impl ChaosRegister {
-    /// A client of `inner` for which nothing goes wrong yet.
+    /// A client of `inner` without faults.
     pub fn new(inner: Arc<dyn Register>) -> Self {
         let weather =
             Weather { seed: Seeded::new(0), rates: Vec::new(), planned: VecDeque::new(), late: Vec::new(), faults: 0 };
         Self { inner, weather: Mutex::new(weather) }
     }
 
-    /// Begins the sequence of this seed.
+    /// Starts the random sequence of this seed.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         self.weather().seed = Seeded::new(seed);
         self
     }
 
-    /// This fault happens to so many writes in a thousand. [`Fault::Refused`] happens to loads too.
+    /// Adds this fault for `per_mille` of 1000 writes. [`Fault::Refused`] happens to loads too.
     #[must_use]
     pub fn with(self, fault: Fault, per_mille: u16) -> Self {
         self.weather().rates.push((fault, per_mille));
         self
     }
 
-    /// This fault to the next write. Called twice, to the next two.
+    /// Plans this fault for the next write. Two calls plan it for the next two writes.
     pub fn plan(&self, fault: Fault) {
         self.weather().planned.push_back(fault);
     }
 
-    /// How many faults there were.
+    /// The number of faults so far.
     pub fn faults(&self) -> usize {
         self.weather().faults
     }
 
-    /// Lets everything arrive that is late, and returns what the register said.
+    /// Lets all late writes arrive, and returns the answers of the register.
     pub async fn deliver(&self) -> Vec<Result<Swap>> {
         let late = std::mem::take(&mut self.weather().late);
         let mut answers = Vec::new();

@@ -1,4 +1,4 @@
-//! What every [`Register`] has to do, as tests, for people who write one.
+//! The contract of a [`Register`] as tests, for authors of a register.
 //!
 //! ```
 //! lockkeeper::register_suite! {
@@ -27,7 +27,7 @@ pub trait RegisterHarness: Sized + Send + Sync + 'static {
     /// An empty register for one case.
     fn start() -> impl Future<Output = Self> + Send;
 
-    /// One more client of it, as if in a process of its own.
+    /// Another client of the register, as if in a process of its own.
     fn client(&self) -> impl Future<Output = Arc<dyn Register>> + Send;
 }
 

@@ -1,7 +1,7 @@
-//! Wrong engines: a small one that does what an engine has to, and two that have one bad habit each.
+//! Wrong engines: a small engine that does what an engine has to do, and two with one bad habit each.
 //!
-//! The library's engine has no switches to break it by. This one is written for the purpose, on the same store and
-//! under the same recorder, and its right form has to pass what the wrong ones are caught by.
+//! The library's engine has no switches that break it. This small engine is written for the purpose, on the same store
+//! and under the same recorder. In its right form it has to pass the checks that catch the wrong forms.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,15 +18,16 @@ use crate::{Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Result
 /// What an engine does with a lock that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Habit {
-    /// Belief ends at the deadline, and nothing revives it.
+    /// The hold ends at the deadline, and nothing revives it.
     Right,
-    /// It renews after the deadline as before, and believes until the store says that the lock is lost.
+    /// The engine renews after the deadline as before, and reports the lock as held until the store says that it is
+    /// lost.
     RenewsAfterTheDeadline,
-    /// It takes a renewal without an answer for a loss, and gives the claim up; the holder is not told.
+    /// The engine takes a renewal without an answer for a loss, and withdraws the claim. It does not tell the holder.
     ReleasesOnALostReply,
 }
 
-/// An engine that only waits in line, for mutexes, on stores whose claims expire one by one.
+/// An engine that only waits in line for mutexes, on stores whose claims expire one by one.
 #[derive(Debug)]
 pub struct SmallEngine {
     store: Arc<dyn Store>,

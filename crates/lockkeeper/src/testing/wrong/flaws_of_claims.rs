@@ -1,4 +1,4 @@
-//! Who is let in, with which token, and who is put out.
+//! Flaws in grants, in tokens, and in removals.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::store::{Amend, Amended, Claim, ClaimKey, IdHash, MAX, Store, Verdict,
 use crate::time::Clock;
 use crate::{LockName, Result};
 
-/// A release deletes the lock, whoever holds it.
+/// A release deletes the lock, whichever claim holds it.
 #[derive(Debug, Default)]
 pub struct ReleaseWithoutOwnerCheck(Seen);
 
@@ -46,7 +46,7 @@ impl Flaw for TokenFromAClock {
     }
 }
 
-/// A claim is granted when it fits beside the holders, whoever waits before it.
+/// A claim is granted when it fits beside the holders, even if other claims wait before it.
 #[derive(Debug, Default)]
 pub struct AnyThatFits;
 
@@ -81,7 +81,7 @@ impl Flaw for OwnWeightOnly {
     }
 }
 
-/// Who is turned away stands in line all the same.
+/// A claim that is turned away stays in line all the same.
 #[derive(Debug, Default)]
 pub struct TryThatStays;
 
@@ -96,7 +96,7 @@ impl Flaw for TryThatStays {
     }
 }
 
-/// A holder that asks again while others wait is told to wait.
+/// A holder that claims again while others wait gets the answer `Queued`.
 #[derive(Debug, Default)]
 pub struct UnstickyGrant(Seen);
 
@@ -115,7 +115,8 @@ impl Flaw for UnstickyGrant {
     }
 }
 
-/// A claim of a semaphore is granted when it fits beside the holders by its own number of permits, whatever theirs are.
+/// A claim of a semaphore is granted when it fits beside the holders by its own number of permits, whatever number they
+/// name.
 #[derive(Debug, Default)]
 pub struct OwnCapacityOnly;
 
@@ -135,7 +136,7 @@ impl Flaw for OwnCapacityOnly {
     }
 }
 
-/// The capacity that a name was first used with is taken for everybody's, whatever they say.
+/// The first capacity of a name counts for all its claims, whatever they name.
 #[derive(Debug, Default)]
 pub struct FirstCapacityForAll(Mutex<HashMap<LockName, u32>>);
 
@@ -199,7 +200,7 @@ impl Flaw for DowngradeByLeaving {
     }
 }
 
-/// A guard that gives permits back is believed, and the store keeps them.
+/// A guard that gives permits back gets the answer `Done`, and the store does not lower its claim.
 #[derive(Debug, Default)]
 pub struct KeepsWhatIsGivenBack;
 
@@ -213,7 +214,7 @@ impl Flaw for KeepsWhatIsGivenBack {
     }
 }
 
-/// A claim takes what the latest change says, be it more than it has.
+/// A claim takes the weight of the latest change, even if that is more than it has.
 #[derive(Debug, Default)]
 pub struct RaisesWhatWasLowered(Seen);
 

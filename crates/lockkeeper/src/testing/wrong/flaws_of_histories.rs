@@ -1,4 +1,4 @@
-//! Flaws that show in what happens after one another, and that one request by itself does not give away.
+//! Flaws that only a sequence of requests shows, and no single request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use crate::store::{
 };
 use crate::{LockName, Result};
 
-/// What is given back goes to whoever waits for it, and to whoever asks next.
+/// A released lock goes to its waiter, and to the next claim too.
 #[derive(Debug, Default)]
 pub struct GivesAwayTwice(Mutex<HashSet<LockName>>);
 
@@ -37,7 +37,7 @@ impl Flaw for GivesAwayTwice {
     }
 }
 
-/// Who asks again while another holds is told of the other's grant.
+/// A waiting claim that is sent again gets the grant of the holder.
 #[derive(Debug, Default)]
 pub struct GrantOfSomebodyElse;
 
@@ -75,7 +75,7 @@ impl Flaw for TokenOfThePredecessor {
     }
 }
 
-/// A withdrawal takes along whatever else the same client has of this lock.
+/// A withdrawal also removes every other claim of the same client on this lock.
 #[derive(Debug, Default)]
 pub struct WithdrawBySession(Mutex<Vec<ClaimKey>>);
 
@@ -96,7 +96,7 @@ impl Flaw for WithdrawBySession {
     }
 }
 
-/// A claim is kept for half as long as its owner is told.
+/// The store keeps a claim for half of the lifetime that it promised.
 #[derive(Debug, Default)]
 pub struct HalfALife;
 
@@ -107,7 +107,7 @@ impl Flaw for HalfALife {
     }
 }
 
-/// Holders are counted, whatever they hold: two of three permits and two more are two.
+/// The store counts holders and not their permits: two of three permits and two more count as two.
 #[derive(Debug, Default)]
 pub struct CountsHolders;
 
@@ -119,7 +119,7 @@ impl Flaw for CountsHolders {
     }
 }
 
-/// A writer that becomes a reader is let go, and told that it holds.
+/// A writer that becomes a reader is removed, and still gets the answer that it holds the lock.
 #[derive(Debug, Default)]
 pub struct ForgetsTheDowngraded(Mutex<HashMap<IdHash, u64>>);
 
@@ -161,7 +161,7 @@ impl Flaw for UpgradeBesideReaders {
     }
 }
 
-/// A reader that became the writer is still taken for a reader, and others are let in beside it.
+/// A reader that became the writer still counts as a reader, and other readers are granted beside it.
 #[derive(Debug, Default)]
 pub struct ReaderBesideTheUpgraded(Mutex<HashMap<LockName, u64>>);
 
@@ -182,7 +182,7 @@ impl Flaw for ReaderBesideTheUpgraded {
     }
 }
 
-/// A reader that becomes the writer stands in line behind itself, and holds the lock again when it has let go.
+/// A reader that becomes the writer stays in line behind itself, and holds the lock again after its release.
 #[derive(Debug, Default)]
 pub struct UpgradeThatLeavesTheReader(Seen);
 

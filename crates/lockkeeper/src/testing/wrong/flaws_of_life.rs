@@ -1,4 +1,4 @@
-//! Who lives, for how long, and who comes back.
+//! Flaws in lifetimes, and in claims that come back.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -24,7 +24,7 @@ impl Flaw for NoTombstone {
     }
 }
 
-/// A re-send that finds nothing is `Gone`, but the copy that comes after it is a new claim.
+/// A re-send that finds nothing is `Gone`, but a copy that arrives after it is a new claim.
 #[derive(Debug, Default)]
 pub struct ForgetfulResend;
 
@@ -38,7 +38,7 @@ impl Flaw for ForgetfulResend {
     }
 }
 
-/// A holder that asks again is told that it holds, but its life goes on from before.
+/// A holder that claims again gets the answer that it holds the lock, but its lifetime does not start again.
 #[derive(Debug, Default)]
 pub struct ResendWithoutNewLife;
 
@@ -73,7 +73,7 @@ impl Flaw for RenewalThatCreates {
     }
 }
 
-/// A healthy session is taken for proof of all that was ever granted in it.
+/// A healthy session counts as proof for every claim that was ever granted in it.
 #[derive(Debug, Default)]
 pub struct RenewalOfTheSession(Mutex<HashMap<IdHash, u64>>);
 
@@ -99,7 +99,7 @@ impl Flaw for RenewalOfTheSession {
     }
 }
 
-/// A renewal says `Held` to whoever is in line.
+/// A renewal answers `Held` for every claim in line.
 #[derive(Debug, Default)]
 pub struct WaiterTakenForAHolder;
 
@@ -114,7 +114,7 @@ impl Flaw for WaiterTakenForAHolder {
     }
 }
 
-/// What was not released is given away at the end of the ttl.
+/// A lock that was not released is granted to the next claim at the end of the ttl.
 #[derive(Debug, Default)]
 pub struct NoLockDelay;
 
@@ -143,7 +143,7 @@ impl Flaw for NoMinHold {
     }
 }
 
-/// The minimum hold begins with the release of its holder, who has to live for it.
+/// The minimum hold begins with the release of its holder, which has to stay alive for it.
 #[derive(Debug, Default)]
 pub struct MinHoldByTheHolder(Mutex<HashMap<IdHash, Duration>>);
 
@@ -164,7 +164,7 @@ impl Flaw for MinHoldByTheHolder {
     }
 }
 
-/// Who waits gets a minimum hold for a wish.
+/// A waiter gets a minimum hold as soon as it asks for one.
 #[derive(Debug, Default)]
 pub struct MinHoldOfAWaiter;
 
@@ -176,7 +176,7 @@ impl Flaw for MinHoldOfAWaiter {
     }
 }
 
-/// What takes the place of a claim begins without a minimum hold, since the old one has left.
+/// A claim that replaces another one begins without a minimum hold, since the old claim has left.
 #[derive(Debug, Default)]
 pub struct MinHoldLostByAnUpgrade;
 
@@ -191,7 +191,7 @@ impl Flaw for MinHoldLostByAnUpgrade {
     }
 }
 
-/// What is kept is its holder's: a second withdrawal finds it.
+/// A kept claim still belongs to its holder: a second withdrawal finds it.
 #[derive(Debug, Default)]
 pub struct KeepsForItsHolder(Mutex<HashSet<IdHash>>);
 
@@ -220,7 +220,7 @@ impl Flaw for LongLivedWaiter {
     }
 }
 
-/// Closing a session withdraws what its client lists, and forgets what the client has forgotten.
+/// Closing a session withdraws the claims that its client lists, and not those that the client has forgotten.
 #[derive(Debug, Default)]
 pub struct CloseByTheList;
 
@@ -234,7 +234,7 @@ impl Flaw for CloseByTheList {
     }
 }
 
-/// A renewal removes at once what it does not list, though the list may be older than the claim.
+/// A renewal removes at once the claims that it does not list, though the list may be older than a claim.
 #[derive(Debug, Default)]
 pub struct HastyLeftovers(Mutex<Vec<ClaimKey>>);
 

@@ -1,4 +1,4 @@
-//! Who is told, and what it gives.
+//! Flaws in wake-ups.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::Result;
 use crate::store::{ClaimKey, Interest, Live, LiveState, Revision, Store, Wake, Withdrawal};
 use crate::time::Clock;
 
-/// Only a release wakes anybody: who removes a dead holder takes what it can have and tells nobody.
+/// Only a release wakes waiters: a client that removes a dead holder takes what it can have, and the store wakes no
+/// other client.
 #[derive(Debug, Default)]
 pub struct SilentPurge {
     releases: AtomicU64,
@@ -33,7 +34,7 @@ impl Flaw for SilentPurge {
     }
 }
 
-/// A wait hears only of what happens after it began: what fell between the claim and the wait is missed.
+/// A wait hears only of what happens after it began, and misses what happened between the claim and the wait.
 #[derive(Debug, Default)]
 pub struct DeafUntilItWaits;
 
@@ -47,7 +48,7 @@ impl Flaw for DeafUntilItWaits {
     }
 }
 
-/// A grant that is pushed gives the grantee a holder's life, though it may have died while it waited.
+/// A pushed grant starts the lifetime of a holder, though the claim may have died while it waited.
 #[derive(Debug, Default)]
 pub struct PushThatGivesTime;
 

@@ -1,7 +1,7 @@
 //! Deliberately wrong stores: the test of the tests.
 //!
 //! Each is a right store with one [`Flaw`] in front of it, of a kind that real lock libraries have or had. For each
-//! there is a case of the suite that has to fail on it.
+//! flaw the suite has a case that has to fail on it.
 
 mod engine;
 mod flaws_of_claims;
@@ -42,7 +42,8 @@ use crate::store::{
 use crate::time::Clock;
 use crate::{LockName, Result};
 
-/// What one wrong store does differently. All its clients share it. What it leaves out is done right.
+/// What one wrong store does differently. All its clients share the flaw. The methods that a flaw does not define
+/// behave correctly.
 #[async_trait]
 #[allow(missing_docs, reason = "each is the method of this name of the store, in front of the right one")]
 pub trait Flaw: Default + fmt::Debug + Send + Sync + 'static {
@@ -79,7 +80,7 @@ pub trait Flaw: Default + fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Runs a case on a store with this flaw, and returns what the case says against it; `None` when it finds nothing.
+/// Runs a case on a store with this flaw, and returns the failure of the case. `None` if the case passes.
 pub fn complaint<H: Harness, F: Flaw>(name: &str, body: impl AsyncFn(&Case<Flawed<H, F>>)) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| run(name, &[], body))).err()?;
     let text = panic.downcast_ref::<String>().cloned();

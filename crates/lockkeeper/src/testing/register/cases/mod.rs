@@ -1,4 +1,4 @@
-//! The cases. Each is a sentence, and gets an empty register.
+//! The cases. The name of each case is a sentence. Each case gets an empty register.
 #![allow(missing_docs, reason = "the name of a case says what it shows")]
 
 mod basics;

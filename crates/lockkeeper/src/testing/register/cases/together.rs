@@ -1,4 +1,4 @@
-//! Several at once.
+//! Several clients at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
