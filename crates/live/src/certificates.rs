@@ -20,6 +20,18 @@ impl Certificates {
     /// # Errors
     /// When the files cannot be written.
     pub fn new() -> Result<Self> {
+        Self::with_server(&IsCa::NoCa)
+    }
+
+    /// The same, but for the server's certificate, which says that it is one of an authority.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_an_authority_as_server() -> Result<Self> {
+        Self::with_server(&IsCa::Ca(BasicConstraints::Unconstrained))
+    }
+
+    fn with_server(server: &IsCa) -> Result<Self> {
         let folder = nursery()?.folder("tls")?;
         let mut authority = CertificateParams::default();
         authority.distinguished_name.push(DnType::CommonName, "lockkeeper's tests");
@@ -31,6 +43,9 @@ impl Certificates {
             let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
             let mut params = CertificateParams::new(hosts)?;
             params.distinguished_name.push(DnType::CommonName, name);
+            if name == "server" {
+                params.is_ca = *server;
+            }
             let key = KeyPair::generate()?;
             write(&folder, &format!("{name}.pem"), &params.signed_by(&key, &issuer)?.pem())?;
             write(&folder, &format!("{name}.key"), &key.serialize_pem())?;

@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use lockkeeper::duration::format_duration;
+use lockkeeper::store::{Capabilities, SessionSpec, Store as _};
 use lockkeeper::{Error, ErrorKind, Event, FileStore, Keeper, KeeperBuilder, LockInfo, MemoryStore};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -18,6 +20,15 @@ use crate::settings::Settings;
 const RETRY: Duration = Duration::from_millis(200);
 /// Between two looks for a file store that is not there yet.
 const APPEARS: Duration = Duration::from_secs(1);
+/// What TLS says where one side does not accept the certificate of the other: waiting does not change that.
+const REFUSED_CERTIFICATES: [&str; 6] = [
+    "invalid peer certificate",
+    "CertificateRequired",
+    "CertificateUnknown",
+    "CertificateExpired",
+    "BadCertificate",
+    "UnknownCA",
+];
 /// How long to ask who holds a lock, where that is only good to know.
 const CURIOSITY: Duration = Duration::from_millis(300);
 
@@ -28,6 +39,29 @@ pub(crate) struct Terms {
     pub(crate) lock_delay: Option<Duration>,
     /// The names have their prefix already, as those in sequencers do.
     pub(crate) whole_names: bool,
+}
+
+impl Terms {
+    /// Whether an option asks for what the store cannot keep. A ttl that no option has set is of the configuration.
+    fn are_beyond(&self, can: &Capabilities, settings: &Settings) -> bool {
+        if !keeps_ttl(can, self.ttl.unwrap_or(settings.store.ttl)) {
+            return self.ttl.is_some();
+        }
+        self.lock_delay.is_some_and(|lock_delay| lock_delay > can.lock_delay_max)
+    }
+}
+
+/// Whether the store can keep locks of this ttl.
+pub(crate) fn keeps_ttl(can: &Capabilities, ttl: Duration) -> bool {
+    can.check(&SessionSpec::new(ttl, Duration::ZERO)).is_ok()
+}
+
+/// The failure of what was asked for: where an option is to blame, what the store cannot do is a matter of usage.
+pub(crate) fn refused(error: Error, is_of_option: bool) -> Failure {
+    match error.kind() {
+        ErrorKind::Unsupported if is_of_option => Failure::usage(error),
+        _ => error.into(),
+    }
 }
 
 /// Whether the store is away, as far as the events of a keeper tell, and why.
@@ -57,7 +91,7 @@ impl Away {
         let away = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Outage { is_now: true, why } = away else { return Ok(()) };
         let says = why.as_ref().map(|why| format!(" ({})", why.message())).unwrap_or_default();
-        let remedy = why.as_ref().and_then(Error::remedy).unwrap_or("it again when the store is back");
+        let remedy = why.as_ref().and_then(Error::remedy).unwrap_or("repeat the command when the store is back");
         let message = format!("lock {name:?}: not acquired within {}, and the store does not answer", human(waited));
         Err(Failure::new(Exit::Unavailable, format!("{message}{says}. Try: {remedy}")))
     }
@@ -122,7 +156,7 @@ pub(crate) fn is_missing(settings: &Settings) -> Result<bool, Failure> {
 fn warn_of_missing(settings: &Settings) {
     let url = &settings.store.url;
     if settings.verbosity >= Verbosity::Warnings {
-        complain(&format!("{url} is not there yet, so nobody holds a lock in it. Try: the --store of those who do"));
+        complain(&format!("{url} is not there yet, so nobody holds a lock in it. Try: the --store of the holders"));
     }
 }
 
@@ -149,21 +183,47 @@ pub(crate) async fn open_with(
         Failure::new(Exit::Unavailable, format!("{store} did not answer within {limit}. {remedy}"))
     };
     let until = Instant::now() + limit;
-    let mut failed = None;
+    let (mut failed, can) = (None, Arc::<OnceLock<Capabilities>>::default());
     loop {
-        let builder = set(builder(settings, terms)?);
+        let builder = noting(set(builder(settings, terms)?), &can);
         let left = until.saturating_duration_since(Instant::now());
         match timeout(left, connection(settings, builder)).await {
             // An earlier try may have ended, and know more.
-            Err(_) => return Err(failed.map_or_else(silent, configured)),
+            Err(_) => return Err(failed.map_or_else(silent, |error| unreached(&error, limit))),
             Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && left > RETRY => {
+            Ok(Err(error)) if !may_pass(&error) => {
+                let is_of_option = can.get().is_some_and(|can| terms.are_beyond(can, settings));
+                return Err(if is_of_option { refused(error, true) } else { configured(error) });
+            }
+            Ok(Err(error)) if left > RETRY => {
                 failed = Some(error);
                 sleep(RETRY).await;
             }
-            Ok(Err(error)) => return Err(configured(error)),
+            Ok(Err(error)) => return Err(unreached(&error, limit)),
         }
     }
+}
+
+/// Notes what the store can do, which is known before the keeper finds that it cannot do what it is to.
+fn noting(builder: KeeperBuilder, can: &Arc<OnceLock<Capabilities>>) -> KeeperBuilder {
+    let can = Arc::clone(can);
+    builder.layer(move |store| {
+        drop(can.set(store.capabilities()));
+        store
+    })
+}
+
+/// Whether another try may help, as when a whole machine starts at once.
+fn may_pass(error: &Error) -> bool {
+    let is_refused = REFUSED_CERTIFICATES.iter().any(|words| error.message().contains(words));
+    error.kind() == ErrorKind::Unavailable && !is_refused
+}
+
+/// Of a store that was tried again and again; each error speaks of its own try.
+fn unreached(error: &Error, tried: Duration) -> Failure {
+    let remedy = error.remedy().map(|remedy| format!(". Try: {remedy}")).unwrap_or_default();
+    let message = format!("{}; tried for {}{remedy}", error.message(), format_duration(tried));
+    Failure::new(error.kind().into(), message)
 }
 
 async fn connection(settings: &Settings, builder: KeeperBuilder) -> Result<Connection, Error> {

@@ -164,7 +164,7 @@ impl Guards {
     fn lost(&self) -> Lost {
         match self {
             Self::All(guards) => guards.lost(),
-            Self::Leadership(leadership) => leadership.guard().lost(),
+            Self::Leadership(leadership) => leadership.lost(),
         }
     }
 

@@ -16,6 +16,7 @@ mod nested;
 mod output;
 mod random;
 mod reach;
+mod remedy;
 mod runtime;
 mod secrets;
 mod settings;
@@ -141,11 +142,14 @@ fn with_log(
 ) -> Result<Exit, Failure> {
     runtime::enough_descriptors()?;
     let settings = Settings::resolve(&cli.global, &|name| std::env::var_os(name))?;
-    if !matches!(cli.command, Command::Bench(_)) {
-        settings.refuse_memory()?;
+    remedy::know(&cli.global);
+    match cli.command {
+        Command::Bench(_) => {}
+        Command::Elect(_) => settings.refuse_memory().and_then(|()| settings.refuse_default())?,
+        _ => settings.refuse_memory()?,
     }
     write_log(settings.log.as_deref(), log)?;
-    if let Some(notice) = settings.notice() {
+    for notice in settings.notices() {
         log.write(output::notice(&notice, settings.json));
     }
     let runtime = runtime::start()?;

@@ -62,8 +62,8 @@ impl Around {
             let is_around = |holder: &&HolderInfo| around.iter().any(|held| Some(held.token()) == holder.token);
             if would_wait(&info, info.holders.iter().filter(is_around), mode) {
                 return Err(Failure::usage(format!(
-                    "lock {typed:?}: the run around this command holds it until this command ends, so that this wait \
-                     would never end. Try: the command without a second run of {typed:?}, or -w 0"
+                    "lock {typed:?}: the outer run holds the lock until this command ends, so this wait would never \
+                     end. Try: the command without an inner run of {typed:?}, or -w 0"
                 )));
             }
         }

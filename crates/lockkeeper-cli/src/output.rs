@@ -10,6 +10,7 @@ use serde::Serialize;
 use lockkeeper::url::StoreUrl;
 
 use crate::exit::{Exit, Failure};
+use crate::remedy::completed;
 
 /// How much is said on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +28,7 @@ pub(crate) fn complain(message: &str) {
 
 /// The line that [`complain`] writes.
 pub(crate) fn complaint(message: &str) -> String {
-    format!("lockkeeper: {}\n", printable(&redact(message)))
+    format!("lockkeeper: {}\n", printable(&redact(&completed(message))))
 }
 
 /// What has to be said before the store is used, as a line for people or for machines.
@@ -51,7 +52,7 @@ pub(crate) fn answer(text: &str) -> Result<(), Failure> {
         }
         _ => Failure::new(
             Exit::Output,
-            format!("the answer could not be written to stdout: {error}. Try: another place to write it to"),
+            format!("the answer could not be written to stdout: {error}. Try: another file, or a disk with space"),
         ),
     })
 }

@@ -44,7 +44,9 @@ fn remedy(error: &io::Error) -> Option<&'static str> {
         Errno::AGAIN => {
             Some("raise the limit of processes (ulimit -u, TasksMax= of systemd, or the pids limit of the container)")
         }
-        Errno::NOMEM => Some("give it more memory (ulimit -v, MemoryMax= of systemd, or the container's limit)"),
+        Errno::NOMEM => {
+            Some("give lockkeeper more memory (ulimit -v, MemoryMax= of systemd, or the container's limit)")
+        }
         _ => None,
     }
 }

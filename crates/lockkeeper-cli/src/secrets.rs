@@ -1,63 +1,71 @@
-//! Passwords and tokens on their way from the environment and from files to the store's URL. None is ever printed, and
-//! no error repeats a piece of one.
+//! The password on its way from the environment and from files to the store's URL. It is never printed, and no error
+//! repeats a piece of it.
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use lockkeeper::Secret;
 use lockkeeper::url::StoreUrl;
+use rustix::fs::{StatVfsMountFlags, fstatvfs};
+use rustix::process::geteuid;
 
 use crate::exit::Failure;
 use crate::settings::{Environment, text};
 use crate::small_file;
 
-/// The variables that hold a secret; with `_FILE` behind it each names a file that does.
+/// The variable that holds it, and the one that names a file which does.
 const PASSWORD: &str = "LOCKKEEPER_PASSWORD";
-const API_TOKEN: &str = "LOCKKEEPER_API_TOKEN";
+const PASSWORD_FILE: &str = "LOCKKEEPER_PASSWORD_FILE";
+/// What every user of the machine may do with a file.
+const READ_BY_ALL: u32 = 0o004;
 
-/// What the environment gives, in place of what stands in a URL or in the configuration.
+/// What the environment or the configuration gives, in place of what stands in a URL.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets {
     pub(crate) password: Option<Secret>,
-    pub(crate) api_token: Option<Secret>,
+    /// What is to be said of the file that it is from.
+    pub(crate) warning: Option<String>,
 }
 
 impl Secrets {
     pub(crate) fn resolve(environment: Environment<'_>) -> Result<Self, Failure> {
-        Ok(Self { password: variable(PASSWORD, environment)?, api_token: variable(API_TOKEN, environment)? })
+        for (name, value) in [(PASSWORD, "the password"), (PASSWORD_FILE, "the path of a file")] {
+            if environment(name).is_some_and(|value| value.is_empty()) {
+                return Err(Failure::config(format!(
+                    "{name} is empty, as where a secret is missing. Try: {value} as its value, or unset {name}"
+                )));
+            }
+        }
+        match (text(environment, PASSWORD)?, environment(PASSWORD_FILE)) {
+            (Some(_), Some(_)) => {
+                Err(Failure::config(format!("{PASSWORD} and {PASSWORD_FILE} are both set. Try: one of them")))
+            }
+            (Some(password), None) => Ok(Self { password: Some(Secret::new(password)), warning: None }),
+            (None, Some(path)) => read_file(PASSWORD_FILE, Path::new(&path)),
+            (None, None) => Ok(Self::default()),
+        }
     }
 
-    pub(crate) fn put_into(self, mut url: StoreUrl) -> StoreUrl {
-        if let Some(password) = self.password {
-            url = url.with_password(password);
+    pub(crate) fn put_into(self, url: StoreUrl) -> StoreUrl {
+        match self.password {
+            Some(password) => url.with_password(password),
+            None => url,
         }
-        if let Some(token) = self.api_token {
-            url = url.with_api_token(token);
-        }
-        url
     }
 }
 
-fn variable(name: &str, environment: Environment<'_>) -> Result<Option<Secret>, Failure> {
-    let of_file = format!("{name}_FILE");
-    let path = environment(&of_file).filter(|path| !path.is_empty());
-    match (text(environment, name)?, path) {
-        (Some(_), Some(_)) => Err(Failure::config(format!("{name} and {of_file} are both set. Try: one of them"))),
-        (Some(secret), None) => Ok(Some(Secret::new(secret))),
-        (None, Some(path)) => read_file(&of_file, Path::new(&path)).map(Some),
-        (None, None) => Ok(None),
-    }
-}
-
-/// The secret in a file, without the newline that editors put behind it. `what` named the file.
-pub(crate) fn read_file(what: &str, path: &Path) -> Result<Secret, Failure> {
+/// The password in a file, without the newline that editors put behind it. `what` named the file.
+pub(crate) fn read_file(what: &str, path: &Path) -> Result<Secrets, Failure> {
     let failed = |problem: &str| Failure::config(format!("{what}: {} {problem}", path.display()));
-    let text = File::open(path).and_then(small_file::read).map_err(|error| match error.kind() {
+    let unreadable = |error: io::Error| match error.kind() {
         io::ErrorKind::InvalidData => failed("is not UTF-8. Try: a file with nothing but the secret"),
         _ => failed(&format!("cannot be read: {error}. Try: the path of a file that this user may read")),
-    })?;
-    let whole = Secret::new(text);
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    let is_open = is_open_to_all(&file);
+    let whole = Secret::new(small_file::read(file).map_err(unreadable)?);
     let line = whole.expose();
     let line = line.strip_suffix('\n').unwrap_or(line);
     let line = line.strip_suffix('\r').unwrap_or(line);
@@ -67,7 +75,18 @@ pub(crate) fn read_file(what: &str, path: &Path) -> Result<Secret, Failure> {
     if line.contains(char::is_control) {
         return Err(failed("has more than one line. Try: a file with nothing but the secret"));
     }
-    Ok(Secret::new(line))
+    let path = path.display();
+    let warning =
+        is_open.then(|| format!("{what}: {path} can be read by every user of this machine. Try: chmod 600 {path}"));
+    Ok(Secrets { password: Some(Secret::new(line)), warning })
+}
+
+/// Whether everybody may read it, and this user can change that: not on a file of root's that a service was given, and
+/// not on a mount that is read-only, as those are on which Kubernetes and Docker hand out secrets.
+fn is_open_to_all(file: &File) -> bool {
+    let is_ours = |meta: &std::fs::Metadata| meta.is_file() && meta.uid() == geteuid().as_raw();
+    let is_fixed = || fstatvfs(file).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
+    file.metadata().is_ok_and(|meta| is_ours(&meta) && meta.mode() & READ_BY_ALL != 0) && !is_fixed()
 }
 
 #[cfg(test)]
@@ -90,13 +109,11 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
         assert_eq!(password(&[(PASSWORD, "hunter2 ")]).unwrap().as_deref(), Some("hunter2 "));
-        assert_eq!(password(&[(PASSWORD, ""), ("LOCKKEEPER_PASSWORD_FILE", "")]).unwrap(), None);
+        assert_eq!(password(&[]).unwrap(), None);
         for (content, secret) in [("hunter2", "hunter2"), ("hunter2\n", "hunter2"), (" hunter2 \r\n", " hunter2 ")] {
             std::fs::write(path, content).unwrap();
             assert_eq!(password(&[("LOCKKEEPER_PASSWORD_FILE", path)]).unwrap().as_deref(), Some(secret));
         }
-        let token = resolve(&[("LOCKKEEPER_API_TOKEN_FILE", path)]).unwrap().api_token.unwrap();
-        assert_eq!(token.expose(), " hunter2 ");
     }
 
     #[test]
@@ -114,8 +131,12 @@ mod tests {
             let message = refused(&[("LOCKKEEPER_PASSWORD_FILE", path)]);
             assert!(message.starts_with(&format!("LOCKKEEPER_PASSWORD_FILE: {path} ")), "{message}");
         }
-        let message = refused(&[("LOCKKEEPER_API_TOKEN_FILE", "/nowhere/token")]);
-        assert!(message.starts_with("LOCKKEEPER_API_TOKEN_FILE: /nowhere/token cannot be read"), "{message}");
+        let message = refused(&[(PASSWORD_FILE, "/nowhere/password")]);
+        assert!(message.starts_with("LOCKKEEPER_PASSWORD_FILE: /nowhere/password cannot be read"), "{message}");
+        for (name, other) in [(PASSWORD, PASSWORD_FILE), (PASSWORD_FILE, PASSWORD)] {
+            let message = refused(&[(name, ""), (other, path)]);
+            assert!(message.starts_with(&format!("{name} is empty, as where a secret is missing")), "{message}");
+        }
         let both = refused(&[(PASSWORD, "hunter2"), ("LOCKKEEPER_PASSWORD_FILE", path)]);
         assert!(both.starts_with("LOCKKEEPER_PASSWORD and LOCKKEEPER_PASSWORD_FILE are both set"), "{both}");
     }
@@ -125,8 +146,7 @@ mod tests {
         let url: StoreUrl = "redis://me:old@h".parse().unwrap();
         let kept = Secrets::default().put_into(url.clone());
         assert_eq!(kept.password.unwrap().expose(), "old");
-        let secrets = resolve(&[(PASSWORD, "hunter2"), (API_TOKEN, "hunter2t")]).unwrap();
-        let url = secrets.put_into(url);
-        assert_eq!((url.password.unwrap().expose(), url.api_token.unwrap().expose()), ("hunter2", "hunter2t"));
+        let url = resolve(&[(PASSWORD, "hunter2")]).unwrap().put_into(url);
+        assert_eq!(url.password.unwrap().expose(), "hunter2");
     }
 }

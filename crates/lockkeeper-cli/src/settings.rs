@@ -24,8 +24,9 @@ const TTL: Duration = Duration::from_secs(30);
 const STORE: &str = "LOCKKEEPER_STORE";
 const REQUIRE: &str = "LOCKKEEPER_REQUIRE_STORE";
 
-/// The environment, or a test's idea of it. An empty variable counts as one that is not set, but for the store: that is a
-/// secret or a setting that is missing, and must not become a file of this host.
+/// The environment, or a test's idea of it. An empty variable counts as one that is not set, but for the store and its
+/// password: that is a secret or a setting that is missing, and must not become a file of this host, or a login without
+/// a password.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The settings of one invocation.
@@ -56,6 +57,8 @@ pub(crate) struct Store {
     /// How long a lock outlives its holder, unless a flag says otherwise.
     pub(crate) ttl: Duration,
     pub(crate) origin: Origin,
+    /// What is to be said of the file with its password.
+    warning: Option<String>,
 }
 
 /// Who said which store it is.
@@ -107,7 +110,7 @@ impl Settings {
         if self.store.url.scheme != "memory" {
             return Ok(());
         }
-        Err(Failure::config("memory: would lock this one process only, so nobody at all. Try: file:./locks.db"))
+        Err(Failure::config("memory: would lock this one process only. Try: file:./locks.db"))
     }
 
     /// For candidates of an election, of which all would lead that do not share a store.
@@ -115,8 +118,8 @@ impl Settings {
         let Store { url, origin: Origin::Default, .. } = &self.store else { return Ok(()) };
         let reach = reach::of(Path::new(&url.path));
         Err(Failure::config(format!(
-            "no store configured; an election would hold {reach}, and candidates elsewhere would lead beside it. \
-             Try: --store URL, or --store {url} if that is meant"
+            "no store configured; an election would hold {reach}, and candidates elsewhere would lead as well. \
+             Try: --store URL, or --store {url} to use that file"
         )))
     }
 
@@ -136,7 +139,13 @@ impl Settings {
     }
 
     /// What has to be said once, before the store is used.
-    pub(crate) fn notice(&self) -> Option<String> {
+    pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
+        let warning = self.store.warning.clone().filter(|_| self.verbosity >= Verbosity::Warnings);
+        self.notice().into_iter().chain(warning)
+    }
+
+    /// The same of where the locks are.
+    fn notice(&self) -> Option<String> {
         let Store { url, origin, .. } = &self.store;
         let path = Some(&url.path).filter(|_| self.verbosity >= Verbosity::Warnings && url.scheme == "file")?;
         match origin {
@@ -169,7 +178,7 @@ impl Store {
                 "{STORE} is empty, as where a secret is missing. Try: {STORE}=URL, --store URL, or unset {STORE}"
             )));
         }
-        let secrets = Secrets::resolve(environment)?;
+        let mut secrets = Secrets::resolve(environment)?;
         let variable = text(environment, STORE)?;
         let of_config = || config.default_store.as_deref().zip(config.path());
         let (text, origin) = if let Some(flag) = flag {
@@ -184,13 +193,14 @@ impl Store {
         let url = if text.contains(':') {
             text.parse().map_err(|error| Failure::config(format!("{origin}: {error}")))?
         } else {
-            config.store(text, &origin.to_string())?.url(&secrets)?
+            config.store(text, &origin.to_string())?.url(&mut secrets)?
         };
-        Self::new(secrets.put_into(url), origin)
+        let warning = secrets.warning.take();
+        Ok(Self { warning, ..Self::new(secrets.put_into(url), origin) })
     }
 
-    fn new(url: StoreUrl, origin: Origin) -> Result<Self, Failure> {
-        Ok(Self { ttl: url.common.ttl.unwrap_or(TTL), url, origin })
+    fn new(url: StoreUrl, origin: Origin) -> Self {
+        Self { ttl: url.common.ttl.unwrap_or(TTL), url, origin, warning: None }
     }
 
     fn default_file(config: &Config, environment: Environment<'_>) -> Result<Self, Failure> {
@@ -209,7 +219,7 @@ impl Store {
         let path = state_directory(rustix::process::geteuid().is_root(), environment)?.join("lockkeeper/locks.db");
         let text = path.to_str().ok_or_else(|| not_unicode("the path of the default store"))?;
         let url = format!("file:{}", escaped(text)).parse().map_err(Failure::config)?;
-        Self::new(url, Origin::Default)
+        Ok(Self::new(url, Origin::Default))
     }
 }
 
@@ -235,7 +245,7 @@ fn state_directory(is_root: bool, environment: Environment<'_>) -> Result<PathBu
     }
     let absolute = |name| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state"))).ok_or_else(|| {
-        Failure::config("no store configured, and HOME does not say where the default could be. Try: --store URL")
+        Failure::config("no store configured, and HOME is no absolute path for the default file. Try: --store URL")
     })
 }
 
@@ -311,7 +321,7 @@ pub(crate) fn text(environment: Environment<'_>, name: &str) -> Result<Option<St
 }
 
 fn not_unicode(what: &str) -> Failure {
-    Failure::config(format!("{what} is not valid UTF-8. Try: another one, or none"))
+    Failure::config(format!("{what} is not valid UTF-8. Try: a value in UTF-8, or none"))
 }
 
 #[cfg(test)]

@@ -164,7 +164,7 @@ pub(crate) fn in_the_way(info: &LockInfo) -> String {
     let more = |others: usize| if others > 0 { format!(", and {others} more") } else { String::new() };
     match (info.holders.as_slice(), info.waiters.first()) {
         ([first, others @ ..], _) => format!("; held by {}{}", described(first), more(others.len())),
-        ([], Some(waiter)) => format!("; nobody holds it, and {} is the first in line", printable(&waiter.owner)),
+        ([], Some(waiter)) => format!("; nobody holds it, and {} is first in the queue", printable(&waiter.owner)),
         ([], None) => String::new(),
     }
 }
@@ -172,7 +172,7 @@ pub(crate) fn in_the_way(info: &LockInfo) -> String {
 fn described(holder: &HolderInfo) -> String {
     if holder.kept {
         let rest = holder.expires_in.map(|rest| format!(" for another {}", human(rest))).unwrap_or_default();
-        return format!("{}, which has let go, and kept{rest}", printable(&holder.owner));
+        return format!("{} (released; kept{rest})", printable(&holder.owner));
     }
     let held = holder.held.map(|held| format!(" for {}", human(held))).unwrap_or_default();
     let reason = holder.reason.as_ref().map(|reason| format!(" ({})", printable(reason))).unwrap_or_default();

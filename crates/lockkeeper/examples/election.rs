@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut process = Command::new(std::env::current_exe()?).arg(&file).spawn()?;
     let first = observer.next().await?.ok_or("nobody leads")?;
-    println!("  observer: {} leads, at {}", first.owner, String::from_utf8_lossy(&first.value));
+    println!("  observer: {} leads, at {}", first.owner, first.text());
     let mut others = JoinSet::new();
     for node in &NODES[1..] {
         others.spawn(serve(connect(&file, node).await?, node));
@@ -51,8 +51,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// What the process of the first node does.
 async fn lead_until_killed(file: &Path) -> Result<(), Box<dyn Error>> {
     let leadership = lead(&connect(file, NODES[0]).await?, NODES[0]).await?;
-    println!("node-1: I lead, with the token {}", leadership.guard().token());
-    leadership.guard().lost().await;
+    println!("node-1: I lead, with the token {}", leadership.token());
+    leadership.lost().await;
     Ok(())
 }
 
@@ -67,7 +67,7 @@ async fn lead(keeper: &Keeper, node: &str) -> Result<Leadership> {
 
 async fn serve(keeper: Keeper, node: &str) -> Result<()> {
     let leadership = lead(&keeper, node).await?;
-    println!("{node}: I lead, with the token {}", leadership.guard().token());
+    println!("{node}: I lead, with the token {}", leadership.token());
     // Ends early if the leadership is lost: then somebody else leads.
     leadership.guard().while_held(tokio::time::sleep(TERM)).await?;
     println!("{node} resigns");
@@ -80,7 +80,7 @@ async fn observe(mut observer: Observer, first: Leader) -> Result<Vec<Leader>> {
     loop {
         match observer.next().await? {
             Some(leader) => {
-                println!("  observer: {} leads, at {}", leader.owner, String::from_utf8_lossy(&leader.value));
+                println!("  observer: {} leads, at {}", leader.owner, leader.text());
                 leaders.push(leader);
             }
             None => {

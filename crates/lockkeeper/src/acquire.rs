@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Guard, Leadership, LockName, MultiGuard, Owner, Re
 /// The longest reason, in bytes.
 const REASON_MAX: usize = 1024;
 
-/// An attempt to acquire: set what belongs to it, then await it. The result is `G`.
+/// An attempt to acquire a lock. Set its options, then await it. The result is `G`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,33 +30,35 @@ const REASON_MAX: usize = 1024;
 /// ```
 ///
 /// # Errors
-/// - [`Timeout`](ErrorKind::Timeout): others held the lock for as long as the attempt was to wait (`try_lock` answers
-///   `None` instead).
-/// - [`Unavailable`](ErrorKind::Unavailable): the store did not answer. One that stands in line goes on waiting.
-/// - [`Invalid`](ErrorKind::Invalid), [`Unsupported`](ErrorKind::Unsupported): a setting that is impossible, or that
-///   this store cannot do.
+/// - [`Timeout`](ErrorKind::Timeout): other holders kept the lock for the whole wait (`try_lock` returns `None`
+///   instead).
+/// - [`Unavailable`](ErrorKind::Unavailable): the store did not answer. An attempt that has a place in the queue goes
+///   on waiting.
+/// - [`Invalid`](ErrorKind::Invalid), [`Unsupported`](ErrorKind::Unsupported): a setting is impossible, or this store
+///   does not support it.
 /// - [`Mismatch`](ErrorKind::Mismatch), [`QueueFull`](ErrorKind::QueueFull),
 ///   [`WouldDeadlock`](ErrorKind::WouldDeadlock), [`Denied`](ErrorKind::Denied), [`Closed`](ErrorKind::Closed),
 ///   [`Forked`](ErrorKind::Forked).
 ///
-/// An attempt that does not wait is over within 5 s for each of its locks: a store that has not answered by then is
-/// [`Unavailable`](ErrorKind::Unavailable).
+/// An attempt that does not wait ends within 5 s for each of its locks. If the store has not answered by then, the
+/// error is [`Unavailable`](ErrorKind::Unavailable).
 ///
-/// After a wait in line the first renewal comes 5 ms after the grant, and until then the lock has what is left of a
-/// waiter's life (at least half of the ttl, or of 5 s for a longer ttl). Work that blocks the thread of a current-thread
-/// runtime for longer than that loses the lock: such a program connects with
+/// After a wait in the queue, the first renewal comes 5 ms after the grant. Until then the lock has the rest of the
+/// waiter's lease: at least half of the ttl, or 2.5 s if the ttl is longer than 5 s. Work that blocks the thread of a
+/// current-thread runtime for longer than that loses the lock. Connect such a program with
 /// [`dedicated_thread`](crate::KeeperBuilder::dedicated_thread).
 ///
 /// # Cancel safety
-/// Dropped at any await it leaves the line, and a grant that was on its way is given back. Nothing has to be cleaned
-/// up by the caller.
+/// Dropping the future at any await gives up the place in the queue, and gives back a grant that was on its way. The
+/// caller has nothing to clean up.
 ///
-/// A future that was polled and is polled no more, but not dropped, keeps its place in line. A lock that is granted to it
-/// is given back when nobody has collected it for the life of a waiter (the ttl, at most 5 s), with
-/// [`Event::Lost`](crate::Event::Lost) and [`Uncollected`](crate::LostReason::Uncollected); polled again, the attempt goes
-/// to the end of the line. So are those that an attempt on several locks has got already. A keeper with a [thread of its own](crate::KeeperBuilder::dedicated_thread) serves callers that
-/// block, and keeps such a grant for at least 15 s. Tasks of the same process that wait behind it stand in the store's
-/// line by themselves 15 s to 30 s after they began to wait.
+/// A future that was polled, and is then neither polled nor dropped, keeps its place in the queue. If the store grants
+/// it the lock and no poll collects the grant within the lease of a waiter (the ttl, at most 5 s), the engine gives the
+/// lock back, with [`Event::Lost`](crate::Event::Lost) and [`Uncollected`](crate::LostReason::Uncollected). An attempt
+/// on several locks also gives back the locks that it already has. If the future is polled again, the attempt goes to
+/// the end of the queue. A keeper with a [thread of its own](crate::KeeperBuilder::dedicated_thread) keeps such a grant
+/// for at least 15 s, since its callers may block. Tasks of the same process that wait behind the attempt get places of
+/// their own in the store's queue 15 s to 30 s after their wait began.
 #[must_use = "an attempt does nothing until it is awaited"]
 pub struct Acquire<G> {
     pub(crate) engine: Arc<Engine>,
@@ -77,7 +79,7 @@ pub(crate) struct Part {
     pub(crate) capacity: u32,
 }
 
-/// What an attempt can result in: a guard, the guard of a multi-lock, a leadership, or perhaps one of these; or a
+/// The result of an attempt: a guard, the guard of a multi-lock, a leadership, an `Option` of one of these, or a
 /// handle.
 pub trait Acquired: sealed::Sealed + Sized {}
 
@@ -91,7 +93,7 @@ pub(crate) mod sealed {
         fn held(guard: Guard, also: Vec<Guard>) -> Self;
     }
 
-    /// What is not an option itself.
+    /// A result that is not an `Option` itself.
     pub trait Certain: Sealed {}
 }
 
@@ -186,19 +188,19 @@ impl<G: Acquired> Acquire<G> {
         })
     }
 
-    /// How long to stand in line at most; zero is a try, and `Duration::MAX` is for ever. Unless this is set, `lock()`
-    /// waits for the keeper's [`default_wait`](crate::KeeperBuilder::default_wait), which is for ever, and `try_lock()`
-    /// does not wait.
+    /// The longest time in the queue. Zero is a single try, and `Duration::MAX` is no limit. Without this setting,
+    /// `lock()` waits for the keeper's [`default_wait`](crate::KeeperBuilder::default_wait) (by default without a
+    /// limit), and `try_lock()` does not wait.
     ///
-    /// It bounds the waiting. A store that does not answer at all is given 3 s even if `d` is less.
+    /// `d` limits the wait for other holders. A store that does not answer at all gets 3 s even if `d` is shorter.
     pub fn wait(mut self, d: Duration) -> Self {
         self.waits = !d.is_zero();
         self.wait = Some(d);
         self
     }
 
-    /// A fixed lease: renewed while it waits and once at the grant, never again. After `d` the lock is lost, whether
-    /// it was released or not. It takes the place of the lock's ttl.
+    /// A fixed lease of `d` in place of the lock's ttl. The engine renews it while the attempt waits and once at the
+    /// grant, and never again. After `d` the lock is no longer held, even without a release.
     pub fn lease(mut self, d: Duration) -> Self {
         let detached = self.request.spec.detached;
         self.request.fixed = true;
@@ -207,14 +209,27 @@ impl<G: Acquired> Acquire<G> {
         self
     }
 
-    /// Who acquires, for finding a wait for oneself: see [`Owner`].
+    /// The owner of the attempt, by which the engine detects a wait for a guard of the same owner: see [`Owner`].
     pub fn owner(mut self, owner: &Owner) -> Self {
         self.request.owner = Some(owner.clone());
         self
     }
 
-    /// How long to hold it at most, renewals or not; then it is lost with
-    /// [`MaxHold`](crate::LostReason::MaxHold). The keeper's own limit, if it has one, unless this is set.
+    /// The longest time to hold the lock, whatever its renewals. After `d` the lock is lost with
+    /// [`MaxHold`](crate::LostReason::MaxHold). The default is the keeper's
+    /// [`max_hold`](crate::KeeperBuilder::max_hold), if it has one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let guard = keeper.mutex("report")?.lock().max_hold(Duration::from_millis(50)).await?;
+    /// assert_eq!(guard.lost().await, lockkeeper::LostReason::MaxHold);
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
     pub fn max_hold(mut self, d: Duration) -> Self {
         if d.is_zero() {
             let problem = Error::invalid("max_hold is zero: the lock would be lost at once");
@@ -224,21 +239,22 @@ impl<G: Acquired> Acquire<G> {
         self
     }
 
-    /// How long nobody else gets the lock from the moment at which this attempt has it: whether the holder releases it,
-    /// crashes, is killed or loses it, the store keeps it until `d` is over, and no process has to live for that. Zero,
-    /// which is no minimum, unless this is set.
+    /// The minimum hold: for `d` from the moment at which this attempt has the lock, the store gives the lock to no
+    /// other. The store does so whether the holder releases the lock, crashes, is killed or loses it, and no process
+    /// has to run for that. The default is zero, which is no minimum.
     ///
-    /// A release before that time ends this hold at once, and leaves the rest to the store; a release after it frees the
-    /// lock. This program waits for the rest as all others do. Only an administrator's
-    /// [`break`](crate::Admin::break_lock) ends it.
+    /// A release before the end of `d` ends this hold at once, and the store keeps the lock for the rest of `d`. A
+    /// release after it frees the lock. This program waits for the rest as all others do. Only an administrator's
+    /// [`break`](crate::Admin::break_lock) ends a minimum hold early.
     ///
-    /// The attempt asks the store for it when it has the lock, which takes one more request, and returns after that. An
-    /// attempt that gives up, or is dropped before, keeps nothing; one that is dropped, or fails, during that request may
-    /// have begun its minimum hold.
+    /// When the attempt has the lock, it asks the store for the minimum hold with one more request, and returns after
+    /// that. An attempt that gives up or is dropped before this request begins no minimum hold. An attempt that fails
+    /// or is dropped during the request may have begun one.
     ///
-    /// Readers and permits keep their share, and what they have given back of it is free. What was upgraded or downgraded
-    /// keeps the minimum hold that it has. Where the owner holds a reentrant mutex already, `d` counts from this entry. Of
-    /// several locks each is kept for `d` after all of them are held.
+    /// For a reader or for permits, the store keeps their share only; permits that the holder has given back are free.
+    /// An upgrade or a downgrade leaves the minimum hold as it is. If the owner already holds a reentrant mutex, `d`
+    /// counts from this entry. If the attempt is on several locks, the store keeps each lock for `d` after the attempt
+    /// has all of them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -246,7 +262,7 @@ impl<G: Acquired> Acquire<G> {
     /// # async fn f() -> lockkeeper::Result<()> {
     /// # let keeper = lockkeeper::Keeper::memory();
     /// let report = keeper.mutex("report/hourly")?;
-    /// let guard = report.try_lock().min_hold(Duration::from_secs(3600)).await?.expect("nobody was here within the hour");
+    /// let guard = report.try_lock().min_hold(Duration::from_secs(3600)).await?.expect("the report is due");
     /// guard.release().await?;
     /// assert!(report.try_lock().await?.is_none());
     /// # Ok(())
@@ -254,24 +270,25 @@ impl<G: Acquired> Acquire<G> {
     /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
     /// ```
     ///
-    /// On a store that cannot keep it for so long the attempt is [`Unsupported`](ErrorKind::Unsupported); see
-    /// [`min_hold_max`](crate::store::Capabilities::min_hold_max).
+    /// If the store cannot keep the lock for so long, the attempt fails with [`Unsupported`](ErrorKind::Unsupported):
+    /// see [`min_hold_max`](crate::store::Capabilities::min_hold_max).
     pub fn min_hold(mut self, d: Duration) -> Self {
         self.request.min_hold = d;
         self
     }
 
-    /// Takes no place in line: whenever the line moves it tries again, against others that do the same. It never
-    /// overtakes who stands in line, so under a steady stream of those it may wait for ever. Nothing changes for an
-    /// attempt that does not wait.
+    /// Waits without a place in the queue. Whenever the queue moves, the attempt tries again, in competition with other
+    /// unfair attempts. It never overtakes a waiter in the queue, so a steady stream of waiters may keep it waiting for
+    /// ever. An attempt that does not wait stays as it is.
     ///
-    /// On a store without a queue every attempt is of this kind.
+    /// On a store without a queue, every attempt is unfair.
     pub fn unfair(mut self) -> Self {
         self.request.unfair = true;
         self
     }
 
-    /// Why, for people: shown to those who look at who holds the lock. At most 1024 bytes.
+    /// The reason for the attempt, at most 1024 bytes. [`Keeper::inspect`](crate::Keeper::inspect) shows it to
+    /// people.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         if let Err(problem) = check_reason(&reason) {
@@ -328,9 +345,9 @@ pub(crate) fn check_reason(reason: &str) -> Result<()> {
 impl Acquire<Guard> {
     /// Acquires the lock, runs `f` with the guard, and releases it.
     ///
-    /// A loss drops the future of `f` at its next await. When `f` fails, its error is returned, whatever else went
-    /// wrong. When it succeeds but the lock was lost before its end, the result is the loss. When only the release
-    /// fails, the work was covered, and `f`'s value is returned.
+    /// A loss drops the future of `f` at its next await. If `f` fails, the result is its error, whatever else went
+    /// wrong. If `f` succeeds but the lock was lost before the end of `f`, the result is the loss. If only the release
+    /// fails, the lock covered the work, and the result is the value of `f`.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -350,7 +367,7 @@ impl Acquire<Guard> {
     /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost).
     ///
     /// # Cancel safety
-    /// Dropping it drops `f`'s future and the guard: the lock is released in the background.
+    /// Dropping the future drops the future of `f` and the guard: the lock is released in the background.
     pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&Guard) -> Result<T, E>) -> Result<T, E> {
         let guard = self.await?;
         let outcome = guard.scope(f(&guard)).await;
@@ -359,7 +376,7 @@ impl Acquire<Guard> {
 }
 
 impl Acquire<MultiGuard> {
-    /// Acquires the locks, runs `f` with the guard, and releases them: as the `with` of an attempt on one lock.
+    /// Acquires the locks, runs `f` with the guard, and releases the locks, like the `with` of an attempt on one lock.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -379,7 +396,7 @@ impl Acquire<MultiGuard> {
     /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost), which names the lock.
     ///
     /// # Cancel safety
-    /// Dropping it drops `f`'s future and the guard: the locks are released in the background.
+    /// Dropping the future drops the future of `f` and the guard: the locks are released in the background.
     pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&MultiGuard) -> Result<T, E>) -> Result<T, E> {
         let guard = self.await?;
         let outcome = guard.scope(f(&guard)).await;
@@ -388,7 +405,7 @@ impl Acquire<MultiGuard> {
 }
 
 impl Acquire<Leadership> {
-    /// Campaigns, runs `f` with the leadership, and resigns: as the `with` of an attempt on one lock.
+    /// Campaigns, runs `f` with the leadership, and resigns, like the `with` of an attempt on one lock.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -409,20 +426,20 @@ impl Acquire<Leadership> {
     /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost).
     ///
     /// # Cancel safety
-    /// Dropping it drops `f`'s future and the leadership: the leader resigns in the background.
+    /// Dropping the future drops the future of `f` and the leadership: the leader resigns in the background.
     pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&mut Leadership) -> Result<T, E>) -> Result<T, E> {
         let mut leadership = self.await?;
-        let (hold, lost) = (Arc::clone(leadership.guard().hold()), leadership.guard().lost());
+        let (hold, lost) = (Arc::clone(leadership.guard().hold()), leadership.lost());
         let outcome = scoped(|| hold.check(), lost, f(&mut leadership)).await;
         covered(outcome, leadership.resign().await)
     }
 }
 
 impl Acquire<Guard> {
-    /// A lock that outlives this process: the result is a [`Handle`] instead of a guard, for steps of a job that are
-    /// processes of their own. Nobody renews it by itself. It ends `life` after the grant, or after the last
-    /// [`renew_once`](Guard::renew_once) of a guard that [adopted](crate::Keeper::adopt) it, or when such a guard
-    /// releases it. `life` takes the place of the lock's ttl; a limit of `max_hold` has no effect.
+    /// Acquires a lock that outlives this process. The result is a [`Handle`] instead of a guard, for a job whose steps
+    /// are separate processes. No keeper renews the lock. The lock ends `life` after the grant, or `life` after the
+    /// last [`renew_once`](Guard::renew_once) of a guard that [adopted](crate::Keeper::adopt) it, or when such a guard
+    /// releases it. `life` takes the place of the lock's ttl; `max_hold` has no effect.
     ///
     /// ```
     /// use std::time::Duration;
@@ -444,15 +461,14 @@ impl Acquire<Guard> {
     /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
     /// ```
     ///
-    /// On a store whose locks end with a connection the attempt is [`Unsupported`](ErrorKind::Unsupported).
+    /// On a store whose locks end with a connection, the attempt fails with [`Unsupported`](ErrorKind::Unsupported).
     pub fn detached(self, life: Duration) -> Acquire<Handle> {
         let Self { engine, request, also, waits, wait, problem, result: _ } = self.lease(life);
         let reenters = request.reenters;
         let mut detached = Acquire { engine, request, also, waits, wait, problem, result: PhantomData };
         detached.request.spec.detached = true;
         if reenters {
-            let problem =
-                Error::invalid("a guard of a reentrant mutex may be one of several, and cannot be given away");
+            let problem = Error::invalid("a reentrant mutex cannot be detached: its owner may have other guards");
             detached.refuse(problem.with_remedy("a mutex of the same name"));
         }
         detached

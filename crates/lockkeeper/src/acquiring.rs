@@ -1,4 +1,5 @@
-//! The future of an attempt: polled in place, bounded by its wait, and handed to the engine when it is dropped.
+//! The future of an attempt. The caller polls it in place, its wait limits it, and the engine takes it over when it is
+//! dropped.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -172,15 +173,17 @@ impl<G: Acquired> Acquire<G> {
     fn out_of_time(&self, patience: &Patience, took: Duration) -> Result<Guards> {
         let name = self.name_of(patience.part()).clone();
         if patience.has_answer() {
-            let error = Error::new(ErrorKind::Timeout, "others held it for as long as the attempt was to wait");
+            let error = Error::new(ErrorKind::Timeout, "others held it, or waited for it, for the whole wait");
             return Err(error.with_remedy("a longer wait, or inspect it to see who holds it").about(name));
         }
-        let why = patience.last_error().map_or_else(String::new, |e| format!(": {}", e.message()));
+        let last = patience.last_error();
+        let why = last.as_ref().map_or_else(String::new, |e| format!(": {}", e.message()));
+        let remedy = last.as_ref().and_then(Error::remedy).unwrap_or("again when the store is back");
         let error = Error::new(
             ErrorKind::Unavailable,
             format!("{} did not answer within {:.1} s{why}", self.engine.store, took.as_secs_f32()),
         );
-        Err(error.with_unknown_effect().about(name))
+        Err(error.with_remedy(remedy).with_unknown_effect().about(name))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, FencingToken, Keeper, MemoryStore, Result};
 
 const OWNER_MAX: usize = 255;
 
-/// A keeper to be set up.
+/// The settings of a keeper that is not connected yet.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is connected"]
 pub struct KeeperBuilder {
@@ -33,7 +33,7 @@ pub struct KeeperBuilder {
     problem: Option<Error>,
 }
 
-/// What is put around the store once it is open.
+/// A layer that goes around the store once it is open.
 struct Layer(Box<Around>);
 
 type Around = dyn FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + Sync;
@@ -66,7 +66,7 @@ impl KeeperBuilder {
     pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
     /// The [lock-delay](Self::lock_delay) where nothing else is set.
     pub const DEFAULT_LOCK_DELAY: Duration = Duration::ZERO;
-    /// How [long a line may become](Self::max_waiters) where nothing else is set.
+    /// The [longest queue](Self::max_waiters) where nothing else is set.
     pub const DEFAULT_MAX_WAITERS: u32 = 1000;
 
     pub(crate) fn new(source: Source) -> Self {
@@ -76,7 +76,7 @@ impl KeeperBuilder {
             max_hold: None,
             default_wait: None,
             prefix: String::new(),
-            owner: default_owner().into(),
+            owner: default_owner(|name| std::env::var(name).ok()).into(),
             epoch: 0,
             max_waiters: Self::DEFAULT_MAX_WAITERS,
         };
@@ -101,27 +101,27 @@ impl KeeperBuilder {
         Self::new(Source::Store(Arc::new(MemoryStore::new())))
     }
 
-    /// Uses this store, open already or to be [opened](Open), instead of the one that the URL names. What else the URL
-    /// says holds.
+    /// Uses this store instead of the store of the URL. The store may be open already, or a builder that
+    /// [`connect`](Self::connect) opens: see [`Open`]. The other settings of the URL stay.
     pub fn store(mut self, store: impl Open<dyn Store>) -> Self {
         self.source = Source::Open(Box::new(store));
         self
     }
 
-    /// How long a lock stays taken when its holder vanishes, where a handle does not say otherwise; 30 s.
+    /// The ttl: how long a lock stays taken when its holder vanishes. The default is 30 s; a lock can set its own ttl.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.ttl = ttl;
         self
     }
 
-    /// How much longer the store keeps a lock from others when its holder vanished, where a handle does not say
-    /// otherwise; zero.
+    /// The lock-delay: how much longer than the ttl the store keeps a lock from others when its holder vanished. The
+    /// default is zero; a lock can set its own lock-delay.
     pub fn lock_delay(mut self, delay: Duration) -> Self {
         self.settings.lock_delay = delay;
         self
     }
 
-    /// How long a lock may be held at most, where an attempt does not say otherwise; no limit.
+    /// The longest time to hold a lock, unless the attempt sets another limit. The default is no limit.
     pub fn max_hold(mut self, d: Duration) -> Self {
         if d.is_zero() {
             let problem = Error::invalid("max_hold is zero: every lock would be lost at once");
@@ -131,8 +131,8 @@ impl KeeperBuilder {
         self
     }
 
-    /// How long an attempt stands in line at most that waits, where it does not [say](crate::Acquire::wait) for how long;
-    /// for ever. Candidates of an election are attempts too. A `try_` form does not wait, whatever is set here.
+    /// The longest wait in the queue, unless the attempt [sets another](crate::Acquire::wait). The default is no limit.
+    /// It applies to the candidates of an election too. A `try_` form does not wait, whatever this setting is.
     pub fn default_wait(mut self, d: Duration) -> Self {
         if d.is_zero() {
             let problem = Error::invalid("default_wait is zero: no attempt would ever wait");
@@ -142,21 +142,24 @@ impl KeeperBuilder {
         self
     }
 
-    /// Plain text that stands before every name in the store; none. Name and prefix have at most 255 bytes together.
+    /// Plain text before every name in the store. The default is no prefix. Name and prefix have at most 255 bytes
+    /// together.
     ///
-    /// The keeper shows a name as it was typed, without the prefix: guards, events, errors, [`inspect`](Keeper::inspect)
-    /// and [`list`](crate::Admin::list) do, so that each name that they show can be given to this keeper again. Locks
-    /// outside of the prefix are not shown at all. [`Guard::full_name`](crate::Guard::full_name) has the prefix, and so
-    /// have sequencers and handles. [`Prefix`](crate::layer::Prefix) hides the prefix from those too.
-    pub fn prefix(mut self, prefix: &str) -> Self {
-        if let Err(error) = check_prefix(prefix) {
+    /// Guards, events, errors, [`inspect`](Keeper::inspect) and [`list`](crate::Admin::list) show a name as it was
+    /// typed, without the prefix, so this keeper accepts each name that they show. They show no lock outside the
+    /// prefix. [`Guard::full_name`](crate::Guard::full_name), sequencers and handles have the prefix.
+    /// [`Prefix`](crate::layer::Prefix) hides the prefix from those too.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        let prefix = prefix.into();
+        if let Err(error) = check_prefix(&prefix) {
             self.problem.get_or_insert(error);
         }
-        prefix.clone_into(&mut self.settings.prefix);
+        self.settings.prefix = prefix;
         self
     }
 
-    /// Who this is, for people who look at a lock, never as proof; `user@host:pid`. At most 255 bytes.
+    /// The owner that people see when they look at a lock, at most 255 bytes. It proves nothing. The default is
+    /// `user@host:pid`.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         let owner = owner.into();
         if owner.len() > OWNER_MAX {
@@ -167,9 +170,10 @@ impl KeeperBuilder {
         self
     }
 
-    /// The epoch of all tokens, 0 to 511; 0. An operator raises it, for all clients, after the store was restored
-    /// from a backup or replaced, so that tokens go on rising. A client with a
-    /// lower epoch is refused while one with a higher is in line; on a free lock it is not, and gets lower tokens.
+    /// The epoch of all tokens, 0 to 511. The default is 0. After a restore of the store from a backup, or a move to
+    /// another store, an operator raises the epoch for all clients, so that tokens go on rising. While a claim with a
+    /// higher epoch is in line, the store refuses a client with a lower epoch. On a free lock it does not, and that
+    /// client gets lower tokens.
     pub fn epoch(mut self, epoch: u16) -> Self {
         if epoch > FencingToken::MAX_EPOCH {
             let problem = Error::invalid(format!("the epoch is {epoch}"));
@@ -179,26 +183,26 @@ impl KeeperBuilder {
         self
     }
 
-    /// How long a line may become; 1000, and never longer than the store bears. Whoever comes later gets
-    /// [`QueueFull`](ErrorKind::QueueFull).
+    /// The longest queue of a lock. The default is 1000; a store may have a lower limit of its own. An attempt that
+    /// comes later gets [`QueueFull`](ErrorKind::QueueFull).
     pub fn max_waiters(mut self, waiters: u32) -> Self {
         self.settings.max_waiters = waiters;
         self
     }
 
-    /// Refuses to connect to a store whose tokens are worth less.
+    /// Refuses to connect to a store with weaker fencing than this.
     pub fn require(mut self, fencing: Fencing) -> Self {
         self.require = Some(fencing);
         self
     }
 
-    /// Runs the engine on a thread of its own instead of the runtime in which the keeper is connected, for a program
-    /// that blocks its runtime: with long computations between two awaits, or with calls that wait. Locks are renewed
-    /// on that thread, whatever the program's own threads do, and releases that were begun are brought to their end.
+    /// Runs the engine on a thread of its own instead of the runtime in which the keeper is connected. This is for a
+    /// program that blocks its runtime, with long computations between two awaits or with blocking calls. The engine
+    /// renews locks and finishes releases on that thread, whatever the program's own threads do.
     ///
-    /// A store that is still to be [opened](Open), from a builder or a URL, is opened there too. One that was opened
-    /// before runs where its maker says: the memory and the file store need no runtime at all. It costs a thread, and
-    /// each attempt a change of threads where it has to wait.
+    /// The engine also opens the store on that thread, if the keeper has a builder or a URL of a store ([`Open`]). A
+    /// store that is open already stays on the runtime that opened it; the memory and the file store need no runtime.
+    /// The setting costs a thread, and a change of threads in each attempt that has to wait.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -215,15 +219,34 @@ impl KeeperBuilder {
         self
     }
 
-    /// What is called with every [`Event`]: on whatever thread it happens, so it should be short. A panic in it is
-    /// logged and goes no further.
+    /// Calls `callback` with every [`Event`], on the thread on which the event happens, so the callback should be
+    /// short. The keeper logs a panic in the callback and goes on.
+    ///
+    /// ```
+    /// use lockkeeper::{Event, Keeper};
+    ///
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// let keeper = Keeper::from_url("memory:")?
+    ///     .on_event(|event| {
+    ///         if let Event::Lost { name, reason, .. } = event {
+    ///             eprintln!("lock {name}: {reason}");
+    ///         }
+    ///     })
+    ///     .connect()
+    ///     .await?;
+    /// # drop(keeper);
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
     pub fn on_event(mut self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
         self.events = self.events.to(callback);
         self
     }
 
-    /// Gives the figures of locks a label `group`, which `group` makes of a lock's name: what stands before its first
-    /// `/`, say. A recorder keeps each group for ever, so there must be few: from the hundredth on they are `other`.
+    /// Gives the metrics of locks a label `group`, which the function `group` makes from the name of a lock: for
+    /// example the part before the first `/`. A recorder keeps each group for ever, so a program should have few
+    /// groups: from the hundredth on the label is `other`.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -242,28 +265,29 @@ impl KeeperBuilder {
         self
     }
 
-    /// The clock of the engine: the machine's. For tests on virtual time; the store needs the same one.
+    /// The clock of the engine. The default is the machine's clock. Tests on virtual time set another clock, and the
+    /// store needs the same one.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Puts a store around the store, once that is open: for one that was named by a URL. Of several the last is the
-    /// outermost.
+    /// Puts a layer around the store once it is open, for example around the store of a URL. The last of several layers
+    /// is the outermost.
     pub fn layer<S: Store>(mut self, around: impl FnOnce(Arc<dyn Store>) -> S + Send + Sync + 'static) -> Self {
         self.layers.push(Layer(Box::new(|store| Arc::new(around(store)))));
         self
     }
 
-    /// Opens the store, where it is not open yet, and starts the engine.
+    /// Opens the store if it is not open yet, and starts the engine.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a setting that is impossible, [`Unsupported`](ErrorKind::Unsupported) for
-    /// one that the store cannot do, and what the store refuses when it is opened.
+    /// [`Invalid`](ErrorKind::Invalid) for an impossible setting, [`Unsupported`](ErrorKind::Unsupported) for a setting
+    /// that the store does not support. Also the errors with which the store refuses to open.
     ///
     /// # Cancel safety
-    /// It may be dropped; nothing is left but, perhaps, the files that a store makes when it is opened, and on a thread
-    /// of its own an opening that goes on for up to 5 s.
+    /// The future may be dropped. It leaves nothing but the files that the store may have created. On a thread of its
+    /// own, the opening may go on for up to 5 s.
     pub async fn connect(mut self) -> Result<Keeper> {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
@@ -294,7 +318,7 @@ impl KeeperBuilder {
             return runtime.check().map(|()| runtime);
         }
         if !self.clock.is_the_machines() {
-            return Err(Error::invalid("a thread of its own does not see the time of the caller's runtime")
+            return Err(Error::invalid("an engine on a thread of its own cannot use the clock of a tokio runtime")
                 .with_remedy("Clock::holder() with dedicated_thread()"));
         }
         Runtime::own()
@@ -338,8 +362,9 @@ fn set(settings: &mut Settings, url: &CommonParams) {
 }
 
 /// `user@host:pid`, as well as they are known.
-fn default_owner() -> String {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
+fn default_owner(variable: impl Fn(&str) -> Option<String>) -> String {
+    let user = variable("USER").or_else(|| variable("LOGNAME"));
+    let user = user.unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let mut owner = format!("{user}@{host}:{}", std::process::id());
     owner.retain(|c| !c.is_control());
@@ -347,4 +372,12 @@ fn default_owner() -> String {
         owner.remove(0);
     }
     owner
+}
+
+#[test]
+fn an_owner_without_a_name_is_called_by_its_uid() {
+    let of = |set: &'static str| default_owner(|name| (name == set).then(|| "ann".to_owned()));
+    assert!(of("USER").starts_with("ann@") && of("LOGNAME").starts_with("ann@"));
+    let uid = rustix::process::geteuid().as_raw();
+    assert!(of("").starts_with(&format!("{uid}@")), "{}", of(""));
 }

@@ -1,4 +1,4 @@
-//! The keeper: a connection to a store, from which all locks are made.
+//! The keeper: a connection to a store, which makes all locks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,34 +22,35 @@ use crate::{Error, ErrorKind, FencingToken, Guard, Handle, LockName, Result, Seq
 ///
 /// # Errors
 /// [`Invalid`](ErrorKind::Invalid) for a URL that cannot be read, [`Unsupported`](ErrorKind::Unsupported) for a store
-/// that this build does not have, and what the store refuses when it is opened.
+/// that this build does not have. Also the errors with which the store refuses to open.
 pub async fn connect(url: &str) -> Result<Keeper> {
     Keeper::from_url(url)?.connect().await
 }
 
 /// Makes locks on one store. Cheap to clone; clones share the connection and its sessions.
 ///
-/// The engine behind it runs on the tokio runtime in which the keeper was connected (with timers and I/O enabled), or
-/// on a thread of its own when there was none or [it is to have one](KeeperBuilder::dedicated_thread). Guards keep it
-/// alive. [`shutdown`](Self::shutdown) ends it in order; dropping the last clone lets go of everything in the
-/// background.
+/// The engine of the keeper runs on the tokio runtime in which the keeper was connected (with timers and I/O enabled).
+/// Without a runtime, or with [`dedicated_thread`](KeeperBuilder::dedicated_thread), it runs on a thread of its own.
+/// Guards keep the engine alive. [`shutdown`](Self::shutdown) ends it in order. Dropping the last clone releases
+/// everything in the background.
 #[derive(Clone)]
 pub struct Keeper {
     engine: Arc<Engine>,
 }
 
 impl Keeper {
-    /// A keeper on this store, to be set up. The store may be open already, or a builder, which is opened when the
-    /// keeper is connected: see [`Open`].
+    /// A builder for a keeper on this store. The store may be open already. It may also be a builder of a store, which
+    /// [`connect`](KeeperBuilder::connect) opens: see [`Open`].
     pub fn builder(store: impl Open<dyn Store>) -> KeeperBuilder {
         KeeperBuilder::new(Source::Open(Box::new(store)))
     }
 
-    /// A keeper on the store at `url`, to be set up. What the URL sets (`prefix`, `ttl`, `epoch`, `max-waiters`) can
-    /// be replaced. A [`StoreUrl`] may carry what should not stand in text: a password out of a file.
+    /// A builder for a keeper on the store at `url`. The builder can replace the settings of the URL (`prefix`, `ttl`,
+    /// `epoch`, `max-waiters`). A [`StoreUrl`] can carry a secret that should not be part of a text, for example a
+    /// password from a file.
     ///
     /// # Errors
-    /// As [`connect`], but for what only connecting can tell.
+    /// As [`connect`], except the errors that only connecting can find.
     pub fn from_url<U>(url: U) -> Result<KeeperBuilder>
     where
         U: TryInto<StoreUrl>,
@@ -58,12 +59,12 @@ impl Keeper {
         Ok(KeeperBuilder::new(Source::Url(Box::new(url.try_into()?))))
     }
 
-    /// A keeper on a store in this process's memory, for tests and examples. Two of them are two stores.
+    /// A keeper on a new store in the memory of this process, for tests and examples. Two such keepers have two stores.
     ///
     /// Outside a tokio runtime the engine gets a thread of its own.
     ///
     /// # Panics
-    /// When the operating system gives no thread for it; [`KeeperBuilder::connect`] returns an error instead.
+    /// When the operating system gives the engine no thread. [`KeeperBuilder::connect`] returns an error instead.
     pub fn memory() -> Self {
         match KeeperBuilder::memory().start() {
             Ok(keeper) => keeper,
@@ -109,8 +110,8 @@ impl Keeper {
         Ok(RwLock::new(&self.engine, self.checked_name(name)?))
     }
 
-    /// The semaphore of this name, with so many permits: 1 to 2^31. All who use it at one time have to give the same
-    /// number.
+    /// The semaphore of this name, with this number of permits: 1 to 2^31. If its users name different numbers, the
+    /// smallest number that a holder names counts: see [`Semaphore`].
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex), and for another number of permits.
@@ -134,15 +135,15 @@ impl Keeper {
         Ok(Election::new(&self.engine, self.checked_name(name)?))
     }
 
-    /// Several locks as one, each in a mode of its own: all of them, or none.
+    /// Several locks as one lock, each in a mode of its own. An attempt gets all of them, or none.
     ///
-    /// They are acquired in the order of the bytes of their names, by all who do so, so that two multi-locks never
-    /// wait for each other.
+    /// Every multi-lock acquires its locks in the order of the bytes of their names, so two multi-locks never wait for
+    /// each other.
     pub fn multi(&self) -> MultiBuilder {
         MultiBuilder::new(&self.engine)
     }
 
-    /// The mutexes of these names as one lock: [`multi`](Self::multi) where all are exclusive.
+    /// The mutexes of these names as one lock: a [`multi`](Self::multi) in which all locks are exclusive.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for no names at all, and for a name as with [`mutex`](Self::mutex).
@@ -156,14 +157,15 @@ impl Keeper {
 
     /// The guard of a lock that was [detached](crate::Acquire::detached), in this process or in another.
     ///
-    /// It differs from other guards. Nobody renews it but [`renew_once`](Guard::renew_once); before the first renewal
-    /// this process knows nothing of the lock, and [`check`](Guard::check) is
-    /// [`Unavailable`](ErrorKind::Unavailable). Dropping it leaves the lock as it is, for the next who has the handle:
-    /// only [`release`](Guard::release) releases it. Whoever has a copy of the handle can do the same.
+    /// This guard differs from other guards. Only [`renew_once`](Guard::renew_once) renews it. Before the first renewal
+    /// this process knows nothing of the lock, and [`check`](Guard::check) returns
+    /// [`Unavailable`](ErrorKind::Unavailable). Dropping the guard leaves the lock taken, for the next process with the
+    /// handle. Only [`release`](Guard::release) releases the lock. Every process with a copy of the handle can do the
+    /// same.
     ///
     /// # Errors
-    /// [`Mismatch`](ErrorKind::Mismatch) when the lock is in another store than this keeper's, or outside of this keeper's
-    /// prefix; both are named. Whether the lock is still held, the first use of the guard will tell.
+    /// [`Mismatch`](ErrorKind::Mismatch) when the lock is in another store than this keeper's, or outside this keeper's
+    /// prefix. The error names both. The first use of the guard shows whether the lock is still held.
     pub fn adopt(&self, handle: Handle) -> Result<Guard> {
         let engine = &self.engine;
         let full = handle.full_name();
@@ -172,21 +174,36 @@ impl Keeper {
         engine.usable().map_err(about)?;
         let store = engine.store.to_string();
         if handle.store() != store {
-            let message = format!("its handle is of the store {}, this is {store}", handle.store());
+            let message = format!("its handle belongs to the store {}, and this keeper uses {store}", handle.store());
             return Err(about(Error::new(ErrorKind::Mismatch, message).with_remedy("the store of the handle")));
         }
         let hold = engine.adopt(ClaimKey { name, ..handle.key() }, handle.token().raw(), handle.spec());
         Ok(Guard::adopt(engine, hold, handle.token(), handle.mode()))
     }
 
-    /// Who holds this lock and who waits for it, whatever its kind.
+    /// The holders and the waiters of this lock, whatever its kind.
+    ///
+    /// ```
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let guard = keeper.mutex("report")?.lock().reason("build 4711").await?;
+    /// let lock = keeper.inspect("report").await?;
+    /// assert_eq!(lock.holders[0].token, Some(guard.token()));
+    /// assert_eq!(lock.holders[0].reason.as_deref(), Some("build 4711"));
+    ///
+    /// guard.release().await?;
+    /// assert!(!keeper.inspect("report").await?.is_held());
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for the name, [`Unavailable`](ErrorKind::Unavailable) when the store does not
     /// answer.
     ///
     /// # Cancel safety
-    /// It only reads, and may be dropped.
+    /// The future only reads, and may be dropped.
     pub async fn inspect<N>(&self, name: N) -> Result<LockInfo>
     where
         N: TryInto<LockName>,
@@ -198,7 +215,7 @@ impl Keeper {
         Ok(LockInfo::new(self.engine.full_name(&name), name, line))
     }
 
-    /// Watches who holds this lock and who waits for it, whatever its kind. Nothing is asked of the store yet.
+    /// Watches the holders and the waiters of this lock, whatever its kind. This call sends nothing to the store yet.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for the name.
@@ -210,16 +227,16 @@ impl Keeper {
         Ok(LockWatch::new(&self.engine, self.checked_name(name)?))
     }
 
-    /// Whether the grant that this sequencer speaks of still holds its lock, by the store's word at this moment.
+    /// Whether the grant of this sequencer still holds its lock. The keeper asks the store.
     ///
-    /// A sequencer has the full name of its lock, which may be outside of this keeper's prefix. For a resource that is asked often, a
-    /// [`FenceGate`](crate::fence::FenceGate) answers without the store.
+    /// A sequencer has the full name of its lock, which may be outside this keeper's prefix. For a resource with many
+    /// requests, a [`FenceGate`](crate::fence::FenceGate) checks without the store.
     ///
     /// # Errors
     /// [`Unavailable`](ErrorKind::Unavailable) when the store does not answer.
     ///
     /// # Cancel safety
-    /// It only reads, and may be dropped.
+    /// The future only reads, and may be dropped.
     pub async fn check_sequencer(&self, sequencer: &Sequencer) -> Result<bool> {
         self.engine.usable()?;
         let line = self.engine.line_of_full(sequencer.name()).await?;
@@ -238,7 +255,7 @@ impl Keeper {
         self.engine.capabilities.clone()
     }
 
-    /// How the sessions are: the worst of them.
+    /// The state of the keeper's sessions: that of the worst session.
     pub fn session(&self) -> SessionWatch {
         SessionWatch(self.engine.watch_state())
     }
@@ -246,7 +263,7 @@ impl Keeper {
     /// The administrator's operations.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) where the store has none.
+    /// [`Unsupported`](ErrorKind::Unsupported) if the store has no such operations.
     pub fn admin(&self) -> Result<Admin> {
         self.engine.usable()?;
         if self.engine.store.admin().is_none() {
@@ -257,23 +274,37 @@ impl Keeper {
     }
 
     /// How much the engine still has in hand: claims, claims that linger, places in local queues, owners. For tests:
-    /// when everybody has let go it is zero.
+    /// when all holders and waiters are gone it is zero.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
     pub fn leftovers(&self) -> usize {
         self.engine.leftovers()
     }
 
-    /// Ends all clones of this keeper: waiters leave the line with [`Closed`](ErrorKind::Closed), locks that are
-    /// still held are lost with [`Shutdown`](crate::LostReason::Shutdown) and given up, and releases that are under
-    /// way are awaited for `within`.
+    /// Ends this keeper and all its clones. Waiters leave the queue with [`Closed`](ErrorKind::Closed). Locks that are
+    /// still held are lost with [`Shutdown`](crate::LostReason::Shutdown), and the keeper gives them up. The call waits
+    /// for the releases under way, for at most `within`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # async fn f() -> lockkeeper::Result<()> {
+    /// # let keeper = lockkeeper::Keeper::memory();
+    /// let guard = keeper.mutex("report")?.lock().await?;
+    /// guard.release().await?;
+    /// // At the end of the program:
+    /// keeper.shutdown(Duration::from_secs(5)).await?;
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
+    /// ```
     ///
     /// # Errors
-    /// [`Unavailable`](ErrorKind::Unavailable) when the store did not acknowledge all of it in time: what is left
-    /// ends with its leases.
+    /// [`Unavailable`](ErrorKind::Unavailable) when the store did not acknowledge all releases in time: the remaining
+    /// locks end with their leases.
     ///
     /// # Cancel safety
-    /// Dropped before its end, it has done a part of the above; call it again on a clone.
+    /// A future that is dropped before its end has done a part of the above. Call `shutdown` again on a clone.
     pub async fn shutdown(self, within: Duration) -> Result<()> {
         if !self.engine.usable_here() {
             return self.engine.usable();
@@ -307,7 +338,7 @@ where
 
 fn outside(full: &LockName, prefix: &str) -> Error {
     let message =
-        format!("its handle is of the lock {full:?}, which is outside of the prefix {prefix:?} of this keeper");
+        format!("its handle belongs to the lock {full:?}, which is outside the prefix {prefix:?} of this keeper");
     Error::new(ErrorKind::Mismatch, message).with_remedy("the prefix with which the lock was acquired")
 }
 
@@ -317,7 +348,7 @@ impl fmt::Debug for Keeper {
     }
 }
 
-/// The state of a keeper's sessions, to be asked or awaited.
+/// The state of a keeper's sessions, to read or to await.
 #[derive(Clone, Debug)]
 pub struct SessionWatch(watch::Receiver<SessionState>);
 
@@ -327,10 +358,11 @@ impl SessionWatch {
         *self.0.borrow()
     }
 
-    /// The next state, once it differs from the one that was seen last. Pending for ever when the keeper is gone.
+    /// The next state, as soon as it differs from the last state that was seen. The future stays pending for ever when
+    /// the keeper is gone.
     ///
     /// # Cancel safety
-    /// It may be dropped; no change is missed, but quick ones may be seen as one.
+    /// The future may be dropped. It misses no change, but may report several quick changes as one.
     pub async fn changed(&mut self) -> SessionState {
         match self.next().await {
             Some(state) => state,

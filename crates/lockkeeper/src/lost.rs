@@ -13,32 +13,33 @@ use crate::{Error, LockName};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The lease ran out before a renewal was acknowledged.
+    /// The lease expired before the store acknowledged a renewal.
     Expired,
-    /// The store no longer knew the lock although its lease had not run out: the store was restarted without its data, or
-    /// somebody deleted the lock.
+    /// The store no longer knew the lock although the lease had not expired: the store was restarted without its data,
+    /// or the lock was deleted there.
     Forgotten,
-    /// Somebody broke it. Nobody else has it before its lease is over, unless somebody also removes it at once.
+    /// An operator broke the lock. No other holder gets it before the lease expires, unless an operator also removes
+    /// the claim at once.
     Broken {
-        /// Who did it.
+        /// The operator: the owner of the keeper that broke the lock.
         by: String,
         /// Why.
         reason: String,
     },
-    /// Somebody removed it at once: others may have it.
+    /// An operator removed the claim at once. Another holder may have the lock.
     Removed {
-        /// Who did it.
+        /// The operator: the owner of the keeper that broke the lock.
         by: String,
         /// Why.
         reason: String,
     },
-    /// It was held for as long as it may.
+    /// The longest hold (`max_hold`) is over.
     MaxHold,
     /// The store has forgotten the session.
     SessionExpired,
-    /// It was granted to an attempt that was polled no more, and nobody collected it.
+    /// The store granted the lock to an attempt whose future was not polled in time, so the grant was not collected.
     Uncollected,
-    /// The keeper was shut down while it was held.
+    /// The keeper was shut down while the lock was held.
     Shutdown,
     /// This process was forked from the holder.
     Forked,
@@ -52,8 +53,8 @@ impl LostReason {
     }
 }
 
-/// Completes when a lock is lost, or the first of several; from [`Guard::lost`](crate::Guard::lost) and
-/// [`MultiGuard::lost`](crate::MultiGuard::lost).
+/// A future that completes when a lock is lost, or the first of several locks; from [`Guard::lost`](crate::Guard::lost)
+/// and [`MultiGuard::lost`](crate::MultiGuard::lost).
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
     holds: Vec<Arc<Hold>>,
@@ -112,15 +113,15 @@ impl fmt::Debug for Lost {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Expired => f.write_str("its lease ran out"),
+            Self::Expired => f.write_str("its lease expired"),
             Self::Forgotten => f.write_str(
                 "the store no longer knows this lock: it was restarted without its data, or the lock was deleted",
             ),
             Self::Broken { by, reason } => write!(f, "{by} broke it ({reason})"),
             Self::Removed { by, reason } => write!(f, "{by} removed it at once ({reason})"),
-            Self::MaxHold => f.write_str("it was held for as long as it may"),
+            Self::MaxHold => f.write_str("the longest hold (max_hold) is over"),
             Self::SessionExpired => f.write_str("the store has forgotten the session"),
-            Self::Uncollected => f.write_str("the attempt that it was granted to was polled no more"),
+            Self::Uncollected => f.write_str("the attempt did not collect the grant in time"),
             Self::Shutdown => f.write_str("the keeper was shut down"),
             Self::Forked => f.write_str("this process was forked from its holder"),
         }

@@ -1,4 +1,4 @@
-//! The name of a lock, and how a store writes it.
+//! The name of a lock, and its form in a store.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -66,8 +66,9 @@ impl LockName {
         &self.0
     }
 
-    /// The name as native layouts write it: all but `[A-Za-z0-9_-]` and inner dots is percent-encoded; what would be
-    /// longer than 255 bytes becomes `h.` and the base32 of its SHA-256. Two names never share an encoding.
+    /// The name as native layouts write it. All characters but `[A-Za-z0-9_-]` and inner dots are percent-encoded. If
+    /// the result would be longer than 255 bytes, it is `h.` and the base32 of the SHA-256 of the name instead. Two
+    /// names never share an encoding.
     pub fn encoded(&self) -> String {
         let encoded = encode(&self.0);
         if encoded.len() <= Self::MAX_LEN {
@@ -103,7 +104,7 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), Error> {
         return Ok(());
     };
     let shown: String = prefix.chars().take(40).collect();
-    Err(Error::invalid(format!("{shown:?} cannot stand before the name of a lock: {problem}"))
+    Err(Error::invalid(format!("{shown:?} cannot be the prefix of a name: {problem}"))
         .with_remedy(format!("a prefix of at most {most} bytes without control characters")))
 }
 

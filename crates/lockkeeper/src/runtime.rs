@@ -181,13 +181,13 @@ fn gone() -> Error {
 /// [`Invalid`](ErrorKind::Invalid) outside a tokio runtime.
 pub(crate) fn check_here() -> Result<()> {
     Handle::try_current().map(drop).map_err(|_| {
-        Error::invalid("this is not called in a tokio runtime").with_remedy("#[tokio::main], or Runtime::block_on")
+        Error::invalid("this call is not inside a tokio runtime").with_remedy("#[tokio::main], or Runtime::block_on")
     })
 }
 
 fn own_thread(tracker: TaskTracker) -> Result<(Handle, OwnThread)> {
     let failed = |e: std::io::Error| {
-        Error::new(ErrorKind::Internal, format!("no thread for the engine: {e}"))
+        Error::new(ErrorKind::Internal, format!("the engine got no thread: {e}"))
             .with_remedy("connect inside a tokio runtime, or raise the limits of the process")
     };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;

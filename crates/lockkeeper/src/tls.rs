@@ -1,16 +1,17 @@
-//! How a connection to a store is encrypted.
+//! How the connection to a store is encrypted.
 
 use std::path::{Path, PathBuf};
 
 use crate::url::StoreUrl;
 use crate::{Error, Result};
 
-/// What TLS to a store is made of. Without any settings: the roots that the operating system trusts, the host's name,
-/// and no certificate of our own. Files are PEM, and are read when the store is opened.
+/// The TLS settings of a connection to a store. Without any settings it trusts the roots of the operating system,
+/// expects the name of the host, and shows no certificate of its own. Files are PEM. They are read when the store is
+/// opened.
 ///
 /// rustls encrypts with the provider that the program has installed for the whole process
-/// (`rustls::crypto::CryptoProvider::install_default`). Without one it is aws-lc-rs, or ring where only the cargo feature
-/// `tls-ring` is on.
+/// (`rustls::crypto::CryptoProvider::install_default`). Without an installed provider it uses aws-lc-rs, or ring if
+/// only the cargo feature `tls-ring` is on.
 ///
 /// ```
 /// use lockkeeper::Tls;
@@ -30,27 +31,35 @@ impl Tls {
     /// The names that these settings have in a URL.
     pub(crate) const PARAMS: [&'static str; 4] = ["ca", "cert", "key", "server-name"];
 
-    /// The roots of the operating system, the host's name, no certificate.
+    /// The default settings: the roots of the operating system, the name of the host, no certificate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts the certificates in this file, and those of the operating system no more.
+    /// Trusts the certificates in this file, and no longer those of the operating system.
     pub fn ca(mut self, file: impl AsRef<Path>) -> Self {
         self.ca = Some(file.as_ref().to_owned());
         self
     }
 
-    /// Shows the certificate in this file, whose private key is in that one.
+    /// Shows the certificate in `file`, whose private key is in `key`.
     pub fn certificate(mut self, file: impl AsRef<Path>, key: impl AsRef<Path>) -> Self {
         self.certificate = Some((file.as_ref().to_owned(), key.as_ref().to_owned()));
         self
     }
 
-    /// Expects the certificate of this name, where it is not that of the host in the address.
+    /// Expects a certificate with this name instead of the name of the host in the address.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self
+    }
+
+    /// This parameter of TLS is in a URL whose scheme has none.
+    pub(crate) fn missing(url: &StoreUrl, key: &str) -> Error {
+        let scheme = url.scheme;
+        let (kind, topology) = scheme.split_once('+').map_or((scheme, String::new()), |(a, b)| (a, format!("+{b}")));
+        Error::invalid(format!("{url}: {key}= needs TLS, and {scheme}:// has none"))
+            .with_remedy(format!("{kind}s{topology}://"))
     }
 
     /// What the parameters of a URL say.

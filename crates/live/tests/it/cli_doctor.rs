@@ -87,7 +87,7 @@ fn a_good_server_has_nothing_against_it() {
         ("role", "master"),
         ("eviction", "maxmemory-policy noeviction"),
         ("persistence", "every write on disk before it is answered"),
-        ("replicas", "nobody takes over"),
+        ("replicas", "no server takes over"),
         ("memory", "no limit"),
         ("clock", "the same as this machine's"),
         ("rights", "this user may do all that locks need"),
@@ -110,7 +110,7 @@ fn a_good_server_has_nothing_against_it() {
 fn what_a_server_forgets_is_told_with_what_to_do() {
     let store = Store::new();
     let [status, finding, remedy] = report(&store).line("persistence").map(str::to_owned);
-    assert_eq!((status.as_str(), finding.as_str()), ("warn", "none: a restart forgets all locks, held ones too"));
+    assert_eq!((status.as_str(), finding.as_str()), ("warn", "none: a restart loses all locks, also held locks"));
     assert!(remedy.starts_with("appendonly yes"), "{remedy}");
     let set = |parameter: &str, value: &str| store.with_server(|server| server.set(parameter, value)).unwrap();
     set("save", "3600 1");
@@ -138,7 +138,7 @@ fn a_server_that_evicts_fails_unless_that_is_waived() {
     let found = report(&store);
     assert_eq!((found.code, found.failed()), (Some(1), vec!["eviction"]), "{:#?}", found.lines);
     let [_, finding, remedy] = found.line("eviction");
-    assert!(finding.contains("allkeys-lru") && remedy.starts_with("CONFIG SET maxmemory-policy noeviction"));
+    assert!(finding.contains("allkeys-lru") && remedy.starts_with("maxmemory-policy noeviction (by CONFIG SET"));
     let waived = format!("{}?unsafe=eviction", store.url());
     let found = Report::of(&program().args(["-S", &waived, "doctor", "--json"]).args(PATIENTLY).output().unwrap());
     assert_eq!((found.code, found.line("eviction")[0]), (Some(0), "warn"), "{:#?}", found.lines);

@@ -89,12 +89,12 @@ fn a_good_etcd_has_nothing_against_it_and_nothing_but_the_layout_is_left_there()
         ("members", "1 member: while it is down"),
         ("database", "; quota "),
         ("auth", "off: "),
-        ("lease", "the shortest lasts 1 s"),
+        ("lease", "the shortest lease lasts 1 s"),
         ("rights", "this user may do all that locks need"),
         ("latency", "a read takes "),
         ("round trip", "a lock and its release take "),
         ("locks", "0 in use"),
-        ("capabilities", "locks live as long as their session"),
+        ("capabilities", "the locks of a session share a lease"),
     ] {
         let [status, found, _] = report.line(check);
         // A machine of a test may be slow.
@@ -160,7 +160,7 @@ fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
     assert!(all.iter().all(|at| remedy.unwrap().contains(&at.to_string())), "{remedy:?}");
 
     etcd.isolate(one).unwrap();
-    let alone = format!("{} knows of no leader: the others do not reach it", all[one]);
+    let alone = format!("{} has no leader: the other members do not reach it", all[one]);
     // Until it has noticed it goes on following.
     let apart = report_once(&etcd.url(), |report| report.each("members").contains(&("warn", &alone)));
     assert_eq!(apart.code, Some(0), "{:#?}", apart.lines);
@@ -168,7 +168,7 @@ fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
 
     etcd.kill(other).unwrap();
     let down = report_once(&etcd.url(), |down| {
-        down.code == Some(0) && down.line("members")[1].ends_with("if another fails, no lock can be had")
+        down.code == Some(0) && down.line("members")[1].ends_with("if another fails, no lock can be acquired")
     });
     let [status, finding, _] = down.line("member");
     assert!(status == "warn" && finding.starts_with(&all[other].to_string()), "{finding}");
@@ -177,7 +177,7 @@ fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
     // Until the leader has noticed it goes on leading.
     let lost = report_once(&etcd.url(), |report| report.failed() == ["members"]);
     assert_eq!(lost.code, Some(1));
-    assert!(lost.line("members")[1].starts_with("3 members, 1 of them here, and no leader"), "{:#?}", lost.lines);
+    assert!(lost.line("members")[1].starts_with("3 members, 1 reachable, and no leader"), "{:#?}", lost.lines);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_full_one_and_one_that_waits_for_no_disk_are_told_with_what_to_do() {
     let filling = report(&etcd.url());
     assert_eq!((filling.code, filling.failed()), (Some(0), vec![]), "{:#?}", filling.lines);
     let [status, finding, remedy] = filling.line("database");
-    assert!(status == "warn" && finding.ends_with("at 67.1 MB it takes no more locks"), "{finding}");
+    assert!(status == "warn" && finding.ends_with("at 67.1 MB etcd takes no more locks"), "{finding}");
     assert!(remedy.contains("--quota-backend-bytes"), "{remedy}");
     let [status, finding, _] = filling.line("disk");
     assert!(status == "warn" && finding.contains("--unsafe-no-fsync"), "{finding}");
@@ -230,7 +230,7 @@ fn a_full_one_and_one_that_waits_for_no_disk_are_told_with_what_to_do() {
 fn a_shortest_lease_that_costs_more_than_the_ttl_is_told() {
     let etcd = Etcd::builder().election_timeout(Duration::from_secs(3)).start().unwrap();
     let [status, finding, remedy] = report(&etcd.url()).line("lease").map(str::to_owned);
-    assert!(status == "warn" && finding.starts_with("the shortest lasts 5 s: "), "{finding}");
+    assert!(status == "warn" && finding.starts_with("the shortest lease lasts 5 s: "), "{finding}");
     assert!(remedy.starts_with("--election-timeout="), "{remedy}");
 }
 

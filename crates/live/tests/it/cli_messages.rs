@@ -2,8 +2,9 @@
 
 use std::net::TcpListener;
 use std::process::Output;
+use std::time::{Duration, Instant};
 
-use lockkeeper_live::{Certificates, Redis};
+use lockkeeper_live::{Certificates, Cluster, Redis, Sentinel};
 
 use crate::support::{Store, program, stderr, stdout};
 
@@ -41,8 +42,12 @@ fn a_server_that_is_not_there_is_69() {
 
 #[test]
 fn a_server_that_does_not_let_us_in_is_77() {
-    let server =
-        Redis::builder().password("hunter2").user("app", "on >hunter2 ~lk:* &lk:* +info +ping").start().unwrap();
+    let server = Redis::builder()
+        .password("hunter2")
+        .user("app", "on >hunter2 ~lk:* &lk:* +info +ping")
+        .user("blind", "on >hunter2 ~lk:* &lk:* +@all -info")
+        .start()
+        .unwrap();
     let url = format!("redis://{}", server.address());
     assert_refused(&run(&url, None), 77, &[&url, "asks for a password", "LOCKKEEPER_PASSWORD"]);
     assert_refused(&run(&url, Some("hunter3")), 77, &[&url, "WRONGPASS", "the right password"]);
@@ -54,7 +59,68 @@ fn a_server_that_does_not_let_us_in_is_77() {
         assert_eq!(run(&format!("{url}{resp}"), Some("hunter2")).status.code(), Some(0));
     }
     let weak = run(&user("app"), Some("hunter2"));
-    assert_refused(&weak, 77, &[&url, "NOPERM", "evalsha", "lockkeeper doctor"]);
+    assert_refused(&weak, 77, &[&url, "NOPERM", "evalsha", "Try: lockkeeper doctor", ", which prints the rule"]);
+    let blind = run(&user("blind"), Some("hunter2"));
+    assert_refused(&blind, 77, &[&url, "NOPERM", "info", "Try: lockkeeper doctor", ", which prints the rule"]);
+}
+
+/// Sentinels have passwords of their own.
+#[test]
+fn a_sentinel_that_does_not_let_us_in_is_told_from_a_master_that_does_not() {
+    let sentinel = Sentinel::builder().replicas(0).server(Redis::builder().password("hunter2")).start().unwrap();
+    let (url, master) = (sentinel.url(), sentinel.servers()[0].address());
+    let run = |url: &str| {
+        let mut command = program();
+        command.args(["--connect-timeout", "2s", "run", "job", "--", "true"]);
+        // A URL with a password has no place on a command line.
+        command.env("LOCKKEEPER_STORE", url).output().unwrap()
+    };
+    assert_eq!(run(&url).status.code(), Some(0));
+    let refused = run(&url.replace("hunter2", "hunter3"));
+    assert_refused(&refused, 77, &[&format!("{master} says WRONGPASS"), "Try: the right password"]);
+    for sentinel in sentinel.sentinels() {
+        sentinel.run(&["ACL", "SETUSER", "default", "resetpass", ">of-sentinels"]).unwrap();
+    }
+    let named = "the Sentinel 127.0.0.1:";
+    let refused = run(&format!("{url}?sentinel-password=wrong"));
+    assert_refused(&refused, 77, &[named, " says WRONGPASS", "Try: the right sentinel-password="]);
+    let refused = run(&url.replace(":hunter2@", ""));
+    assert_refused(&refused, 77, &[named, " asks for a password (NOAUTH)", "Try: sentinel-password="]);
+    assert_eq!(run(&format!("{url}?sentinel-password=of-sentinels")).status.code(), Some(0));
+}
+
+#[test]
+fn a_sentinel_that_is_taken_for_a_server_is_called_one_with_the_url_that_it_needs() {
+    let sentinel = Redis::builder().sentinel().start().unwrap();
+    let address = sentinel.address();
+    let (named, remedy) = (format!("{address} is a Sentinel. "), format!("Try: redis+sentinel://{address}/MASTER\n"));
+    for url in
+        ["redis://ADDRESS", "redis://ADDRESS/1?resp=2", "redis://ADDRESS?unsafe=rights", "redis+cluster://ADDRESS"]
+    {
+        assert_refused(&run(&url.replace("ADDRESS", &address.to_string()), None), 78, &[&named, &remedy]);
+    }
+}
+
+#[test]
+fn a_node_of_a_cluster_is_named_with_what_it_says() {
+    let mut cluster = Cluster::builder().replicas(0).start().unwrap();
+    let is_of_the_first = |name: &String| {
+        let slot = cluster.slot_of(&format!("{{{name}}}")).unwrap();
+        cluster.owner(slot).unwrap() == 0
+    };
+    let name = (0..).map(|number| format!("job-{number}")).find(is_of_the_first).unwrap();
+    cluster.node(2).kill().unwrap();
+    let first = &cluster.nodes()[0];
+    let is_down = || first.query::<String>(&["CLUSTER", "INFO"]).unwrap().contains("cluster_state:fail");
+    let began = Instant::now();
+    while !is_down() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it goes on without a part of the slots");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = program().args(["-S", &cluster.url(), "run", "-n", &name, "--", "true"]).output().unwrap();
+    let (at, lock) = (first.address(), format!("lock {name:?}"));
+    let (says, remedy) = (format!("{at} says CLUSTERDOWN "), format!("Try: redis-cli --cluster check {at}\n"));
+    assert_refused(&output, 69, &[&lock, &says, &remedy]);
 }
 
 #[test]
@@ -77,13 +143,19 @@ fn a_server_that_locks_cannot_be_relied_on_is_78() {
     assert_refused(&run(&url, None), 78, &[&url, "the server is a replica", &of_master, "unsafe=replica"]);
     master.set("maxmemory-policy", "volatile-ttl").unwrap();
     let url = master.url();
-    assert_refused(&run(&url, None), 78, &[&url, "volatile-ttl", "noeviction; or unsafe=eviction"]);
+    let remedy =
+        "Try: maxmemory-policy noeviction (by CONFIG SET, or in the settings of the provider); or unsafe=eviction";
+    assert_refused(&run(&url, None), 78, &[&url, "volatile-ttl", remedy]);
     assert_eq!(run(&format!("{url}?unsafe=eviction"), None).status.code(), Some(0));
+}
+
+fn encrypted() -> Redis {
+    Redis::builder().tls(Certificates::new().unwrap()).start().unwrap()
 }
 
 #[test]
 fn tls_that_does_not_fit_says_what_to_change() {
-    let server = Redis::builder().tls(Certificates::new().unwrap()).start().unwrap();
+    let server = encrypted();
     let certificates = server.certificates().unwrap();
     let url = format!("rediss://{}", server.address());
     let ca = |certificates: &Certificates| format!("{url}?ca={}", certificates.authority().display());
@@ -97,12 +169,47 @@ fn tls_that_does_not_fit_says_what_to_change() {
     assert_refused(&run(&format!("{url}?ca=/no/such.pem"), None), 78, &["/no/such.pem", "a PEM file"]);
     let key = format!("{url}?ca={}", certificates.server_key().display());
     assert_refused(&run(&key, None), 78, &["there is none in it"]);
+    let ca_as_server = Certificates::with_an_authority_as_server().unwrap();
+    let trusting = format!("ca={}", ca_as_server.authority().display());
+    let careless = Redis::builder().tls(ca_as_server).start().unwrap();
+    let refused = run(&format!("rediss://{}?{trusting}", careless.address()), None);
+    let says = "its certificate is one of an authority (CA), and not one of a server (invalid peer certificate)";
+    assert_refused(&refused, 69, &[says, "Try: a server certificate that is not a CA"]);
     let store = Store::new();
     let unencrypted = store.url().replace("redis:", "rediss:");
     let unencrypted = format!("{unencrypted}?ca={}", certificates.authority().display());
     let mut patient = program();
     patient.args(["-S", &unencrypted, "run", "job", "--", "true"]);
     assert_refused(&patient.output().unwrap(), 69, &["TLS failed", "redis:// instead of rediss://"]);
+}
+
+/// Waiting does not change who has signed a certificate.
+#[test]
+fn a_certificate_that_is_refused_is_not_tried_again() {
+    let (server, mutual) = (encrypted(), Redis::builder().mutual_tls(Certificates::new().unwrap()).start().unwrap());
+    let trusting = |server: &Redis| {
+        let authority = server.certificates().unwrap().authority();
+        format!("rediss://{}?ca={}", server.address(), authority.display())
+    };
+    let other = format!("rediss://{}?ca={}", server.address(), Certificates::new().unwrap().authority().display());
+    let elsewhere = format!("{}&server-name=elsewhere", trusting(&server));
+    for url in [other, elsewhere, trusting(&mutual)] {
+        let refused = program().args(["-S", &url, "--connect-timeout", "30s", "list"]).output().unwrap();
+        assert_refused(&refused, 69, &["ertificate"]);
+        assert!(!stderr(&refused).contains("tried for"), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn a_try_that_gets_no_acknowledgement_says_what_to_do() {
+    let store = Store::new();
+    let url = format!("{}?min-replicas=1", store.url());
+    for args in [&["-n"][..], &["-w", "0"]] {
+        let mut command = program();
+        let output = command.args(["-S", &url, "-q", "run", "job"]).args(args).args(["--", "true"]).output().unwrap();
+        let pieces = ["lock \"job\"", "0 of 1 replicas have acknowledged", "Try: a look at the replicas"];
+        assert_refused(&output, 69, &pieces);
+    }
 }
 
 #[test]

@@ -56,5 +56,5 @@ fn a_user_whose_password_is_another_one_while_it_waits_is_told_so_and_goes_on_wh
 #[test]
 fn a_user_without_channels_is_told_so_while_it_waits_and_goes_on_when_it_has_them() {
     let none: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "resetchannels"], &["CLIENT", "KILL", "USER", "app"]];
-    who_waits_is_told(&none, &["ACL", "SETUSER", "app", "&lk:*"], &["NOPERM", "PUBLISH", "the rights that"]);
+    who_waits_is_told(&none, &["ACL", "SETUSER", "app", "&lk:*"], &["NOPERM", "PUBLISH", "which prints the rule"]);
 }

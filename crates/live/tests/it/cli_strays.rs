@@ -101,7 +101,7 @@ fn a_holder_whose_lock_was_overwritten_is_told_by_what_and_where() {
         names_the_key(&told_of(&holder, "a renewal failed"), "stray", "a string of 7 bytes");
         is_refused(&store.output(&["run", "-n", "stray", "--", "true"]), "a string of 7 bytes");
         holder.close_stdin();
-        names_the_key(&told_of(&holder, "may not be released"), "stray", "a string of 7 bytes");
+        names_the_key(&told_of(&holder, "the release is not confirmed"), "stray", "a string of 7 bytes");
         assert_eq!(holder.finish(), 0);
     }
 }

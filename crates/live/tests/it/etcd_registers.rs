@@ -83,7 +83,7 @@ async fn a_change_by_other_means_is_noticed() {
     register.compare_and_swap("a", &Write::new(Version::ABSENT, "1")).await.unwrap();
     etcd.control().put("/lockkeeper/.register/a", "by hand").unwrap();
     let error = register.compare_and_swap("a", &Write::new(Version::new(1), "2")).await.unwrap_err();
-    assert!(error.to_string().contains("no register of lockkeeper"), "{error}");
+    assert!(error.to_string().contains("not a register of lockkeeper"), "{error}");
     assert_eq!(etcd.control().get("/lockkeeper/.register/a").unwrap().unwrap().value, b"by hand");
 }
 

@@ -7,7 +7,7 @@ use super::Cli;
 /// What takes the place of what every command has in common.
 const REST: &str = "\
 Options of every command: -S --config --prefix --owner --connect-timeout --create --json -q -v
-These, the rest of each text, durations and exit codes: --help --all, or lockkeeper man";
+All options in full, durations and exit codes: --help --all, or lockkeeper man";
 
 /// The help that these arguments ask for.
 pub(crate) fn help(args: &[String]) -> String {

@@ -14,7 +14,7 @@ const COMMANDS: [(&str, &str); 9] = [
     ("exec", "run"),
     ("lock", "run, or acquire for a lock over several steps"),
     ("flock", "run"),
-    ("unlock", "release, or break for the lock of somebody else"),
+    ("unlock", "release, or break for the lock of another holder"),
     ("status", "inspect"),
     ("show", "inspect"),
     ("ps", "list"),
@@ -30,7 +30,7 @@ const OPTIONS: [(&str, &str); 9] = [
     ("--lease-time", "--ttl"),
     ("--expire", "--ttl"),
     ("--name", "the name without an option before it"),
-    ("--exclusive", "the same without it: a lock is exclusive unless --shared or --permits stands there"),
+    ("--exclusive", "leave it out: a lock is exclusive without --shared and --permits"),
     ("--limit", "--permits, for how many may hold the lock"),
 ];
 
@@ -62,7 +62,10 @@ fn problem(error: &clap::Error) -> String {
 
 fn remedy(error: &clap::Error, typed: Vec<OsString>) -> String {
     if error.kind() == ErrorKind::InvalidUtf8 {
-        return "UTF-8; only what stands behind -- may be other bytes".to_owned();
+        return "UTF-8; only the words behind -- may have other bytes".to_owned();
+    }
+    if error.kind() == ErrorKind::ArgumentConflict {
+        return of_what_excludes_each_other(error).to_owned();
     }
     if let Some(known) = known_elsewhere(error) {
         return known;
@@ -88,6 +91,15 @@ fn remedy(error: &clap::Error, typed: Vec<OsString>) -> String {
     }
     let command: Vec<_> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
     format!("{} --help", command.join(" "))
+}
+
+fn of_what_excludes_each_other(error: &clap::Error) -> &'static str {
+    match (error.get(ContextKind::InvalidArg), error.get(ContextKind::PriorArg)) {
+        // An option that was typed twice.
+        (Some(one), Some(other)) if one == other => "the option once",
+        (_, Some(ContextValue::Strings(others))) if others.len() > 1 => "one of them",
+        _ => "one of the two",
+    }
 }
 
 /// What a word means that other programs know, or that was typed in a hurry.
@@ -218,6 +230,18 @@ mod tests {
             (
                 "lockkeeper run a --on-lost stop -- b",
                 "invalid value 'stop' for '--on-lost <WHAT>' [possible values: term, kill, ignore]. Try: term or kill or ignore",
+            ),
+            (
+                "lockkeeper run a -n -w 5 -- b",
+                "the argument '--try' cannot be used with '--wait <DURATION>'. Try: one of the two",
+            ),
+            (
+                "lockkeeper run a --once-per 1h -n -w 5 -- b",
+                "the argument '--once-per <DURATION>' cannot be used with: --try --wait <DURATION>. Try: one of them",
+            ),
+            (
+                "lockkeeper list --limit 1 --limit 2",
+                "the argument '--limit <N>' cannot be used multiple times. Try: the option once",
             ),
             (
                 "lockkeeper --json run a --ttl -- list",

@@ -10,8 +10,7 @@ const STORE: &str = "LOCKKEEPER_STORE";
 const SEQUENCERS: &str = "LOCKKEEPER_SEQUENCERS";
 /// Those of all runs around the innermost one.
 const OUTER_SEQUENCERS: &str = "LOCKKEEPER_OUTER_SEQUENCERS";
-const SECRETS: [&str; 4] =
-    ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_PASSWORD_FILE", "LOCKKEEPER_API_TOKEN", "LOCKKEEPER_API_TOKEN_FILE"];
+const SECRETS: [&str; 2] = ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_PASSWORD_FILE"];
 
 /// One lock that the command runs under.
 #[derive(Debug)]
@@ -103,6 +102,6 @@ mod tests {
         assert!(with("redis://:pw@h").contains(&"LOCKKEEPER_STORE"));
         assert!(with("redis+sentinel://h/m?sentinel-password=pw").contains(&"LOCKKEEPER_STORE"));
         assert!(!with("redis://h").contains(&"LOCKKEEPER_STORE"));
-        assert!(stripped(|_| None).contains(&"LOCKKEEPER_API_TOKEN_FILE"));
+        assert!(stripped(|_| None).contains(&"LOCKKEEPER_PASSWORD_FILE"));
     }
 }

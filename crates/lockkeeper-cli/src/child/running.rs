@@ -176,7 +176,7 @@ impl Running {
         if !self.is_unguarded {
             self.processes.except(self.guard.pid());
             self.reporter
-                .warn("the guard process ended before its time (it was killed?); another one stands in for it");
+                .warn("the guard process ended before its time (it was killed?); another guard has replaced it");
         }
         self.no_guard = replaced.err();
     }

@@ -113,8 +113,8 @@ pub(crate) async fn supervise(
         }
         Watched::Stuck(signal) => {
             reporter.warn(&format!(
-                "the command was stopped by {signal} because it has not got the terminal, and nobody is there who \
-                 could continue it: it is ended. Try: lockkeeper in the foreground"
+                "the command was stopped by {signal} because it has not got the terminal, and no shell can continue \
+                 it, so it is ended. Try: lockkeeper in the foreground"
             ));
             let stop = policy.by_term();
             let kill_at = stop::begin(&mut running, lease, &stop, false).await;

@@ -39,15 +39,15 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
     LockName::new(&args.name)?;
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
     if !(args.yes || can_ask) {
-        return Err(Failure::usage("break asks before it breaks, and there is no terminal to ask on. Try: --yes"));
+        return Err(Failure::usage("break asks for confirmation, and there is no terminal to ask on. Try: --yes"));
     }
     let keeper = lock::look(settings, Terms::default()).await?;
     let info = keeper.inspect(args.name.as_str()).await?;
     let Some(claim) = find(&info, args) else { return Ok(nothing(args, settings)) };
     if args.now && claim.holds && settings.verbosity >= Verbosity::Warnings {
         complain(&format!(
-            "lock {:?}: --now breaks the promise of the lock: {} may go on believing that it holds it for up to its \
-             ttl; only what checks fencing tokens is safe from it",
+            "lock {:?}: --now frees the lock while {} may still work, for up to its ttl; only a resource that checks \
+             fencing tokens is safe",
             args.name,
             printable(&claim.owner)
         ));
@@ -74,9 +74,21 @@ fn nothing(args: &BreakArgs, settings: &Settings) -> Exit {
             (_, Some(id)) => format!("holds it or waits for it with the id {id}"),
             _ => "is meant".to_owned(),
         };
-        complain(&format!("lock {:?}: nobody {whom}. Try: lockkeeper inspect", args.name));
+        complain(&format!("lock {:?}: nobody {whom}{}", args.name, what_else(&args.name, settings.name_prefix())));
     }
     Exit::No
+}
+
+/// Who has typed a name as the store has it has looked for another lock.
+fn what_else(name: &str, prefix: &str) -> String {
+    match name.strip_prefix(prefix).filter(|rest| !prefix.is_empty() && !rest.is_empty()) {
+        Some(rest) => format!(
+            "; lockkeeper puts the prefix {prefix:?} before this name, and looked for {:?}. Try: the name {rest:?}, or \
+             lockkeeper inspect",
+            format!("{prefix}{name}")
+        ),
+        None => ". Try: lockkeeper inspect".to_owned(),
+    }
 }
 
 fn find(info: &LockInfo, args: &BreakArgs) -> Option<Claim> {
@@ -149,10 +161,12 @@ fn json(info: &LockInfo, args: &BreakArgs, claim: &Claim, free_in: Option<Durati
 fn text(args: &BreakArgs, claim: &Claim, free_in: Option<Duration>) -> String {
     let owner = printable(&claim.owner);
     match (args.now, claim.holds, free_in) {
-        (true, true, _) => format!("removed: {owner} does not hold it any more\n"),
-        (_, false, _) => format!("broken: {owner} has lost its place in line\n"),
-        (false, true, Some(free_in)) if free_in.is_zero() => format!("broken: {owner} does not hold it any more\n"),
-        (false, true, Some(free_in)) => format!("broken: {owner} cannot renew it; free within {}\n", human(free_in)),
-        (false, true, None) => format!("broken: {owner} cannot renew it\n"),
+        (true, true, _) => format!("removed: {owner} no longer holds the lock\n"),
+        (_, false, _) => format!("broken: {owner} has lost its place in the queue\n"),
+        (false, true, Some(free_in)) if free_in.is_zero() => format!("broken: {owner} no longer holds the lock\n"),
+        (false, true, Some(free_in)) => {
+            format!("broken: {owner} cannot renew the lock; the lock is free within {}\n", human(free_in))
+        }
+        (false, true, None) => format!("broken: {owner} cannot renew the lock\n"),
     }
 }

@@ -46,7 +46,7 @@ fn read(argument: &str) -> Result<Sequencer, Failure> {
     let read = io::stdin().lock().take(LONGEST).read_to_string(&mut text);
     read.map_err(|error| {
         Failure::usage(format!(
-            "the sequencer cannot be read from stdin: {error}. Try: the text that the holder printed, or as an argument"
+            "the sequencer cannot be read from stdin: {error}. Try: the text of LOCKKEEPER_SEQUENCER, or an argument"
         ))
     })?;
     text.trim_end().parse().map_err(Failure::usage)

@@ -110,7 +110,9 @@ impl Wait<'_> {
         let handle = match self.in_line(attempt, signals).await {
             Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
             Ok(Err(error)) if error.kind() == ErrorKind::Timeout => return self.busy(began).await,
-            Ok(acquired) => acquired?,
+            Ok(acquired) => {
+                acquired.map_err(|error| lock::refused(error, !lock::keeps_ttl(&keeper.capabilities(), args.ttl)))?
+            }
         };
         if let Err(failure) = file.fill(&handle) {
             return Err(give_back(keeper, handle, failure).await);
@@ -201,8 +203,8 @@ async fn give_back(keeper: &Keeper, handle: Handle, mut failure: Failure) -> Fai
         Err(error) => Err(error),
     };
     failure.message.push_str(&match released {
-        Ok(()) => "; the lock was given back".to_owned(),
-        Err(error) => format!("; the lock was not given back ({}), and ends by itself within {ttl}", error.message()),
+        Ok(()) => "; the lock was released".to_owned(),
+        Err(error) => format!("; the lock was not released ({}), and expires within {ttl}", error.message()),
     });
     failure
 }
@@ -281,7 +283,8 @@ async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), 
 async fn answered<T>(settings: &Settings, future: impl Future<Output = T>) -> Result<T, Failure> {
     let limit = settings.connect_timeout;
     timeout(limit, future).await.map_err(|_| {
-        let message = format!("the store did not answer within {}. Try: it again, while the lock lives", human(limit));
+        let (store, limit, remedy) = (&settings.store.url, human(limit), "repeat the command before the lock expires");
+        let message = format!("{store} did not answer within {limit}. Try: {remedy}");
         Failure::new(Exit::Unavailable, message)
     })
 }

@@ -15,75 +15,85 @@ const CODE: usize = 6;
 const ENVIRONMENT: &[(&str, &str)] = &[
     (
         "LOCKKEEPER_STORE",
-        "The store, as --store has it, but that it may contain a password. Empty, it is refused (78).",
+        "The store, as in --store. The URL may contain a password here. lockkeeper refuses an empty value (78).",
     ),
-    ("LOCKKEEPER_CONFIG", "The configuration, as --config has it."),
-    ("LOCKKEEPER_PREFIX", "As --prefix."),
-    ("LOCKKEEPER_OWNER", "As --owner."),
+    ("LOCKKEEPER_CONFIG", "The configuration, as in --config."),
+    ("LOCKKEEPER_PREFIX", "The prefix, as in --prefix."),
+    ("LOCKKEEPER_OWNER", "The owner, as in --owner."),
     ("LOCKKEEPER_LOG", "A level (error, warn, info, debug, trace) or a tracing filter; -v replaces it."),
-    ("LOCKKEEPER_REQUIRE_STORE", "Set to 1: without a configured store the exit code is 78, and no file is used."),
+    (
+        "LOCKKEEPER_REQUIRE_STORE",
+        "If set to 1, lockkeeper uses no default file: without a configured store the exit code is 78.",
+    ),
     (
         "LOCKKEEPER_PASSWORD, LOCKKEEPER_PASSWORD_FILE",
-        "The password of the store, or the file that it is in. It replaces the one of the URL and of the configuration.",
+        "The password of the store, or the file with the password. It replaces the password of the URL and of the \
+         configuration. lockkeeper refuses an empty value (78).",
     ),
-    ("LOCKKEEPER_API_TOKEN, LOCKKEEPER_API_TOKEN_FILE", "The same for a lock server."),
-    ("NO_COLOR", "Set to anything: no colours. They are for terminals only anyway."),
+    ("NO_COLOR", "If set to any text, the output has no colours. Only terminals get colours."),
     (
         "LOCKKEEPER_LOCK, LOCKKEEPER_LOCKS, LOCKKEEPER_FENCING_TOKEN, LOCKKEEPER_SEQUENCER, LOCKKEEPER_SEQUENCERS, \
          LOCKKEEPER_MODE",
-        "Set for a command that runs under a lock: the name that was typed first, all names, the fencing token and the \
-         sequencer of the first, all sequencers (lists have one a line), and exclusive, shared or permits. Passwords \
-         are taken out of its environment. LOCKKEEPER_STORE, LOCKKEEPER_CONFIG and LOCKKEEPER_PREFIX are what the \
-         flags of run or elect say, so that a lockkeeper inside the command has the same locks.",
+        "The command under a lock gets these variables: the first name on the command line, all names, the fencing \
+         token and the sequencer of the first lock, all sequencers, and the mode (exclusive, shared or permits). A \
+         list has one entry a line. The command gets no passwords. LOCKKEEPER_STORE, LOCKKEEPER_CONFIG and \
+         LOCKKEEPER_PREFIX have the values of the flags of run or elect, so that a lockkeeper inside the command uses \
+         the same locks.",
     ),
     (
         "LOCKKEEPER_RUN_ID",
-        "Set for a command: a number of its own for each start. What is left of the command when run has ended is found by \
-         it too, unless it was started without, or as another user.",
+        "The command gets a different number at each start. By this number, lockkeeper also finds processes of the \
+         command that have lost their parent. It does not find a process of another user, or a process that was \
+         started without the variable.",
     ),
     (
         "LOCKKEEPER_OUTER_SEQUENCERS",
-        "Set for a command inside a run inside a run: the sequencers of all outer runs, one a line. By it and \
-         LOCKKEEPER_SEQUENCERS a run finds that it would wait for a run that waits for it (exit code 64).",
+        "The command of an inner run gets the sequencers of all outer runs, one a line. With this variable and \
+         LOCKKEEPER_SEQUENCERS, an inner run detects that it would wait for its own outer run (exit code 64).",
     ),
 ];
 
 const FILES: &[(&str, &str)] = &[
     (
         "$XDG_CONFIG_HOME/lockkeeper/config.toml, /etc/lockkeeper/config.toml",
-        "The configuration: the first of them that is there. XDG_CONFIG_HOME is ~/.config by default. One that contains \
-         a password must not be readable by others, but that a file of root's may be read by its group; none may be \
-         writable by others than its owner.",
+        "The configuration: lockkeeper reads the first of these files that exists. XDG_CONFIG_HOME is ~/.config by \
+         default. Only the owner may have the right to write the file. If the file contains a password, only the owner \
+         may have the right to read it; a file of root may also be readable by its group.",
     ),
     (
         "/var/lib/lockkeeper/locks.db, ${XDG_STATE_HOME:-~/.local/state}/lockkeeper/locks.db",
-        "Where the locks of root and of other users are kept when no store is configured. They hold on this \
-         host only, or in one container only.",
+        "The default stores of root and of other users, when no store is configured. Their locks hold on this host \
+         only, or in one container only.",
     ),
 ];
 
 const NOTES: &[(&str, &str)] = &[
     (
         "What ends with the lock",
-        "The command, its process group, and what still descends from them, before the store can give the lock away; \
-         also if run itself is killed, or stopped for longer than the ttl: a guard process (lockkeeper-guard) ends them \
-         then, with KILL. A daemon that has left the group and lost its parent is not ended. If run and its guard are \
-         both killed or stopped, nobody ends the command.",
+        "When the lock is lost, run ends the command, its process group, and their descendants before the store can \
+         give the lock to another holder. If run itself is killed, or stopped for longer than the ttl, a guard process \
+         (lockkeeper-guard) kills them. A daemon that has left the group and lost its parent is not ended. If run and \
+         its guard are both killed or stopped, nothing ends the command.",
     ),
     (
         "What the command leaves in the background",
-        "When the command ends of its own will, the lock is released and what it left goes on without it, as with \
-         timeout(1). When a signal ended the command, or asked for its end, and before elect runs it again, the rest gets \
-         TERM, and KILL after --kill-after; the lock is released when nothing is left.",
+        "When the command exits, run releases the lock, and background processes of the command go on without the \
+         lock, as with timeout(1). When a signal ended the command or was sent to end it, its other processes get \
+         TERM, and KILL after --kill-after. The same happens before elect runs the command again. run and elect keep \
+         the lock until all these processes have ended.",
     ),
-    ("Ctrl-Z", "Stops the command and run. A stop that is longer than the ttl loses the lock, and kills the command."),
+    (
+        "Ctrl-Z",
+        "Ctrl-Z stops the command and run. If the stop is longer than the ttl, the lock is lost and the command killed.",
+    ),
     (
         "elect",
-        "All this is so for elect as well. Its command is run again after 1 to 1.5 seconds, then 2 to 3, 4 to 6, up to \
-         20 to 30, and from the start when one has lasted for a minute. INT, TERM and QUIT are the end of elect and of \
-         its command, at any time; HUP, USR1 and USR2 are for the command while there is one, and the end of elect if \
-         it dies by them. A command that cannot be started ends it too (126, 127), and so does a campaign that is \
-         longer than --wait (75). A store that is away does not, once it was there.",
+        "The notes on run are true of elect as well. elect runs its command again after 1 to 1.5 seconds, then 2 to 3, \
+         4 to 6, up to 20 to 30; after a command that has lasted for a minute, the pauses start again at 1 second. \
+         INT, TERM and QUIT end elect and its command at any time. HUP, USR1 and USR2 go to the command; if one of \
+         them kills the command, elect ends as well. elect also ends if the command cannot be started in the first \
+         round (126, 127), and if a campaign takes longer than --wait (75). elect survives an outage of the store, \
+         except at the start.",
     ),
 ];
 
@@ -101,16 +111,16 @@ const EXAMPLES: &[(&str, &str)] = &[
          */5 * * * *  lockkeeper run -n -E 0 --min-hold 60s report -- /opt/report.sh",
     ),
     (
-        "One deploy at a time, for which others wait at most a quarter of an hour:",
+        "One deploy at a time; other deploys wait at most a quarter of an hour:",
         "lockkeeper run -w 15m --reason \"$CI_JOB_URL\" deploy/web -- ./deploy.sh",
     ),
     (
-        "One of three replicas does the work, and another one when that is gone:",
+        "One of three replicas does the work; if it fails, another replica takes over:",
         "lockkeeper elect scheduler -- /app/scheduler",
     ),
     ("At most five at a time, on all machines together:", "lockkeeper run --permits 5 thumbnails -- ./thumbnail.sh"),
     (
-        "A write in a command that fails where a newer holder has written; the table needs the column fence first:",
+        "A write in a command that fails if a newer holder has written; the table needs the column fence first:",
         "psql -qtAc \"UPDATE cfg SET v=1, fence=$LOCKKEEPER_FENCING_TOKEN\n    WHERE id=1 AND \
          fence<=$LOCKKEEPER_FENCING_TOKEN RETURNING 1\" | grep -qx 1",
     ),
@@ -226,10 +236,11 @@ fn terms<T: AsRef<str>>(heading: &str, terms: &[(T, T)]) -> Roff {
 fn configuration() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["CONFIGURATION"]);
-    roff.text([roman("A flag stands before the environment, that before the URL, that before the configuration.")]);
+    let order = "A flag replaces the environment, the environment the URL, and the URL the configuration.";
+    roff.text([roman(order)]);
     literal(&mut roff, CONFIGURATION);
-    let rest = "A store also takes epoch, max_waiters, unsafe, password, api_token and api_token_file. A relative path \
-                of a file with a secret is one beside the configuration.";
+    let rest = "A store also takes epoch, max_waiters, unsafe and password. The path of a \
+                file with a secret may be relative to the folder of the configuration.";
     roff.text([roman(rest)]);
     roff
 }

@@ -23,7 +23,7 @@ pub(crate) async fn request(args: &RequestArgs, settings: &Settings) -> Result<E
     if settings.json {
         answer(&json_line(&Report { lock: &args.name, asked })?)?;
     } else if asked {
-        answer(&format!("asked: the holders of lock {:?} hear of it\n", args.name))?;
+        answer(&format!("asked: the holders of lock {:?} get the request\n", args.name))?;
     }
     if !asked && settings.verbosity >= Verbosity::Warnings {
         complain(&format!("lock {:?}: nobody holds it. Try: lockkeeper inspect", args.name));

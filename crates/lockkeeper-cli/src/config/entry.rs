@@ -6,7 +6,7 @@ use lockkeeper::Secret;
 use lockkeeper::url::StoreUrl;
 
 use crate::exit::Failure;
-use crate::secrets;
+use crate::secrets::{self, Secrets};
 
 /// An entry of `[stores]`, checked as far as that is possible without opening anything.
 #[derive(Debug)]
@@ -15,7 +15,6 @@ pub(crate) struct Entry {
     pub(super) place: String,
     pub(super) address: Address,
     pub(super) password: Option<Source>,
-    pub(super) api_token: Option<Source>,
 }
 
 /// Where the store is.
@@ -35,17 +34,17 @@ pub(super) enum Source {
 }
 
 impl Source {
-    fn get(&self, key: &str) -> Result<Secret, Failure> {
+    fn password(&self) -> Result<Secrets, Failure> {
         match self {
-            Self::Text(secret) => Ok(secret.clone()),
-            Self::File(path) => secrets::read_file(&format!("{key}_file"), path),
+            Self::Text(secret) => Ok(Secrets { password: Some(secret.clone()), warning: None }),
+            Self::File(path) => secrets::read_file("password_file", path),
         }
     }
 }
 
 impl Entry {
-    /// The URL with its secrets, but for those that the environment replaces.
-    pub(crate) fn url(&self, replaced: &secrets::Secrets) -> Result<StoreUrl, Failure> {
+    /// The URL. Where the environment has given no secrets, they are those of the entry.
+    pub(crate) fn url(&self, secrets: &mut Secrets) -> Result<StoreUrl, Failure> {
         let Address::Url(url) = &self.address else {
             return Err(Failure::config(format!(
                 "{}: this version of lockkeeper does not have Redlock, a lock on several nodes. Try: url with one store",
@@ -53,18 +52,16 @@ impl Entry {
             )));
         };
         let at_place = |failure: Failure| Failure::config(format!("{}: {}", self.place, failure.message));
-        let mut url = (**url).clone();
-        if let Some(password) = self.password.as_ref().filter(|_| replaced.password.is_none()) {
-            url = url.with_password(password.get("password").map_err(at_place)?);
+        if let Some(password) = self.password.as_ref().filter(|_| secrets.password.is_none()) {
+            let Secrets { password, warning } = password.password().map_err(at_place)?;
+            let warning = warning.map(|warning| format!("{}: {warning}", self.place));
+            *secrets = Secrets { password, warning };
         }
-        if let Some(token) = self.api_token.as_ref().filter(|_| replaced.api_token.is_none()) {
-            url = url.with_api_token(token.get("api_token").map_err(at_place)?);
-        }
-        Ok(url)
+        Ok((**url).clone())
     }
 
     pub(super) fn has_secrets(&self) -> bool {
-        [&self.password, &self.api_token].iter().any(|source| matches!(source, Some(Source::Text(_))))
+        matches!(self.password, Some(Source::Text(_)))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::exit::Failure;
 
 const KEYS: [&str; 5] = ["default_store", "require_store", "owner", "connect_timeout", "stores"];
 /// The keys of a store, beside the parameters that every URL takes.
-const ENTRY_KEYS: [&str; 6] = ["url", "nodes", "password", "password_file", "api_token", "api_token_file"];
+const ENTRY_KEYS: [&str; 4] = ["url", "nodes", "password", "password_file"];
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -79,7 +79,6 @@ struct Fields {
     url: Option<(Range<usize>, StoreUrl)>,
     nodes: Option<Vec<StoreUrl>>,
     password: [Option<Source>; 2],
-    api_token: [Option<Source>; 2],
     params: Vec<(Range<usize>, String, String)>,
 }
 
@@ -97,8 +96,6 @@ impl Fields {
             }
             "password" => self.password[0] = Some(file.secret(key, value)?),
             "password_file" => self.password[1] = Some(file.secret_file(key, value)?),
-            "api_token" => self.api_token[0] = Some(file.secret(key, value)?),
-            "api_token_file" => self.api_token[1] = Some(file.secret_file(key, value)?),
             _ => {
                 let name = key.replace('_', "-");
                 if !CommonParams::NAMES.contains(&&*name) {
@@ -118,12 +115,9 @@ impl Fields {
     fn entry(self, file: &Text<'_>, at: Range<usize>, name: &str) -> Result<(Entry, bool), Failure> {
         let twice = |what: &str| file.wrong(at.clone(), format!("stores.{name} has {what}. Try: one of them"));
         let in_url = |has: fn(&StoreUrl) -> bool| self.url.as_ref().is_some_and(|(_, url)| has(url));
-        let count = |sources: &[Option<Source>; 2]| sources.iter().flatten().count();
-        if count(&self.password) + usize::from(in_url(|url| url.password.is_some())) > 1 {
+        let passwords = self.password.iter().flatten().count();
+        if passwords + usize::from(in_url(|url| url.password.is_some())) > 1 {
             return Err(twice("its password in two places"));
-        }
-        if count(&self.api_token) > 1 {
-            return Err(twice("both api_token and api_token_file"));
         }
         let mut has_secrets = in_url(StoreUrl::has_password);
         let address = match (self.url, self.nodes) {
@@ -140,8 +134,8 @@ impl Fields {
                 Address::Url(Box::new(url))
             }
         };
-        let [password, api_token] = [self.password, self.api_token].map(|sources| sources.into_iter().flatten().next());
-        let entry = Entry { place: file.place(&at), address, password, api_token };
+        let password = self.password.into_iter().flatten().next();
+        let entry = Entry { place: file.place(&at), address, password };
         has_secrets |= entry.has_secrets();
         Ok((entry, has_secrets))
     }
@@ -299,7 +293,7 @@ mod tests {
             "stores.a = { nodes = \"redis://:hunter2@h\" }",
             "stores.a = { url = \"redis://:hunter2@h\", password_file = \"x\" }",
             "stores.a = { url = \"redis://h\", password = \"hunter2\", password_file = \"x\" }",
-            "stores.a = { url = \"https://h\", api_token = \"hunter2\", api_token_file = \"x\" }",
+            "stores.a = { url = \"redis://h\", api_token = \"hunter2\" }",
             "a = 1\na = \"hunter2\"",
         ] {
             assert!(refused(text).starts_with("c.toml:"), "{text}");

@@ -141,7 +141,7 @@ fn too_open(path: &Path) -> Failure {
 fn writable(path: &Path) -> Failure {
     let path = path.display();
     Failure::config(format!(
-        "{path}: others than its owner can write it, and choose another store. Try: chmod go-w {path}"
+        "{path}: users other than its owner can write it, and could choose another store. Try: chmod go-w {path}"
     ))
 }
 
@@ -151,9 +151,9 @@ fn is_absent(error: &io::Error) -> bool {
 
 fn unreadable(what: &str, path: &Path, error: &io::Error) -> Failure {
     let remedy = if error.kind() == io::ErrorKind::InvalidData {
-        "UTF-8, as TOML has it"
+        "a TOML file in UTF-8"
     } else {
-        "--config FILE with one that can be read, or --config /dev/null for none"
+        "--config FILE with a readable file, or --config /dev/null for no configuration"
     };
     Failure::config(format!("{what}: {} cannot be read: {error}. Try: {remedy}", path.display()))
 }
@@ -197,7 +197,6 @@ mod tests {
             "stores.a = { url = \"redis://h\", password = \"hunter2\" }",
             "stores.a = { url = \"redis://:hunter2@h\" }",
             "stores.a = { url = \"redis+sentinel://h/m?sentinel-password=hunter2\" }",
-            "stores.a = { url = \"https://h\", api_token = \"hunter2\" }",
             "stores.a = { nodes = [\"redis://h\", \"redis://:hunter2@i\"] }",
         ];
         for text in secrets {

@@ -213,7 +213,7 @@ impl Reporter {
     fn waits_without_store(&self, lock: &str, error: &Error) {
         if self.outage.is_news(error) {
             let (why, remedy) = (error.message(), remedy_of(error));
-            let what = if error.kind() == ErrorKind::Unavailable { "does not answer" } else { "refuses it" };
+            let what = if error.kind() == ErrorKind::Unavailable { "does not answer" } else { "refuses the claim" };
             self.warn(&format!("lock {lock:?}: the store {what} ({why}); still waiting in line{remedy}"));
         }
     }
@@ -249,7 +249,7 @@ impl Reporter {
             return self.event(lock, &event);
         }
         self.tell(lock, &event, || {
-            format!("a renewal failed ({why}); without another one it is lost in {left}{remedy}")
+            format!("a renewal failed ({why}); without another renewal the lock is lost in {left}{remedy}")
         });
     }
 
@@ -260,7 +260,7 @@ impl Reporter {
             return;
         }
         if self.in_jeopardy.swap(false, Ordering::Relaxed) {
-            self.tell(&self.lock, &Event::Recovered {}, || "it is renewed again".to_owned());
+            self.tell(&self.lock, &Event::Recovered {}, || "renewals succeed again".to_owned());
         }
     }
 
@@ -271,7 +271,7 @@ impl Reporter {
 
     /// The same of a lock whose lease has this much left: too little for the command to end in while nobody renews it.
     pub(crate) fn unrenewed(&self, lock: &str, left: Duration, signal: &str) {
-        let why = format!("no renewal was answered in time, and its lease ends in {}", human(left));
+        let why = format!("no renewal was answered in time, and the lease expires in {}", human(left));
         self.tell_lost(lock, &LostReason::Expired, &why, Some(signal));
     }
 

@@ -27,7 +27,7 @@ impl Target {
         let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
         let parsed = number.parse().ok().filter(|_| is_number);
         parsed.map(Self::Descriptor).ok_or_else(|| {
-            format!("{number:?} is not the number of a descriptor; for a file of this name: ./fd:{number}")
+            format!("{number:?} is not the number of a descriptor. Try: fd:3, or ./fd:{number} for a file of this name")
         })
     }
 

@@ -23,7 +23,10 @@ fn break_tells_the_holder_who_and_why_before_the_lock_is_free() {
     let broken = ["--owner", "ops", "break", "a", "--token", &token, "--reason", "runner is stuck", "--yes"];
     let output = store.output(&broken);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
-    assert!(stdout(&output).starts_with("broken: me@here cannot renew it; free within "), "{output:?}");
+    assert!(
+        stdout(&output).starts_with("broken: me@here cannot renew the lock; the lock is free within "),
+        "{output:?}"
+    );
     let marked = stdout(&store.output(&["inspect", "a"]));
     // Where the holder hears of it at once it may have let go by now.
     assert!(TELLS_LOSSES || marked.contains("(broken by ops: runner is stuck)"), "{marked}");
@@ -75,9 +78,9 @@ fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
     let args = ["break", "a", "--token", &token, "--reason", "r", "--yes", "--now"];
     let output = store.output(&args);
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(stdout(&output), "removed: me@here does not hold it any more\n");
+    assert_eq!(stdout(&output), "removed: me@here no longer holds the lock\n");
     let told = stderr(&output);
-    assert!(told.contains("--now breaks the promise") && told.contains("me@here"), "{told}");
+    assert!(told.contains("--now frees the lock while ") && told.contains("me@here"), "{told}");
     assert_eq!(told.lines().count(), 1, "{told}");
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
     holder.signal(rustix::process::Signal::TERM);
@@ -136,7 +139,7 @@ fn a_waiter_can_be_sent_to_the_end_of_the_line() {
     let id = store.inspect("a")["waiters"][0]["id"].as_str().unwrap().to_owned();
     let output = store.output(&["break", "a", "--id", &id, "--reason", "r", "--yes", "--now"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
-    assert_eq!(stdout(&output), "broken: one has lost its place in line\n");
+    assert_eq!(stdout(&output), "broken: one has lost its place in the queue\n");
     store.inspect_until("a", |lock| {
         let owners: Vec<&Value> = lock["waiters"].as_array().unwrap().iter().map(|waiter| &waiter["owner"]).collect();
         owners == ["two", "one"]

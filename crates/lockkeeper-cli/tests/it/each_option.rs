@@ -254,6 +254,9 @@ fn json_is_for_answers_on_stdout_and_for_the_events_of_run_on_stderr() {
             }
         }
     }
+    let help = stdout(&store.output(&["list", "--help", "--all"]));
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Answers as JSON on stdout, one object a line"), "{help}");
     let run = store.output(&["run", "b", "--json", "--", "true"]);
     assert_eq!(stdout(&run), "");
     assert_eq!(event(&run, "exited")["code"], 0);

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
@@ -46,12 +47,93 @@ fn error_of_a_ttl_that_the_store_cannot_keep_is_in_units_of_people() {
     let store = Store::new();
     for (ttl, shown) in [("0", "a ttl of 0s"), ("1ms", "a ttl of 1ms"), ("9000h", "a ttl of 9000h")] {
         let output = store.output(&["run", "a", "-t", ttl, "--", "true"]);
-        assert_refused(&output, 78, &[&store.url(), shown, "Try: 100ms to 8760h"]);
+        assert_refused(&output, 64, &[&store.url(), shown, "Try: 100ms to 8760h"]);
         let output = store.output(&["acquire", "a", "-t", ttl, "--handle-file", "h"]);
-        assert_refused(&output, 78, &["lock \"a\"", &store.url(), shown, "Try: 100ms to 8760h"]);
+        assert_refused(&output, 64, &["lock \"a\"", &store.url(), shown, "Try: 100ms to 8760h"]);
     }
     let output = store.output(&["run", "a", "--lock-delay", "25h", "--", "true"]);
-    assert_refused(&output, 78, &["a lock-delay of 25h", "Try: 0s to 24h"]);
+    assert_refused(&output, 64, &["a lock-delay of 25h", "Try: 0s to 24h"]);
+    for option in ["--min-hold", "--once-per"] {
+        let output = store.output(&["run", "a", option, "9000h", "--", "true"]);
+        assert_refused(&output, 64, &["lock \"a\"", "a min_hold of 9000h", "Try: 0s to 8760h"]);
+    }
+}
+
+#[test]
+fn error_of_a_ttl_that_no_option_has_set_is_of_the_configuration() {
+    let store = Store::new();
+    let url = format!("{}?ttl=1ms", store.url());
+    fs::write(store.path("c.toml"), format!("[stores]\nprod = {{ url = \"{}\", ttl = \"1ms\" }}\n", store.url()))
+        .unwrap();
+    let on = |args: &[&str]| {
+        let mut command = program();
+        command.args(args).env("LOCKKEEPER_CONFIG", store.path("c.toml")).current_dir(store.path("")).output().unwrap()
+    };
+    for of in [&url, "prod"] {
+        for args in [&["run", "a", "--", "true"][..], &["acquire", "a", "--handle-file", "h"], &["list"]] {
+            assert_refused(&on(&[&["-S", of], args].concat()), 78, &["a ttl of 1ms", "Try: 100ms to 8760h"]);
+        }
+        // The option that is fine is not to blame, and the option stands before what is wrong.
+        let output = on(&["-S", of, "run", "a", "--lock-delay", "1s", "--", "true"]);
+        assert_refused(&output, 78, &["a ttl of 1ms"]);
+        assert_eq!(on(&["-S", of, "run", "a", "-t", "1s", "--", "true"]).status.code(), Some(0));
+    }
+}
+
+#[test]
+fn error_of_options_that_exclude_each_other_says_to_take_one() {
+    let store = Store::new();
+    for (args, both) in [
+        (&["run", "-n", "-w", "5", "a", "--", "true"][..], ["--try", "--wait"]),
+        (&["run", "--shared", "--permits", "2", "a", "--", "true"], ["--shared", "--permits"]),
+        (&["list", "-q", "-v"], ["--quiet", "--verbose"]),
+    ] {
+        let output = store.output(args);
+        assert_refused(&output, 64, &both);
+        assert!(stderr(&output).ends_with(". Try: one of the two\n"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn error_of_a_store_that_stays_away_says_for_how_long_it_was_tried() {
+    let list = |address: SocketAddr| {
+        let url = format!("redis://{address}");
+        program().args(["-S", &url, "--connect-timeout", "6s", "list"]).output().unwrap()
+    };
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_refused(&list(free), 69, &["refused", "; tried for 6s. Try: "]);
+    // Somebody who accepts and says nothing: each try is over before the time that all of them have.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_refused(&list(silent.local_addr().unwrap()), 69, &["did not answer within 3s; tried for 6s. Try: "]);
+}
+
+#[test]
+fn error_whose_remedy_is_doctor_names_the_store_that_was_typed() {
+    let store = Store::new();
+    let url = format!("redis://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let text = format!("default_store = \"prod\"\n[stores]\nprod = {{ url = \"{url}\", password = \"hunter2\" }}\n");
+    let config = store.path("c.toml");
+    fs::write(&config, text).unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
+    let remedy = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = program();
+        command.args(args).args(["--connect-timeout", "0.3", "list"]).envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        assert_refused(&output, 69, &["refused"]);
+        let told = stderr(&output);
+        assert!(!told.contains("hunter2"), "{told}");
+        told.rsplit_once("Try: ").unwrap().1.split(',').next().unwrap().to_owned()
+    };
+    let quoted = format!("{url}?ttl=20s&prefix=a/");
+    let file = config.to_str().unwrap();
+    let set = [("LOCKKEEPER_CONFIG", file)];
+    assert_eq!(remedy(&["-S", &url], &[]), format!("lockkeeper doctor -S {url}"));
+    assert_eq!(remedy(&["-S", &quoted], &[]), format!("lockkeeper doctor -S '{quoted}'"));
+    assert_eq!(remedy(&["-S", "prod"], &set), "lockkeeper doctor -S prod");
+    assert_eq!(remedy(&["--config", file], &[]), format!("lockkeeper doctor --config {file}"));
+    // What the next command has as well is not repeated.
+    assert_eq!(remedy(&[], &set), "lockkeeper doctor");
+    assert_eq!(remedy(&[], &[("LOCKKEEPER_STORE", &url)]), "lockkeeper doctor");
 }
 
 #[test]
@@ -64,7 +146,7 @@ fn error_of_bytes_that_are_no_text_says_where_they_may_stand() {
     }
     let output = store.command(&["run", "a", "--", "printf", "%s"]).arg(bytes).output().unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"\xff"[..]));
-    for name in ["STORE", "PREFIX", "OWNER", "LOG", "PASSWORD", "API_TOKEN", "REQUIRE_STORE"] {
+    for name in ["STORE", "PREFIX", "OWNER", "LOG", "PASSWORD", "REQUIRE_STORE"] {
         let name = format!("LOCKKEEPER_{name}");
         let mut command = if name == "LOCKKEEPER_REQUIRE_STORE" { program() } else { store.command(&[]) };
         if name == "LOCKKEEPER_STORE" {
@@ -96,9 +178,8 @@ fn error_of_a_file_without_end_comes_before_memory_is_full() {
         command.envs(set.iter().copied()).stdin(Stdio::null()).output().unwrap()
     };
     assert_refused(&limited(&["--config", zero, "list"], &[]), 78, &[zero, "more than 1 MiB"]);
-    for name in ["LOCKKEEPER_PASSWORD_FILE", "LOCKKEEPER_API_TOKEN_FILE"] {
-        assert_refused(&limited(&["list"], &[(name, zero)]), 78, &[name, zero, "more than 1 MiB"]);
-    }
+    let name = "LOCKKEEPER_PASSWORD_FILE";
+    assert_refused(&limited(&["list"], &[(name, zero)]), 78, &[name, zero, "more than 1 MiB"]);
     for command in ["renew", "release"] {
         assert_refused(&limited(&[command, "--handle-file", zero], &[]), 78, &[zero, "more than 1 MiB"]);
     }
@@ -247,7 +328,8 @@ fn error_of_a_file_that_may_not_grow_names_the_store() {
     let mut command = Command::new("sh");
     let output =
         command.args(["-c", &line]).env("LOCKKEEPER_CONFIG", "/dev/null").stdin(Stdio::null()).output().unwrap();
-    assert_refused(&output, 69, &[&store.url()]);
+    let remedy = "Try: look for a full disk, or a limit of file size (ulimit -f); if the file was deleted, ";
+    assert_refused(&output, 69, &[&store.url(), remedy]);
     // The command has the signal as we were given it.
     assert_eq!(store.code(&["run", "a", "--", "sh", "-c", "kill -XFSZ $$"]), 128 + 25);
 }
@@ -274,12 +356,12 @@ fn error_of_what_can_be_no_store_says_what_to_do_about_it() {
     let output = on(&["--create", "-S", "file:/proc/none/l.db"]);
     assert_refused(&output, 78, &["cannot create the folder", "Try: mkdir -p of the folder, or another path"]);
     // What stands there may be a part of a password, and is not repeated.
-    let pieces = ["a port that is no number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port"];
+    let pieces = ["a port that is not a number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port"];
     let output = on(&["-S", "redis://h:hunter2"]);
     assert_refused(&output, 78, &pieces);
     assert!(!stderr(&output).contains("hunter2"), "{}", stderr(&output));
     let output = on(&["-S", "redis://h?ca=/etc/passwd"]);
-    assert_refused(&output, 78, &["ca= cannot be used with this value, or with this URL. Try: rediss: to use TLS"]);
+    assert_refused(&output, 78, &[": ca= needs TLS, and redis:// has none. Try: rediss://\n"]);
     assert_refused(&on(&["-S", "nosql://h"]), 78, &["Try: etcd://HOST, redis://HOST or file:PATH\n"]);
 }
 

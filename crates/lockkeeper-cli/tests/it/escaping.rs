@@ -225,7 +225,7 @@ fn r7_a_guard_that_stands_in_knows_that_the_command_is_being_ended() {
     run.signal(Signal::TERM);
     eventually("it has lost its parent", || children(run.pid()).contains(&job));
     kill(&guard(&run), Signal::KILL);
-    let stands_in = |line: String| line.contains("another one stands in");
+    let stands_in = |line: String| line.contains("another guard has replaced it");
     eventually("another guard", || stands_in(run.error_line()));
     run.signal(Signal::KILL);
     run.wait();

@@ -44,6 +44,10 @@ fn exit_64_is_wrong_usage() {
         &["run", "a", "-n", "-w", "1", "--", "true"],
         &["run", "a", "-w", "1x", "--", "true"],
         &["run", "a", "-t", "forever", "--", "true"],
+        &["run", "a", "-t", "0", "--", "true"],
+        &["run", "a", "-t", "1ms", "--", "true"],
+        &["elect", "a", "-t", "1ms", "--", "true"],
+        &["run", "a", "--lock-delay", "25h", "--", "true"],
         &["run", "a", "-E", "256", "--", "true"],
         &["run", "a", "--reason", &"x".repeat(2000), "--", "true"],
         &["run", "a", "--owner", &"x".repeat(256), "--", "true"],
@@ -184,7 +188,8 @@ fn exit_78_is_a_matter_of_configuration() {
     }
     let mut command = store.command(&["list"]);
     assert_eq!(command.env("LOCKKEEPER_OWNER", "x".repeat(256)).output().unwrap().status.code(), Some(78));
-    let output = store.output(&["run", "a", "-t", "1ms", "--", "true"]);
+    let url = format!("{}?ttl=1ms", store.url());
+    let output = program().args(["-S", &url, "run", "a", "--", "true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
     assert!(stderr(&output).contains("100ms"), "{}", stderr(&output));
     let output = program().args(["-S", "file:x?ttll=3", "list"]).output().unwrap();

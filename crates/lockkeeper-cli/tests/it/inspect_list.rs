@@ -78,6 +78,18 @@ fn list_shows_what_is_used() {
 }
 
 #[test]
+fn the_help_of_list_explains_its_columns() {
+    let help = stdout(&Store::new().output(&["list", "--help", "--all"]));
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in [
+        "OLDEST is how long the first of the waiters has waited.",
+        "HELD is how long the lock has been held; of several holders, OWNER is the one that has held it longest.",
+    ] {
+        assert!(words.contains(sentence), "{sentence:?} is missing: {help}");
+    }
+}
+
+#[test]
 fn what_strangers_write_cannot_forge_lines() {
     let store = Store::new();
     let mut holder = store.start(&["run", "a", "--json", "--owner", "x\ny", "--reason", "\u{1b}[2J", "--", "cat"]);

@@ -14,7 +14,7 @@ fn nested(store: &Store, outer: &[&str], inner: &str) -> Output {
 fn assert_refused(output: &Output, name: &str) {
     let told = stderr(output);
     assert_eq!(code_of(output.status), 64, "{told}");
-    let expected = format!("lock {name:?}: the run around this command holds it");
+    let expected = format!("lock {name:?}: the outer run holds the lock");
     assert!(told.contains(&expected) && told.contains("Try: "), "{told}");
 }
 

@@ -93,3 +93,28 @@ fn a_handle_is_shown_by_the_name_that_can_be_typed_here() {
         assert_eq!(with(flags, &["inspect", "n"]).status.code(), Some(1));
     }
 }
+
+#[test]
+fn break_of_a_name_with_the_prefix_in_it_says_that_the_prefix_is_put_before_it() {
+    for (store, flags) in stores() {
+        let (_holder, token) = hold(&store, flags);
+        let broken = |name: &str, token: &str| {
+            let args = ["break", name, "--token", token, "--reason", "stuck", "--yes"];
+            let output = store.output(&[flags, &args].concat());
+            assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+            stderr(&output)
+        };
+        let told = broken("p/n", &token);
+        let expected = format!(
+            "lockkeeper: lock \"p/n\": nobody holds it with the token {token}; lockkeeper puts the prefix \"p/\" before \
+             this name, and looked for \"p/p/n\". Try: the name \"n\", or lockkeeper inspect\n"
+        );
+        assert_eq!(told, expected);
+        for name in ["n", "p/"] {
+            let told = broken(name, "7");
+            let expected =
+                format!("lockkeeper: lock {name:?}: nobody holds it with the token 7. Try: lockkeeper inspect\n");
+            assert_eq!(told, expected);
+        }
+    }
+}

@@ -14,7 +14,7 @@ fn request_tells_the_holder_who_asks_and_why() {
     assert_eq!(holder.line(), "ready");
     let output = store.output(&["--owner", "ops@here", "request", "a", "--reason", "a hot fix waits"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
-    assert_eq!(stdout(&output), "asked: the holders of lock \"a\" hear of it\n");
+    assert_eq!(stdout(&output), "asked: the holders of lock \"a\" get the request\n");
     let event = holder.event("release_requested");
     assert_eq!((&event["lock"], &event["by"]), (&json!("a"), &json!("ops@here")));
     assert_eq!(event["why"], "a hot fix waits");

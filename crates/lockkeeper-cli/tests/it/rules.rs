@@ -193,7 +193,7 @@ fn r10_a_store_that_is_down_at_the_release_is_a_warning() {
     assert_eq!(holder.finish(), 4);
     drop(outage);
     let rest = holder.rest();
-    assert!(rest.contains("may not be released") && rest.contains("30s"), "{rest}");
+    assert!(rest.contains("the release is not confirmed") && rest.contains("30s"), "{rest}");
 }
 
 #[test]

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{Store, program, stderr, stdout};
+use crate::support::{Store, events, program, stderr, stdout};
 
 const SECRET: &str = "hunter2";
-const VARIABLES: [&str; 2] = ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_API_TOKEN"];
+const VARIABLE: &str = "LOCKKEEPER_PASSWORD";
+const OF_FILE: &str = "LOCKKEEPER_PASSWORD_FILE";
 
 /// The output, looked through and printed, so that whoever collects the output of tests can look too.
 fn output(command: &mut Command) -> Output {
@@ -24,6 +26,7 @@ fn output(command: &mut Command) -> Output {
 fn secret_file(store: &Store) -> String {
     let path = store.path("secret");
     fs::write(&path, format!("{SECRET}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
@@ -42,15 +45,12 @@ fn no_command_shows_a_secret() {
     ];
     for command in commands {
         for loud in [&["-vv"][..], &["--json"], &["-vv", "--json"]] {
-            for (name, value) in VARIABLES
-                .iter()
-                .flat_map(|name| [((*name).to_owned(), SECRET.to_owned()), (format!("{name}_FILE"), file.clone())])
-            {
+            for (name, value) in [(VARIABLE, SECRET), (OF_FILE, &file)] {
                 let args = [loud, command].concat();
-                let with_file = output(store.command(&args).env(&name, &value));
+                let with_file = output(store.command(&args).env(name, value));
                 assert_ne!(with_file.status.code(), Some(78), "{args:?}: {}", stderr(&with_file));
                 // A store that this version does not have.
-                let without = output(program().args(["-S", "mysql://me@h:1"]).args(&args).env(&name, &value));
+                let without = output(program().args(["-S", "mysql://me@h:1"]).args(&args).env(name, value));
                 let expected = match command {
                     ["doctor"] => 1,
                     [.., "no-such-command"] => 127,
@@ -103,25 +103,67 @@ fn a_secret_on_the_command_line_is_refused_without_being_shown() {
 fn a_secret_in_two_places_is_refused() {
     let store = Store::new();
     let file = secret_file(&store);
-    for name in VARIABLES {
-        let of_file = format!("{name}_FILE");
-        let failed = output(store.command(&["list"]).env(name, SECRET).env(&of_file, &file));
-        assert_eq!(failed.status.code(), Some(78));
-        assert_eq!(stderr(&failed), format!("lockkeeper: {name} and {of_file} are both set. Try: one of them\n"));
+    let failed = output(store.command(&["list"]).env(VARIABLE, SECRET).env(OF_FILE, &file));
+    assert_eq!(failed.status.code(), Some(78));
+    assert_eq!(stderr(&failed), format!("lockkeeper: {VARIABLE} and {OF_FILE} are both set. Try: one of them\n"));
+}
+
+#[test]
+fn a_variable_for_a_secret_that_is_empty_is_refused() {
+    let store = Store::new();
+    for name in [VARIABLE, OF_FILE] {
+        let failed = output(store.command(&["list"]).env(name, ""));
+        let told = stderr(&failed);
+        assert_eq!(failed.status.code(), Some(78), "{told}");
+        let expected = format!("lockkeeper: {name} is empty, as where a secret is missing. Try: ");
+        assert!(told.starts_with(&expected) && told.ends_with(&format!(", or unset {name}\n")), "{told}");
+    }
+}
+
+#[test]
+fn a_file_with_a_secret_that_every_user_can_read_is_warned_about() {
+    let store = Store::new();
+    let file = secret_file(&store);
+    let config = store.path("c.toml");
+    let text = format!(
+        "default_store = \"here\"\n[stores]\nhere = {{ url = \"{}\", password_file = \"secret\" }}\n",
+        store.url()
+    );
+    fs::write(&config, text).unwrap();
+    let config = config.to_str().unwrap();
+    let with = |mode: u32, args: &[&str], of_config: bool| {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = if of_config { program() } else { store.command(&[]) };
+        command.args(args).args(["run", "a", "--", "true"]);
+        let listed =
+            output(if of_config { command.env("LOCKKEEPER_CONFIG", config) } else { command.env(OF_FILE, &file) });
+        assert_eq!(listed.status.code(), Some(0), "{}", stderr(&listed));
+        stderr(&listed)
+    };
+    for (of_config, what) in [(false, OF_FILE), (true, "password_file")] {
+        let told = with(0o644, &[], of_config);
+        let expected = format!("{what}: {file} can be read by every user of this machine. Try: chmod 600 {file}\n");
+        assert!(told.starts_with("lockkeeper: ") && told.ends_with(&expected) && told.lines().count() == 1, "{told}");
+        assert_eq!(with(0o644, &["-q"], of_config), "");
+        // A service gets a secret through its group.
+        for mode in [0o600, 0o400, 0o640] {
+            assert_eq!(with(mode, &[], of_config), "", "{mode:o}");
+        }
+        // With --json all lines are JSON.
+        let told = with(0o644, &["--json"], of_config);
+        assert_eq!(events(&told).len(), told.lines().count(), "{told}");
+        assert_eq!(events(&told)[0]["event"], "notice", "{told}");
     }
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_named_with_its_variable() {
     let store = Store::new();
-    for name in VARIABLES {
-        let of_file = format!("{name}_FILE");
-        let failed = output(store.command(&["list"]).env(&of_file, "/nowhere/secret"));
-        assert_eq!(failed.status.code(), Some(78));
-        let told = stderr(&failed);
-        assert!(told.starts_with(&format!("lockkeeper: {of_file}: /nowhere/secret cannot be read: ")), "{told}");
-        assert!(told.lines().count() == 1 && told.contains("Try: "), "{told}");
-    }
+    let failed = output(store.command(&["list"]).env(OF_FILE, "/nowhere/secret"));
+    assert_eq!(failed.status.code(), Some(78));
+    let told = stderr(&failed);
+    assert!(told.starts_with(&format!("lockkeeper: {OF_FILE}: /nowhere/secret cannot be read: ")), "{told}");
+    assert!(told.lines().count() == 1 && told.contains("Try: "), "{told}");
 }
 
 #[test]
@@ -167,22 +209,36 @@ fn environment(command: &mut Command) -> BTreeMap<String, String> {
 fn pass_credentials_or_they_do_not_reach_the_command() {
     let store = Store::new();
     let file = secret_file(&store);
-    let with_secrets = |suffix: &str, value: &str, args: &[&str]| {
+    let with_secrets = |name: &str, value: &str, args: &[&str]| {
         let mut command = store.command(args);
-        command.envs(VARIABLES.map(|name| (format!("{name}{suffix}"), value)));
-        command.env("LOCKKEEPER_STORE", "mysql://:hunter2@h").env("OTHER", "x");
+        command.env(name, value).env("LOCKKEEPER_STORE", "mysql://:hunter2@h").env("OTHER", "x");
         environment(&mut command)
     };
-    for (suffix, value) in [("", SECRET), ("_FILE", file.as_str())] {
-        let env = with_secrets(suffix, value, &["run", "a", "--", "env"]);
+    for (name, value) in [(VARIABLE, SECRET), (OF_FILE, file.as_str())] {
+        let env = with_secrets(name, value, &["run", "a", "--", "env"]);
         assert!(!env.values().any(|found| found.contains(value) || found.contains(SECRET)));
         assert_eq!((env["OTHER"].as_str(), env["LOCKKEEPER_REQUIRE_STORE"].as_str()), ("x", "1"));
-        let env = with_secrets(suffix, value, &["run", "a", "--pass-credentials", "--", "env"]);
-        assert!(VARIABLES.iter().all(|name| env[&format!("{name}{suffix}")] == value));
+        let env = with_secrets(name, value, &["run", "a", "--pass-credentials", "--", "env"]);
+        assert_eq!(env[name], value);
         // The flag stands before the variable inside, too.
         assert_eq!(env["LOCKKEEPER_STORE"], store.url());
         assert!(!env.contains_key("LOCKKEEPER_REQUIRE_STORE"));
     }
+}
+
+/// No store asks for a token.
+#[test]
+fn a_token_of_another_program_is_no_secret_of_ours() {
+    let store = Store::new();
+    let manual = stdout(&program().arg("man").output().unwrap());
+    assert!(manual.contains("LOCKKEEPER_PASSWORD") && !manual.to_lowercase().contains("api_token"), "{manual}");
+    let mut command = store.command(&["run", "a", "--", "env"]);
+    command.env("LOCKKEEPER_API_TOKEN", "x").env("LOCKKEEPER_API_TOKEN_FILE", "/nowhere/token");
+    assert_eq!(environment(&mut command)["LOCKKEEPER_API_TOKEN"], "x");
+    let config = store.path("token.toml");
+    fs::write(&config, format!("stores.a = {{ url = \"{}\", api_token = \"x\" }}\n", store.url())).unwrap();
+    let failed = output(program().args(["-S", "a", "list"]).env("LOCKKEEPER_CONFIG", &config));
+    assert!(failed.status.code() == Some(78) && stderr(&failed).contains("unknown key \"api_token\""), "{failed:?}");
 }
 
 #[test]

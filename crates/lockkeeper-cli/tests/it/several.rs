@@ -44,7 +44,7 @@ fn exit_126_is_a_command_that_does_not_fit_with_its_names_and_is_told_before_the
     let output = run(260, "ulimit -s 512");
     assert_eq!(output.status.code(), Some(126), "{}", stderr(&output));
     let told = stderr(&output);
-    assert!(told.contains("260 NAMEs included, and there are 131072.") && told.contains("ulimit -s"), "{told}");
+    assert!(told.contains("260 NAMEs included, and the limit is 131072.") && told.contains("ulimit -s"), "{told}");
     assert_eq!(run(259, ":").status.code(), Some(0));
 }
 

@@ -96,7 +96,7 @@ fn r4_a_signal_during_the_release_changes_no_code() {
         run.signal(signal);
         assert_eq!(run.wait().code(), Some(4), "{signal:?}");
         let rest = run.rest();
-        let reason = format!("may not be released: interrupted by signal {}", signal.as_raw());
+        let reason = format!("the release is not confirmed (interrupted by signal {})", signal.as_raw());
         assert!(rest.contains(&reason), "{signal:?}: {rest}");
         drop(outage);
         store.inspect_until("a", |lock| lock["state"] == "free");

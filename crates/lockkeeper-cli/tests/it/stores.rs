@@ -52,6 +52,8 @@ fn exit_78_is_an_election_without_a_configured_store() {
     assert_eq!(output.status.code(), Some(78), "{output:?}");
     let told = stderr(&output);
     assert!(told.contains("no store configured; an election") && told.contains("Try: --store"), "{told}");
+    // That nobody else shares its locks is why it is refused, and no news beside that.
+    assert_eq!(told.lines().count(), 1, "{told}");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     let url = format!("file:{}/locks.db?unsafe=permissions", home.path().display());
     assert_eq!(

@@ -226,7 +226,7 @@ fn r12_a_command_that_waits_for_a_terminal_that_nobody_can_give_it_is_ended() {
     let store = Store::new();
     let mut shell = Shell::new(&store);
     shell.keys("( lockkeeper run a -k 1s -- sh -c 'echo begun > begun; read x </dev/tty' & )\n");
-    shell.sees("nobody is there who could continue it");
+    shell.sees("no shell can continue it");
     eventually("the lock is free", || store.inspect("a")["state"] == "free");
     assert!(store.path("begun").exists());
 }

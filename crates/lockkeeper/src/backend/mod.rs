@@ -55,7 +55,7 @@ pub(crate) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec
     let opened = match Clock::boot().timeout(within, open(url)).await {
         Some(opened) => opened,
         None => Err(Error::new(ErrorKind::Unavailable, format!("{url} did not answer within {within:?}"))
-            .with_remedy("a look whether it runs, and can be reached from here")),
+            .with_remedy("check that the server runs and can be reached from here")),
     };
     opened.map_err(|error| findings.push(Finding::failed("open", &error))).ok()
 }

@@ -1,4 +1,4 @@
-//! One attempt to acquire, with settings of its own.
+//! One attempt to acquire a lock, with options of its own.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::park::wait;
 use crate::acquire::Acquire;
 use crate::{Handle, Owner, Result};
 
-/// An attempt to acquire a lock `L` that differs from the usual: first what belongs to the attempt, then how to acquire.
+/// An attempt to acquire a lock `L` with options of its own. Set the options first, then call a method that acquires.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::{Handle, Owner, Result};
 /// # Errors
 /// Those of the async [`Acquire`](crate::Acquire), for every way to acquire.
 #[derive(Clone, Debug)]
-#[must_use = "an attempt does nothing until it is told how to acquire"]
+#[must_use = "an attempt does nothing until a method acquires the lock"]
 pub struct Attempt<'a, L, G = Guard> {
     pub(super) lock: &'a L,
     settings: Settings,
@@ -95,8 +95,9 @@ impl<'a, L> Attempt<'a, L> {
 }
 
 impl<L, G> Attempt<'_, L, G> {
-    /// How long to stand in line at most; zero is a try. What waits does so for ever unless this is set, what tries
-    /// does not wait unless this is set. See [`Acquire::wait`](crate::Acquire::wait).
+    /// The longest time in the queue; zero is a single try. Without this setting, `lock()` and its like wait for the
+    /// keeper's [`default_wait`](super::KeeperBuilder::default_wait) (by default without a limit), and a `try_` method
+    /// does not wait. See [`Acquire::wait`](crate::Acquire::wait).
     pub fn wait(mut self, d: Duration) -> Self {
         self.settings.wait = Some(d);
         self
@@ -109,33 +110,33 @@ impl<L, G> Attempt<'_, L, G> {
         self
     }
 
-    /// Who acquires, for finding a wait for oneself: see [`Owner`].
+    /// The owner of the attempt, by which the engine detects a wait for a guard of the same owner: see [`Owner`].
     pub fn owner(mut self, owner: &Owner) -> Self {
         self.settings.owner = Some(owner.clone());
         self
     }
 
-    /// How long to hold it at most, renewals or not; the keeper's own limit, if it has one, unless this is set. See
+    /// The longest time to hold the lock, whatever its renewals. The default is the keeper's limit, if it has one. See
     /// [`Acquire::max_hold`](crate::Acquire::max_hold).
     pub fn max_hold(mut self, d: Duration) -> Self {
         self.settings.max_hold = Some(d);
         self
     }
 
-    /// How long nobody else gets the lock, from the grant on and whatever becomes of the holder: see
+    /// The minimum hold: how long the store keeps the lock from all others, whatever happens to the holder. See
     /// [`Acquire::min_hold`](crate::Acquire::min_hold).
     pub fn min_hold(mut self, d: Duration) -> Self {
         self.settings.min_hold = d;
         self
     }
 
-    /// Takes no place in line: see [`Acquire::unfair`](crate::Acquire::unfair).
+    /// Waits without a place in the queue: see [`Acquire::unfair`](crate::Acquire::unfair).
     pub fn unfair(mut self) -> Self {
         self.settings.unfair = true;
         self
     }
 
-    /// Why, for people: shown to those who look at who holds the lock. At most 1024 bytes.
+    /// The reason for the attempt, at most 1024 bytes. `inspect` shows it to people.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.settings.reason = Some(reason.into());
         self
@@ -150,7 +151,7 @@ impl<L, G: Acquired> Attempt<'_, L, G> {
     }
 }
 
-/// What waiting for one lock can result in: a [`Guard`], or the [`Handle`] of a lock that is detached.
+/// The result of an attempt on one lock: a [`Guard`], or the [`Handle`] of a detached lock.
 pub trait Acquired: sealed::Sealed {}
 
 mod sealed {

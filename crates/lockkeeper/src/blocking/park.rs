@@ -55,8 +55,8 @@ pub(super) fn may_wait() -> Result<()> {
     if !is_engine_thread() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::WouldDeadlock, "an engine would wait for itself: this is its thread")
-        .with_remedy("to tell another thread what the callback has heard, and to wait there"))
+    Err(Error::new(ErrorKind::WouldDeadlock, "this is the thread of an engine, which must not wait")
+        .with_remedy("send the event to another thread, and wait there"))
 }
 
 /// The output of the future, once it has one.

@@ -28,7 +28,7 @@ pub(super) async fn examine(store: Arc<dyn Store>, url: &StoreUrl, within: Durat
         Err(error) => return findings.push(Finding::failed("keeper", &error)),
     };
     let silent = |check| {
-        let remedy = "lockkeeper doctor again, and a look at what keeps the store busy";
+        let remedy = "repeat the command, and check the load of the store";
         Finding::fail(check, format!("the store did not answer within {}", format_duration(within)), remedy)
     };
     let clock = Clock::boot();
@@ -45,7 +45,7 @@ async fn round_trip(keeper: &Keeper, within: Duration) -> Finding {
     match rounds(keeper, within).await {
         Ok(took) if took > SLOW => {
             let finding = format!("a lock and its release take {took:.1?} (median of {ROUNDS})");
-            Finding::warn("round trip", finding, "a store that is nearer, or a faster disk for it")
+            Finding::warn("round trip", finding, "a nearer store, or a faster disk for the store")
         }
         Ok(took) => Finding::ok("round trip", format!("a lock and its release take {took:.1?} (median of {ROUNDS})")),
         Err(error) => Finding::failed("round trip", &error),
@@ -65,7 +65,7 @@ async fn rounds(keeper: &Keeper, within: Duration) -> Result<Duration> {
 }
 
 async fn locks(keeper: &Keeper) -> Vec<Finding> {
-    let Ok(admin) = keeper.admin() else { return vec![Finding::ok("locks", "this store does not list them")] };
+    let Ok(admin) = keeper.admin() else { return vec![Finding::ok("locks", "this store does not list locks")] };
     let mut locks = match admin.list("", LOCKS_MAX).await {
         Ok(locks) => locks,
         Err(error) => return vec![Finding::failed("locks", &error)],
@@ -109,8 +109,8 @@ fn summary(locks: &[LockInfo]) -> String {
 
 fn capabilities(can: &Capabilities) -> Finding {
     let life = match can.expiry {
-        Expiry::PerClaim => "each lock lives by itself",
-        Expiry::Session { .. } => "locks live as long as their session",
+        Expiry::PerClaim => "each lock has its own lease",
+        Expiry::Session { .. } => "the locks of a session share a lease",
     };
     Finding::ok(
         "capabilities",
@@ -119,7 +119,7 @@ fn capabilities(can: &Capabilities) -> Finding {
             can.admission,
             can.fencing,
             can.wake,
-            if can.queue { "a line" } else { "no line" },
+            if can.queue { "with a queue" } else { "without a queue" },
             format_duration(can.ttl_min),
             format_duration(can.ttl_max),
             format_duration(can.lock_delay_max),

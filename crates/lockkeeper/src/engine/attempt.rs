@@ -162,7 +162,7 @@ impl Attempt {
 
     fn would_deadlock(&self) -> Error {
         Error::new(ErrorKind::WouldDeadlock, "the same owner holds it in this process")
-            .with_remedy("to hand the guard down, or one and the same reentrant mutex wherever it is locked")
+            .with_remedy("hand the guard down, or use one reentrant mutex in all places")
             .about(self.request.name.clone())
     }
 
@@ -275,7 +275,7 @@ impl Attempt {
     /// either any more.
     fn replaced_by_nothing(&self) -> Error {
         let error = Error::new(ErrorKind::Unavailable, "the answer to the upgrade came too late, or never");
-        let error = error.with_unknown_effect().with_remedy("to acquire it anew");
+        let error = error.with_unknown_effect().with_remedy("acquire it again");
         self.engine.describe(error, &self.request.name)
     }
 
@@ -293,7 +293,7 @@ impl Attempt {
     }
 
     pub(super) fn busy(&self) -> Error {
-        Error::new(ErrorKind::Timeout, "others hold it")
+        Error::new(ErrorKind::Timeout, "others hold it, or wait for it")
             .with_remedy("a longer wait, or inspect it to see who holds it")
             .about(self.request.name.clone())
     }
@@ -369,7 +369,7 @@ impl Attempt {
     pub(super) fn gave_up(&self) -> Error {
         match self.engine.usable() {
             Err(error) => error.about(self.request.name.clone()),
-            Ok(()) => Error::new(ErrorKind::Timeout, "others held it for as long as the attempt was to wait")
+            Ok(()) => Error::new(ErrorKind::Timeout, "others held it, or waited for it, for the whole wait")
                 .with_remedy("a longer wait, or inspect it to see who holds it")
                 .about(self.request.name.clone()),
         }

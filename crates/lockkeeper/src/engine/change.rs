@@ -21,7 +21,7 @@ impl Engine {
         let name = &hold.key.name;
         if !self.capabilities.amend {
             let error = Error::new(ErrorKind::Unsupported, "this store cannot change a claim that is held");
-            return Err(self.describe(error.with_remedy("to release it and acquire it again"), name));
+            return Err(self.describe(error.with_remedy("release it and acquire it again"), name));
         }
         let (mut tries, mut unknown) = (0, false);
         loop {

@@ -8,8 +8,8 @@ use crate::{LockName, Sequencer};
 
 /// The check of one resource, which one lock protects.
 ///
-/// Call [`admit`](Self::admit) first thing in every access, and do the access while no newer one can have passed: a
-/// gate that is asked before the resource's own mutex is taken can be overtaken in between.
+/// Call [`admit`](Self::admit) at the start of every access, and finish the access before a newer one can pass. A call
+/// before the resource's own mutex is locked is too early: a newer access can pass between the call and the mutex.
 #[derive(Debug)]
 pub struct FenceGate {
     name: LockName,
@@ -17,12 +17,12 @@ pub struct FenceGate {
 }
 
 impl FenceGate {
-    /// A gate that has seen nothing, for the resource that this lock protects.
+    /// A new gate without marks, for the resource that this lock protects.
     pub fn new(name: LockName) -> Self {
         Self::with_marks(name, Marks::default())
     }
 
-    /// A gate that goes on from what was kept.
+    /// A gate that continues from stored marks.
     pub fn with_marks(name: LockName, marks: Marks) -> Self {
         Self { name, marks: Mutex::new(marks) }
     }
@@ -32,27 +32,27 @@ impl FenceGate {
         &self.name
     }
 
-    /// Lets an access pass, and shuts out what is older and conflicts with it.
+    /// Lets an access pass, and shuts out older accesses that conflict with it.
     ///
     /// # Errors
-    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer is of another lock, or when it is
-    /// of permits. The access must not happen then.
+    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer belongs to another lock, or when it
+    /// is for permits. The access must not happen then.
     pub fn admit(&self, sequencer: &Sequencer) -> Result<(), Stale> {
         of_lock(&self.name, sequencer)?;
         let verdict = lock(&self.marks).admit(sequencer.mode(), sequencer.token());
         verdict.map_err(|reason| Stale::new(sequencer.clone(), reason))
     }
 
-    /// What it has seen, to be kept with the data.
+    /// The marks of the gate, to store with the data.
     pub fn marks(&self) -> Marks {
         *lock(&self.marks)
     }
 }
 
-/// The check of many resources, each of which the lock of its own name protects.
+/// The check of many resources. The lock of its own name protects each of them.
 ///
-/// It keeps some bytes for every name that it has seen, and forgets none by itself: a name that was forgotten would
-/// let an old holder in.
+/// The gate keeps some bytes for every name that it has seen. It forgets no name by itself, since this would let an old
+/// holder in.
 ///
 /// ```
 /// use lockkeeper::Sequencer;
@@ -70,26 +70,27 @@ pub struct KeyedFenceGate {
 }
 
 impl KeyedFenceGate {
-    /// A gate that has seen nothing.
+    /// A new gate without marks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets an access to the resource that this lock protects pass, and shuts out what is older and conflicts with it.
+    /// Lets an access to the resource of this lock pass, and shuts out older accesses that conflict with it.
     ///
     /// # Errors
-    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer is of another lock, or when it is
-    /// of permits. The access must not happen then.
+    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer belongs to another lock, or when it
+    /// is for permits. The access must not happen then.
     pub fn admit_for(&self, lock: &LockName, sequencer: &Sequencer) -> Result<(), Stale> {
         of_lock(lock, sequencer)?;
         self.admit(sequencer)
     }
 
-    /// The same where the sequencer itself says which resource is meant. If the request says it too, a holder of any
-    /// lock could name any resource: [`admit_for`](Self::admit_for) compares.
+    /// Like [`admit_for`](Self::admit_for), for requests in which only the sequencer names the resource. If the request
+    /// names the resource too, use [`admit_for`](Self::admit_for), which compares: otherwise the holder of any lock
+    /// could name any resource.
     ///
     /// # Errors
-    /// [`Stale`] when a newer access that conflicts has passed, or when the sequencer is of permits. The access must
+    /// [`Stale`] when a newer access that conflicts has passed, or when the sequencer is for permits. The access must
     /// not happen then.
     pub fn admit(&self, sequencer: &Sequencer) -> Result<(), Stale> {
         let mut all = lock(&self.marks);
@@ -99,12 +100,12 @@ impl KeyedFenceGate {
         Ok(())
     }
 
-    /// What it has seen of one lock.
+    /// The marks of one lock.
     pub fn marks(&self, name: &LockName) -> Marks {
         lock(&self.marks).get(name).copied().unwrap_or_default()
     }
 
-    /// Forgets a lock whose resource is gone for good.
+    /// Deletes the marks of a lock whose resource is gone for good.
     pub fn forget(&self, name: &LockName) {
         lock(&self.marks).remove(name);
     }
@@ -215,7 +216,9 @@ mod tests {
     fn a_token_of_another_lock_neither_passes_nor_counts() {
         let gate = FenceGate::new("a".parse().unwrap());
         let stale = gate.admit(&sequencer("lk1.x.99.b")).unwrap_err();
-        assert!(stale.to_string().starts_with("lk1.x.99.b is of another lock: this resource is protected by \"a\""));
+        assert!(
+            stale.to_string().starts_with("lk1.x.99.b belongs to another lock: this resource is protected by \"a\"")
+        );
         assert_eq!(gate.marks(), Marks::default());
     }
 

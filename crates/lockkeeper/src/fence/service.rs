@@ -23,13 +23,14 @@ pub const LOCK_SEQUENCER: HeaderName = HeaderName::from_static("lock-sequencer")
 /// feature `tower`.
 ///
 /// Every request has to carry the [`Sequencer`] of the lock in the header [`Lock-Sequencer`](LOCK_SEQUENCER), whatever
-/// its method; one that only reads too, since the first access of a new holder has to shut out the old ones.
+/// its method. This includes requests that only read, since the first access of a new holder has to shut out the old
+/// holders.
 ///
 /// | the request | the answer |
 /// |---|---|
-/// | has no sequencer, or what cannot be read as one | 428 Precondition Required |
-/// | has one of an older holder, of another lock, or of permits | 412 Precondition Failed |
-/// | may pass | that of the service, which finds the [`Sequencer`] in the request's extensions |
+/// | has no sequencer, or a header that cannot be read | 428 Precondition Required |
+/// | has the sequencer of an older holder, of another lock, or for permits | 412 Precondition Failed |
+/// | may pass | the answer of the service, which finds the [`Sequencer`] in the request's extensions |
 ///
 /// A refusal is one line of plain text that says what to do. The body of the service's answers must be made from a
 /// `String`, as axum's `Body` and `http_body_util::Full<Bytes>` are.
@@ -49,10 +50,11 @@ pub const LOCK_SEQUENCER: HeaderName = HeaderName::from_static("lock-sequencer")
 ///
 /// # Ask again where the work is done
 ///
-/// This is the first door, not the only one. Between it and the work two requests can change places: one of an old
-/// holder passes and is slow, one of a new holder passes and reads, and then the old one writes. So the service asks
-/// the same gate once more *where nothing can come between*: under the mutex of the resource, or with the
-/// [marks](super::Marks) in the transaction. What has passed passes again, until something newer has.
+/// This check is the first one, and must not be the only one. Between it and the work, two requests can change their
+/// order: a request of an old holder passes and is slow, a request of a new holder passes and reads, and then the old
+/// request writes. So the service asks the same gate again *where no other request can come between*: under the mutex
+/// of the resource, or with the [marks](super::Marks) in the transaction. A token that has passed passes again, until a
+/// newer access that conflicts has passed.
 ///
 /// ```
 /// # use std::sync::{Mutex, PoisonError};
@@ -73,26 +75,27 @@ pub const LOCK_SEQUENCER: HeaderName = HeaderName::from_static("lock-sequencer")
 ///
 /// # What it does not do
 ///
-/// It does not know what a request does: a service that changes something on behalf of the holder of a read lock
-/// looks at [`Sequencer::mode`] and refuses. It does not know who sends a request: a sequencer is no secret, and one with a token of the future shuts everybody
-/// else out. Put what authenticates, and what answers the preflight requests of browsers, around it. A cache around
-/// it answers reads that the gate never sees, so let the service send `Cache-Control: no-store`.
+/// The layer does not know what a request does. A service that would change something for the holder of a read lock has
+/// to look at [`Sequencer::mode`] and refuse. The layer does not know the sender of a request: a sequencer is no
+/// secret, and a forged one with a very high token shuts all other holders out. Put the layer for authentication, and
+/// the layer that answers the preflight requests of browsers, around this layer. A cache around this layer answers
+/// reads that the gate never sees, so let the service send `Cache-Control: no-store`.
 #[derive(Clone, Debug)]
 pub struct FenceLayer {
     gate: Gate,
 }
 
 impl FenceLayer {
-    /// One lock protects all that the service does. Keep the gate, to ask it again where the work is done.
+    /// A layer for a service whose whole work one lock protects. Keep the gate, to ask it again where the work is done.
     pub fn new(gate: impl Into<Arc<FenceGate>>) -> Self {
         Self { gate: Gate::One(gate.into()) }
     }
 
-    /// A lock for each request, which `lock_of` names, and never by what the request says of its lock: so a holder of
-    /// another lock is refused. Where `lock_of` has no name nothing passes.
+    /// A layer with a lock for each request, which `lock_of` names. The layer never takes the name from the sequencer
+    /// of the request, so it refuses the holder of another lock. If `lock_of` returns `None`, no request passes.
     ///
-    /// It has to see the resource as the service does. A path may be written in several ways (`/stock/%34%32`), and
-    /// it must not lead `lock_of` and the service to different resources.
+    /// `lock_of` has to find the same resource as the service. A path has several spellings (`/stock/%34%32`), and none
+    /// of them may lead `lock_of` and the service to different resources.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -153,7 +156,7 @@ where
 }
 
 pin_project! {
-    /// The answer of a [`FenceService`], or of the gate.
+    /// The future of a [`FenceService`]: the answer of the service, or of the gate.
     #[derive(Debug)]
     pub struct FenceFuture<F, B> {
         #[pin]
@@ -253,7 +256,7 @@ impl Refusal {
 
     fn unprotected(sequencer: &Sequencer) -> Self {
         Self::failed(format!(
-            "{sequencer} is of no use here: no lock is known for what this request is for. \
+            "{sequencer} is of no use here: no lock is known for the resource of this request. \
              Try: the address of a resource that a lock protects"
         ))
     }
@@ -350,7 +353,7 @@ mod tests {
         assert_eq!((status, &*text), (200, "lk1.s.7.a"));
         for (sequencer, text) in [
             (&b"lk1.x.6.a"[..], "lk1.x.6.a is stale: the resource has seen token 7. Try: "),
-            (b"lk1.x.8.b", "lk1.x.8.b is of another lock: this resource is protected by \"a\". Try: "),
+            (b"lk1.x.8.b", "lk1.x.8.b belongs to another lock: this resource is protected by \"a\". Try: "),
             (b"lk1.p2.8.a", "lk1.p2.8.a cannot be checked by a gate: "),
         ] {
             let (status, answer) = send(&layer, request("/", &[sequencer])).await;

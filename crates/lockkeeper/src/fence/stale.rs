@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{FencingToken, LockName, Sequencer};
 
-/// An access that was refused: which one, why, and what its sender can do.
+/// A refused access: its sequencer, the reason, and what its sender can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
     refused: Sequencer,
@@ -17,16 +17,16 @@ pub struct Stale {
 pub enum StaleReason {
     /// A newer access that conflicts with it has passed.
     Older {
-        /// The newest token that conflicts.
+        /// The newest token that conflicts with it.
         seen: FencingToken,
     },
     /// Another lock protects the resource.
     OtherLock {
-        /// The lock that does.
+        /// The lock that protects the resource.
         expected: LockName,
     },
-    /// It is of permits. Permit 1 of 2 may live on while number 2 comes and goes and number 3 follows, so no order of
-    /// tokens tells a live holder from a dead one; the store has to be asked.
+    /// The sequencer is for permits. The holder of one permit may live on while the other permit changes hands again
+    /// and again, so the order of the tokens does not tell a live holder from a former one. Only the store can tell.
     NoGate,
 }
 
@@ -35,12 +35,12 @@ impl Stale {
         Self { refused, reason }
     }
 
-    /// What was refused.
+    /// The refused sequencer.
     pub fn refused(&self) -> &Sequencer {
         &self.refused
     }
 
-    /// Why.
+    /// The reason of the refusal.
     pub fn reason(&self) -> &StaleReason {
         &self.reason
     }
@@ -62,10 +62,10 @@ impl fmt::Display for StaleReason {
             ),
             Self::OtherLock { expected } => write!(
                 f,
-                "is of another lock: this resource is protected by {expected:?}. Try: send the sequencer of that lock"
+                "belongs to another lock: this resource is protected by {expected:?}. Try: send the sequencer of that lock"
             ),
             Self::NoGate => f.write_str(
-                "cannot be checked by a gate: permits are held side by side, so an older one may be alive. \
+                "cannot be checked by a gate: permits are held side by side, so an older permit may still be held. \
                  Try: ask the store (check_sequencer), or one mutex for each unit",
             ),
         }

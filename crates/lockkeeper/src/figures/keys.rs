@@ -117,21 +117,21 @@ pub(super) fn describe(recorder: &dyn Recorder) {
     let count = |name: &'static str, text: &'static str| {
         recorder.describe_counter(name.into(), Some(Unit::Count), text.into());
     };
-    seconds(WAIT, "How long attempts took that got the lock");
-    seconds(HOLD, "How long locks were held that were released or dropped");
+    seconds(WAIT, "Time that successful attempts took to get the lock");
+    seconds(HOLD, "Time from the grant of a lock to its release");
     recorder.describe_histogram(
         SLACK.into(),
         None,
-        "What part of the ttl was left when a renewal of a held lock was acknowledged".into(),
+        "Part of the ttl that was left when the store acknowledged a renewal".into(),
     );
     recorder.describe_gauge(HELD.into(), Some(Unit::Count), "Locks that are held now".into());
     count(ATTEMPTS, "Attempts to acquire a lock, by outcome");
-    recorder.describe_gauge(WAITERS.into(), Some(Unit::Count), "Attempts that wait for others".into());
+    recorder.describe_gauge(WAITERS.into(), Some(Unit::Count), "Attempts that wait for other holders".into());
     count(RENEWALS, "Renewals of held locks, by result");
     count(LOSSES, "Locks that were lost while they were held, by reason");
-    count(RELEASE_FAILURES, "Tries to release that the store did not acknowledge");
+    count(RELEASE_FAILURES, "Release requests that the store did not acknowledge");
     count(DROPPED, "Guards that were dropped without a release");
-    count(CLOCK_ANOMALIES, "Renewals after which the store's clock had run ahead of the keeper's");
+    count(CLOCK_ANOMALIES, "Times that the store's clock ran ahead of the keeper's, or the wall clock was set");
 }
 
 #[cfg(test)]
@@ -152,6 +152,17 @@ mod tests {
         ] {
             assert_eq!(scheme(address), shown);
         }
+    }
+
+    #[test]
+    fn the_description_of_the_clock_anomalies_has_both_causes() {
+        let recorder = metrics_util::debugging::DebuggingRecorder::new();
+        describe(&recorder);
+        let metadata = metrics::Metadata::new("", metrics::Level::INFO, None);
+        drop(recorder.register_counter(&Key::from_name(CLOCK_ANOMALIES), &metadata));
+        let all = recorder.snapshotter().snapshot().into_vec();
+        let [(_, _, Some(text), _)] = all.as_slice() else { panic!("{all:?}") };
+        assert!(text.contains("the store's clock ran ahead") && text.contains("wall clock was set"), "{text}");
     }
 
     #[test]

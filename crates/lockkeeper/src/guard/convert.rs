@@ -11,9 +11,9 @@ use crate::store::{Amend, MAX};
 use crate::time::Instant;
 use crate::{Effect, Error, ErrorKind, Mode, Result};
 
-/// A guard that could not be converted: why, and the guard itself, unless the lock was given up.
+/// A guard that could not be converted: the error, and the guard, unless the lock was given up.
 ///
-/// `?` turns it into its [`Error`], and releases the lock in the background.
+/// `?` converts it into its [`Error`], and releases the lock in the background.
 #[derive(Debug)]
 #[must_use = "if unused, the lock is released at once"]
 pub struct NotConverted<G = Guard>(Box<(Option<G>, Error)>);
@@ -23,7 +23,7 @@ impl<G> NotConverted<G> {
         Self(Box::new((guard, error)))
     }
 
-    /// Why.
+    /// The error that prevented the conversion.
     pub fn error(&self) -> &Error {
         &self.0.1
     }
@@ -33,7 +33,7 @@ impl<G> NotConverted<G> {
         self.0.0
     }
 
-    /// The guard, unless the lock was given up, and why.
+    /// The guard, unless the lock was given up, and the error.
     pub fn into_parts(self) -> (Option<G>, Error) {
         *self.0
     }
@@ -60,7 +60,7 @@ impl<G> fmt::Display for NotConverted<G> {
 impl<G: fmt::Debug> std::error::Error for NotConverted<G> {}
 
 impl Guard {
-    /// Makes a reader of the writer: other readers are let in, and the token stays. Readers that wait behind a waiting
+    /// Turns the writer into a reader, which lets other readers in. The token stays. Readers that wait behind a waiting
     /// writer go on waiting.
     ///
     /// ```
@@ -68,7 +68,7 @@ impl Guard {
     /// # let keeper = lockkeeper::Keeper::memory();
     /// let prices = keeper.rw_lock("prices")?;
     /// let writer = prices.write().await?;
-    /// // write, then read what was written, with nobody in between
+    /// // write, then read what was written; no other writer comes in between
     /// let reader = writer.downgrade().await?;
     /// assert!(prices.try_read().await?.is_some());
     /// # reader.release().await?;
@@ -78,15 +78,14 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// The guard comes back with each error.
-    /// [`Invalid`](ErrorKind::Invalid) for a guard that is not exclusive, is of a
-    /// [reentrant mutex](crate::ReentrantMutex), or of an [adopted](crate::Keeper::adopt) lock;
-    /// [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it; [`Lost`](ErrorKind::Lost) when the lock is
-    /// lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not
-    /// answer: if the [effect](Error::effect) is unknown, the guard is a reader from now on, as others may be.
+    /// The guard comes back with each error. [`Invalid`](ErrorKind::Invalid) for a guard that is not exclusive, and for
+    /// the guard of a [reentrant mutex](crate::ReentrantMutex) or of an [adopted](crate::Keeper::adopt) lock.
+    /// [`Unsupported`](ErrorKind::Unsupported) if the store cannot downgrade. [`Lost`](ErrorKind::Lost) when the lock
+    /// is lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not answer: if the [effect](Error::effect)
+    /// is unknown, the guard is a reader from now on, since other readers may hold the lock too.
     ///
     /// # Cancel safety
-    /// Dropping it drops the guard: the lock is released in the background.
+    /// Dropping the future drops the guard, which releases the lock in the background.
     pub async fn downgrade(mut self) -> Result<Self, NotConverted> {
         let name = self.name();
         let reads = || self.engine.capabilities.admits(1, MAX).map_err(|error| self.engine.describe(error, name));
@@ -109,15 +108,15 @@ impl Guard {
         }
     }
 
-    /// Gives back some of the permits of a guard that [`acquire_many`](crate::Semaphore::acquire_many) has made; the others
-    /// stay, with the same token. The last one goes back with [`release`](Self::release).
+    /// Gives back some of the permits of a guard from [`acquire_many`](crate::Semaphore::acquire_many). The other
+    /// permits stay, with the same token. [`release`](Self::release) gives back the last permit.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
     /// # let keeper = lockkeeper::Keeper::memory();
     /// let workers = keeper.semaphore("workers", 3)?;
     /// let mut guard = workers.acquire_many(3).await?;
-    /// // the work of one is done
+    /// // the work for one permit is done
     /// guard.release_permits(1).await?;
     /// assert!(workers.try_acquire().await?.is_some());
     /// # guard.release().await?;
@@ -127,13 +126,14 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for none, for all, for a guard that has no permits, and for an
-    /// [adopted](crate::Keeper::adopt) one; [`Unsupported`](ErrorKind::Unsupported) where the store cannot do it; [`Lost`](ErrorKind::Lost) when the lock is
-    /// lost; [`Unavailable`](ErrorKind::Unavailable) when the store did not answer: if the [effect](Error::effect) is
-    /// unknown, the permits count as given back, and may stay taken until the guard is released.
+    /// [`Invalid`](ErrorKind::Invalid) for no permits, for all permits, for a guard without permits, and for an
+    /// [adopted](crate::Keeper::adopt) lock. [`Unsupported`](ErrorKind::Unsupported) if the store cannot do it.
+    /// [`Lost`](ErrorKind::Lost) when the lock is lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not
+    /// answer: if the [effect](Error::effect) is unknown, the permits count as given back, but may stay taken until the
+    /// release of the guard.
     ///
     /// # Cancel safety
-    /// Once polled, it goes on in the background when this is dropped, and the permits count as given back.
+    /// Once polled, the call goes on in the background when the future is dropped, and the permits count as given back.
     pub async fn release_permits(&mut self, permits: u32) -> Result<()> {
         let left = self.left_without(permits)?;
         let (engine, hold, all) = (Arc::clone(&self.engine), Arc::clone(&self.hold), self.mode);
@@ -169,10 +169,10 @@ impl Guard {
         (self.mode, self.since) = (Mode::Shared, engine.now());
     }
 
-    /// Makes the writer of the reader, if it is the only one who uses the lock or waits for it. The writer has a token
-    /// of its own, and a fixed [lease](crate::Acquire::lease) begins again. A limit of `max_hold` stays as it was.
+    /// Turns the reader into the writer, if the lock has no other holder and no waiter. The writer has a new token, and
+    /// a fixed [lease](crate::Acquire::lease) starts again. The limit of `max_hold` stays as it was.
     ///
-    /// There is no upgrade that waits: two readers who wait for each other to leave would do so for ever.
+    /// There is no upgrade that waits: two readers that wait for each other's release would wait for ever.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -191,13 +191,13 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// The guard comes back, as the reader that it was, with [`Timeout`](ErrorKind::Timeout) when others use the lock or wait
-    /// for it, and with [`Invalid`](ErrorKind::Invalid) for a guard that is not a reader's, or is of an
-    /// [adopted](crate::Keeper::adopt) lock. The lock is given up with [`Lost`](ErrorKind::Lost) when it was lost, and with
+    /// The guard comes back, still a reader, with [`Timeout`](ErrorKind::Timeout) when the lock has other holders or
+    /// waiters, and with [`Invalid`](ErrorKind::Invalid) when the guard is not a reader's or its lock was
+    /// [adopted](crate::Keeper::adopt). The lock is given up with [`Lost`](ErrorKind::Lost) when it was lost, and with
     /// [`Unavailable`](ErrorKind::Unavailable) when the store did not answer.
     ///
     /// # Cancel safety
-    /// Dropping it gives up the lock, whatever it has become.
+    /// Dropping the future gives up the lock, whether the guard was still a reader or already the writer.
     pub async fn try_upgrade(mut self) -> Result<Self, NotConverted> {
         if let Err(error) = self.can_become(Mode::Shared) {
             return Err(NotConverted::new(Some(self), error));
@@ -250,17 +250,16 @@ impl Guard {
             |problem: &str, remedy: &str| Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()));
         self.engine.usable().map_err(|error| error.about(self.name().clone()))?;
         if self.stake.is_some() {
-            return invalid("other guards of its owner may count on it", "a guard of RwLock::write");
+            return invalid("the guard of a reentrant mutex cannot be converted", "a guard of RwLock::write");
         }
         match (from, self.mode) {
             // The next one to adopt the handle holds the lock as that says.
             (Mode::Exclusive, Mode::Exclusive) if self.is_adopted() => {
-                invalid("it was adopted, and its handle says that it writes", "to release it, and to detach a reader")
+                invalid("it was adopted, and its handle is for a writer only", "release it, and detach a reader")
             }
-            (Mode::Shared, Mode::Shared) if self.is_adopted() => invalid(
-                "it was adopted, and its handle is good for a reader only",
-                "to release it, and to detach a writer",
-            ),
+            (Mode::Shared, Mode::Shared) if self.is_adopted() => {
+                invalid("it was adopted, and its handle is for a reader only", "release it, and detach a writer")
+            }
             (Mode::Exclusive, Mode::Exclusive) | (Mode::Shared, Mode::Shared) => Ok(()),
             (Mode::Exclusive, _) => invalid("only a writer can be downgraded", "a guard of RwLock::write"),
             _ => invalid("only a reader can be upgraded", "a guard of RwLock::read"),

@@ -1,5 +1,6 @@
-//! The election: one leader, whom everybody can find.
+//! The election: one leader, which every client can find.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use crate::{Acquired, Error, FencingToken, Lead, Leadership, LockName, Mode, Obs
 /// The longest value of a candidate, in bytes.
 const VALUE_MAX: usize = 64 * 1024;
 
-/// One leader at a time, with a value that shows others who it is or where it can be reached.
+/// An election of one leader at a time. The leader shows a value to others, for example its name or its address.
 ///
-/// A candidacy is an exclusive claim: candidates stand in line, and the next one leads when the leader resigns or
-/// vanishes. Leading is holding a lock, with all that this means: a leader that was stopped finds out too late, so what
-/// it writes carries the [token](crate::Guard::token) of its leadership.
+/// A candidacy is an exclusive claim. Candidates wait in the queue, and the next candidate leads when the leader
+/// resigns or vanishes. Leadership is a lock, and has the limits of a lock: a leader that was paused may learn of its
+/// loss too late, so its writes carry the [token](crate::Guard::token) of its leadership.
 ///
-/// A handle is cheap to clone and is no candidate.
+/// An `Election` is cheap to clone. It is no candidate by itself.
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -26,9 +27,9 @@ const VALUE_MAX: usize = 64 * 1024;
 /// let scheduler = keeper.election("scheduler")?;
 /// let leadership = scheduler.campaign("10.0.0.7:8080").await?;
 ///
-/// let leader = scheduler.leader().await?.expect("somebody leads");
+/// let leader = scheduler.leader().await?.expect("a leader");
 /// assert_eq!(leader.value, b"10.0.0.7:8080");
-/// assert_eq!(leader.token, leadership.guard().token());
+/// assert_eq!(leader.token, leadership.token());
 /// leadership.resign().await?;
 /// assert!(scheduler.leader().await?.is_none());
 /// # Ok(())
@@ -40,20 +41,27 @@ pub struct Election {
     pub(super) lock: Named,
 }
 
-/// Who leads.
+/// The leader of an election.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Leader {
-    /// What it shows.
+    /// The value that it shows.
     #[serde(serialize_with = "crate::serial::lossy")]
     pub value: Vec<u8>,
-    /// Who it is, as it says itself.
+    /// The owner that it names itself.
     pub owner: String,
     /// The token of its leadership.
     pub token: FencingToken,
-    /// For how long it has led, where the store knows.
+    /// How long it has led, if the store knows.
     #[serde(rename = "led_ms", serialize_with = "crate::serial::maybe_millis")]
     pub led: Option<Duration>,
+}
+
+impl Leader {
+    /// The value as text. Bytes that are not UTF-8 are shown as U+FFFD.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.value)
+    }
 }
 
 impl Election {
@@ -61,37 +69,38 @@ impl Election {
         Self { lock: Named::new(engine, name) }
     }
 
-    /// Stands in line as a candidate until it leads, for ever unless [`Acquire::wait`] says otherwise. The value, of
-    /// at most 64 KiB, is shown to all who ask for the leader.
+    /// Waits in the queue as a candidate until it leads, without a limit unless [`Acquire::wait`] or the keeper sets
+    /// one. Every client that asks for the leader sees the value of at most 64 KiB.
     pub fn campaign(&self, value: impl Into<Vec<u8>>) -> Acquire<Leadership> {
         self.candidate(value.into(), self.lock.acquire(MAX, MAX))
     }
 
-    /// Leads if nobody else does, and answers `None` otherwise. Never stands in line unless [`Acquire::wait`] says so.
+    /// Leads if the election has no leader, and returns `None` otherwise. The candidate joins the queue only with
+    /// [`Acquire::wait`].
     pub fn try_campaign(&self, value: impl Into<Vec<u8>>) -> Acquire<Option<Leadership>> {
         self.candidate(value.into(), self.lock.try_acquire(MAX, MAX))
     }
 
-    /// Work that only the leader does, with a candidacy before it, and another one after each loss: see [`Lead::run`]. The
-    /// value, of at most 64 KiB, is shown to all who ask for the leader.
+    /// Work that only the leader does. A candidacy comes before the work, and another candidacy after each loss: see
+    /// [`Lead::run`]. Every client that asks for the leader sees the value of at most 64 KiB.
     pub fn lead(&self, value: impl Into<Vec<u8>>) -> Lead {
         Lead::new(self.clone(), value.into())
     }
 
-    /// Who leads at this moment, by the store's word.
+    /// Asks the store for the present leader; `None` when the election has no leader.
     ///
     /// # Errors
     /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer.
     ///
     /// # Cancel safety
-    /// It only reads, and may be dropped.
+    /// The future only reads, and may be dropped.
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let engine = &self.lock.engine;
         engine.usable()?;
         Ok(Leader::of(&engine.line(&self.lock.name).await?))
     }
 
-    /// Hears of every leader from now on. Nothing is asked of the store yet.
+    /// Observes the leaders from now on. This call sends nothing to the store yet.
     pub fn observe(&self) -> Observer {
         Observer::new(Lookout::of_holders(&self.lock.engine, self.lock.name.clone()))
     }

@@ -1,4 +1,4 @@
-//! Leading for as long as there is work: candidacy, work, and candidacy again after a loss.
+//! Leadership until the work is done: candidacy, work, and another candidacy after each loss.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Work that only the leader does: see [`Election::lead`].
 #[derive(Clone, Debug)]
-#[must_use = "nobody stands for election before run is awaited"]
+#[must_use = "the candidacy does not begin before run is awaited"]
 pub struct Lead {
     election: Election,
     value: Vec<u8>,
@@ -25,15 +25,16 @@ impl Lead {
         Self { election, value }
     }
 
-    /// Stands for election until it leads, does the work, resigns, and returns what came of the work.
+    /// Campaigns until it leads, runs `work`, resigns, and returns the result of `work`.
     ///
-    /// When the leadership is lost, the work is dropped at its next await, and the candidate stands for election again. So
-    /// `work` may be called more than once. A candidacy that fails in a way that a later one may not
-    /// ([`Error::is_retryable`]) is repeated after a rest of 100 ms, which doubles with each failure up to 10 s, and varies by
-    /// chance. To hand the leadership over, for example because the program ends or because of a
-    /// [request](Leadership::release_requested), `work` returns: the next candidate leads at once.
+    /// A loss of the leadership drops the work at its next await, and the candidate campaigns again. So `work` may be
+    /// called more than once. A candidacy that fails with a [retryable](Error::is_retryable) error is repeated after a
+    /// back-off of 100 ms. The back-off doubles with each failure up to 10 s, and varies at random. To hand the
+    /// leadership over, for example at the end of the program or on a [request](Leadership::release_requested), let
+    /// `work` return: the next candidate leads at once.
     ///
-    /// In a task of its own (`tokio::spawn`) the closure is `async move`: the compiler takes one that borrows for no `Send`.
+    /// In a task of its own (`tokio::spawn`) the closure must be `async move`: for the compiler, a closure that borrows
+    /// is not `Send`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -44,7 +45,7 @@ impl Lead {
     ///     let mut jobs = 0;
     ///     while jobs < 3 {
     ///         // one job, whose writes carry the token
-    ///         let _token = leadership.guard().token();
+    ///         let _token = leadership.token();
     ///         tokio::time::sleep(Duration::from_millis(1)).await;
     ///         jobs += 1;
     ///     }
@@ -59,11 +60,11 @@ impl Lead {
     /// # Errors
     /// The error of `work`. The error of a candidacy that is not [retryable](Error::is_retryable), such as
     /// [`Denied`](crate::ErrorKind::Denied), [`Invalid`](crate::ErrorKind::Invalid) or
-    /// [`Closed`](crate::ErrorKind::Closed). [`Lost`](crate::ErrorKind::Lost) when the loss is found only as it resigns
-    /// after the work.
+    /// [`Closed`](crate::ErrorKind::Closed). [`Lost`](crate::ErrorKind::Lost) when the candidate finds the loss only as
+    /// it resigns after the work.
     ///
     /// # Cancel safety
-    /// Dropping it drops `work`, and gives up the candidacy or the leadership in the background.
+    /// Dropping the future drops `work`, and gives up the candidacy or the leadership in the background.
     pub async fn run<T, E: From<Error>>(
         self,
         mut work: impl AsyncFnMut(&mut Leadership) -> Result<T, E>,
@@ -83,7 +84,7 @@ impl Lead {
             };
             pause = PAUSE_MIN;
             let hold = leadership.guard().hold().clone();
-            let lost = leadership.guard().lost();
+            let lost = leadership.lost();
             let outcome = scoped(|| hold.check(), lost, work(&mut leadership)).await;
             if hold.is_dead() {
                 // Its loss was told as an event.

@@ -1,11 +1,11 @@
-//! Leading: the guard of an election.
+//! The leadership: the guard of an election.
 
 use std::fmt;
 
 use super::election::check_value;
-use crate::{Guard, ReleaseRequested, Result};
+use crate::{FencingToken, Guard, Lost, ReleaseRequested, Result};
 
-/// A leadership that was won. Dropping it resigns in the background.
+/// A leadership of an [`Election`](crate::Election). Dropping it resigns in the background.
 #[must_use = "if unused, the leadership is given up at once"]
 #[clippy::has_significant_drop]
 pub struct Leadership {
@@ -22,12 +22,30 @@ impl Leadership {
         self.guard
     }
 
-    /// The lock behind it: for its token, for hearing of its loss, and for running something under it.
+    /// The guard of its lock, with the token, the loss and [`scope`](Guard::scope).
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// A future that completes when somebody asks the leader to resign: see [`Guard::release_requested`].
+    /// The fencing token of this leadership: see [`Guard::token`].
+    pub fn token(&self) -> FencingToken {
+        self.guard.token()
+    }
+
+    /// Whether this candidate still leads, as far as this process can know, without I/O.
+    ///
+    /// # Errors
+    /// As [`Guard::check`].
+    pub fn check(&self) -> Result<()> {
+        self.guard.check()
+    }
+
+    /// A future that completes with the reason when the leadership is lost: see [`Guard::lost`].
+    pub fn lost(&self) -> Lost {
+        self.guard.lost()
+    }
+
+    /// A future that completes when an operator asks the leader to resign: see [`Guard::release_requested`].
     pub fn release_requested(&self) -> ReleaseRequested {
         self.guard.release_requested()
     }
@@ -40,7 +58,7 @@ impl Leadership {
     /// let scheduler = keeper.election("scheduler")?;
     /// let mut leadership = scheduler.campaign("starting").await?;
     /// leadership.proclaim("ready").await?;
-    /// assert_eq!(scheduler.leader().await?.expect("somebody leads").value, b"ready");
+    /// assert_eq!(scheduler.leader().await?.expect("a leader").value, b"ready");
     /// # leadership.resign().await?;
     /// # Ok(())
     /// # }
@@ -49,22 +67,23 @@ impl Leadership {
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a value that is too long; [`Lost`](crate::ErrorKind::Lost) when the
-    /// leadership is lost; [`Unsupported`](crate::ErrorKind::Unsupported) where the store cannot do it;
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not answer: it may show either value then.
+    /// leadership is lost; [`Unsupported`](crate::ErrorKind::Unsupported) if the store cannot change a value;
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not answer: the store may then show either
+    /// value.
     ///
     /// # Cancel safety
-    /// Once polled, it goes on in the background when this is dropped.
+    /// Once polled, the call goes on in the background when the future is dropped.
     pub async fn proclaim(&mut self, value: impl Into<Vec<u8>>) -> Result<()> {
         proclaim(&self.guard, value.into()).await
     }
 
-    /// Gives the leadership up, and awaits the store's word for it: as [`Guard::release`].
+    /// Gives the leadership up, and waits until the store acknowledges this, like [`Guard::release`].
     ///
     /// # Errors
     /// As [`Guard::release`].
     ///
     /// # Cancel safety
-    /// Once polled, it goes on in the background when this is dropped.
+    /// Once polled, the call goes on in the background when the future is dropped.
     pub async fn resign(self) -> Result<()> {
         self.guard.release().await
     }

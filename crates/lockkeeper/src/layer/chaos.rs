@@ -1,4 +1,4 @@
-//! A store on a bad day: what networks do to requests and answers, by a seed.
+//! A store on a bad network: faults happen to requests and answers, chosen by a seed.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -19,23 +19,23 @@ use crate::testing::Seeded;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
 
-/// A store around a store, for tests: requests and answers get lost, are doubled, and come late.
+/// A store around a store, for tests: requests and answers are lost, doubled and delayed.
 ///
-/// It stands for *one client's* connection, so give each client one of its own, with a seed of its own.
+/// It stands for *one client's* connection. Give each client a `Chaos` with a seed of its own.
 ///
-/// # What can change places with what
-/// A store processes the requests of one client in the order of their first polls, and this one does too: a request
-/// that is held up holds up all later ones, as on one connection. Two things may break the order, since a real network
-/// does it when a client gives a connection up and goes on with a new one:
+/// # What may change the order
+/// A store processes the requests of one client in the order of their first polls, and so does this store: a delayed
+/// request delays all later ones, as on one connection. Two faults may break the order, as a real network does when a
+/// client gives up a connection and goes on with a new one:
 /// - the *copy* of a request whose answer was lost ([`Fault::LateCopy`]), and
-/// - a request whose caller was told that there is no answer ([`Fault::Overdue`]).
+/// - a request that its caller counts as unanswered ([`Fault::Overdue`]).
 ///
-/// Both come at most 60 s late, which is how long a tombstone stands at least. A claim whose answer did arrive is never
-/// doubled later: its owner has no reason to leave a tombstone.
+/// Both arrive at most 60 s late, which is how long a tombstone lasts at least. A claim whose answer did arrive is
+/// never doubled later: its owner has no reason to set a tombstone.
 ///
-/// Answers are held up one by one, so they may change places.
+/// Answers are delayed one by one, so they may change places.
 ///
-/// The administrator's operations are passed on as they are.
+/// The administrator's operations pass through unchanged.
 pub struct Chaos {
     inner: Arc<dyn Store>,
     clock: Clock,
@@ -57,7 +57,7 @@ struct Weather {
 type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 impl Chaos {
-    /// A client of `inner` for which nothing goes wrong yet. `clock` is the one that the store's users sleep on.
+    /// A client of `inner` without faults. `clock` is the one that the store's users sleep on.
     pub fn new(inner: Arc<dyn Store>, clock: Clock) -> Self {
         let weather =
             Weather { faults: Faults::none(), seed: Seeded::new(0), planned: Vec::new(), streaks: Streaks::default() };
@@ -65,41 +65,43 @@ impl Chaos {
         Self { inner, clock, weather: Mutex::new(weather), turn: tokio::sync::Mutex::default(), under_way }
     }
 
-    /// Begins the sequence of this seed. The same requests in the same order then meet the same faults.
+    /// Starts the random sequence of this seed. The same requests in the same order then meet the same faults.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         self.weather().seed = Seeded::new(seed);
         self
     }
 
-    /// Begins the sequence of this seed while it is in use.
+    /// Starts the random sequence of this seed while the store is in use.
     pub fn sow(&self, seed: u64) {
         self.weather().seed = Seeded::new(seed);
     }
 
-    /// These faults from the next request on.
+    /// Sets the faults, from the next request on.
     pub fn set(&self, faults: Faults) {
         self.weather().faults = faults;
     }
 
-    /// Nothing goes wrong any more, but for what is under way: see [`settled`](Self::settled).
+    /// Ends all faults, except for the requests that are still to arrive late: see [`settled`](Self::settled).
     pub fn quiet(&self) {
         let mut weather = self.weather();
         weather.faults = Faults::none();
         weather.planned.clear();
     }
 
-    /// This fault to the next request of this kind, whatever the rates are. Called twice, to the next two.
+    /// Plans this fault for the next request of this kind, whatever the rates are. Two calls plan it for the next two
+    /// requests.
     pub fn plan(&self, operation: Operation, fault: Fault) {
         self.weather().planned.push((operation, fault));
     }
 
-    /// Every answer to this operation comes this much later from now on, and the faults stay as they are; zero ends it.
+    /// Delays every answer to this operation by this time from now on, and leaves the faults as they are. Zero ends the
+    /// delay.
     pub fn delay(&self, operation: Operation, by: Duration) {
         self.weather().faults.delay(operation, by);
     }
 
-    /// Waits until everything that comes late has come.
+    /// Waits until all late requests have arrived.
     pub async fn settled(&self) {
         let mut under_way = self.under_way.subscribe();
         // The sender lives as long as this store.
@@ -140,7 +142,7 @@ impl Chaos {
         let turn = self.turn.lock().await;
         self.hold_up(drawn.before).await;
         match drawn.fault {
-            Some(Fault::Answered(kind)) => return Err(Error::new(kind, "the store was told to fail")),
+            Some(Fault::Answered(kind)) => return Err(Error::new(kind, "the test planned this failure")),
             Some(Fault::Refused) => return Err(unavailable("the request was not sent")),
             Some(Fault::LostRequest) => return Err(unavailable("no answer came").with_unknown_effect()),
             Some(Fault::Overdue) => {

@@ -1,4 +1,4 @@
-//! A store whose users see only the names that begin with a prefix, and do not see the prefix.
+//! A store that shows only the names that begin with a prefix, and shows them without the prefix.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::store::{
 };
 use crate::{Error, ErrorKind, LockName, Result, name};
 
-/// A store around a store that puts a plain text before every name, and takes it off again.
+/// A store around a store that puts a plain text before every name, and removes it from the names that it shows.
 ///
-/// Who has it can neither lock nor list nor break anything outside of its prefix: it gives parts of one store to users
-/// who shall not see each other.
+/// A program that has this store can neither lock nor list nor break anything outside of the prefix. So parts of one
+/// store can be given to users who are to be kept apart.
 ///
 /// # Which prefix to use
 /// Behind both prefixes a name is shown as it is typed. The difference is the sequencer. With
-/// [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) a sequencer carries the *full* name, so that a resource tells
-/// `blue/stock` from `green/stock`. This layer is a boundary: nobody inside knows the prefix, and the sequencers made
-/// there do not carry it. Use one resource, and one [`FenceGate`](crate::fence::FenceGate), for each prefix. Where both
-/// are set the layer's comes first.
+/// [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) a sequencer carries the *full* name, so that a resource
+/// tells `blue/stock` from `green/stock`. This layer is a boundary: a keeper inside does not know the prefix, and its
+/// sequencers do not carry it. Use one resource, and one [`FenceGate`](crate::fence::FenceGate), for each prefix. If
+/// both prefixes are set, the prefix of the layer comes first.
 ///
 /// ```
 /// use lockkeeper::layer::Prefix;
@@ -48,8 +48,8 @@ pub struct Prefix<S> {
 }
 
 impl<S: Store> Prefix<S> {
-    /// The names of `inner` that begin with `prefix`. Name and prefix have at most 255 bytes together: a longer name
-    /// is refused as [`Invalid`](crate::ErrorKind::Invalid).
+    /// Restricts `inner` to the names that begin with `prefix`. Name and prefix have at most 255 bytes together: a
+    /// longer name is refused as [`Invalid`](crate::ErrorKind::Invalid).
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for a prefix of more than 254 bytes, or with a control character.
@@ -87,7 +87,9 @@ impl<S: Store> Prefix<S> {
 
     fn admin_below(&self) -> Result<&dyn Admin> {
         // This is asked only as somebody's `admin()`, which is there when the one below is.
-        self.inner.admin().ok_or_else(|| Error::new(ErrorKind::Internal, "the store has lost its administrator"))
+        self.inner
+            .admin()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "the store no longer has its administrator operations"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A store that shows what it was asked, and what it answered.
+//! A store that shows its requests and its answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::store::{
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
 
-/// A store around a store that makes a [`tracing`] span of every call.
+/// A store around a store that makes a [`tracing`] span for every call.
 ///
 /// The spans have the target `lockkeeper::store` and the level `DEBUG`:
 ///
@@ -32,10 +32,11 @@ use crate::{Error, ErrorKind, LockName, Result};
 /// | `store.names` | `prefix` |
 /// | `store.evict`, `store.request_release` | `lock` |
 ///
-/// Each has `store`, the address without secrets; `outcome`, a word or two; `elapsed`; and `error` when it failed. A
-/// span without an outcome is a call that was dropped. No span has an id of a claim or of a session, since these
-/// authorise a release. Each claim that a renewal finds lost is an event inside of `store.renew`.
+/// Each span has `store`, the address without secrets; `outcome`, a word or two; `elapsed`; and `error` if the call
+/// failed. A span without an outcome is a call that was dropped. No span has the id of a claim or of a session, since
+/// these ids authorise a release. Each claim that a renewal finds lost is an event inside of `store.renew`.
 ///
+/// Without a subscriber for them the spans cost next to nothing.
 /// With no subscriber that wants them the spans cost next to nothing.
 ///
 /// ```
@@ -81,7 +82,9 @@ impl<S: Store> Traced<S> {
 
     fn admin_below(&self) -> Result<&dyn Admin> {
         // This is asked only as somebody's `admin()`, which is there when the one below is.
-        self.inner.admin().ok_or_else(|| Error::new(ErrorKind::Internal, "the store has lost its administrator"))
+        self.inner
+            .admin()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "the store no longer has its administrator operations"))
     }
 }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rustls::{AlertDescription, CertificateError};
+use rustls::{AlertDescription, CertificateError, OtherError};
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -17,9 +17,11 @@ pub(crate) use self::tls::TlsSettings;
 use crate::time::Clock;
 
 /// What `said` puts before the words of rustls, where there is something that a person can mend.
-pub(crate) const UNKNOWN_SIGNER: &str = "nobody who is known here has signed its certificate";
+pub(crate) const UNKNOWN_SIGNER: &str = "no trusted authority has signed its certificate";
 pub(crate) const OTHER_NAME: &str = "its certificate is for another name";
 pub(crate) const WANTS_CERTIFICATE: &str = "it asks for a certificate";
+pub(crate) const OF_AUTHORITY: &str = "its certificate is one of an authority (CA), and not one of a server";
+pub(crate) const UNFIT: &str = "its certificate cannot be used";
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,14 +71,24 @@ pub(crate) async fn connect(
 
 /// What went wrong, by rustls' types and not by its words: those may change.
 pub(crate) fn said(error: &io::Error) -> String {
-    use CertificateError::{BadSignature, NotValidForName, NotValidForNameContext, UnknownIssuer};
+    use CertificateError::{BadSignature, NotValidForName, NotValidForNameContext, Other, UnknownIssuer};
     let why = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature)) => UNKNOWN_SIGNER,
         Some(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => OTHER_NAME,
+        // The words of rustls about this are no words.
+        Some(rustls::Error::InvalidCertificate(Other(why))) if is_of_authority(why) => {
+            return format!("{OF_AUTHORITY} (invalid peer certificate)");
+        }
+        Some(rustls::Error::InvalidCertificate(_)) => UNFIT,
         Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => WANTS_CERTIFICATE,
         _ => return error.to_string(),
     };
     format!("{why}: {error}")
+}
+
+/// The type of this is that of a library that only rustls knows.
+fn is_of_authority(why: &OtherError) -> bool {
+    format!("{why:?}").contains("CaUsedAsEndEntity")
 }
 
 /// The first that accepts. Each gets its share of the time, so that one that drops everything leaves some for others.

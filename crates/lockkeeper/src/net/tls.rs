@@ -61,9 +61,8 @@ impl TlsSettings {
     pub(super) fn name_of(&self, host: &str) -> std::result::Result<ServerName<'static>, String> {
         match &self.server_name {
             Some(name) => Ok(name.clone()),
-            None => {
-                ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} cannot stand in a certificate"))
-            }
+            None => ServerName::try_from(host.to_owned())
+                .map_err(|_| format!("a certificate cannot have the name {host:?}")),
         }
     }
 }
@@ -84,7 +83,7 @@ fn provider() -> Result<Arc<CryptoProvider>> {
     #[cfg(all(feature = "tls-ring", not(feature = "tls-aws-lc-rs")))]
     return Ok(Arc::new(rustls::crypto::ring::default_provider()));
     #[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc-rs")))]
-    Err(Error::new(ErrorKind::Unsupported, "this build has nothing to encrypt connections with")
+    Err(Error::new(ErrorKind::Unsupported, "this build cannot encrypt connections")
         .with_remedy("the cargo feature `tls-aws-lc-rs` or `tls-ring` of lockkeeper"))
 }
 
@@ -119,7 +118,7 @@ fn unreadable(file: &Path, what: &str, why: impl fmt::Display) -> Error {
 }
 
 fn bad_name(name: &str) -> Error {
-    Error::invalid(format!("server-name={name:?} cannot stand in a certificate")).with_remedy("a host name")
+    Error::invalid(format!("a certificate cannot have the name in server-name={name:?}")).with_remedy("a host name")
 }
 
 #[cfg(all(test, feature = "tls-aws-lc-rs", feature = "tls-ring"))]

@@ -1,12 +1,12 @@
-//! How often it is tried, and how long the pauses are.
+//! How often an attempt is repeated, and how long the pauses are.
 
 use std::time::Duration;
 
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, Result, random, runtime};
 
-/// How an optimistic attempt is repeated: after each failure a random pause between nothing and a bound that doubles,
-/// so that those who met once do not meet again in step.
+/// How an optimistic attempt is repeated (back-off). After each failure it pauses for a random time between zero and a
+/// bound. The bound doubles each time, so that clients that conflicted once do not conflict again in step.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,27 +37,27 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The bound of the first pause; 5 ms unless told. Each further one doubles it.
+    /// Sets the bound of the first pause; 5 ms by default. Each further pause doubles it.
     pub fn first(mut self, pause: Duration) -> Self {
         self.first = pause;
         self
     }
 
-    /// The bound that no pause exceeds; 100 ms unless told. Others do not wait for who pauses, so with long pauses among
-    /// many writers it may take its turn never.
+    /// Sets the largest bound of a pause; 100 ms by default. Other writers do not wait for a client that pauses. So
+    /// with long pauses among many writers a client may never succeed.
     pub fn longest(mut self, pause: Duration) -> Self {
         self.longest = pause;
         self
     }
 
-    /// How often it is tried in all, looks after a lost answer counted; any number unless told. 0 is taken as 1.
+    /// Sets the number of tries in all; unlimited by default. Reads after a lost answer count too. 0 is taken as 1.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
         self
     }
 
-    /// For how long it is tried; 30 s unless told. A request that has no answer by then is not waited for any longer,
-    /// and its outcome is unknown.
+    /// Sets the time for all tries; 30 s by default. A request without an answer by then is given up, and its outcome
+    /// is unknown.
     pub fn within(mut self, time: Duration) -> Self {
         self.within = time;
         self
@@ -118,14 +118,14 @@ impl Tries {
         let silent = || {
             let problem = format!("no answer came within {:?}", self.policy.within);
             Error::new(ErrorKind::Unavailable, problem)
-                .with_remedy("a look whether it runs, or a longer Policy::within")
+                .with_remedy("check that the store runs, or set a longer Policy::within")
         };
         self.clock.timeout(self.left(), request).await.unwrap_or_else(|| Err(silent().with_unknown_effect()))
     }
 
     /// What to say when all tries met with others.
     pub(crate) fn conflict(&self) -> Error {
-        let problem = format!("somebody else was faster each time ({} tries)", self.made);
+        let problem = format!("another client was faster each time ({} tries)", self.made);
         Error::new(ErrorKind::Conflict, problem)
             .with_remedy("more time or more tries (Policy), or a lock around the work")
     }

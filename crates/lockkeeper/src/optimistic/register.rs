@@ -8,36 +8,38 @@ use async_trait::async_trait;
 use super::{Versioned, Write};
 use crate::{Error, Result, name};
 
-/// The longest value, in bytes: 512 KiB, so that it fits wherever registers are kept.
+/// The largest value, in bytes: 512 KiB, so that it fits on every store that has registers.
 pub const MAX_VALUE: usize = 512 * 1024;
 
 /// Values with versions, each under a key: what [`update`](super::update) needs of a store.
 ///
-/// A key is what can be the name of a lock: 1 to 255 bytes of UTF-8 without control characters, compared byte by byte.
-/// A value has at most [`MAX_VALUE`] bytes. `Display` names the register in messages, without secrets.
+/// The rules for keys are those for names of locks: 1 to 255 bytes of UTF-8 without control characters, compared byte
+/// by byte. A value has at most [`MAX_VALUE`] bytes. `Display` names the register in messages, without secrets.
 #[async_trait]
 pub trait Register: Debug + Display + Send + Sync + 'static {
-    /// What is there; `None` for a key that was never written. It is never older than what an earlier answer of this
-    /// register has shown.
+    /// Loads the value of a key; `None` for a key that was never written. The value is never older than one that an
+    /// earlier answer of this register has shown.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for what cannot be a key; `Unavailable` when the register did not answer.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a text that cannot be a key; `Unavailable` when the register did not
+    /// answer.
     ///
     /// # Cancel safety
-    /// It changes nothing, and may be dropped.
+    /// The call changes nothing, and the future may be dropped.
     async fn load(&self, key: &str) -> Result<Option<Versioned>>;
 
     /// Writes if the version is the expected one: compares, and sets value, version and writer, in one step.
     ///
-    /// Implementations send it once: what was not answered must not be repeated where nobody knows of it.
+    /// An implementation sends the write once. It must not repeat a write without an answer, since its caller would not
+    /// know.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for what cannot be a key or a value. An error without
-    /// [effect](Error::effect) says that it was not done and never will be; one with `Effect::Unknown` that it may have
-    /// been done, or may be done later.
+    /// [effect](Error::effect) means that the write was not done and never will be. An error with `Effect::Unknown`
+    /// means that the write may have been done, or may be done later.
     ///
     /// # Cancel safety
-    /// Dropped after the first poll, its outcome is unknown.
+    /// If the future is dropped after its first poll, the outcome of the write is unknown.
     async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap>;
 }
 
@@ -57,17 +59,17 @@ impl<R: Register + ?Sized> Register for Arc<R> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Swap {
-    /// It was done, and is kept as long as the register keeps anything.
+    /// The write was done. It is kept as long as the register keeps its data.
     Done,
-    /// Another version is there, as shown, at the very moment of the comparison. This request did nothing; whether an
-    /// earlier copy of it did, its writers tell ([`Fate::of`](super::Fate::of)).
+    /// The register had this other version at the moment of the comparison. This request did nothing. The writers of
+    /// that version tell whether an earlier copy of the request was done ([`Fate::of`](super::Fate::of)).
     Conflict(Option<Versioned>),
 }
 
-/// Whether this can be a key.
+/// Checks whether this text can be a key.
 ///
 /// # Errors
-/// [`Invalid`](crate::ErrorKind::Invalid) if it cannot.
+/// [`Invalid`](crate::ErrorKind::Invalid) if it cannot be one.
 pub fn check_key(key: &str) -> Result<()> {
     let Some(problem) = name::problem(key) else { return Ok(()) };
     let shown: String = key.chars().take(40).collect();
@@ -75,7 +77,7 @@ pub fn check_key(key: &str) -> Result<()> {
         .with_remedy("a key of 1 to 255 bytes without control characters"))
 }
 
-/// Whether this can be written.
+/// Checks whether this write can be done under this key.
 ///
 /// # Errors
 /// [`Invalid`](crate::ErrorKind::Invalid) if it cannot.
@@ -88,5 +90,5 @@ pub fn check_write(key: &str, write: &Write) -> Result<()> {
         "a value of {} bytes for the key {key:?}: at most {MAX_VALUE} fit",
         write.value().len()
     ))
-    .with_remedy("to keep the data elsewhere, and where it is in the register"))
+    .with_remedy("keep the data elsewhere, and only its place in the register"))
 }

@@ -1,13 +1,13 @@
-//! One write, to its end: sent, and read back when no answer came.
+//! One write, to its end: it is sent, and the register is read again if no answer came.
 
 use super::policy::Tries;
 use super::{Fate, Outcome, Policy, Register, Swap, Version, Write};
 use crate::{Effect, Error, ErrorKind, Result};
 
-/// Does a write, and says what became of it. When no answer comes, the register is read back, and the same write is sent
-/// again as long as its place is free: it is done once at the most.
+/// Does a write, and returns its outcome. If no answer comes, `swap` reads the register again, and sends the same write
+/// again as long as no other write has made its version. So the write is done at most once.
 ///
-/// For a write on a version that somebody has seen, for instance in an `If-Match` of a request:
+/// It is for a write on a version that a client has seen, for instance in an `If-Match` of a request:
 ///
 /// ```
 /// use lockkeeper::optimistic::{MemoryRegister, Outcome, Policy, Version, Write, swap};
@@ -25,14 +25,14 @@ use crate::{Effect, Error, ErrorKind, Result};
 /// # }
 /// ```
 ///
-/// Make a new [`Write`] for each call. What is [`Unknown`](Outcome::Unknown) goes on with [`settle`]. Runs in a tokio
-/// runtime with timers enabled.
+/// Make a new [`Write`] for each call. [`settle`] goes on with a write that is [`Unknown`](Outcome::Unknown). Runs in a
+/// tokio runtime with timers enabled.
 ///
 /// # Errors
-/// Those of [`Register::compare_and_swap`] without effect: it was not done, and never will be.
+/// Those of [`Register::compare_and_swap`] without effect: the write was not done, and never will be.
 ///
 /// # Cancel safety
-/// Dropped, the write may have been done, or may be done later; once at the most.
+/// If the future is dropped, the write may have been done, or may be done later; at most once.
 pub async fn swap<R>(policy: &Policy, register: &R, key: &str, write: &Write) -> Result<Outcome<Version>>
 where
     R: Register + ?Sized,
@@ -40,13 +40,14 @@ where
     place(register, key, write, &mut policy.start()?).await
 }
 
-/// Goes on with a write whose outcome was [`Unknown`](Outcome::Unknown): reads back first, and sends it again only if
-/// its place is free. For a write that is not to be done any more, [load](Register::load) and look at its [`Fate`].
+/// Goes on with a write whose outcome was [`Unknown`](Outcome::Unknown): reads the register first, and sends the write
+/// again only if no other write has made its version. For a write that is no longer wanted, [load](Register::load) the
+/// value and look at its [`Fate`] instead.
 ///
 /// Runs in a tokio runtime with timers enabled.
 ///
 /// # Errors
-/// None but [`Invalid`](ErrorKind::Invalid), for a write that cannot have been sent: what was unknown stays
+/// Only [`Invalid`](ErrorKind::Invalid), for a write that cannot have been sent. An unknown outcome stays
 /// [`Unknown`](Outcome::Unknown) until the register answers.
 ///
 /// # Cancel safety
@@ -135,23 +136,24 @@ impl<R: Register + ?Sized> Writing<'_, R> {
 
     fn open(&self, why: &Error) -> Error {
         let problem = format!(
-            "{}: {}; whether version {} was written is not known, and it may still be, until somebody else writes",
+            "{}: {}; whether version {} was written is not known; until another client writes, it may still be written",
             self.register,
             why.message(),
             self.write.makes(),
         );
-        let error = Error::new(why.kind(), problem).with_remedy("settle() later, or look who wrote that version");
+        let error =
+            Error::new(why.kind(), problem).with_remedy("call settle() later, or check the writers of the value");
         about(self.key, error.with_unknown_effect())
     }
 
     fn forgotten(&self) -> Error {
         let problem = format!(
-            "{}: the answer to a write of version {} was lost, and so much was written since that the register has \
-             forgotten by whom; it was done then, or never will be",
+            "{}: the answer to the write of version {} was lost, and the register has forgotten which write made that \
+             version; the write was done then, or never will be",
             self.register,
             self.write.makes(),
         );
-        let error = Error::new(ErrorKind::Conflict, problem).with_remedy("look at the value whether it has the change");
+        let error = Error::new(ErrorKind::Conflict, problem).with_remedy("check whether the value has the change");
         about(self.key, error.with_unknown_effect())
     }
 }

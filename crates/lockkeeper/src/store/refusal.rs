@@ -1,4 +1,4 @@
-//! What every store says when it refuses a claim at the door: one wording, whichever store it is.
+//! The errors with which a store refuses a claim: all stores use the same wording.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Admission;
 use crate::duration::format_duration;
 use crate::{Error, ErrorKind};
 
-/// Somebody uses the name as a lock of the other kind than a claim of this capacity asks for.
+/// Other claims use the name for the other kind of lock than a claim of this capacity.
 pub fn other_kind(asked: u32) -> Error {
     let (others, this) = match asked {
         super::MAX => ("a semaphore", "a mutex or read-write lock"),
@@ -16,7 +16,7 @@ pub fn other_kind(asked: u32) -> Error {
         .with_remedy("the same kind of lock everywhere, or again when the others have left")
 }
 
-/// Somebody has a higher epoch.
+/// Another claim has a higher epoch.
 pub fn epoch(stored: u16, own: u16) -> Error {
     Error::new(ErrorKind::Mismatch, format!("others use epoch {stored}, this keeper uses {own}"))
         .with_remedy(format!("epoch={stored} here too"))
@@ -24,8 +24,8 @@ pub fn epoch(stored: u16, own: u16) -> Error {
 
 /// The line is full.
 pub fn queue_full(max_waiters: u32) -> Error {
-    Error::new(ErrorKind::QueueFull, format!("{max_waiters} are waiting already"))
-        .with_remedy("again later, or a higher max-waiters")
+    Error::new(ErrorKind::QueueFull, format!("the queue is full (max-waiters is {max_waiters})"))
+        .with_remedy("again later, or with a higher max-waiters")
 }
 
 /// A kind of lock that the store does not have.
@@ -36,13 +36,13 @@ pub fn kind(needed: Admission, has: Admission) -> Error {
         Admission::Weighted => "semaphores",
     };
     let message = format!("this store keeps {} only, no {}", say(has), say(needed));
-    Error::new(ErrorKind::Unsupported, message).with_remedy("a lock that is exclusive, or another store")
+    Error::new(ErrorKind::Unsupported, message).with_remedy("an exclusive lock, or another store")
 }
 
-/// A minimum hold where the store keeps none.
+/// A minimum hold on a store that has none.
 pub fn no_min_hold() -> Error {
-    Error::new(ErrorKind::Unsupported, "this store keeps no lock that was released, so it has no min_hold")
-        .with_remedy("to hold the lock for that long, or another store")
+    Error::new(ErrorKind::Unsupported, "this store cannot keep a lock after its release, so it has no min_hold")
+        .with_remedy("hold the lock for that long, or use another store")
 }
 
 /// A duration that the store cannot keep.

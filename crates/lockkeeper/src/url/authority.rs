@@ -47,17 +47,18 @@ pub(super) fn host(text: &str, place: usize) -> Result<Host> {
         },
     };
     if name.is_empty() {
-        return Err(invalid("is empty").with_remedy("localhost, or what the store's host is called"));
+        return Err(invalid("is empty").with_remedy("localhost, or the name of the store's host"));
     }
     if !name.chars().all(|c| c.is_alphanumeric() || ".-_:".contains(c)) {
         return Err(
-            invalid("contains a character that no name of a host has").with_remedy("letters, digits, - and dots")
+            invalid("contains a character that a host name cannot have").with_remedy("letters, digits, - and dots")
         );
     }
     let port = match port {
         None => None,
         Some(digits) => Some(read_port(digits).ok_or_else(|| {
-            invalid("has a port that is no number from 1 to 65535").with_remedy("HOST:PORT, or HOST for the usual port")
+            invalid("has a port that is not a number from 1 to 65535")
+                .with_remedy("HOST:PORT, or HOST for the usual port")
         })?),
     };
     Ok(Host { name: name.to_owned(), port })

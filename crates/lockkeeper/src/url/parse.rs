@@ -70,7 +70,7 @@ fn file<'a>(rest: &'a str, home: Option<&str>, url: &mut StoreUrl) -> Result<&'a
         (Some(below), Some(home)) => format!("{}/{below}", home.trim_end_matches('/')),
         (Some(_), None) => {
             let error =
-                Error::invalid("the path of the file begins with ~/, and HOME is not set, or is no absolute path");
+                Error::invalid("the path of the file begins with ~/, and HOME is not set or is not an absolute path");
             return Err(error.with_remedy("an absolute path"));
         }
         (None, _) if path.is_empty() || path == "~" => {

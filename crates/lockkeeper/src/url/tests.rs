@@ -121,11 +121,11 @@ fn what_is_wrong_is_said_with_a_remedy() {
         ("memory:?epoch=512", "epoch= of the store's URL must be a number from 0 to 511"),
         ("memory:?max-waiters=-1", "max-waiters= of the store's URL must be a number below 2^32"),
         ("memory:?unsafe=a,,b", "unsafe= of the store's URL must be names of checks, separated by commas"),
-        ("redis://", "host 1 of the store's URL is empty. Try: localhost, or what the store's host is called"),
+        ("redis://", "host 1 of the store's URL is empty. Try: localhost, or the name of the store's host"),
         ("redis://a,::1", "host 2 of the store's URL has more than one colon. Try: […] around an IPv6 address"),
         (
             "redis://a:0",
-            "host 1 of the store's URL has a port that is no number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port",
+            "host 1 of the store's URL has a port that is not a number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port",
         ),
         (
             "redis://h/%zz",

@@ -128,7 +128,7 @@ fn lead(keeper: &Keeper) {
     assert_eq!(observer.next_timeout(secs(20)).unwrap().unwrap().unwrap().value, b"one");
     leadership.proclaim("uno").unwrap();
     assert_eq!(observer.next().unwrap().unwrap().value, b"uno");
-    assert_eq!(election.leader().unwrap().unwrap().token, leadership.guard().token());
+    assert_eq!(election.leader().unwrap().unwrap().token, leadership.token());
     assert_eq!(leadership.proclaim(vec![0; 70_000]).unwrap_err().kind(), ErrorKind::Invalid);
     leadership.resign().unwrap();
     assert_eq!(observer.next_timeout(secs(20)).unwrap(), Some(None));

@@ -47,7 +47,7 @@ async fn a_leader_that_was_broken_stands_again() {
         let mut terms = 0;
         let run = leading.run(async move |leadership| {
             terms += 1;
-            tell.send(leadership.guard().token()).unwrap();
+            tell.send(leadership.token()).unwrap();
             if terms == 1 {
                 std::future::pending::<()>().await;
             }
@@ -84,9 +84,9 @@ fn a_leader_without_async_stands_again_after_a_loss() {
     let done = jobs.lead("me", |leadership| {
         terms += 1;
         if terms == 1 {
-            let token = Target::Token(leadership.guard().token());
+            let token = Target::Token(leadership.token());
             assert!(keeper.admin()?.break_lock("jobs", token, "stuck", Break::Now)?);
-            assert!(leadership.guard().lost().wait()?.is_some());
+            assert!(leadership.lost().wait()?.is_some());
         }
         Ok::<_, lockkeeper::Error>(terms)
     });

@@ -27,7 +27,7 @@ async fn an_event_is_a_line_of_json() {
     assert!(acquired["waited_ms"].is_u64());
     let missed = of("not_acquired");
     assert_eq!(missed["outcome"], json!("busy"));
-    assert!(missed["error"].as_str().unwrap().contains("others hold it"), "{missed}");
+    assert!(missed["error"].as_str().unwrap().contains("others hold it, or wait for it"), "{missed}");
     let lost = json!({
         "event": "lost", "lock": "deploy", "token": token.to_string(), "reason": "removed", "by": "me", "why": "stuck",
     });

@@ -94,6 +94,12 @@ impl Task<'_> {
         self.once_per.unwrap_or(if can_keep { self.under.min_hold } else { Duration::ZERO })
     }
 
+    /// Whether an option asks the store to keep the lock for longer than it can, where it keeps locks at all.
+    fn holds_too_long(&self, keeper: &Keeper) -> bool {
+        let can = keeper.capabilities();
+        !can.min_hold_max.is_zero() && can.keeps(self.kept_by_store(keeper)).is_err()
+    }
+
     /// How its wait is told to people.
     fn manner(&self) -> Manner {
         let repeats = matches!(self.wanted, Wanted::Locks(_));
@@ -145,9 +151,6 @@ impl<'a> Run<'a> {
     fn prepare(task: Task<'a>, settings: &'a Settings, reporter: Arc<Reporter>) -> Result<Self, Failure> {
         for name in task.names {
             LockName::new(name).map_err(Failure::usage)?;
-        }
-        if let Wanted::Leadership(_) = task.wanted {
-            settings.refuse_default()?;
         }
         let args = task.under;
         let policy = policy(&task, settings)?;

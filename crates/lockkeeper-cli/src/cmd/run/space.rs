@@ -30,8 +30,8 @@ pub(super) fn check(names: &[String], argv: &[OsString], outer: &[String], setti
         let length = value.len();
         if variable.len() + 1 + length + 1 > VARIABLE_MAX {
             return Err(Failure::usage(format!(
-                "{count} NAMEs need up to {length} bytes in {variable}, and Linux gives a variable of CMD {VARIABLE_MAX} \
-                 with its name. Try: fewer or shorter NAMEs"
+                "{count} NAMEs need up to {length} bytes in {variable}, and Linux allows {VARIABLE_MAX} bytes for a \
+                 variable with its name. Try: fewer or shorter NAMEs"
             )));
         }
     }
@@ -48,8 +48,8 @@ pub(super) fn check(names: &[String], argv: &[OsString], outer: &[String], setti
     Err(Failure::new(
         Exit::NotExecutable,
         format!(
-            "CMD needs up to {need} bytes for its arguments and variables, those of {count} NAMEs included, and there are \
-             {limit}. Try: fewer or shorter NAMEs, arguments and variables, or a larger stack (ulimit -s)"
+            "CMD needs up to {need} bytes for its arguments and variables, those of {count} NAMEs included, and the \
+             limit is {limit}. Try: fewer or shorter NAMEs, arguments and variables, or a larger stack (ulimit -s)"
         ),
     ))
 }

@@ -10,6 +10,7 @@ use super::{LEAVE, Run, Waited};
 use crate::child::supervise::Lease;
 use crate::duration::{Limit, human};
 use crate::exit::{Exit, Failure};
+use crate::lock;
 use crate::locks::{Attempt, Holding, Locks};
 use crate::waiting::Narrator;
 
@@ -63,7 +64,7 @@ impl Run<'_> {
                 Ok(holding) => Ok(Waited::Acquired(Box::new(holding))),
                 Err(error) => match error.kind() {
                     ErrorKind::Timeout => Ok(Waited::Busy(busy(locks, &error))),
-                    _ => Err(error.into()),
+                    _ => Err(lock::refused(error, self.task.holds_too_long(keeper))),
                 },
             },
             never = narrator.narrate() => match never {},

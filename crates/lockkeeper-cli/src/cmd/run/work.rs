@@ -204,7 +204,7 @@ impl Run<'_> {
         let ttl = human(self.ttl());
         for name in self.task.names {
             self.reporter
-                .warn(&format!("lock {name:?}: may not be released: {why}; it ends within {ttl} at the latest"));
+                .warn(&format!("lock {name:?}: the release is not confirmed ({why}); the lock expires within {ttl}"));
         }
     }
 }

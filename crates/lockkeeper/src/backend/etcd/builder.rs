@@ -19,7 +19,7 @@ const PORT: u16 = 2379;
 const TIMEOUT: Duration = Duration::from_secs(3);
 const TIMEOUT_MIN: Duration = Duration::from_millis(50);
 
-/// How to open an [`EtcdStore`]. A keeper takes it unopened too: see [`Open`].
+/// The options for an [`EtcdStore`]. A keeper takes the builder unopened too: see [`Open`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before connect()"]
 pub struct EtcdStoreBuilder {
@@ -88,14 +88,15 @@ impl EtcdStoreBuilder {
                     Some(layout) => self.layout = layout,
                     None => return wrong(key, &format!("layout={}", Layout::NAMES.join(" or layout="))),
                 },
-                key if self.tls.is_none() && Tls::PARAMS.contains(&key) => return wrong(key, "etcds: to use TLS"),
+                key if self.tls.is_none() && Tls::PARAMS.contains(&key) => return Err(Tls::missing(url, key)),
                 _ => {}
             }
         }
         Ok(self)
     }
 
-    /// Logs in as this user; without one etcd is asked as nobody, or as whom our certificate names.
+    /// Logs in as this user. Without a user the client does not log in: its rights are those of a client without a
+    /// login, or of the user that its certificate names.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
@@ -113,40 +114,42 @@ impl EtcdStoreBuilder {
         self
     }
 
-    /// Whose keys are written; [`Layout::Native`].
+    /// Sets the layout of the keys; [`Layout::Native`] by default.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// What every key begins with: `/lockkeeper` in the native layout, nothing in that of others.
+    /// Sets the text that every key begins with; by default `/lockkeeper` in the native layout, and nothing in other
+    /// layouts.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// How long a request may stay without an answer before another member is asked; 3 s, at least 50 ms.
+    /// Sets how long a request may stay without an answer before the client asks another member; 3 s by default, at
+    /// least 50 ms.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.max(TIMEOUT_MIN);
         self
     }
 
-    /// Goes on where this check fails.
+    /// Waives this check: the store connects although it fails.
     pub fn allow(mut self, check: Check) -> Self {
         self.waived.push(check);
         self
     }
 
-    /// Connects, and looks whether a majority answers.
+    /// Connects, and checks whether a majority answers.
     ///
     /// # Errors
     /// - `Unsupported`: a [`Check`] fails.
-    /// - `Unavailable`: nobody answers, or there is no leader.
+    /// - `Unavailable`: no member answers, or there is no leader.
     /// - `Denied`: the wrong password, or no rights on the prefix.
     /// - `Invalid`: an address or a file that cannot be used.
     ///
     /// # Cancel safety
-    /// It may be dropped; the connection is closed then.
+    /// The future may be dropped. Its connection is closed then.
     pub async fn connect(self) -> Result<EtcdStore> {
         match &self.problem {
             Some(problem) => Err(problem.clone()),
@@ -229,12 +232,14 @@ mod tests {
         for (url, remedy) in [
             ("etcd://a?timeout=1ms", "timeout=3s, and at least 50ms"),
             ("etcd://a?layout=plain", "layout=native or layout=concurrency"),
-            ("etcd://a?ca=/x", "etcds: to use TLS"),
+            ("etcd://a?ca=/x", "etcds://"),
             ("etcd://a?unsafe=layuot", "unsafe=layout"),
             ("etcd://a?layuot=native", "layout="),
         ] {
             assert_eq!(read(url).unwrap_err().remedy(), Some(remedy), "{url}");
         }
+        let error = read("etcd://a?ca=/x").unwrap_err();
+        assert!(error.message().ends_with("ca= needs TLS, and etcd:// has none"), "{error}");
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use tonic::Code;
 
 use super::wire::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
-use crate::net::{OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
+use crate::net::{OF_AUTHORITY, OTHER_NAME, UNFIT, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
 
 /// An error of a request, as far as is known what became of it.
@@ -25,7 +25,7 @@ pub(super) fn of(error: WireError) -> Error {
 pub(super) fn ended() -> Error {
     Error::new(ErrorKind::Closed, "the runtime in which the store was connected has ended")
         .with_unknown_effect()
-        .with_remedy("to connect in a runtime that lives as long as the store")
+        .with_remedy("connect in a runtime that lives as long as the store")
 }
 
 /// What to do where there is no connection. The words are those of `net` and of the system.
@@ -35,6 +35,8 @@ fn remedy_of(why: &str) -> &'static str {
         () if says(WANTS_CERTIFICATE) => "cert=FILE and key=FILE in the URL: etcd asks for a certificate",
         () if says(UNKNOWN_SIGNER) => "ca=FILE in the URL: who has signed etcd's certificate",
         () if says(OTHER_NAME) => "server-name=NAME in the URL: a name that is in the certificate",
+        () if says(OF_AUTHORITY) => "a server certificate that is not a CA",
+        () if says(UNFIT) => "another certificate of etcd",
         () if says("TLS failed") => "etcd:// instead of etcds://, if etcd has no TLS",
         () if says("its name was not found") => "another host name",
         () => "lockkeeper doctor, or a look whether etcd runs",
@@ -113,6 +115,16 @@ mod tests {
         assert_eq!(told(Code::Internal, "x").effect(), Effect::Unknown);
         let old = "etcdserver: revision of auth store is old";
         assert_eq!(told(Code::InvalidArgument, old).effect(), Effect::None);
+    }
+
+    #[test]
+    fn a_certificate_that_cannot_be_one_of_a_server_is_no_reason_to_go_without_tls() {
+        for (why, remedy) in
+            [(OF_AUTHORITY, "a server certificate that is not a CA"), (UNFIT, "another certificate of etcd")]
+        {
+            let error = of(WireError::NotSent(format!("h:1 cannot be reached: TLS failed: {why}: and so on")));
+            assert_eq!(error.remedy(), Some(remedy), "{error}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl EtcdStore {
                 Some(key) => Err(refused(
                     format!("older lockkeepers hold locks there or wait for some, as in {}", folder(&key)),
                     Check::Layout,
-                    "to end them all; their locks end with their leases",
+                    "end them all; their locks end with their leases",
                 )),
                 None => Ok(()),
             },

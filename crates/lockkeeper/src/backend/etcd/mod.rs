@@ -1,18 +1,21 @@
-//! The etcd store: consensus, leases, revisions, watches. etcd from 3.5.14 on; see [`doctor`](crate::doctor) for what
-//! older versions do to leases.
+//! The etcd store: consensus, leases, revisions, watches. It needs etcd 3.5.14 or newer; see [`doctor`](crate::doctor)
+//! for what older versions do to leases.
 //!
-//! A claim is a key on a lease of its session; the revision that made it is its place in line and its token. Locks live
-//! as long as a majority of the members keeps their data: neither a restart nor a change of the leader loses one.
+//! A claim is a key on the lease of its session. The revision that created the key is the claim's place in line and its
+//! token. Locks live as long as a majority of the members keeps its data: neither a restart nor a change of the leader
+//! loses a lock.
 //!
-//! The algorithm is that of Go's `concurrency` package, run by the client, with what is missing there: the own key is
-//! looked at after every wait, every release names one claim and no other, waiting begins with a watch that etcd serves at
-//! once, and renewals ask for the keys.
+//! The algorithm is that of Go's `concurrency` package, run by the client, with four additions:
+//! - A waiter looks at its own key after every wait.
+//! - Every release names one claim and no other.
+//! - A waiter begins to wait with a watch that etcd serves at once.
+//! - A renewal asks for the keys of its claims.
 
 mod admin;
 mod ahead;
 mod amend;
 mod builder;
-mod checks;
+pub(in crate::backend) mod checks;
 mod claiming;
 mod compare;
 pub(super) mod doctor;
@@ -127,16 +130,16 @@ struct Shared {
 }
 
 impl EtcdStore {
-    /// The store on the cluster that has these members, `HOST` or `HOST:PORT`.
+    /// The store on the cluster with these members, each `HOST` or `HOST:PORT`.
     #[allow(clippy::new_ret_no_self, reason = "what is new is how to open one, as with every store")]
     pub fn new<H: AsRef<str>>(members: impl IntoIterator<Item = H>) -> EtcdStoreBuilder {
         EtcdStoreBuilder::new(members)
     }
 
-    /// The store that a URL names, to be connected: `etcd://`, and `etcds://` for TLS.
+    /// A builder for the store that a URL names: `etcd://`, and `etcds://` for TLS.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one that cannot be meant.
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit together.
     pub fn from_url(url: &StoreUrl) -> Result<EtcdStoreBuilder> {
         EtcdStoreBuilder::from_url(url)
     }

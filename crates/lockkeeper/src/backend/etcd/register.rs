@@ -13,15 +13,15 @@ use super::{EtcdStore, fault};
 use crate::optimistic::{Register, Swap, Version, Versioned, Write, WriterId, check_key, check_write};
 use crate::{Error, ErrorKind, Result};
 
-/// Registers on etcd. What was written is kept as long as a majority of the members keeps its data.
+/// Registers on etcd. A write is kept as long as a majority of the members keeps its data.
 ///
-/// The comparison is one of the key's mod revision, so that whoever changes it by other means is noticed too.
+/// A write compares the mod revision of the key. So it also notices a client that has changed the key by other means.
 #[derive(Clone)]
 pub struct EtcdRegister(EtcdStore);
 
 impl EtcdStore {
-    /// The registers that are kept in this etcd. They have nothing to do with its locks: the same text may be the key of
-    /// a register and the name of a lock.
+    /// The registers in this etcd. They are separate from its locks: the same text may be the key of a register and the
+    /// name of a lock.
     ///
     /// ```no_run
     /// use lockkeeper::EtcdStore;
@@ -78,8 +78,8 @@ fn read(found: Option<KeyValue>) -> Result<(i64, Option<Versioned>)> {
     let Some(kv) = found else { return Ok((0, None)) };
     match Kept::read(&kv) {
         Some(versioned) => Ok((kv.mod_revision, Some(versioned))),
-        None => Err(Error::new(ErrorKind::Internal, "what is kept there is no register of lockkeeper")
-            .with_remedy("another key, or its removal")),
+        None => Err(Error::new(ErrorKind::Internal, "the value of this key is not a register of lockkeeper")
+            .with_remedy("use another key, or remove this one")),
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) fn database(path: &Path) -> Result<()> {
     }
     if is_mounted(path) {
         let problem = format!("file:{} was mounted there by itself, away from the files beside it", path.display());
-        return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("to mount the folder that it is in"));
+        return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("mount the folder that it is in"));
     }
     Ok(())
 }

@@ -62,7 +62,8 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
         }
         Some(ErrorCode::SystemIoFailure) => {
             // Also what a new file gets for as long as a program uses the log of the deleted one.
-            let remedy = "if the file was deleted, end the programs that used it; else look into the kernel's log";
+            let remedy = "look for a full disk, or a limit of file size (ulimit -f); if the file was deleted, end the \
+                          programs that used it; else look into the kernel's log";
             (ErrorKind::Unavailable, "cannot be read or written", remedy)
         }
         _ => (ErrorKind::Internal, "gave an unexpected answer", "report this with the whole message"),
@@ -130,6 +131,15 @@ mod tests {
             let error = undone(Path::new("/locks.db"), sqlite(code));
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.remedy().is_some(), "{error}");
+        }
+    }
+
+    /// SQLite says so of a full disk, and of a file that may not grow.
+    #[test]
+    fn what_cannot_be_written_may_have_no_room_or_be_deleted() {
+        let error = undone(Path::new("/locks.db"), sqlite(rusqlite::ffi::SQLITE_IOERR_WRITE));
+        for cause in ["full disk", "ulimit -f", "the file was deleted"] {
+            assert!(error.remedy().unwrap().contains(cause), "{error}");
         }
     }
 

@@ -27,9 +27,9 @@ pub(super) const NATIVE: Promises = Promises {
         ],
     },
     waking: Shown {
-        says: "A waiter watches the claim ahead of it, or all claims ahead where they are eight or fewer, and hears \
-            of their end at once. It checks its own key too, and is not granted the lock when that key is gone. A \
-            killed waiter costs the waiters behind it 6 s at most, and half a second until etcd has looked.",
+        says: "A waiter watches the claim ahead of it, or all claims ahead if there are at most eight. It learns of \
+            their end at once. The waiter checks its own key too, and does not get the lock if that key is gone. A \
+            killed waiter costs the waiters behind it 6 s at most, and another half a second until etcd notices.",
         by: &[
             Own("etcd_faults::by_hand::a_lease_is_revoked_under_a_waiter_which_is_never_granted_afterwards"),
             Own("etcd_faults::by_hand::a_session_that_ends_while_it_waits_stands_in_line_anew"),
@@ -40,12 +40,13 @@ pub(super) const NATIVE: Promises = Promises {
     forgets: "when a majority of its members loses its data",
     killed_costs: "when its ttl has passed",
     killed: Shown {
-        says: "Its locks are free when the rest of their ttl and the lock-delay have passed, in whole seconds. A \
-            new leader begins that time again.",
+        says: "The locks of the holder are free when the rest of their ttl and the lock-delay have passed, in whole \
+            seconds. A new leader starts that time again.",
         by: &[Suite("life::a_crash_frees_what_was_held")],
     },
     told: Shown {
-        says: "It hears of it at once. It hears of a key that was deleted by hand with its next renewal.",
+        says: "The store tells the holder of the break at once. If a key was deleted by hand, the next renewal \
+            reports the loss.",
         by: &[
             Suite("breaking::a_mark_is_told_before_the_next_has_the_lock"),
             Own("etcd_faults::by_hand::a_key_is_deleted_under_a_healthy_session"),
@@ -55,7 +56,7 @@ pub(super) const NATIVE: Promises = Promises {
         (
             "the leader is killed, stands still, or is cut off",
             Shown {
-                says: "Kept. Holders and waiters go on at another member.",
+                says: "Locks are kept. Holders and waiters go on at another member.",
                 by: &[
                     Own("etcd_faults::leaders::a_leader_is_killed_while_one_holds_and_one_waits"),
                     Own("etcd_faults::leaders::a_leader_stands_still_while_one_holds_and_one_waits"),
@@ -73,7 +74,7 @@ pub(super) const NATIVE: Promises = Promises {
         (
             "all members are restarted",
             Shown {
-                says: "Kept for holders whose ttl is longer than the restart. A waiter keeps its place for 5 s at \
+                says: "Locks are kept if their ttl is longer than the restart. A waiter keeps its place for 5 s at \
                     most; after a longer restart it joins the end of the queue.",
                 by: &[Own("etcd_faults::restarts::all_members_restart_and_a_holder_keeps_the_lock")],
             },
@@ -81,14 +82,15 @@ pub(super) const NATIVE: Promises = Promises {
         (
             "a lease is revoked by hand",
             Shown {
-                says: "**Everything on the lease is free at once.** The holders hear of it with their next renewal.",
+                says: "**Everything on the lease is free at once.** The next renewal tells the holders.",
                 by: &[Own("etcd_faults::by_hand::a_lease_is_revoked_under_a_holder")],
             },
         ),
         (
             "answers are lost",
             Shown {
-                says: "A claim that no client knows of is removed after a whole lease, while its session lives.",
+                says: "If no client knows of a claim, the claim is removed after a whole lease, also while its \
+                    session lives.",
                 by: &[
                     Own("etcd_faults::ghosts::a_ghost_is_swept_while_its_session_lives"),
                     Own("etcd_faults::ghosts::a_claim_that_comes_after_its_withdrawal_is_gone"),

@@ -22,7 +22,7 @@ pub(super) const PROMISES: Promises = Promises {
         by: &[Own("backend::file::tests::opening::what_is_not_ours_is_refused_with_a_remedy")],
     },
     tokens: Shown {
-        says: "Each token is on the disk before it is given out. Tokens are lost only when the file is deleted \
+        says: "Each token is on the disk before it is given out. Tokens go back only when the file is deleted \
             *and* the clock of the host is set back.",
         by: &[
             Own("backend::file::tests::opening::a_token_reaches_the_disk_before_it_is_given_out"),
@@ -32,7 +32,7 @@ pub(super) const PROMISES: Promises = Promises {
     },
     waking: Shown {
         says: "A release wakes the next process through the kernel (inotify). A killed waiter is skipped at once, \
-            and observers hear of a killed holder.",
+            and observers learn of a killed holder.",
         by: &[
             Suite("wait::a_hand_off_wakes_the_next"),
             Own("backend::file::tests::waiting::a_hand_off_between_two_stores_is_told_by_a_bell"),
@@ -46,8 +46,9 @@ pub(super) const PROMISES: Promises = Promises {
     forgets: "when the host restarts, with all holders",
     killed_costs: "at once",
     killed: Shown {
-        says: "Its locks are free at once: the kernel reports its end. With a lock-delay they are free after the \
-            delay. The locks of a holder that was stopped, and not killed, are free after their ttl.",
+        says: "The locks of the holder are free at once, since the kernel reports the end of its process. With a \
+            lock-delay they are free after the delay. The locks of a holder that was stopped, and not killed, are \
+            free after their ttl.",
         by: &[
             Own("processes::a_killed_holder_is_gone_at_once"),
             Own("processes::a_killed_holders_delay_runs_out_first"),
@@ -55,8 +56,8 @@ pub(super) const PROMISES: Promises = Promises {
         ],
     },
     told: Shown {
-        says: "It hears who broke it and why with its next renewal, after a third of the ttl at most; after `break \
-            --now` too.",
+        says: "The next renewal reports who broke the lock and why, after a third of the ttl at most. After `break \
+            --now` it does too.",
         by: &[
             Suite("loss::a_removed_claim_is_found_out"),
             Own("backend::file::tests::basics::who_removed_a_claim_at_once_is_told_to_its_holder"),
@@ -79,7 +80,7 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "a container on the same kernel has another boot id (LXC, systemd-nspawn)",
             Shown {
-                says: "The store refuses to open there while anything is held, a detached lock or a lock-delay too. **Not promised where the date was set forward meanwhile by more than half of the time that the machine has run: a detached lock or a lock-delay is forgotten then.** The token tells them apart.",
+                says: "The store refuses to open there while a lock is held, a detached lock or a lock-delay too. **This is not promised if the date of the host was set forward by more than half of its uptime: then a detached lock or a lock-delay is forgotten.** The token tells the two holders apart.",
                 by: &[
                     Own("backend::file::tests::opening::another_boot_is_not_believed_while_a_client_of_this_one_lives"),
                     Own("backend::file::tests::opening::a_detached_lock_outlasts_an_opening_with_another_boot_id"),
@@ -97,8 +98,8 @@ pub(super) const PROMISES: Promises = Promises {
             "the file, or its log, is deleted or replaced",
             Shown {
                 says: "The store closes in every process that has it open (`Closed`). A holder stops with its next \
-                    renewal, after a third of the ttl at most. Until then, a program that opens the path may have \
-                    the same lock in another file; the fence refuses the older token.",
+                    renewal, after a third of the ttl at most. Until then, a program that opens the path may hold \
+                    the same lock in another file. The fence refuses the older token.",
                 by: &[
                     Own("backend::file::tests::faults::a_file_that_was_deleted_or_replaced_is_not_used_any_more"),
                     Own(
@@ -115,7 +116,7 @@ pub(super) const PROMISES: Promises = Promises {
             "the disk is full",
             Shown {
                 says: "New locks are refused. Held locks are renewed as long as the log beside the file does not \
-                    have to grow; it grows up to 4 MiB. Otherwise they are lost at their deadline.",
+                    have to grow; it grows up to 4 MiB. Otherwise held locks are lost at their deadline.",
                 by: &[Own("backend::file::tests::faults::a_full_disk_is_unavailable_and_nothing_has_happened")],
             },
         ),

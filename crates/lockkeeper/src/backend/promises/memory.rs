@@ -12,8 +12,8 @@ pub(super) const PROMISES: Promises = Promises {
     needs: Shown { says: "Nothing.", by: &[] },
     others: Shown { says: "None.", by: &[] },
     tokens: Shown {
-        says: "They begin at 1 in every process, so they protect nothing that outlives the process. A forgotten \
-            name never gives an old token again.",
+        says: "They begin at 1 in every process, so they protect nothing that outlives the process. When the store \
+            forgets an unused name, the tokens of that name still rise.",
         by: &[
             Suite("token::they_rise_over_releases"),
             Own("backend::memory::tests::tokens_go_on_when_unused_names_are_forgotten"),
@@ -26,18 +26,18 @@ pub(super) const PROMISES: Promises = Promises {
     forgets: "with its process",
     killed_costs: "—",
     killed: Shown {
-        says: "The whole process is gone. A keeper that goes silent within the process keeps its locks for their \
-            ttl.",
+        says: "The whole process is gone. The locks of a keeper that goes silent within the process are free \
+            when their ttl has passed.",
         by: &[Suite("life::a_silent_holder_loses_the_lock")],
     },
     told: Shown {
-        says: "It hears of it with its next renewal, after a third of the ttl at most.",
+        says: "The next renewal reports the break, after a third of the ttl at most.",
         by: &[Suite("loss::a_removed_claim_is_found_out")],
     },
     happens: &[(
         "the process restarts",
         Shown {
-            says: "Nothing is left of locks and tokens.",
+            says: "All locks and tokens are gone.",
             by: &[Own("backend::memory::tests::two_stores_have_nothing_in_common")],
         },
     )],

@@ -10,6 +10,7 @@ mod memory;
 mod page;
 mod redis;
 mod suite;
+mod versions;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ const STORES: &[&Promises] = &[&memory::PROMISES, &file::PROMISES, &redis::PROMI
 /// out on it, and the page says so.
 const OF_ALL: &[(&str, &[&str])] = &[
     (
-        "Two clients never believe at the same time that they hold one lock.",
+        "The guards of two clients never report one exclusive lock as held at the same time.",
         &["storm::nobody_believes_beside_another", "mutex::no_increment_is_lost"],
     ),
     (

@@ -1,7 +1,7 @@
 //! Writes `docs/stores.md`.
 
 use super::Test::{Own, Suite};
-use super::{OF_ALL, Promises, Test, suite, words};
+use super::{OF_ALL, Promises, Test, suite, versions, words};
 
 const BEGIN: &str = "<!-- written by `cargo xtask tables`, up to the end -->\n";
 
@@ -12,7 +12,7 @@ pub(super) fn put_into(page: &str, generated: &str) -> String {
 }
 
 pub(super) fn generated(stores: &[&Promises]) -> String {
-    let mut page = format!("\n{}\n{}", in_short(stores), of_all(stores));
+    let mut page = format!("\n{}\n{}\n{}", versions::generated(), in_short(stores), of_all(stores));
     for store in stores {
         page += &format!("\n{}", section(store));
     }
@@ -81,7 +81,7 @@ fn shown_by(tests: &[Test]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut lines = vec![head.join(" | "), vec!["---"; head.len()].join("|")];
     lines.extend(rows.into_iter().map(|cells| cells.join(" | ")));
     let edge = |(at, line): (usize, &String)| if at == 1 { format!("|{line}|\n") } else { format!("| {line} |\n") };

@@ -17,8 +17,8 @@ pub(super) const PROMISES: Promises = Promises {
     },
     others: Shown { says: "None yet.", by: &[] },
     tokens: Shown {
-        says: "They rise after a loss of all data too, since they begin at the server's clock. A new master whose \
-            clock is behind by more than the time since the last grant breaks that.",
+        says: "A token is the server's time, or one more than the last token, so a loss of data alone does no harm. \
+            The clock is behind if its time is before that of the last token.",
         by: &[
             Own("faults::restarts::tokens_rise_over_restarts_whatever_was_kept"),
             Own("faults::clocks::tokens_rise_while_the_clock_goes_to_and_fro"),
@@ -41,16 +41,16 @@ pub(super) const PROMISES: Promises = Promises {
     forgets: "when the server loses its data, or a replica takes over that did not have them",
     killed_costs: "when its ttl has passed",
     killed: Shown {
-        says: "Its locks are free when the rest of their ttl and the lock-delay have passed. A holder that was \
-            stopped for longer finds them lost.",
+        says: "The locks of the holder are free when the rest of their ttl and the lock-delay have passed. A holder \
+            that was stopped for longer finds its locks lost.",
         by: &[
             Own("faults::clients::a_killed_holder_costs_its_ttl"),
             Own("faults::clients::a_stopped_holder_has_lost_at_its_first_look"),
         ],
     },
     told: Shown {
-        says: "It hears of it at once. If the message is lost, and in a Cluster from Redis 7 on, it hears of it \
-            with its next renewal.",
+        says: "The store tells the holder of the break at once. If the message is lost, and in a Cluster from \
+            Redis 7 on, the next renewal reports the break.",
         by: &[
             Own("faults::messages::a_holder_is_told_that_its_lock_was_broken"),
             Own("faults::messages::a_break_that_was_not_told_is_found_at_the_next_renewal"),
@@ -72,7 +72,7 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "the server is restarted, with `appendfsync always`",
             Shown {
-                says: "Kept. With `everysec`, the last second is lost.",
+                says: "Locks are kept. With `everysec`, the last second is lost.",
                 by: &[Own("faults::restarts::a_server_that_kept_its_data_keeps_the_lock_and_the_line")],
             },
         ),
@@ -80,7 +80,7 @@ pub(super) const PROMISES: Promises = Promises {
             "the server is restarted without its data",
             Shown {
                 says: "**Forgotten: the next client gets a lock that is held.** The token tells the two holders \
-                    apart. The older holder hears of it when it is connected again.",
+                    apart. The older holder learns of the loss when it is connected again.",
                 by: &[
                     Own(
                         "faults::restarts::k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_older_holder",
@@ -152,7 +152,7 @@ pub(super) const PROMISES: Promises = Promises {
         (
             "a master of a Cluster dies",
             Shown {
-                says: "Locks in its slots: as when a replica takes over. Other locks are not affected.",
+                says: "For locks in its slots, the same as when a replica takes over. Other locks are not affected.",
                 by: &[Own("topologies::clusters::the_death_of_a_master_concerns_its_own_slots_only")],
             },
         ),

@@ -26,7 +26,7 @@ fn locks(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
             vec![Suite("claim::a_free_lock_is_granted"), Suite("multi::a_try_takes_all_or_nothing")],
         ),
     };
-    let changed = if can.amend { "" } else { " What is held cannot be changed: no downgrade, no proclaimed value." };
+    let changed = if can.amend { "" } else { " A held lock cannot be changed: no downgrade, no proclaimed value." };
     ("Locks", format!("{says}.{changed}"), shown)
 }
 
@@ -34,7 +34,7 @@ fn life(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
     let detached = "A `detached` lock outlives the client that acquired it.";
     let (says, shown) = match can.expiry {
         Expiry::PerClaim => (
-            format!("Each lock lives by its own renewals. {detached}"),
+            format!("Each lock has its own lease. {detached}"),
             vec![Suite("renew::only_what_is_listed_is_renewed"), Suite("detached::it_outlives_its_process")],
         ),
         Expiry::Session { resumable, .. } => {
@@ -44,7 +44,7 @@ fn life(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
                 (format!("{session} {detached}"), vec![shown, Suite("detached::it_outlives_its_process")])
             } else {
                 let none = Own("engine::detached::where_locks_end_with_their_connection_none_is_detached");
-                (format!("{session} None can be `detached`."), vec![shown, none])
+                (format!("{session} No lock can be `detached`."), vec![shown, none])
             }
         }
     };
@@ -66,12 +66,12 @@ fn delay(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
 fn minimum(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
     let refused = Suite("min_hold::what_the_store_cannot_keep_is_refused");
     if can.min_hold_max.is_zero() {
-        let none = "None: `min_hold` and `run --once-per` are refused, and `run --min-hold` holds the lock by itself.";
+        let none = "None: `min_hold` and `run --once-per` are refused. `run --min-hold` then holds the lock itself.";
         return ("Minimum hold", none.to_owned(), vec![refused]);
     }
     let shown = vec![Suite("hold::what_was_released_is_kept"), Suite("hold::a_crashed_holders_lock_is_kept"), refused];
-    let says = "without a process, whatever becomes of the holder.";
-    ("Minimum hold", format!("Up to {}, {says}", duration(can.min_hold_max)), shown)
+    let says = "The store keeps the lock without a process, whatever happens to the holder.";
+    ("Minimum hold", format!("Up to {}. {says}", duration(can.min_hold_max)), shown)
 }
 
 fn line(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
@@ -104,7 +104,7 @@ pub(super) fn kinds(can: &Capabilities) -> &'static str {
 pub(super) fn tokens(can: &Capabilities) -> &'static str {
     match can.fencing {
         Fencing::Durable => "as long as its data is kept",
-        Fencing::UntilFailover => "until a failover loses the last writes",
+        Fencing::UntilFailover => "unless data is lost and the server's clock is behind",
         Fencing::None => "for lockkeeper only",
     }
 }
@@ -113,9 +113,9 @@ pub(super) fn tokens(can: &Capabilities) -> &'static str {
 pub(super) fn waiting(can: &Capabilities) -> &'static str {
     match (can.queue, can.wake) {
         (true, Wakes::Push) => "in a queue, woken by the store",
-        (true, Wakes::Poll) => "in line, look now and then",
+        (true, Wakes::Poll) => "in a queue, ask the store from time to time",
         (false, Wakes::Push) => "in no order, woken by the store",
-        (false, Wakes::Poll) => "in no order, look now and then",
+        (false, Wakes::Poll) => "in no order, ask the store from time to time",
     }
 }
 
@@ -141,9 +141,9 @@ fn what_a_store_has_not_is_said() {
         ..Capabilities::full()
     };
     let says: Vec<_> = rows(&weak).into_iter().map(|(_, says, _)| says).collect();
-    assert!(says[0].ends_with("no semaphore. What is held cannot be changed: no downgrade, no proclaimed value."));
-    assert!(says[1].ends_with("None can be `detached`."));
+    assert!(says[0].ends_with("no semaphore. A held lock cannot be changed: no downgrade, no proclaimed value."));
+    assert!(says[1].ends_with("No lock can be `detached`."));
     assert_eq!(says[2..4], ["100ms to 365 days.", "None."]);
     assert!(says[4].starts_with("None") && says[5].starts_with("None"));
-    assert_eq!(waiting(&weak), "in no order, look now and then");
+    assert_eq!(waiting(&weak), "in no order, ask the store from time to time");
 }

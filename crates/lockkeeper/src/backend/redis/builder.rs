@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const TIMEOUT_MIN: Duration = Duration::from_millis(50);
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// How to open a [`RedisStore`]. A keeper takes it unopened too: see [`Open`].
+/// The options for a [`RedisStore`]. A keeper takes the builder unopened too: see [`Open`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before connect()"]
 pub struct RedisStoreBuilder {
@@ -128,22 +128,22 @@ impl RedisStoreBuilder {
                 "layout" if value != "native" => return wrong(key, "layout=native"),
                 "sentinel-user" => self.sentinel_user = Some(value.clone()),
                 "sentinel-password" => self.sentinel_password = Some(Secret::new(value.as_str())),
-                key if self.tls.is_none() && Tls::PARAMS.contains(&key) => return wrong(key, "rediss: to use TLS"),
+                key if self.tls.is_none() && Tls::PARAMS.contains(&key) => return Err(Tls::missing(url, key)),
                 _ => {}
             }
         }
         Ok(self)
     }
 
-    /// Logs in as this user of the server's access list; its default user. A user without a password logs in with the
-    /// empty one.
+    /// Logs in as this user of the server's access list; the default user by default. If no password is set, the user
+    /// logs in with the empty password.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// Logs in with this password. Sentinels are asked with it too, unless
-    /// [`sentinel_login`](Self::sentinel_login) says otherwise.
+    /// Logs in with this password, at Sentinels too, unless [`sentinel_login`](Self::sentinel_login) sets another
+    /// login.
     pub fn password(mut self, password: Secret) -> Self {
         self.password = Some(password);
         self
@@ -162,49 +162,49 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// The number of the database; 0. A Cluster has no other.
+    /// Sets the number of the database; 0 by default. A Cluster has only database 0.
     pub fn db(mut self, db: u32) -> Self {
         self.db = db;
         self
     }
 
-    /// Hands out a lock only when so many replicas have acknowledged the lock, and counts a renewal only when so many have
-    /// acknowledged the renewal; 0. It narrows the time in which a failover loses a lock that is held, and does not close
-    /// that time: the replica that takes over need not be one of these.
+    /// Sets how many replicas must acknowledge a grant before the store hands out the lock, and a renewal before it
+    /// counts; 0 by default. This shortens the time in which a failover loses a held lock. It does not remove it: the
+    /// replica that takes over need not be one of those that have acknowledged.
     pub fn min_replicas(mut self, replicas: u32) -> Self {
         self.min_replicas = replicas;
         self
     }
 
-    /// How long a request may stay without an answer before the connection counts as broken; 3 s. At least 50 ms,
-    /// and at most 24 h.
+    /// Sets how long a request may stay without an answer before the connection counts as broken; 3 s by default, at
+    /// least 50 ms and at most 24 h.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
         self
     }
 
-    /// Speaks RESP2, with a second connection for what the server pushes. Without this RESP3 is tried first.
+    /// Speaks RESP2, with a second connection for the messages that the server pushes. By default RESP3 is tried first.
     pub fn resp2(mut self) -> Self {
         self.resp2 = true;
         self
     }
 
-    /// Goes on although this check fails.
+    /// Waives this check: the store connects although it fails.
     pub fn allow(mut self, check: Check) -> Self {
         self.waived.push(check);
         self
     }
 
-    /// Connects, and looks whether locks can be relied on there.
+    /// Connects, and checks whether locks can be relied on there.
     ///
     /// # Errors
-    /// - `Unavailable`: nobody answers, or no Sentinel knows the master.
-    /// - `Denied`: the wrong password, or no rights.
+    /// - `Unavailable`: no server answers, or no Sentinel knows the master.
+    /// - `Denied`: the wrong password, or too few rights.
     /// - `Unsupported`: a [`Check`] fails.
     /// - `Invalid`: an address or a file that cannot be used.
     ///
     /// # Cancel safety
-    /// It may be dropped; the connection is closed then.
+    /// The future may be dropped. Its connection is closed then.
     pub async fn connect(self) -> Result<RedisStore> {
         match &self.problem {
             Some(problem) => Err(problem.clone()),
@@ -323,10 +323,23 @@ mod tests {
             ("redis://a?timeout=25h", "timeout=3s; at least 50ms, and at most 24h"),
             ("redis://a?resp=4", "resp=3, or resp=2 for what stands before the server and knows no other"),
             ("redis://a?layout=plain", "layout=native"),
-            ("redis://a?ca=/x", "rediss: to use TLS"),
             ("redis://a?unsafe=evicton", "unsafe=eviction"),
         ] {
             assert_eq!(read(url).unwrap_err().remedy(), Some(remedy), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_only_tls_needs_is_refused_without_it_with_the_scheme_that_has_it() {
+        for (scheme, url) in [
+            ("redis", "redis://a?ca=/x"),
+            ("redis+sentinel", "redis+sentinel://a/m?server-name=n"),
+            ("redis+cluster", "redis+cluster://a?cert=/c&key=/k"),
+        ] {
+            let error = read(url).unwrap_err();
+            assert!(error.message().ends_with(&format!("= needs TLS, and {scheme}:// has none")), "{error}");
+            let secure = format!("{}://", scheme.replace("redis", "rediss"));
+            assert_eq!(error.remedy(), Some(&*secure), "{error}");
         }
     }
 

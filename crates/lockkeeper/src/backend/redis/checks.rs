@@ -6,10 +6,13 @@ use super::wire::{LACKS, Value};
 use crate::{Error, ErrorKind, Result};
 
 /// The oldest version that is used.
-const OLDEST: [u32; 2] = [6, 2];
+pub(in crate::backend) const OLDEST: [u32; 2] = [6, 2];
 
 /// What to do where a server makes room by forgetting keys.
-pub(super) const NEVER_FORGET: &str = "CONFIG SET maxmemory-policy noeviction";
+pub(super) const NEVER_FORGET: &str = "maxmemory-policy noeviction (by CONFIG SET, or in the settings of the provider)";
+
+/// What to do where a user may not do what locks need.
+pub(super) const SHOWN_RIGHTS: &str = "lockkeeper doctor, which prints the rule";
 
 /// A check that a caller can waive, by the name that the URL has for it (`unsafe=eviction`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +127,7 @@ pub(super) fn forgetful(policy: &str) -> Error {
 /// The user may not do this, which locks need: the commands, and what the server says.
 pub(super) fn lacking(what: &str) -> Error {
     let problem = format!("{LACKS}: {what}");
-    let remedy = format!("the rights that lockkeeper doctor shows; or unsafe={} to go without", Check::Rights.name());
+    let remedy = format!("{SHOWN_RIGHTS}; or unsafe={} to go without", Check::Rights.name());
     Error::new(ErrorKind::Denied, problem).with_remedy(remedy)
 }
 

@@ -1,8 +1,8 @@
 //! What a connection and a server say, in our words.
 
-use super::checks;
-use super::wire::{FORGETFUL, HALF_WAY, LACKING, LACKS, WireError, is_unknown_command};
-use crate::net::{OTHER_NAME, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
+use super::checks::{self, SHOWN_RIGHTS};
+use super::wire::{FORGETFUL, HALF_WAY, IS_SENTINEL, LACKING, LACKS, NO_SERVER, Who, WireError, is_unknown_command};
+use crate::net::{OF_AUTHORITY, OTHER_NAME, UNFIT, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
 
 /// An error of a request, as far as is known what became of it.
@@ -18,7 +18,7 @@ pub(super) fn about(error: WireError, key: &str) -> Error {
             Error::new(ErrorKind::Unavailable, why).with_remedy(remedy)
         }
         WireError::Broken(why) => Error::new(ErrorKind::Unavailable, why).with_unknown_effect(),
-        WireError::Server { code, message } => refused(&code, &message, key),
+        WireError::Server { code, message, by } => refused(&code, &message, by.as_ref(), key),
     }
 }
 
@@ -29,14 +29,17 @@ fn remedy_of(why: &str) -> &'static str {
         () if says(WANTS_CERTIFICATE) => "cert=FILE and key=FILE in the URL: the server asks for a certificate",
         () if says(UNKNOWN_SIGNER) => "ca=FILE in the URL: who has signed the server's certificate",
         () if says(OTHER_NAME) => "server-name=NAME in the URL: a name that is in the certificate",
+        () if says(OF_AUTHORITY) => "a server certificate that is not a CA",
+        () if says(UNFIT) => "another certificate of the server",
         () if says("TLS failed") => "redis:// instead of rediss://, if the server has no TLS",
         () if says(FORGETFUL) => checks::NEVER_FORGET,
+        () if says(TOO_FEW) && says("WRONGPASS") => RIGHT_SENTINEL_PASSWORD,
+        () if says(TOO_FEW) && says("NOAUTH") => A_SENTINEL_PASSWORD,
         () if says("WRONGPASS") => RIGHT_PASSWORD,
         () if says("NOAUTH") => A_PASSWORD,
         () if says("NOPERM") || says(LACKS) => SHOWN_RIGHTS,
-        () if says("too few to believe them") => {
-            "in the URL the Sentinels that there are, or a look why those do not answer"
-        }
+        () if says(IS_SENTINEL) => "redis+sentinel:// in the URL, and the name of the master",
+        () if says(TOO_FEW) => "in the URL the Sentinels that there are, or a look why those do not answer",
         () if says("its name was not found") => "another host name",
         () if says("reset by peer") || says("closed the connection") => {
             "rediss:// instead of redis://, if the server has TLS"
@@ -48,26 +51,33 @@ fn remedy_of(why: &str) -> &'static str {
 
 const A_PASSWORD: &str = "LOCKKEEPER_PASSWORD, or a password in the configuration; a user goes into the URL";
 const RIGHT_PASSWORD: &str = "the right password, and the right user in the URL";
-const SHOWN_RIGHTS: &str = "the rights that lockkeeper doctor shows";
+const A_SENTINEL_PASSWORD: &str = "sentinel-password= in the URL, in LOCKKEEPER_STORE or the configuration";
+const RIGHT_SENTINEL_PASSWORD: &str =
+    "the right sentinel-password= and sentinel-user= in the URL, in LOCKKEEPER_STORE or the configuration";
+/// How `route` says that most of the Sentinels have not answered.
+const TOO_FEW: &str = "too few to believe them";
 
 /// How a script says that what it has found is of a layout that it does not know; the number follows.
 const LAYOUT: &str = "lockkeeper layout ";
 
 /// The server has answered with an error. Those that are known here come before anything was done: a script tries all
 /// that may be refused before it changes anything (`lua/write.lua`).
-fn refused(code: &str, message: &str, key: &str) -> Error {
+fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
+    let who = by.map_or_else(|| "the server".to_owned(), Who::to_string);
+    let is_sentinel = matches!(by, Some(Who::Sentinel(_)));
     // Where in a script it was means nothing to whoever is to mend it.
     let (short, _) = message.split_once(" script: ").unwrap_or((message, ""));
     let said = match code {
         // It goes on about HELLO.
-        "NOAUTH" => "the server asks for a password (NOAUTH)".to_owned(),
-        _ => format!("the server says {code} {}", short.trim_end_matches('.')),
+        "NOAUTH" => format!("{who} asks for a password (NOAUTH)"),
+        _ => format!("{who} says {code} {}", short.trim_end_matches('.')),
     };
     let denied = |remedy: &str| Error::new(ErrorKind::Denied, said.clone()).with_remedy(remedy);
     let not_now = |remedy: &str| Error::new(ErrorKind::Unavailable, said.clone()).with_remedy(remedy);
     match code {
-        "NOAUTH" => denied(A_PASSWORD),
-        "WRONGPASS" => denied(RIGHT_PASSWORD),
+        "NOAUTH" => denied(if is_sentinel { A_SENTINEL_PASSWORD } else { A_PASSWORD }),
+        "WRONGPASS" => denied(if is_sentinel { RIGHT_SENTINEL_PASSWORD } else { RIGHT_PASSWORD }),
+        NO_SERVER => Error::invalid(format!("{who} is a Sentinel")).with_remedy(format!("{message}://{who}/MASTER")),
         "NOPERM" => denied(SHOWN_RIGHTS),
         "READONLY" => not_now("the address of the master"),
         "ERR" if message.contains("DB index is out of range") => {
@@ -83,26 +93,27 @@ fn refused(code: &str, message: &str, key: &str) -> Error {
         FORGETFUL => checks::forgetful(message),
         LACKING => checks::lacking(message),
         "ERR" if message.contains(LAYOUT) => unknown_layout(message, key),
-        "ERR" if message.starts_with("Unknown Redis command") => denied("the commands that lockkeeper doctor shows"),
+        "ERR" if message.starts_with("Unknown Redis command") => denied(SHOWN_RIGHTS),
         // The key itself a script looks at by itself.
         "WRONGTYPE" => foreign_beside(key, "a value of another type"),
         _ if is_unknown_command(code, message) && message.contains("SENTINEL") => {
             Error::invalid(said).with_remedy("the addresses of the Sentinels in the URL, or redis://: this is a server")
         }
         _ if is_unknown_command(code, message) => {
-            denied("the rights that lockkeeper doctor shows, or the server itself instead of what stands before it")
+            denied(&format!("{SHOWN_RIGHTS}; or the server itself instead of what stands before it"))
         }
         "NOSCRIPT" | "LOADING" | "BUSY" | "TRYAGAIN" | "MASTERDOWN" => not_now("again in a moment"),
-        "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => {
-            not_now("redis+cluster:// in the URL, or redis-cli --cluster check")
-        }
+        "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => match by {
+            Some(node) => not_now(&format!("redis-cli --cluster check {node}")),
+            None => not_now("redis+cluster:// in the URL, or redis-cli --cluster check"),
+        },
         HALF_WAY => not_now("again in a moment").with_unknown_effect(),
         "MISCONF" => not_now("some room on the server's disk"),
         "OOM" => not_now("a higher maxmemory of the server"),
         "NOREPLICAS" => not_now("more replicas, or a lower min-replicas-to-write of the server"),
         "ERR" if is_at_a_loss(message) => foreign_beside(key, short.trim_end_matches('.')).with_unknown_effect(),
         // A script that fails half-way has done the first half.
-        _ => Error::new(ErrorKind::Internal, format!("the server says {code} {message}"))
+        _ => Error::new(ErrorKind::Internal, format!("{who} says {code} {message}"))
             .with_unknown_effect()
             .with_remedy("a report of this bug"),
     }
@@ -155,7 +166,7 @@ mod tests {
     use crate::net::said;
 
     fn server(code: &str) -> Error {
-        of(WireError::Server { code: code.into(), message: "said so".into() })
+        of(WireError::server(code, "said so"))
     }
 
     #[test]
@@ -176,21 +187,17 @@ mod tests {
         assert!(remedy("h:1 cannot be reached: TLS failed: it did not answer").starts_with("redis:// instead"));
         assert!(remedy("h:1 cannot be reached: it closed the connection").starts_with("rediss:// instead"));
         assert!(remedy("h:1 cannot be reached: Connection refused").starts_with("lockkeeper doctor"));
-        let readonly = WireError::Server {
-            code: "READONLY".into(),
-            message: "You can't write against a read only replica. script: 00bc33da, on @user_script:125.".into(),
-        };
-        let told = of(readonly).to_string();
+        let readonly = "You can't write against a read only replica. script: 00bc33da, on @user_script:125.";
+        let told = of(WireError::server("READONLY", readonly)).to_string();
         assert!(told.ends_with("a read only replica. Try: the address of the master"), "{told}");
         let unpackable =
             "user_script:45: bad argument #2 to 'up' (data string too short) script: 00bc, on @user_script:45.";
-        let lost = about(WireError::Server { code: "ERR".into(), message: unpackable.into() }, "lk:{a}");
+        let lost = about(WireError::server("ERR", unpackable), "lk:{a}");
         assert_eq!((lost.kind(), lost.effect()), (ErrorKind::Unsupported, Effect::Unknown));
         let told = lost.to_string();
         assert!(told.contains("lk:{a}:w (a hash) holds something that lockkeeper has not written"), "{told}");
         assert!(!told.contains("DEL"), "others may hold the lock: {told}");
-        let message = "DB index is out of range".into();
-        assert_eq!(of(WireError::Server { code: "ERR".into(), message }).kind(), ErrorKind::Invalid);
+        assert_eq!(of(WireError::server("ERR", "DB index is out of range")).kind(), ErrorKind::Invalid);
     }
 
     #[test]
@@ -202,6 +209,7 @@ mod tests {
             (Tls::InvalidCertificate(CertificateError::NotValidForName), "server-name="),
             (Tls::AlertReceived(AlertDescription::CertificateRequired), "cert="),
             (Tls::AlertReceived(AlertDescription::ProtocolVersion), "redis:// instead"),
+            (Tls::InvalidCertificate(CertificateError::Expired), "another certificate"),
         ] {
             let said = said(&std::io::Error::other(error));
             let told = of(WireError::NotSent(format!("h:1 cannot be reached: TLS failed: {said}")));

@@ -1,16 +1,16 @@
 //! The Redis store: one server, a master behind Sentinels, or a Cluster; Redis from 6.2 on, and Valkey.
 //!
-//! Every operation is one script, so it is done as a whole or not at all, in the order in which one client sends them.
-//! While nobody waits for a lock, all that is known of it is one key. A release grants the lock to the next in line by
-//! itself and tells it, so that a hand-off takes half a round trip and wakes nobody else.
+//! Every operation is one script: the server does it completely or not at all, in the order in which a client sends its
+//! requests. While a lock has no waiters, it is one key. A release grants the lock to the next waiter and sends that
+//! waiter a message. So a hand-off takes half a round trip, and wakes no other waiter.
 //!
-//! Locks live in the memory of one server. If that is lost with it (a restart without persistence, a failover to a
-//! replica that lags), a lock may be given away while its holder believes in it; tokens rise all the same, since they
-//! begin at the server's clock, so that a fenced resource refuses the older holder.
+//! Locks live in the memory of one server. If the server loses that memory (a restart without persistence, a failover
+//! to a replica that lags), it may grant a lock that another client still holds. Tokens rise all the same, since they
+//! begin at the server's clock. So a fenced resource refuses the older holder.
 
 mod admin;
 mod builder;
-mod checks;
+pub(in crate::backend) mod checks;
 mod claimed;
 pub(in crate::backend) mod doctor;
 mod fault;
@@ -122,16 +122,16 @@ impl RedisStore {
         RedisStoreBuilder::new(Topology::Sentinel(master.into()), sentinels)
     }
 
-    /// The store on a Cluster of which these are some nodes. Every name has its place in one slot.
+    /// The store on a Cluster with these nodes; some of its nodes are enough. All keys of a name are in one slot.
     pub fn cluster<H: AsRef<str>>(nodes: impl IntoIterator<Item = H>) -> RedisStoreBuilder {
         RedisStoreBuilder::new(Topology::Cluster, nodes)
     }
 
-    /// The store that a URL names, to be connected: `redis://`, `redis+sentinel://`, `redis+cluster://`, and the same
-    /// with `rediss` for TLS.
+    /// A builder for the store that a URL names: `redis://`, `redis+sentinel://`, `redis+cluster://`, and the same with
+    /// `rediss` for TLS.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one that cannot be meant.
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit together.
     pub fn from_url(url: &StoreUrl) -> Result<RedisStoreBuilder> {
         RedisStoreBuilder::from_url(url)
     }

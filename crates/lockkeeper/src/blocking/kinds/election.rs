@@ -1,4 +1,4 @@
-//! The election: one leader, whom everybody can find.
+//! The election: one leader, which every client can find.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::random::jittered;
 use crate::{Error, Leader, LockName, Result};
 
 named! {
-    /// One leader at a time, with a value that shows others who it is or where it can be reached: see
-    /// [`Election`](crate::Election).
+    /// An election of one leader at a time. The leader shows a value to others, for example its name or its address.
+    /// See [`Election`](crate::Election).
     ///
     /// ```
     /// # fn f() -> lockkeeper::Result<()> {
     /// # let keeper = lockkeeper::blocking::Keeper::memory();
     /// let scheduler = keeper.election("scheduler")?;
     /// let leadership = scheduler.campaign("10.0.0.7:8080")?;
-    /// assert_eq!(scheduler.leader()?.expect("somebody leads").value, b"10.0.0.7:8080");
+    /// assert_eq!(scheduler.leader()?.expect("a leader").value, b"10.0.0.7:8080");
     /// leadership.resign()?;
     /// assert!(scheduler.leader()?.is_none());
     /// # Ok(())
@@ -30,8 +30,8 @@ named! {
 }
 
 impl Election {
-    /// Stands in line as a candidate until it leads, for ever; [`attempt`](Self::attempt) sets a limit. The value, of
-    /// at most 64 KiB, is shown to all who ask for the leader.
+    /// Waits in the queue as a candidate until it leads, without a limit unless [`attempt`](Self::attempt) or the
+    /// keeper sets one. Every client that asks for the leader sees the value of at most 64 KiB.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -39,7 +39,7 @@ impl Election {
         self.attempt().campaign(value)
     }
 
-    /// Leads if nobody else does, and answers `None` otherwise.
+    /// Leads if the election has no leader, and returns `None` otherwise.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -47,9 +47,9 @@ impl Election {
         self.attempt().try_campaign(value)
     }
 
-    /// Stands for election until it leads, runs `work`, resigns, and returns what came of the work: see
-    /// [`Lead::run`](crate::Lead::run). A loss does not interrupt `work`, which looks at
-    /// [`check`](crate::blocking::Guard::check) or returns; after a loss the candidate stands for election again, whatever
+    /// Campaigns until it leads, runs `work`, resigns, and returns the result of `work`: see
+    /// [`Lead::run`](crate::Lead::run). A loss does not interrupt `work`, so long work has to call
+    /// [`check`](crate::blocking::Guard::check) now and then. After a loss the candidate campaigns again, whatever
     /// `work` has returned.
     ///
     /// ```
@@ -57,8 +57,8 @@ impl Election {
     /// # let keeper = lockkeeper::blocking::Keeper::memory();
     /// let scheduler = keeper.election("scheduler")?;
     /// let token = scheduler.lead("10.0.0.7:8080", |leadership| {
-    ///     leadership.guard().check()?;
-    ///     Ok::<_, lockkeeper::Error>(leadership.guard().token())
+    ///     leadership.check()?;
+    ///     Ok::<_, lockkeeper::Error>(leadership.token())
     /// })?;
     /// assert!(scheduler.leader()?.is_none());
     /// # Ok(())
@@ -87,13 +87,13 @@ impl Election {
             };
             pause = PAUSE_MIN;
             let outcome = work(&mut leadership);
-            if leadership.guard().check().is_ok() {
+            if leadership.check().is_ok() {
                 return covered(outcome, leadership.resign());
             }
         }
     }
 
-    /// Who leads at this moment, by the store's word.
+    /// Asks the store for the present leader; `None` when the election has no leader.
     ///
     /// # Errors
     /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer.
@@ -101,14 +101,15 @@ impl Election {
         wait(self.inner.leader())?
     }
 
-    /// Hears of every leader from now on. Nothing is asked of the store yet.
+    /// Observes the leaders from now on. This call sends nothing to the store yet.
     pub fn observe(&self) -> Observer {
         Observer::new(self.inner.observe())
     }
 }
 
 impl Attempt<'_, Election> {
-    /// Stands in line as a candidate until it leads, for ever unless [`wait`](Self::wait) says otherwise.
+    /// Waits in the queue as a candidate until it leads, without a limit unless [`wait`](Self::wait) or the keeper sets
+    /// one.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
@@ -117,8 +118,8 @@ impl Attempt<'_, Election> {
         self.run(acquire).map(Leadership::new)
     }
 
-    /// Leads if nobody else does, and answers `None` otherwise. Never stands in line unless [`wait`](Self::wait) says
-    /// so.
+    /// Leads if the election has no leader, and returns `None` otherwise. The candidate joins the queue only with
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).

@@ -1,13 +1,13 @@
-//! Leading: the guard of an election.
+//! The leadership: the guard of an election.
 
 use std::sync::Arc;
 
 use crate::blocking::guard::scoped;
-use crate::blocking::{Guard, ReleaseRequested};
+use crate::blocking::{Guard, Lost, ReleaseRequested};
 use crate::guard::covered;
-use crate::{Error, Result};
+use crate::{Error, FencingToken, Result};
 
-/// A leadership that was won. Dropping it resigns in the background.
+/// A leadership of an [`Election`](crate::blocking::Election). Dropping it resigns in the background.
 #[derive(Debug)]
 #[must_use = "if unused, the leadership is given up at once"]
 #[clippy::has_significant_drop]
@@ -20,12 +20,30 @@ impl Leadership {
         Self { guard: Guard::new(inner.into_guard()) }
     }
 
-    /// The lock behind it: for its token, for hearing of its loss, and for running something under it.
+    /// The guard of its lock, with the token, the loss and [`scope`](Guard::scope).
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// What another thread can wait with until somebody asks the leader to resign.
+    /// The fencing token of this leadership: see [`Guard::token`].
+    pub fn token(&self) -> FencingToken {
+        self.guard.token()
+    }
+
+    /// Whether this candidate still leads, as far as this process can know, without I/O.
+    ///
+    /// # Errors
+    /// As [`Guard::check`].
+    pub fn check(&self) -> Result<()> {
+        self.guard.check()
+    }
+
+    /// A value with which another thread waits until the leadership is lost: see [`Guard::lost`].
+    pub fn lost(&self) -> Lost {
+        self.guard.lost()
+    }
+
+    /// A value with which another thread waits until an operator asks the leader to resign.
     pub fn release_requested(&self) -> ReleaseRequested {
         self.guard.release_requested()
     }
@@ -48,7 +66,7 @@ impl Leadership {
         covered(outcome, self.resign())
     }
 
-    /// Gives the leadership up, and waits for the store's word for it: as [`Guard::release`].
+    /// Gives the leadership up, and waits until the store acknowledges this, like [`Guard::release`].
     ///
     /// # Errors
     /// As [`Guard::release`].

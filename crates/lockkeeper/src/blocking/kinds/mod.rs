@@ -34,20 +34,20 @@ macro_rules! handle {
                 Self { inner }
             }
 
-            /// An attempt with settings of its own: how long to wait, and why.
+            /// An attempt with options of its own, such as its wait and its reason.
             pub fn attempt(&self) -> Attempt<'_, Self> {
                 Attempt::on(self)
             }
 
-            #[doc = concat!("How long the lock stays taken, at most, when its holder vanishes; the keeper's ttl (30 s) ",
-                "unless this is set. See [`", stringify!($kind), "::ttl`](crate::", stringify!($kind), "::ttl).")]
+            #[doc = concat!("The ttl: how long the lock stays taken at most when its holder vanishes. The default is the ",
+                "keeper's ttl (30 s). See [`", stringify!($kind), "::ttl`](crate::", stringify!($kind), "::ttl).")]
             #[must_use]
             pub fn ttl(self, ttl: Duration) -> Self {
                 Self::new(self.inner.ttl(ttl))
             }
 
-            #[doc = concat!("How much longer than the ttl the store keeps the lock from others when its holder ",
-                "vanished; the keeper's delay (zero) unless this is set. See [`", stringify!($kind),
+            #[doc = concat!("The lock-delay: how much longer than the ttl the store keeps the lock from others when its ",
+                "holder vanished. The default is the keeper's lock-delay (zero). See [`", stringify!($kind),
                 "::lock_delay`](crate::", stringify!($kind), "::lock_delay).")]
             #[must_use]
             pub fn lock_delay(self, delay: Duration) -> Self {
@@ -63,7 +63,7 @@ macro_rules! named {
         crate::blocking::kinds::handle!($(#[$doc])* $kind);
 
         impl $kind {
-            /// The name, as it is typed: without the keeper's prefix.
+            /// The name as it was typed, without the keeper's prefix.
             pub fn name(&self) -> &LockName {
                 self.inner.name()
             }
@@ -80,8 +80,8 @@ macro_rules! named {
 macro_rules! detachable {
     ($kind:ident) => {
         impl<'a> Attempt<'a, $kind> {
-            /// A lock that outlives this process and is renewed by nobody: the result is a [`Handle`] instead of a
-            /// guard, which ends `life` after the grant or the last renewal. See
+            /// Acquires a lock that outlives this process, and that no keeper renews. The result is a [`Handle`]
+            /// instead of a guard. The lock ends `life` after the grant or the last renewal: see
             /// [`Acquire::detached`](crate::Acquire::detached).
             pub fn detached(self, life: Duration) -> Attempt<'a, $kind, Handle> {
                 self.for_life(life)

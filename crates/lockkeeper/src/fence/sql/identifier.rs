@@ -36,7 +36,7 @@ fn is_plain(name: &str) -> bool {
 
 fn refused(name: &str, what: &str) -> Error {
     let shown: String = name.chars().take(40).collect();
-    Error::invalid(format!("{shown:?} is not taken as the name of a {what}"))
+    Error::invalid(format!("{shown:?} cannot be used as the name of a {what}"))
         .with_remedy("a name of ASCII letters, digits and _ that begins with no digit, of at most 63 bytes")
 }
 

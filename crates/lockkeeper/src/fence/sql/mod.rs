@@ -1,20 +1,21 @@
 //! The check for data that lives in an SQL database: the marks are columns of the protected row, and every access begins
 //! with a statement that compares and raises them.
 //!
-//! These are functions that return text and parameters; no driver is needed to build them, and any driver can run them.
+//! The functions return text and parameters. They need no driver, and any driver can run the statements.
 //!
 //! - **[`open`](FencedTable::open) is the first statement of a transaction** that reads or writes the row, *also of one
 //!   that only reads*: the first access of a new holder shuts out all older ones. If only writes were checked, an old
-//!   holder's write would still get in between a new holder's read and its write, and an update would be lost. What the
-//!   transaction has read before it is not covered.
-//! - **[`write`](FencedTable::write) is the check and the write in one**, for a holder that writes without having read.
+//!   holder's write would still get in between a new holder's read and its write, and an update would be lost. The
+//!   check does not cover what the transaction has read before `open`.
+//! - **[`write`](FencedTable::write) is the check and the write in one**, for a holder that writes without a read
+//!   before.
 //! - **Run the statements in their order, each as a query. If the last one returns a row, go on; if it does not, roll
-//!   back**: the holder is one no more, or there is no such row ([`look`](FencedTable::look) tells which). Counts of
-//!   affected rows are not to be looked at: unless it is told otherwise, MySQL counts a row whose values were the same
-//!   already as not affected, so a holder's second access would seem to be refused.
+//!   back**: the holder has lost its lock, or there is no such row ([`look`](FencedTable::look) tells which). Do not
+//!   use the counts of affected rows: by default MySQL does not count a row that already has the same values, so the
+//!   second access of a holder would look like a refusal.
 //!
-//! The row belongs to one lock. Tokens of different locks say nothing about each other: where a sequencer comes with a
-//! request, compare [its name](crate::Sequencer::name) before anything else.
+//! The row belongs to one lock. The tokens of different locks cannot be compared: if a sequencer comes with a request,
+//! compare [its name](crate::Sequencer::name) first.
 //!
 //! ```
 //! use lockkeeper::Sequencer;
@@ -22,7 +23,7 @@
 //! use rusqlite::types::Value;
 //! use rusqlite::{Connection, params_from_iter};
 //!
-//! /// Whether the access may go on.
+//! /// Whether the access has passed.
 //! fn admitted(db: &Connection, access: Vec<Statement<Value>>) -> rusqlite::Result<bool> {
 //!     let mut admitted = false;
 //!     for statement in access {
@@ -69,22 +70,23 @@ use self::statement::Text;
 use crate::fence::StaleReason;
 use crate::{Error, ErrorKind, Mode, Result, Sequencer};
 
-/// Whose SQL.
+/// The database whose SQL the statements use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// SQLite from 3.35 on. Begin the transaction with `BEGIN IMMEDIATE`, so that it need not be repeated.
+    /// SQLite from 3.35 on. Begin the transaction with `BEGIN IMMEDIATE`, so that no transaction has to be repeated.
     Sqlite,
-    /// PostgreSQL, at any isolation level; from `REPEATABLE READ` on the access may fail with 40001, to be repeated.
+    /// PostgreSQL, at any isolation level. From `REPEATABLE READ` on, the access may fail with 40001; repeat it then.
     Postgres,
-    /// MySQL and MariaDB, on InnoDB. All statements of an access belong into one transaction.
+    /// MySQL and MariaDB, on InnoDB. Run all statements of an access in one transaction.
     MySql,
 }
 
 /// A table whose rows are protected by locks, one lock for each row.
 ///
-/// Names have to be plain (`[A-Za-z_][A-Za-z0-9_]*`, 63 bytes at most; a table may have its schema before a dot), and
-/// are quoted as they are: PostgreSQL has made those that were not quoted small.
+/// Names have to be plain: `[A-Za-z_][A-Za-z0-9_]*`, at most 63 bytes. A table may have its schema before a dot. The
+/// statements quote the names as they are. PostgreSQL has stored unquoted names in lower case, so give those in lower
+/// case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FencedTable {
     dialect: Dialect,
@@ -97,12 +99,12 @@ pub struct FencedTable {
 }
 
 impl FencedTable {
-    /// The table `table`, whose column `key` tells which row, and whose column `fence` keeps the highest token that it
-    /// has seen: a 64-bit integer, 0 before the first ([`add_columns`](Self::add_columns)). For locks that are held
-    /// exclusively only.
+    /// The table `table_name`. Its column `key` identifies a row. Its column `fence` has the highest token that the row
+    /// has seen: a 64-bit integer, 0 before the first access ([`add_columns`](Self::add_columns)). This is for locks
+    /// that are exclusive only.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a name that is not plain, or one column for two purposes.
+    /// [`Invalid`](ErrorKind::Invalid) for a name that is not plain, or for one column with two purposes.
     pub fn new(dialect: Dialect, table_name: &str, key: &str, fence: &str) -> Result<Self> {
         let fenced =
             Self { dialect, table: table(table_name)?, key: column(key)?, any: column(fence)?, exclusive: None };
@@ -110,9 +112,9 @@ impl FencedTable {
         Ok(fenced)
     }
 
-    /// With one more column, for a lock that is also held by readers: it keeps the highest *exclusive* token, and the
-    /// first one the highest of all. With one mark for both, a reader would be refused as soon as a younger reader
-    /// beside it came first.
+    /// Adds a column for a lock that readers hold too. The new column has the highest *exclusive* token, and the first
+    /// column has the highest token of all. With a single mark, the row would refuse a reader as soon as a newer reader
+    /// came first.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -122,8 +124,8 @@ impl FencedTable {
         Ok(self)
     }
 
-    /// The statements that add the columns to a table that does not have them. No holder that does not check them may
-    /// be at work then.
+    /// The statements that add the columns to a table without them. While they run, no holder that does not check the
+    /// columns may be at work.
     pub fn add_columns(&self) -> Vec<String> {
         let integer = if self.dialect == Dialect::Sqlite { "INTEGER" } else { "BIGINT" };
         let table = self.dialect.quoted(&self.table);
@@ -133,11 +135,11 @@ impl FencedTable {
         self.marks().map(add).collect()
     }
 
-    /// Begins an access to the row: to be run first in a transaction that reads or writes it. See the
-    /// [module](self) for how.
+    /// Begins an access to the row: the first statement of a transaction that reads or writes it. The [module](self)
+    /// describes how to run it.
     ///
-    /// `V` is what the driver takes as a parameter, or an enum of your own that you bind: whatever can be made of the
-    /// token.
+    /// `V` is the type that the driver takes as a parameter, or an enum of your own that you bind. It has to convert
+    /// from the token, an `i64`.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for permits, which no order of tokens can check, and for a shared holder
@@ -146,13 +148,13 @@ impl FencedTable {
         self.write(key, holder, &[])
     }
 
-    /// Writes these columns of the row, if the holder is still one. See the [module](self) for how; but for MySQL no
-    /// transaction is needed.
+    /// Writes these columns of the row if no newer access that conflicts has passed. The [module](self) describes how
+    /// to run it. Only MySQL needs a transaction for it.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock, beside whom others may
-    /// write what they have read, and for a column whose name is not plain, is there twice, or
-    /// is the key's or a mark's.
+    /// As [`open`](Self::open); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock, since other readers hold
+    /// the lock at the same time, and for a column whose name is not plain, occurs twice, or is that of the key or of a
+    /// mark.
     pub fn write<V>(&self, key: V, holder: &Sequencer, values: &[(&str, V)]) -> Result<Vec<Statement<V>>>
     where
         V: Clone + From<i64>,
@@ -188,7 +190,8 @@ impl FencedTable {
         Ok(vec![update.done(), check.done()])
     }
 
-    /// What the row has seen, to tell a refused holder from a row that is not there: its marks, 0 before the first.
+    /// Reads the marks of the row, 0 before the first access. This tells a refused holder from a row that does not
+    /// exist.
     pub fn look<V>(&self, key: V) -> Statement<V> {
         let mut look = Text::new(self.dialect);
         look.raw("SELECT ");
@@ -213,7 +216,7 @@ impl FencedTable {
             (Mode::Exclusive, _) => Ok(&self.any),
             (Mode::Shared, Some(exclusive)) => Ok(exclusive),
             (Mode::Shared, None) => {
-                let problem = format!("{holder} is held beside others, and {:?} has one mark for all", self.table);
+                let problem = format!("{holder} is shared, and the table {:?} has a single mark", self.table);
                 Err(Error::new(ErrorKind::Unsupported, problem)
                     .with_remedy("a second column (FencedTable::with_exclusive)"))
             }

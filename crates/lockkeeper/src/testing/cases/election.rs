@@ -1,4 +1,4 @@
-//! The election, as candidates and those who follow them see it.
+//! The election, as candidates and observers see it.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn shown(leader: Option<Leader>) -> Option<(FencingToken, String)> {
     leader.map(|leader| (leader.token, String::from_utf8(leader.value).unwrap()))
 }
 
-/// One candidate leads; the others wait, each with its own value, and the next one leads when it resigns.
+/// One candidate leads, and the others wait, each with its own value. The next candidate leads when the leader resigns.
 pub async fn one_leads_and_the_next_follows<H: Harness>(case: &Case<H>) {
     let (keeper, name) = (case.keeper().await, case.name("leader"));
     assert_eq!(election(case).await.leader().await.unwrap(), None);
@@ -30,7 +30,7 @@ pub async fn one_leads_and_the_next_follows<H: Harness>(case: &Case<H>) {
     for campaign in waiting {
         let leadership = campaign.await.unwrap().unwrap();
         let leader = one.leader().await.unwrap().unwrap();
-        assert!(leader.token > last && leader.token == leadership.guard().token());
+        assert!(leader.token > last && leader.token == leadership.token());
         assert!(["second", "third"].map(str::as_bytes).contains(&&*leader.value));
         last = leader.token;
         leadership.resign().await.unwrap();
@@ -44,7 +44,7 @@ pub async fn a_proclaimed_value_is_shown<H: Harness>(case: &Case<H>) {
     let candidate = party.keeper.election(case.name("leader")).unwrap();
     let mut leadership = candidate.campaign("starting").await.unwrap();
     let followers = election(case).await;
-    let token = leadership.guard().token();
+    let token = leadership.token();
     leadership.proclaim("ready").await.unwrap();
     assert_eq!(shown(followers.leader().await.unwrap()), Some((token, "ready".to_owned())));
     let long = vec![0; 64 * 1024 + 1];
@@ -59,13 +59,13 @@ pub async fn a_proclaimed_value_is_shown<H: Harness>(case: &Case<H>) {
     assert_eq!(leadership.resign().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-/// Whoever observes hears of each leader, of what it shows, and of the vacancy; nothing twice, and tokens never go
+/// An observer hears of each leader, of its value, and of a vacancy. It hears of nothing twice, and tokens never go
 /// back.
 pub async fn an_observer_hears_of_leaders_and_vacancies<H: Harness>(case: &Case<H>) {
     let mut observer = election(case).await.observe();
     assert_eq!(observer.next().await.unwrap(), None);
     let mut leadership = election(case).await.campaign("a").await.unwrap();
-    let first = leadership.guard().token();
+    let first = leadership.token();
     assert_eq!(shown(observer.next().await.unwrap()), Some((first, "a".to_owned())));
     let mut late = election(case).await.observe();
     assert_eq!(shown(late.next().await.unwrap()), Some((first, "a".to_owned())));
@@ -84,7 +84,7 @@ pub async fn an_observer_hears_of_leaders_and_vacancies<H: Harness>(case: &Case<
     assert_eq!(late.next().await.unwrap(), None);
 }
 
-/// When the leader vanishes the next one leads, and is seen.
+/// When the leader vanishes the next candidate leads, and observers see it.
 pub async fn a_vanished_leader_is_followed_by_the_next<H: Harness>(case: &Case<H>) {
     let party = case.party(case.short()).await;
     let gone = party.keeper.election(case.name("leader")).unwrap().campaign("gone").await.unwrap();
@@ -99,18 +99,18 @@ pub async fn a_vanished_leader_is_followed_by_the_next<H: Harness>(case: &Case<H
     next.resign().await.unwrap();
 }
 
-/// A leader that was broken learns of it.
+/// A leader whose lock was broken learns of it.
 pub async fn a_broken_leader_is_told<H: Harness>(case: &Case<H>) {
     let party = case.party(case.short()).await;
     let leadership = party.keeper.election(case.name("leader")).unwrap().campaign("x").await.unwrap();
     let admin = case.keeper().await.admin().unwrap();
-    let target = Target::Token(leadership.guard().token());
+    let target = Target::Token(leadership.token());
     assert!(admin.break_lock(case.name("leader"), target, "stuck", Break::Now).await.unwrap());
-    leadership.guard().lost().await;
+    leadership.lost().await;
     assert_eq!(leadership.resign().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-/// Readers are nobody's leader, and an election has no place for them while somebody leads.
+/// An election is the mutex of its name: readers do not count as leaders, and cannot hold the lock beside a leader.
 pub async fn an_election_is_the_mutex_of_its_name<H: Harness>(case: &Case<H>) {
     let keeper = case.party(Lives::long()).await.keeper;
     let lock = keeper.rw_lock(case.name("leader")).unwrap();

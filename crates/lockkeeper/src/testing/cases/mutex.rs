@@ -23,7 +23,7 @@ pub async fn a_second_holder_waits_for_the_first<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A try on a busy lock answers `None`, and leaves nobody in line.
+/// A try on a busy lock answers `None`, and leaves no claim in line.
 pub async fn a_try_on_a_busy_lock_is_none<H: Harness>(case: &Case<H>) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().try_lock().await.unwrap().unwrap();
@@ -35,7 +35,7 @@ pub async fn a_try_on_a_busy_lock_is_none<H: Harness>(case: &Case<H>) {
     assert!(b.mutex(&name).unwrap().try_lock().await.unwrap().is_some());
 }
 
-/// An attempt that has waited for long enough is a `Timeout`, and has left the line.
+/// An attempt whose wait is over gets `Timeout`, and has left the line.
 pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
@@ -52,7 +52,7 @@ pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// To wait for no time is to try.
+/// A wait of zero is a try.
 pub async fn to_wait_for_no_time_is_to_try<H: Harness>(case: &Case<H>) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let free = b.mutex(&name).unwrap().lock().wait(Duration::ZERO).await.unwrap();
@@ -63,7 +63,7 @@ pub async fn to_wait_for_no_time_is_to_try<H: Harness>(case: &Case<H>) {
     assert_eq!(a.inspect(&name).await.unwrap().waiters.len(), 0);
 }
 
-/// Nobody's increment is lost, in whatever process it is made.
+/// No increment is lost, in whatever process it is made.
 pub async fn no_increment_is_lost<H: Harness>(case: &Case<H>) {
     let (name, tally) = (case.name("m"), Tally::default());
     let mut tasks = Vec::new();
@@ -86,7 +86,7 @@ pub async fn no_increment_is_lost<H: Harness>(case: &Case<H>) {
     assert_eq!(tally.total(), 90);
 }
 
-/// A guard that is only dropped lets the next one in.
+/// A guard that is only dropped lets the next waiter in.
 pub async fn a_dropped_guard_is_released<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party(Lives::long()).await;
@@ -99,7 +99,7 @@ pub async fn a_dropped_guard_is_released<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// What a holder says of itself is what others see.
+/// Other clients see the owner and the reason that a holder gives.
 pub async fn a_holder_is_seen_as_it_says<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let party = case.party(Lives::long()).await;
@@ -127,7 +127,7 @@ pub async fn a_sequencer_is_valid_while_its_grant_is<H: Harness>(case: &Case<H>)
     assert!(!a.check_sequencer(&sequencer).await.unwrap());
 }
 
-/// Waiting for oneself is refused, a try is not.
+/// An attempt that would wait for its own lock is refused. A try is not.
 pub async fn waiting_for_oneself_is_refused<H: Harness>(case: &Case<H>) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let (me, other) = (Owner::new(), Owner::new());
@@ -142,7 +142,7 @@ pub async fn waiting_for_oneself_is_refused<H: Harness>(case: &Case<H>) {
     mutex.lock().owner(&me).await.unwrap().release().await.unwrap();
 }
 
-/// What can never work is refused by the first attempt, before anything is sent.
+/// An attempt that can never succeed is refused before anything is sent.
 pub async fn what_can_never_work_is_refused<H: Harness>(case: &Case<H>) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let mutex = keeper.mutex(&name).unwrap();
@@ -165,10 +165,10 @@ pub async fn what_can_never_work_is_refused<H: Harness>(case: &Case<H>) {
     case.is_free(&name).await;
 }
 
-/// A prefix and a name are one name.
+/// A prefix and a name together are one name.
 pub async fn a_prefix_and_a_name_are_one_name<H: Harness>(case: &Case<H>) {
     let start = case.name("team").to_string();
-    let party = case.party_with(Lives::long(), |b| b.prefix(&format!("{start}/"))).await;
+    let party = case.party_with(Lives::long(), |b| b.prefix(format!("{start}/"))).await;
     let plain = case.keeper().await;
     let guard = party.keeper.mutex("stock").unwrap().lock().await.unwrap();
     assert_eq!((guard.name().as_str(), guard.full_name().as_str()), ("stock", format!("{start}/stock").as_str()));
@@ -178,7 +178,7 @@ pub async fn a_prefix_and_a_name_are_one_name<H: Harness>(case: &Case<H>) {
     assert_eq!(&listed[0].name, guard.name());
 }
 
-/// An operator's higher epoch makes higher tokens, and keeps the lower ones out.
+/// A higher epoch makes higher tokens, and refuses claims of lower epochs.
 pub async fn a_higher_epoch_outranks_the_lower<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let old = case.keeper().await;
@@ -193,7 +193,7 @@ pub async fn a_higher_epoch_outranks_the_lower<H: Harness>(case: &Case<H>) {
     guard.release().await.unwrap();
 }
 
-/// A line that is full takes nobody.
+/// A full line takes no further waiter.
 pub async fn a_full_line_takes_nobody<H: Harness>(case: &Case<H>) {
     let name = case.name("m");
     let holder = case.keeper().await;
@@ -208,7 +208,7 @@ pub async fn a_full_line_takes_nobody<H: Harness>(case: &Case<H>) {
     case.until_waiting(&holder, &name, 0).await;
 }
 
-/// A shutdown ends those who wait, gives up what is held, and ends the keeper.
+/// A shutdown ends the waits, releases the held locks, and ends the keeper.
 pub async fn a_shutdown_lets_go_of_everything<H: Harness>(case: &Case<H>) {
     let (name, other) = (case.name("m"), case.name("other"));
     let (a, b) = (case.party(Lives::long()).await, case.keeper().await);

@@ -141,7 +141,7 @@ impl Spy {
             Some(Do::Fail(kind)) => Err(Error::new(kind, "the spy refuses")),
             Some(Do::FailAfter(time, kind)) => {
                 self.clock.sleep(time).await;
-                Err(Error::new(kind, "the spy refuses"))
+                Err(Error::new(kind, "the spy refuses").with_remedy("the spy"))
             }
             Some(Do::Hang) => std::future::pending().await,
             Some(Do::First(first)) => {

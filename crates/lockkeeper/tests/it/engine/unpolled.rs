@@ -244,6 +244,19 @@ async fn a_try_at_a_store_that_is_silent_is_over_within_five_seconds() {
     party.mutex("n").try_lock().await.unwrap().expect("nothing is left of it").release().await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_try_without_an_answer_keeps_the_remedy_of_what_failed_last() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    party.spy.always(Operation::Claim, Do::FailAfter(secs(3), ErrorKind::Unavailable));
+    let error = party.mutex("n").try_lock().await.unwrap_err();
+    assert_eq!(error.remedy(), Some("the spy"), "{error}");
+    party.spy.no_rules();
+    party.spy.always(Operation::Claim, Do::Hang);
+    let error = party.mutex("n").try_lock().await.unwrap_err();
+    assert_eq!(error.remedy(), Some("again when the store is back"), "{error}");
+}
+
 thread_local! {
     static LEASE: RefCell<Option<blocking::Guard>> = const { RefCell::new(None) };
 }

@@ -219,7 +219,7 @@ async fn a_line_is_no_longer_than_the_store_bears() {
     let second = world.party_on(can, None, |builder| builder.max_waiters(100)).await;
     let error = second.mutex("n").lock().wait(secs(1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::QueueFull, "{error}");
-    assert!(error.to_string().contains("1 are waiting already"), "{error}");
+    assert!(error.to_string().contains("the queue is full (max-waiters is 1)"), "{error}");
 }
 
 /// The store's own word of it never comes.

@@ -118,6 +118,6 @@ async fn the_sequencer_of_another_lock_is_refused() {
     let guard = shop.keeper.mutex("another").unwrap().lock().await.unwrap();
     let (status, text) = answer(send(server, &read(&guard.sequencer())).await).await;
     assert_eq!(status, 412);
-    assert!(text.contains("is of another lock: this resource is protected by \"stock\""), "{text}");
+    assert!(text.contains("belongs to another lock: this resource is protected by \"stock\""), "{text}");
     guard.release().await.unwrap();
 }

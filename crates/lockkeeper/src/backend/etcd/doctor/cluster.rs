@@ -38,8 +38,8 @@ pub(super) fn look(told: &[Told], list: &[Member]) -> Vec<Finding> {
     let is_led = findings[0].level != Level::Fail;
     for (at, status) in &answers {
         if status.leader == 0 && is_led {
-            let finding = format!("{at} knows of no leader: the others do not reach it");
-            findings.push(Finding::warn(CHECK, finding, "a look at the network between it and the others"));
+            let finding = format!("{at} has no leader: the other members do not reach it");
+            findings.push(Finding::warn(CHECK, finding, "check the network between this member and the others"));
         }
         if !list.is_empty() && !list.iter().any(|member| member.id == id(status)) {
             let finding = format!("{at} is of another cluster than {}: each has locks of its own", answers[0].0);
@@ -51,8 +51,8 @@ pub(super) fn look(told: &[Told], list: &[Member]) -> Vec<Finding> {
         }
     }
     findings.extend(list.iter().any(is_new).then(|| {
-        let finding = "one that was added has never started: it counts as one that is down";
-        Finding::warn(CHECK, finding, "to start it, or etcdctl member remove")
+        let finding = "a member that was added has never started: it counts as a member that is down";
+        Finding::warn(CHECK, finding, "start the member, or etcdctl member remove")
     }));
     findings.extend(unnamed(&answers, told, list));
     findings
@@ -64,20 +64,24 @@ fn leadership(answers: &[(&str, &StatusResponse)], told: &[Told], list: &[Member
     let voters = if list.is_empty() { told.len() } else { voters };
     let count = if voters == 1 { "1 member".to_owned() } else { format!("{voters} members") };
     let Some(leader) = answers.iter().map(|(_, status)| status.leader).find(|leader| *leader != 0) else {
-        let finding = format!("{count}, {} of them here, and no leader: no lock can be had", answers.len());
-        return Finding::fail(CHECK, finding, "to start the others: more than half have to reach each other");
+        let finding = format!("{count}, {} reachable, and no leader: no lock can be acquired", answers.len());
+        return Finding::fail(
+            CHECK,
+            finding,
+            "start the others: more than half of the members have to reach each other",
+        );
     };
     let at = answers.iter().find(|(_, status)| id(status) == leader).map(|(at, _)| (*at).to_owned());
     let named = || list.iter().find(|member| member.id == leader).map(|member| member.name.clone());
-    let led = at.or_else(named).unwrap_or_else(|| "one that the URL does not name".to_owned());
+    let led = at.or_else(named).unwrap_or_else(|| "a member that the URL does not name".to_owned());
     let spare = (voters.saturating_sub(1) / 2).saturating_sub(told.len() - answers.len());
     match (voters, spare) {
-        (1, _) => Finding::ok(CHECK, "1 member: while it is down, no lock can be had"),
+        (1, _) => Finding::ok(CHECK, "1 member: while it is down, no lock can be acquired"),
         (2, _) => {
-            let finding = format!("2 members, led by {led}: when either is down, no lock can be had");
-            Finding::warn(CHECK, finding, "a third one")
+            let finding = format!("2 members, led by {led}: when either is down, no lock can be acquired");
+            Finding::warn(CHECK, finding, "a third member")
         }
-        (_, 0) => Finding::ok(CHECK, format!("{count}, led by {led}; if another fails, no lock can be had")),
+        (_, 0) => Finding::ok(CHECK, format!("{count}, led by {led}; if another fails, no lock can be acquired")),
         (_, spare) => Finding::ok(CHECK, format!("{count}, led by {led}; {spare} may fail")),
     }
 }
@@ -100,8 +104,8 @@ fn unnamed(answers: &[(&str, &StatusResponse)], told: &[Told], list: &[Member]) 
     }
     let names = others.iter().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
     let all: Vec<_> = list.iter().filter_map(|member| addresses(member).next()).collect();
-    let finding = format!("the URL does not name {names}: nobody else is asked when those that it names are down");
-    Some(Finding::warn(CHECK, finding, format!("all of them in the URL: {}", all.join(","))))
+    let finding = format!("the URL does not name {names}: lockkeeper asks only the members in the URL");
+    Some(Finding::warn(CHECK, finding, format!("all members in the URL: {}", all.join(","))))
 }
 
 /// Its addresses, as a URL of ours has them.
@@ -149,7 +153,7 @@ mod tests {
         assert_eq!(found(&all, &list), [(Level::Ok, "3 members, led by m2:2379; 1 may fail".to_owned())]);
         assert!(silent(&all).is_empty());
         let one_down = [here(1, 2), here(2, 2), down(3)];
-        assert!(found(&one_down, &list)[0].1.ends_with("if another fails, no lock can be had"));
+        assert!(found(&one_down, &list)[0].1.ends_with("if another fails, no lock can be acquired"));
         assert_eq!(found(&one_down, &list).len(), 1);
         assert_eq!((silent(&one_down).len(), silent(&one_down)[0].level), (1, Level::Warn));
         assert!(found(&[here(1, 1)], &list[..1])[0].1.starts_with("1 member: "));
@@ -161,7 +165,7 @@ mod tests {
         let list: Vec<_> = (1..=3).map(member).collect();
         let alone = [here(1, 0), down(2), down(3)];
         let (level, finding) = &found(&alone, &list)[0];
-        assert!(*level == Level::Fail && finding.starts_with("3 members, 1 of them here, and no leader"), "{finding}");
+        assert!(*level == Level::Fail && finding.starts_with("3 members, 1 reachable, and no leader"), "{finding}");
         assert_eq!(found(&alone, &list).len(), 1);
         assert!(silent(&[down(1), down(2)]).iter().all(|found| found.level == Level::Fail && found.check == "open"));
     }
@@ -170,7 +174,7 @@ mod tests {
     fn who_is_apart_or_of_another_cluster_or_a_learner_is_named() {
         let list: Vec<_> = (1..=3).map(member).collect();
         let cut_off = found(&[here(1, 2), here(2, 2), here(3, 0)], &list);
-        assert_eq!(cut_off[1], (Level::Warn, "m3:2379 knows of no leader: the others do not reach it".to_owned()));
+        assert_eq!(cut_off[1], (Level::Warn, "m3:2379 has no leader: the other members do not reach it".to_owned()));
         let strange = found(&[here(1, 1), here(9, 9)], &list[..1]);
         assert!(strange[1].0 == Level::Fail && strange[1].1.starts_with("m9:2379 is of another cluster than m1:2379"));
         let mut learner = here(3, 2);
@@ -185,7 +189,7 @@ mod tests {
         let two = look(&[here(1, 3), down(2)], &list);
         assert!(two[0].finding.starts_with("3 members, led by m3;"), "{two:?}");
         assert!(two[1].finding.starts_with("the URL does not name m3: "), "{two:?}");
-        assert_eq!(two[1].remedy.as_deref(), Some("all of them in the URL: m1:2379,m2:2379,m3:2379"));
+        assert_eq!(two[1].remedy.as_deref(), Some("all members in the URL: m1:2379,m2:2379,m3:2379"));
         // One whose address is not that of the URL may be the one that is down.
         let other = ("10.0.0.2:2379".to_owned(), down(2).1);
         assert_eq!(look(&[here(1, 1), other, here(3, 1)], &list).len(), 1);

@@ -14,14 +14,14 @@ const HOLLOW: f64 = 0.5;
 /// How full it is.
 pub(super) fn size(status: &StatusResponse) -> Finding {
     let (size, used) = (status.db_size as f64, status.db_size_in_use as f64);
-    let told = format!("{}, {} of it in use", bytes(size), bytes(used));
+    let told = format!("{}, {} in use", bytes(size), bytes(used));
     let quota = status.db_size_quota;
     match quota {
-        0 => Finding::ok("database", format!("{told}; its quota etcd tells from 3.6 on (2.1 GB unless it is set)")),
+        0 => Finding::ok("database", format!("{told}; etcd reports its quota from 3.6 on (2.1 GB by default)")),
         ..0 => Finding::ok("database", format!("{told}; no quota")),
         _ if size <= FULL * quota as f64 => Finding::ok("database", format!("{told}; quota {}", bytes(quota as f64))),
         _ => {
-            let finding = format!("{told}; at {} it takes no more locks", bytes(quota as f64));
+            let finding = format!("{told}; at {} etcd takes no more locks", bytes(quota as f64));
             Finding::warn("database", finding, if used < HOLLOW * size { "etcdctl defrag" } else { ROOM })
         }
     }
@@ -35,15 +35,15 @@ pub(super) fn alarms<'a>(told: impl Iterator<Item = &'a StatusResponse>) -> Vec<
     let finding = |alarm: &str| match alarm {
         "NOSPACE" => Finding::fail(
             "alarm",
-            "NOSPACE: a member's database is full, and no lock can be had",
+            "NOSPACE: a member's database is full, and no lock can be acquired",
             format!("{ROOM}; then etcdctl alarm disarm"),
         ),
         "CORRUPT" => Finding::fail(
             "alarm",
-            "CORRUPT: a member's data differ from those of the others, and no lock can be had",
+            "CORRUPT: a member's data differ from those of the others, and no lock can be acquired",
             or_waive(NOT_CORRUPT, Check::Members),
         ),
-        other => Finding::fail("alarm", format!("{other}: etcd warns of itself"), "etcdctl alarm list"),
+        other => Finding::fail("alarm", format!("{other}: etcd has raised this alarm"), "etcdctl alarm list"),
     };
     raised.into_iter().map(finding).collect()
 }
@@ -75,7 +75,7 @@ mod tests {
     fn a_database_that_is_nearly_full_is_told_with_what_makes_room() {
         let (mb, gb) = (1_000_000, 1_000_000_000);
         let well = size(&status(20 * mb, 5 * mb, 2 * gb));
-        assert_eq!((well.level, well.finding.as_str()), (Level::Ok, "20.0 MB, 5.0 MB of it in use; quota 2.0 GB"));
+        assert_eq!((well.level, well.finding.as_str()), (Level::Ok, "20.0 MB, 5.0 MB in use; quota 2.0 GB"));
         let full = size(&status(9 * mb, 8 * mb, 10 * mb));
         assert!(full.level == Level::Warn && full.remedy.as_deref() == Some(ROOM), "{full:?}");
         assert_eq!(size(&status(9 * mb, mb, 10 * mb)).remedy.as_deref(), Some("etcdctl defrag"));

@@ -29,13 +29,13 @@ pub(super) async fn look(at: &Endpoint, tls: Option<&TlsSettings>, within: Durat
     match asked(at, tls, within).await {
         Ok(text) => judge(&text, before),
         // Nothing hangs on it.
-        Err(why) => Finding::ok("disk", format!("how quick it is, is not told ({why})")),
+        Err(why) => Finding::ok("disk", format!("etcd does not report the speed of the disk ({why})")),
     }
 }
 
 async fn asked(at: &Endpoint, tls: Option<&TlsSettings>, within: Duration) -> Result<String, String> {
     let asked = Clock::boot().timeout(within, metrics(at, tls, within)).await;
-    asked.unwrap_or_else(|| Err("it did not answer".to_owned()))
+    asked.unwrap_or_else(|| Err("/metrics did not answer".to_owned()))
 }
 
 async fn metrics(at: &Endpoint, tls: Option<&TlsSettings>, within: Duration) -> Result<String, String> {
@@ -52,17 +52,17 @@ async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, at: &Endpoint) -> 
     stream.flush().await.map_err(|e| net::said(&e))?;
     let mut answer = Vec::new();
     stream.take(LARGEST).read_to_end(&mut answer).await.map_err(|e| net::said(&e))?;
-    let text = String::from_utf8(answer).map_err(|_| "it answers in no text".to_owned())?;
-    let (head, body) = text.split_once("\r\n\r\n").ok_or("it does not answer in HTTP")?;
+    let text = String::from_utf8(answer).map_err(|_| "/metrics is no text".to_owned())?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or("the answer is no HTTP")?;
     let status = head.split_whitespace().nth(1).unwrap_or_default();
     if status == "200" { Ok(body.to_owned()) } else { Err(format!("HTTP {status} for /metrics")) }
 }
 
 fn judge(text: &str, before: Option<f64>) -> Finding {
     let found = Histogram::read(text, FSYNC_TIMES).zip(Histogram::read(text, COMMIT_TIMES));
-    let Some((fsync, commit)) = found else { return Finding::ok("disk", "how quick it is, is not told") };
+    let Some((fsync, commit)) = found else { return Finding::ok("disk", "etcd does not report the speed of the disk") };
     if before == Some(fsync.count) {
-        let finding = "it waits for no write (--unsafe-no-fsync): a power cut may lose locks";
+        let finding = "etcd does not wait for its writes (--unsafe-no-fsync): a power cut may lose locks";
         return Finding::warn("disk", finding, "etcd without that option");
     }
     let finding = format!("fsync {}; commit {}", fsync.told(), commit.told());
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_is_no_such_text_tells_nothing() {
         for text in ["", "etcd_disk_wal_fsync_duration_seconds_count", "etcd_disk_wal_fsync_duration_seconds_count x"] {
-            assert_eq!(judge(text, None).finding, "how quick it is, is not told", "{text}");
+            assert_eq!(judge(text, None).finding, "etcd does not report the speed of the disk", "{text}");
         }
     }
 }

@@ -90,7 +90,7 @@ fn members(told: &[Told], list: &[Member], auth: Auth, waived: &[Check]) -> Vec<
     }
     let mut found = said_once(each, versions.len());
     found.extend(versions.iter().any(|version| *version != versions[0]).then(|| {
-        let finding = "the members have several versions, which does for the time of an upgrade only";
+        let finding = "the members have several versions, which is right during an upgrade only";
         Finding::warn("server", finding, "the same version on all of them")
     }));
     found.extend(cluster::look(told, list));

@@ -66,17 +66,22 @@ fn without_a_user(message: &str, builder: &EtcdStoreBuilder) -> (Auth, Option<Fi
         return (Auth::Unknown, None);
     }
     let has_certificate = builder.tls.as_ref().is_some_and(|tls| tls.certificate.is_some());
-    let nobody =
-        || Finding::fail("auth", "it is on, and the URL names no user", "a user in the URL, and LOCKKEEPER_PASSWORD");
+    let nobody = || {
+        Finding::fail(
+            "auth",
+            "authentication is on, and the URL names no user",
+            "a user in the URL, and LOCKKEEPER_PASSWORD",
+        )
+    };
     (Auth::On, (!has_certificate).then(nobody))
 }
 
 /// What was found of auth, where that is no failure.
 pub(super) fn who(auth: Auth, builder: &EtcdStoreBuilder) -> Option<Finding> {
     Some(match (auth, &builder.user) {
-        (Auth::Off, _) => Finding::ok("auth", "off: whoever reaches etcd may break every lock"),
+        (Auth::Off, _) => Finding::ok("auth", "off: every client that reaches etcd may break every lock"),
         (Auth::On, Some(user)) => Finding::ok("auth", format!("on; this is user {user:?}")),
-        (Auth::On, None) => Finding::ok("auth", "on; who this is, its certificate says"),
+        (Auth::On, None) => Finding::ok("auth", "on; the certificate names the user"),
         (Auth::Unknown, _) => return None,
     })
 }
@@ -107,7 +112,8 @@ pub(super) async fn examine(store: &EtcdStore, prefix: &str, within: Duration) -
     let mut findings = vec![];
     match refused(store, prefix, lease).await {
         Ok(None) => {
-            let fine = Finding::ok("rights", "this user may do all that locks need; by role:");
+            let fine =
+                Finding::ok("rights", "this user may do all that locks need; a role with these rights is enough");
             // Behind the rest of the line, as in a failure: it is long.
             findings.push(Finding { remedy: Some(role(&store.0.lines, prefix)), ..fine });
             findings.push(speed(store, lease).await.unwrap_or_else(|error| Finding::failed("latency", &error)));
@@ -171,7 +177,7 @@ async fn speed(store: &EtcdStore, lease: i64) -> Result<Finding> {
     let (read, write) = (median(reads), median(writes));
     let finding = format!("a read takes {read:.1?}, a write {write:.1?} (medians of {ROUNDS})");
     Ok(match write > SLOW {
-        true => Finding::warn("latency", finding, "a faster disk for each member, or members that are nearer"),
+        true => Finding::warn("latency", finding, "a faster disk for each member, or nearer members"),
         false => Finding::ok("latency", finding),
     })
 }
@@ -184,7 +190,7 @@ pub(super) async fn shortest_lease(store: &EtcdStore) -> Finding {
     };
     drop(store.revoke(lease).await);
     let shortest = crate::store::Store::capabilities(store).ttl_min;
-    let finding = format!("the shortest lasts {seconds} s");
+    let finding = format!("the shortest lease lasts {seconds} s");
     if seconds <= sessions::seconds(shortest) {
         return Finding::ok("lease", finding);
     }

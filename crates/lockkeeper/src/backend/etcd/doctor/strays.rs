@@ -33,8 +33,8 @@ async fn found(store: &EtcdStore) -> Result<Vec<Finding>> {
     keys.retain(|kv| lines.is_stray(&kv.key, kv.lease));
     let mut findings: Vec<_> = strays(&keys).into_iter().collect();
     if let Some(old) = store.old_claim().await? {
-        let finding = format!("an older lockkeeper is at work in {}: its locks exclude nobody here", folder(&old));
-        findings.push(Finding::warn(CHECK, finding, "to end all clients of the older version"));
+        let finding = format!("an older lockkeeper is at work in {}: its locks are not seen here", folder(&old));
+        findings.push(Finding::warn(CHECK, finding, "end all clients of the older version"));
     }
     Ok(findings)
 }
@@ -42,6 +42,6 @@ async fn found(store: &EtcdStore) -> Result<Vec<Finding>> {
 fn strays(keys: &[KeyValue]) -> Option<Finding> {
     let named: Vec<_> = keys.iter().take(MOST).map(|kv| String::from_utf8_lossy(&kv.key)).collect();
     let more = if keys.len() > MOST { format!(" and {} more", keys.len() - MOST) } else { String::new() };
-    let finding = format!("no claims, but in the way of locks: {}{more}", named.join(", "));
+    let finding = format!("keys that are no claims are in the way of locks: {}{more}", named.join(", "));
     (!keys.is_empty()).then(|| Finding::warn(CHECK, finding, "etcdctl del KEY for each of them"))
 }

@@ -16,7 +16,7 @@ const STALLED: Bug =
 /// These cost a holder its lock at worst.
 const BUGS: [Bug; 3] = [
     Bug {
-        what: "after a change of the leader it tells wrong lives of leases",
+        what: "after a change of the leader it reports wrong lifetimes of leases",
         mended: &[(3, 4, 32), (3, 5, 14), (3, 6, 0)],
     },
     Bug { what: "it renews leases that are revoked", mended: &[(3, 4, 38), (3, 5, 23), (3, 6, 5)] },
@@ -24,7 +24,7 @@ const BUGS: [Bug; 3] = [
 ];
 
 const RIGHTS: Bug = Bug {
-    what: "it lets users past their rights in known ways (CVE-2026-33413 and others)",
+    what: "it lets users exceed their rights in known ways (CVE-2026-33413 and others)",
     mended: &[(3, 5, 33), (3, 6, 14), (3, 7, 1)],
 };
 
@@ -43,7 +43,7 @@ pub(super) fn look(text: &str, members: usize, waived: bool) -> Finding {
     let ended = if version <= ENDED { " and at the end of its life" } else { "" };
     if version < OLDEST {
         if waived {
-            known.push("unsafe=version goes on all the same");
+            known.push("unsafe=version waives this check");
         }
         let finding = format!("{name} is older than {}{ended}", name_of(OLDEST));
         let finding = if known.is_empty() { finding } else { format!("{finding}: {}", known.join("; ")) };
@@ -108,7 +108,7 @@ mod tests {
         assert!(found.finding.starts_with(beginning), "{found:?}");
         assert!(found.finding.contains("revoked") && !found.finding.contains("just granted"), "{found:?}");
         assert!(found.remedy.unwrap().ends_with("or unsafe=version to go without this check"));
-        assert!(look("3.4.23", 1, true).finding.contains("unsafe=version goes on all the same"));
+        assert!(look("3.4.23", 1, true).finding.contains("unsafe=version waives this check"));
         assert_eq!(look("3.6.16", 3, false), Finding::ok("server", "etcd 3.6.16"));
     }
 

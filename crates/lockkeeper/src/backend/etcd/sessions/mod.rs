@@ -353,7 +353,7 @@ fn lease_of(id: &SessionId) -> Option<i64> {
 /// etcd has no session of this name any more.
 pub(super) fn lost() -> Error {
     Error::new(ErrorKind::SessionLost, "etcd has ended the lease of this session")
-        .with_remedy("to acquire it again, in a new session")
+        .with_remedy("acquire it again, in a new session")
 }
 
 /// What etcd counts in.

@@ -82,7 +82,7 @@ fn file_system(folder: &Path, waived: &[Check]) -> Finding {
         // The number is an unsigned 32-bit one, sign-extended on some architectures.
         Ok(found) => judge(folder, found.f_type as u32, waived),
         Err(error) => {
-            let problem = format!("{} cannot be looked at: {}", folder.display(), io::Error::from(error));
+            let problem = format!("{} cannot be examined: {}", folder.display(), io::Error::from(error));
             Finding::fail(FILE_SYSTEM, problem, "a folder that this user may use")
         }
     }
@@ -93,7 +93,7 @@ fn judge(folder: &Path, magic: u32, waived: &[Check]) -> Finding {
         Ok(name) => name,
         Err(error) if !waived.contains(&Check::NetworkFs) => return Finding::failed(FILE_SYSTEM, &error),
         Err(error) => {
-            let remedy = "to use it from one machine only, since unsafe=network-fs waives the check";
+            let remedy = "use the store from one machine only, since unsafe=network-fs waives the check";
             return Finding::warn(FILE_SYSTEM, error.message(), remedy);
         }
     };
@@ -101,11 +101,12 @@ fn judge(folder: &Path, magic: u32, waived: &[Check]) -> Finding {
     match magic {
         OVERLAY => {
             let remedy = "a volume of the host, if other containers are to share the locks";
-            Finding::warn(FILE_SYSTEM, format!("{finding}, which ends with its container"), remedy)
+            Finding::warn(FILE_SYSTEM, format!("{finding}, whose files end with the container"), remedy)
         }
-        TMPFS | RAMFS => {
-            Finding::ok(FILE_SYSTEM, format!("{finding}, in memory: after a restart tokens begin at the date"))
-        }
+        TMPFS | RAMFS => Finding::ok(
+            FILE_SYSTEM,
+            format!("{finding}, in memory: after a restart the tokens start at the current time"),
+        ),
         _ => Finding::ok(FILE_SYSTEM, finding),
     }
 }
@@ -127,16 +128,16 @@ fn permissions(path: &Path, folder: &Path, waived: &[Check]) -> Result<Finding, 
     for used in [folder, path].iter().filter(|used| used.exists()) {
         if accessat(CWD, *used, Access::WRITE_OK | Access::READ_OK, AtFlags::EACCESS).is_err() {
             let problem = format!("{} may not be written by this user", used.display());
-            return Ok(Finding::fail(check, problem, "the user that it belongs to, or another path"));
+            return Ok(Finding::fail(
+                check,
+                problem,
+                "run lockkeeper as the owner of the file, or choose another path",
+            ));
         }
     }
     let shown = shown.join(", ");
     if waived.contains(&Check::Permissions) {
-        return Ok(Finding::warn(
-            check,
-            shown,
-            "to go without unsafe=permissions: others may be able to take any lock",
-        ));
+        return Ok(Finding::warn(check, shown, "remove unsafe=permissions: other users may be able to take any lock"));
     }
     Ok(Finding::ok(check, shown))
 }
@@ -162,7 +163,7 @@ fn disk(path: &Path) -> Finding {
         Ok(took) => Finding::ok("disk", format!("a write takes {took:.1?} to reach the disk (median of {WRITES})")),
         Err(error) => {
             let problem = format!("{} cannot be written: {error}", scratch.display());
-            Finding::fail("disk", problem, "room and rights in that folder")
+            Finding::fail("disk", problem, "make room in that folder, and let this user write there")
         }
     }
 }
@@ -195,7 +196,11 @@ fn gate(gate: &Path, patience: Duration) -> Option<Finding> {
         Some(pid) if is_stopped(pid) => {
             Finding::fail("gate", problem(&format!("process {pid}, which is stopped,")), format!("kill -CONT {pid}"))
         }
-        Some(pid) => Finding::fail("gate", problem(&format!("process {pid}")), "to look what it waits for, or end it"),
+        Some(pid) => Finding::fail(
+            "gate",
+            problem(&format!("process {pid}")),
+            "check what the process waits for, or end the process",
+        ),
         None => Finding::fail("gate", problem("a process"), format!("fuser -v {}", gate.display())),
     })
 }

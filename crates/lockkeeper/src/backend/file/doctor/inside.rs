@@ -27,7 +27,7 @@ pub(super) async fn look(store: &FileStore, dead_clients: usize, within: Duratio
     let clock = Clock::boot();
     let silent = || {
         let problem = format!("{store} did not answer within {}", format_duration(within));
-        Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("lockkeeper doctor again"))
+        Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("repeat the command"))
     };
     let or_failed = |check, found: Option<Result<Finding>>| {
         found.unwrap_or_else(silent).unwrap_or_else(|error| Finding::failed(check, &error))
@@ -47,7 +47,7 @@ async fn durability(store: &FileStore) -> Result<Finding> {
         return Ok(Finding::ok("durability", finding));
     }
     let finding = format!("{finding}: a token may be given out twice after a power cut");
-    Ok(Finding::fail("durability", finding, "to report this: lockkeeper sets wal and 2"))
+    Ok(Finding::fail("durability", finding, "report this as a bug: lockkeeper sets wal and 2"))
 }
 
 /// What the file knows of time.
@@ -79,13 +79,13 @@ fn judge(times: &Times, now: Micros, wall: i64) -> Finding {
     if times.newest > now.saturating_add(LEAP) {
         let ahead = apart(times.newest - now);
         let problem = format!("the file has times that are {ahead} ahead of this process's CLOCK_BOOTTIME");
-        return Finding::fail(check, problem, "one time namespace for all that use the file");
+        return Finding::fail(check, problem, "one time namespace for all processes that use the file");
     }
     if times.highest_fence > wall {
         let behind = apart(times.highest_fence - wall);
         let problem =
             format!("the date is {behind} behind the file's tokens: if the file were lost, tokens would fall");
-        return Finding::warn(check, problem, "to set the date (NTP)");
+        return Finding::warn(check, problem, "set the date (NTP)");
     }
     let age = format_duration(Duration::from_secs(now.saturating_sub(times.newest).unsigned_abs() / 1_000_000));
     let newest = if times.newest == 0 { "no time yet".to_owned() } else { format!("the newest time {age} ago") };
@@ -100,7 +100,7 @@ async fn leftovers(store: &FileStore, dead_clients: usize) -> Result<Finding> {
         log.div_ceil(1024)
     );
     if log > LARGE_LOG {
-        let remedy = "to end whoever reads the file with another program and does not stop";
+        let remedy = "end the other program that keeps reading the file";
         return Ok(Finding::warn("leftovers", finding, remedy));
     }
     // They are cleared away a little at a time, with every opening.
@@ -121,7 +121,7 @@ fn watches() -> Finding {
     let user = rustix::process::geteuid().as_raw();
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").ok();
     let Some(limit) = limit.and_then(|limit| limit.trim().parse::<usize>().ok()) else {
-        return Finding::ok("watches", "the kernel does not tell how many inotify instances there may be");
+        return Finding::ok("watches", "the kernel does not report its limit of inotify instances");
     };
     let used = instances_of(user);
     let finding = format!("{used} of {limit} inotify instances of user {user} are in use");

@@ -26,7 +26,7 @@ pub(in crate::backend) async fn examine(
     let (at, waived) = (path.clone(), builder.waived.clone());
     let looked = on_a_thread(within, move || beside::look(&at, &waived, within)).await;
     let Some(looked) = looked else {
-        findings.push(silent(&path, "files", within, "to look whether its disk is still there"));
+        findings.push(silent(&path, "files", within, "check that the disk of the file is still there"));
         return None;
     };
     let can_be_opened = looked.can_be_opened;
@@ -36,7 +36,7 @@ pub(in crate::backend) async fn examine(
     }
     match Clock::boot().timeout(within, builder.open()).await {
         None => {
-            findings.push(silent(&path, "open", within, "to end or continue a process that was stopped while writing"));
+            findings.push(silent(&path, "open", within, "end or continue a process that was stopped during a write"));
             None
         }
         Some(Err(error)) => {

@@ -45,7 +45,7 @@ pub(in crate::backend) async fn examine(
         }
         None => {
             let problem = format!("{url} did not answer within {}", format_duration(within));
-            findings.push(Finding::fail("open", problem, "a look whether it runs, and can be reached from here"));
+            findings.push(Finding::fail("open", problem, "check that the server runs and can be reached from here"));
             return None;
         }
     };
@@ -53,7 +53,7 @@ pub(in crate::backend) async fn examine(
     let prefix = url.common.prefix.as_deref().unwrap_or_default();
     findings.push(rights::examine(&store, &builder, prefix, within).await);
     if matches!(builder.topology, Topology::Sentinel(_)) {
-        let told = Finding::ok("sentinels", "they name the master; where they have users, by rule:");
+        let told = Finding::ok("sentinels", "the Sentinels name the master; a user of theirs needs these rights only");
         findings.push(Finding { remedy: Some(rights::SENTINEL_RULE.to_owned()), ..told });
     }
     usable.then_some(store)

@@ -41,7 +41,7 @@ pub(super) async fn examine(
             Err(error) => return Finding::failed("rights", &error),
         }
     }
-    let finding = Finding::ok("rights", "this user may do all that locks need; by rule:");
+    let finding = Finding::ok("rights", "this user may do all that locks need; a user with these rights is enough");
     // Behind the rest of the line, as in a failure: it is long.
     Finding { remedy: Some(rule(builder, shards)), ..finding }
 }
@@ -54,7 +54,7 @@ async fn refused(needed: &[Needed], prefix: &str, link: &Link, within: Duration)
     let (mut refused, mut how) = (Vec::new(), None);
     for ((word, _), answer) in tried.into_iter().zip(asked) {
         match answer.await {
-            Err(WireError::Server { code, message }) if is_refusal(&code, &message) => {
+            Err(WireError::Server { code, message, .. }) if is_refusal(&code, &message) => {
                 refused.push(word.replace('|', " ").to_uppercase());
                 how.get_or_insert(format!("{code} {message}"));
             }
@@ -65,11 +65,11 @@ async fn refused(needed: &[Needed], prefix: &str, link: &Link, within: Duration)
     }
     if !may_listen(link, within).await? {
         refused.push("SUBSCRIBE".to_owned());
-        how.get_or_insert(format!("no to SUBSCRIBE {CHANNEL}"));
+        how.get_or_insert(format!("SUBSCRIBE {CHANNEL} is refused"));
     }
     if !may_leave(link).await? {
         refused.push("UNSUBSCRIBE".to_owned());
-        how.get_or_insert(format!("no to UNSUBSCRIBE {CHANNEL}"));
+        how.get_or_insert(format!("UNSUBSCRIBE {CHANNEL} is refused"));
     }
     let more = refused.split_off(refused.len().min(SHOWN)).len();
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -83,8 +83,8 @@ async fn may_listen(link: &Link, within: Duration) -> Result<bool> {
     ear.subscribe(CHANNEL.as_bytes().to_vec(), false);
     match Clock::boot().timeout(within, hears.wait_for(Option::is_some)).await {
         Some(Ok(told)) => Ok(*told == Some(true)),
-        _ => Err(Error::new(ErrorKind::Unavailable, format!("{} says nothing to SUBSCRIBE", link.endpoint()))
-            .with_remedy("a look at what stands between it and here: connections for messages stay open")),
+        _ => Err(Error::new(ErrorKind::Unavailable, format!("{} does not answer SUBSCRIBE", link.endpoint()))
+            .with_remedy("check the proxy or firewall before the server: connections for messages stay open")),
     }
 }
 
@@ -94,7 +94,7 @@ async fn may_leave(link: &Link) -> Result<bool> {
     let leave = Request::command(&[b"UNSUBSCRIBE", CHANNEL.as_bytes()]);
     let [answer, _] = own.send_all([leave, Request::command(&[b"PING"])]);
     match answer.await {
-        Err(WireError::Server { code, message }) => Ok(!is_refusal(&code, &message)),
+        Err(WireError::Server { code, message, .. }) => Ok(!is_refusal(&code, &message)),
         Ok(_) => Ok(true),
         Err(broken) => Err(fault::of(broken)),
     }

@@ -36,7 +36,7 @@ fn judge(finding: &mut Finding, check: Check, info: &Info, waived: &[Check]) {
     }
     if waived.contains(&check) {
         finding.level = Level::Warn;
-        return finding.finding.push_str(&format!("; unsafe={} goes on all the same", check.name()));
+        return finding.finding.push_str(&format!("; unsafe={} waives this check", check.name()));
     }
     let others: Vec<_> = Check::ALL.into_iter().filter(|other| *other != check).collect();
     if let Err(refused) = checks::refuse(info, &others) {
@@ -66,13 +66,15 @@ fn eviction(info: &Info) -> Finding {
     match (info.evicts(), info.get("maxmemory_policy")) {
         (Some(policy), _) => Finding::fail(
             "eviction",
-            format!("maxmemory-policy {policy}: the server forgets locks to make room"),
-            "CONFIG SET maxmemory-policy noeviction",
+            format!("maxmemory-policy {policy}: the server deletes locks to make room"),
+            checks::NEVER_FORGET,
         ),
         (None, Some(policy)) => Finding::ok("eviction", format!("maxmemory-policy {policy}")),
-        (None, None) => {
-            Finding::warn("eviction", "the server does not tell its maxmemory-policy", "a look at its settings")
-        }
+        (None, None) => Finding::warn(
+            "eviction",
+            "the server does not report its maxmemory-policy",
+            "check the settings of the server",
+        ),
     }
 }
 
@@ -81,14 +83,14 @@ fn persistence(info: &Info, configured: &BTreeMap<String, String>) -> Finding {
     if info.get("aof_enabled") == Some("1") {
         return match configured.get("appendfsync").map(String::as_str) {
             Some("always") => Finding::ok("persistence", "append-only file, every write on disk before it is answered"),
-            Some("no") => Finding::warn("persistence", "append-only file, written when the system likes", remedy),
+            Some("no") => Finding::warn("persistence", "append-only file, written when the system decides", remedy),
             _ => Finding::ok("persistence", "append-only file: a power cut may lose the last second"),
         };
     }
     let finding = match configured.get("save").map(String::as_str) {
-        Some("") => "none: a restart forgets all locks, held ones too",
-        Some(_) => "snapshots only: a restart brings released locks back, and forgets those since the last snapshot",
-        None => "no append-only file: a restart forgets locks that are held (about snapshots this user may not ask)",
+        Some("") => "none: a restart loses all locks, also held locks",
+        Some(_) => "snapshots only: a restart brings released locks back, and loses all locks since the last snapshot",
+        None => "no append-only file: a restart loses held locks (this user may not ask about snapshots)",
     };
     Finding::warn("persistence", finding, remedy)
 }
@@ -100,13 +102,13 @@ fn replicas(info: &Info, configured: &BTreeMap<String, String>) -> Option<Findin
     Some(match (replicas, needed) {
         (0, Some(needed)) if needed != "0" => Finding::fail(
             "replicas",
-            format!("none, and min-replicas-to-write {needed}: it refuses what is written"),
+            format!("none, and min-replicas-to-write {needed}: the server refuses all writes"),
             "more replicas, or CONFIG SET min-replicas-to-write 0",
         ),
-        (0, _) => Finding::ok("replicas", "none: nobody takes over when it fails"),
+        (0, _) => Finding::ok("replicas", "none: no server takes over when this one fails"),
         (_, Some("0")) => Finding::warn(
             "replicas",
-            format!("{replicas}, and min-replicas-to-write 0: cut off from them, the server goes on giving out locks"),
+            format!("{replicas}, and min-replicas-to-write 0: without its replicas the server still grants locks"),
             "CONFIG SET min-replicas-to-write 1; and min-replicas=1 in the URL",
         ),
         (_, Some(needed)) => {
@@ -120,7 +122,7 @@ fn replicas(info: &Info, configured: &BTreeMap<String, String>) -> Option<Findin
 pub(super) fn missing_replicas(info: &Info, needed: u32) -> Option<Finding> {
     let replicas: u32 = info.get("connected_slaves")?.parse().ok()?;
     (replicas < needed).then(|| {
-        let problem = format!("{replicas}, and min-replicas={needed} in the URL: no lock can be got");
+        let problem = format!("{replicas}, and min-replicas={needed} in the URL: no lock can be acquired");
         Finding::fail("replicas", problem, "more replicas, or a lower min-replicas in the URL")
     })
 }
@@ -145,20 +147,20 @@ pub(super) fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
     let [low, high] = [f64::min, f64::max].map(|pick| known.iter().copied().reduce(pick).unwrap_or_default());
     if known.len() < offsets.len() {
         let remedy = "the right to use TIME, and a way from here to each replica";
-        return Finding::warn("clock", "a server or a replica did not tell its time", remedy);
+        return Finding::warn("clock", "a server or a replica did not report its time", remedy);
     }
     let (apart, ttl) = (high - low, ttl.as_secs_f64());
     if apart > SECONDS_APART.min(PART_APART * ttl) {
         let finding = format!("the servers' clocks are {apart:.3} s apart, at a ttl of {ttl} s");
         let remedy = format!(
-            "a time service on each of them, and a lock-delay of more than {apart:.3} s until then: a lock that moves to \
-             a server whose clock is ahead ends so much earlier than its holder believes"
+            "a time service on each server, and a lock-delay of more than {apart:.3} s until then: a lock that moves \
+             to a server whose clock is ahead expires so much too early"
         );
         return Finding::warn("clock", finding, remedy);
     }
     match low.abs().max(high.abs()) > SECONDS_APART {
         // Nothing hangs on ours: it is good to know for whoever reads logs.
-        true => Finding::ok("clock", format!("{high:+.1} s from this machine's, which no lock depends on")),
+        true => Finding::ok("clock", format!("{high:+.1} s from this machine's; no lock depends on it")),
         false => Finding::ok("clock", "the same as this machine's, to the second"),
     }
 }

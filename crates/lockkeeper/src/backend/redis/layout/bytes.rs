@@ -117,5 +117,5 @@ pub(super) fn time(micros: f64) -> Duration {
 pub(super) fn garbled(what: &'static str) -> Error {
     Error::new(ErrorKind::Internal, format!("the answer of {what} is not one that the script gives"))
         .with_unknown_effect()
-        .with_remedy("to look whether a proxy or another program answers there")
+        .with_remedy("look whether a proxy or another program answers there")
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::super::wire::{Endpoint, Link, Listener, Request, Server, Settings, WireError};
+use super::super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Who, WireError};
 use super::slots::{self, Range, Redirect, SLOTS};
 use crate::random;
 use crate::runtime::Runtime;
@@ -220,7 +220,7 @@ impl Inner {
                         return Ok(link);
                     }
                 },
-                Some(Err(error)) => problem = error,
+                Some(Err(error)) => problem = error.said_by(Who::Server(link.endpoint().clone())),
                 None => problem = WireError::NotSent(format!("{} did not answer within {TURN:?}", link.endpoint())),
             }
         }

@@ -89,5 +89,5 @@ impl<F: Fewer> Form<F> {
 
 /// What is said of a form that does not do.
 pub(super) fn open() -> WireError {
-    WireError::Server { code: OPEN.to_owned(), message: "Multiple keys request during rehashing of slot".to_owned() }
+    WireError::server(OPEN, "Multiple keys request during rehashing of slot")
 }

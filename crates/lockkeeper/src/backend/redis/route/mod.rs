@@ -20,7 +20,7 @@ use self::form::Form;
 pub(in crate::backend::redis) use self::form::{Fewer, OPEN, Repeats, Tells};
 use self::sentinel::Sentinel;
 use self::slots::Redirect;
-use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, WireError};
+use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, Who, WireError};
 use crate::Secret;
 use crate::random::jittered;
 use crate::time::Clock;
@@ -106,8 +106,8 @@ impl Route {
                 Ok((Self::Standalone(link), server))
             }
             Topology::Sentinel { sentinels, master, user, password } => {
-                let asking =
-                    Settings { user, password, db: 0, never_forgets: false, trials: Vec::new(), ..settings.clone() };
+                let asking = Settings { user, password, db: 0, sentinel: true, ..settings.clone() };
+                let asking = Settings { never_forgets: false, trials: Vec::new(), ..asking };
                 let (sentinel, server) = Sentinel::open(&sentinels, master, asking, settings, listener).await?;
                 Ok((Self::Sentinel(sentinel), server))
             }
@@ -157,7 +157,7 @@ impl Route {
                 _ => self.detour(slot, &link, &error),
             };
             let waits = match &detour {
-                Detour::None => return Err(error),
+                Detour::None => return Err(self.told(&link, error)),
                 Detour::Distrust => {
                     link.reset(OUT_OF_STEP);
                     return Err(WireError::Broken(format!("{} {OUT_OF_STEP}", link.endpoint())));
@@ -167,7 +167,7 @@ impl Route {
                 Detour::Again | Detour::Ask(_) => attempt > 1,
             };
             if clock.now() >= until {
-                return Err(error);
+                return Err(self.told(&link, error));
             }
             if waits {
                 clock.sleep(jittered(pause)).await;
@@ -196,6 +196,14 @@ impl Route {
             }
         }
         Err(error)
+    }
+
+    /// An error of one of several servers names the server.
+    fn told(&self, link: &Link, error: WireError) -> WireError {
+        match self {
+            Self::Standalone(_) => error,
+            Self::Sentinel(_) | Self::Cluster(_) => error.said_by(Who::Server(link.endpoint().clone())),
+        }
     }
 
     /// What to do about `error`, which came by `link`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::wire::{Endpoint, Link, Request, WireError};
+use super::super::wire::{Endpoint, Link, Request, Who, WireError};
 use super::master::Opinion;
 use super::slots::text;
 use crate::time::Clock;
@@ -37,7 +37,9 @@ impl Opinions {
         let (count, is_none) = (self.said.len(), self.said.is_empty());
         let mut silent = self.silent.into_iter();
         match silent.next() {
-            Some((_, why)) if is_none => why,
+            // Who knows nothing of Sentinels is none.
+            Some((at, why)) if is_none && why.is_unknown_command() => why.said_by(Who::Server(at)),
+            Some((at, why)) if is_none => why.said_by(Who::Sentinel(at)),
             None => WireError::NotSent("there are no sentinels".to_owned()),
             Some(first) => {
                 let others: Vec<_> =

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::super::wire::{Endpoint, Link, Listener, Server, Settings, WireError};
+use super::super::wire::{Endpoint, Link, Listener, Server, Settings, Who, WireError};
 use super::master::{self, Opinion};
 use super::opinions::{self, Opinions};
 use crate::random::jittered;
@@ -93,7 +93,7 @@ impl Sentinel {
                 Ok(server) => break (State { link, epoch, ear, channels: Vec::new() }, server),
                 // It may be a replica by now, or dead, and the sentinels are about to name another one.
                 Err(error) if error.passes() && clock.now() < until => clock.sleep(jittered(OFTEN)).await,
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.said_by(Who::Server(link.endpoint().clone()))),
             }
         };
         let state = Mutex::new(state);

@@ -138,7 +138,7 @@ async fn reason(error: WireError, queued: Vec<Answer>) -> WireError {
     match message.split_once("because of: ") {
         Some((_, said)) => {
             let (code, message) = said.split_once(' ').unwrap_or((said, ""));
-            WireError::Server { code: code.to_owned(), message: message.to_owned() }
+            WireError::server(code, message)
         }
         None => error,
     }
@@ -171,7 +171,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_transaction_that_was_discarded_is_told_with_the_reason() {
-        let server = |code: &str, message: &str| WireError::Server { code: code.into(), message: message.into() };
+        let server = |code: &str, message: &str| WireError::server(code, message);
         for (said, expected) in [
             (
                 server("EXECABORT", "Transaction discarded because of: OOM command not allowed"),

@@ -60,7 +60,7 @@ mod tests {
             ("MOVED", ErrorKind::Unavailable),
             ("OOM", ErrorKind::Unavailable),
         ] {
-            let error = told(WireError::Server { code: code.into(), message: "said so".into() });
+            let error = told(WireError::server(code, "said so"));
             assert_eq!(error.kind(), kind, "{code}");
             assert!(error.remedy().is_some() && error.effect() == Effect::None, "{error}");
         }

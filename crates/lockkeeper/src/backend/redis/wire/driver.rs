@@ -13,7 +13,7 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio_rustls::client::TlsStream;
 
 use super::decoder::Decoder;
-use super::error::WireError;
+use super::error::{NO_SERVER, Who, WireError};
 use super::handshake::{self, Purpose, Role, Server};
 use super::queue::Whose;
 use super::state::{Shared, State};
@@ -120,6 +120,7 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Connection, Server), WireError
     match outcome {
         Ok((transport, decoder, server)) => Ok((Connection::new(shared, transport, decoder), server)),
         Err(WireError::NotSent(why)) => Err(WireError::NotSent(format!("{endpoint} cannot be reached: {why}"))),
+        Err(refusal) if refusal.is(NO_SERVER) => Err(refusal.said_by(Who::Server(endpoint.clone()))),
         Err(refusal) => Err(refusal),
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use redis::ServerError;
 
+use crate::net::Endpoint;
+
 /// Why there is no answer. It says what is known of the effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WireError {
@@ -17,7 +19,16 @@ pub(crate) enum WireError {
         code: String,
         /// The rest of it.
         message: String,
+        /// Who has said it, where the URL does not tell.
+        by: Option<Who>,
     },
+}
+
+/// One of several servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Server(Endpoint),
+    Sentinel(Endpoint),
 }
 
 /// What stands for a code where we refuse a server that makes room by forgetting keys; its policy comes behind it.
@@ -31,6 +42,11 @@ pub(crate) const LACKING: &str = "rights";
 /// How that is said.
 pub(crate) const LACKS: &str = "the user may not do what locks need";
 
+/// What stands for a code where we refuse a Sentinel that was taken for a server; the scheme of Sentinels comes behind it.
+pub(crate) const NO_SERVER: &str = "sentinel";
+/// How that is said.
+pub(crate) const IS_SENTINEL: &str = "it is a Sentinel";
+
 /// What a script says that did not get to its end.
 const UNFINISHED: &str = "lockkeeper half-way";
 
@@ -41,6 +57,18 @@ const APART: &str = "Error running script: ";
 const DENIED: &str = "The user executing the script";
 
 impl WireError {
+    pub(crate) fn server(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Server { code: code.into(), message: message.into(), by: None }
+    }
+
+    /// The same error, said by this one, unless it is known who has said it.
+    pub(crate) fn said_by(mut self, who: Who) -> Self {
+        if let Self::Server { by, .. } = &mut self {
+            by.get_or_insert(who);
+        }
+        self
+    }
+
     /// Whether the server gave an error with this code.
     pub(crate) fn is(&self, wanted: &str) -> bool {
         matches!(self, Self::Server { code, .. } if code == wanted)
@@ -48,7 +76,7 @@ impl WireError {
 
     /// It was not asked, since it removes keys by this policy when it is full.
     pub(super) fn forgetful(policy: &str) -> Self {
-        Self::Server { code: FORGETFUL.to_owned(), message: policy.to_owned() }
+        Self::server(FORGETFUL, policy)
     }
 
     /// Whether it may pass by itself in a moment: there was no connection, or the server is not ready.
@@ -58,12 +86,12 @@ impl WireError {
 
     /// Whether this user is not let in, which does not pass by itself.
     pub(crate) fn turns_away(&self) -> bool {
-        ["NOAUTH", "WRONGPASS", "NOPERM", LACKING].iter().any(|code| self.is(code))
+        ["NOAUTH", "WRONGPASS", "NOPERM", LACKING, NO_SERVER].iter().any(|code| self.is(code))
     }
 
     /// Whether the server, or what stands before it, has no such command.
     pub(crate) fn is_unknown_command(&self) -> bool {
-        matches!(self, Self::Server { code, message } if is_unknown_command(code, message))
+        matches!(self, Self::Server { code, message, .. } if is_unknown_command(code, message))
     }
 }
 
@@ -85,7 +113,7 @@ impl From<ServerError> for WireError {
             "ERR" if message.contains(NON_LOCAL) => HALF_WAY,
             code => code,
         };
-        Self::Server { code: code.to_owned(), message: message.trim_end().to_owned() }
+        Self::server(code, message.trim_end())
     }
 }
 
@@ -110,14 +138,24 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSent(why) | Self::Broken(why) => f.write_str(why),
-            Self::Server { code, message } if code == LACKING => write!(f, "{LACKS}: {message}"),
-            Self::Server { code, message } if message.is_empty() => f.write_str(code),
-            Self::Server { code, message } => write!(f, "{code} {message}"),
+            Self::Server { code, message, .. } if code == LACKING => write!(f, "{LACKS}: {message}"),
+            Self::Server { code, .. } if code == NO_SERVER => f.write_str(IS_SENTINEL),
+            Self::Server { code, message, .. } if message.is_empty() => f.write_str(code),
+            Self::Server { code, message, .. } => write!(f, "{code} {message}"),
         }
     }
 }
 
 impl std::error::Error for WireError {}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(at) => at.fmt(f),
+            Self::Sentinel(at) => write!(f, "the Sentinel {at}"),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -142,7 +180,7 @@ mod tests {
             ("Lua script attempted to execute a command while the cluster is down", "CLUSTERDOWN", "Lua script"),
         ] {
             let error = told(&format!("{inside}{said} "));
-            let WireError::Server { code: found, message: rest } = &error else { panic!("{error:?}") };
+            let WireError::Server { code: found, message: rest, .. } = &error else { panic!("{error:?}") };
             assert!(found == code && rest.starts_with(message) && !rest.ends_with(' '), "{error:?}");
         }
         for said in [

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::decoder::Decoder;
-use super::error::{LACKING, WireError, is_unknown_command};
+use super::error::{LACKING, NO_SERVER, WireError, is_unknown_command};
 use super::request::Request;
 use super::settings::{Settings, Trial};
 use crate::net::Stream as Transport;
@@ -119,7 +119,7 @@ async fn authenticate(transport: &mut Transport, decoder: &mut Decoder, settings
 
 /// What does not know AUTH repeats its arguments, or the beginning of them.
 fn without_secret(error: WireError, settings: &Settings) -> WireError {
-    let WireError::Server { code, mut message } = error else { return error };
+    let WireError::Server { code, mut message, .. } = error else { return error };
     let secret = settings.password.as_ref().filter(|password| !password.is_empty());
     if let Some(arguments) = message.find("with args beginning with") {
         message.truncate(arguments);
@@ -131,7 +131,7 @@ fn without_secret(error: WireError, settings: &Settings) -> WireError {
         message = "what it says repeats the password".to_owned();
     }
     let code = if repeats(&code) { "ERR".to_owned() } else { code };
-    WireError::Server { code, message }
+    WireError::server(code, message)
 }
 
 /// All the rest, in one write.
@@ -167,13 +167,18 @@ async fn prepare(
     let bytes: Vec<u8> = requests.iter().flat_map(|request| request.bytes.iter().copied()).collect();
     let answers = transport.converse(decoder, &bytes, requests.len()).await.map_err(WireError::NotSent)?;
     let mut answers = answers.into_iter();
-    for (at, answer) in answers.by_ref().take(first_trial).enumerate() {
+    let first: Vec<_> = answers.by_ref().take(first_trial).collect();
+    first.iter().for_each(|answer| read_info(server, answer));
+    if server.mode == Mode::Sentinel && !settings.sentinel {
+        let s = if settings.tls.is_some() { "s" } else { "" };
+        return Err(WireError::server(NO_SERVER, format!("redis{s}+sentinel")));
+    }
+    for (at, answer) in first.into_iter().enumerate() {
         match answer {
             Value::ServerError(refusal) if is_fatal(at, refusal.code(), settings) => return Err(refusal.into()),
             // Nobody knows then whether it forgets keys.
             Value::ServerError(refusal) if looks && at + 1 == first_trial => return Err(refusal.into()),
-            Value::ServerError(_) => {}
-            answer => read_info(server, &answer),
+            _ => {}
         }
     }
     judge(trials, answers.take(needed - first_trial))
@@ -197,7 +202,7 @@ fn judge(trials: &[Trial], answers: impl Iterator<Item = Value>) -> Result<(), W
         std::iter::once(first).chain(refused.map(|(word, _)| word)).map(str::to_uppercase).collect();
     let more = words.split_off(words.len().min(SHOWN)).len();
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    Err(WireError::Server { code: LACKING.to_owned(), message: format!("{}{more} ({said})", words.join(", ")) })
+    Err(WireError::server(LACKING, format!("{}{more} ({said})", words.join(", "))))
 }
 
 /// Whether the user may not run it, or not publish. Which keys a user may touch, only the names that are used can tell.

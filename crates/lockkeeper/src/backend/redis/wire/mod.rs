@@ -23,7 +23,9 @@ mod transport;
 pub(crate) use redis::Value;
 
 pub(crate) use self::answer::Answer;
-pub(crate) use self::error::{FORGETFUL, HALF_WAY, LACKING, LACKS, WireError, is_unknown_command};
+pub(crate) use self::error::{
+    FORGETFUL, HALF_WAY, IS_SENTINEL, LACKING, LACKS, NO_SERVER, Who, WireError, is_unknown_command,
+};
 pub(crate) use self::handshake::Server;
 pub(crate) use self::link::Link;
 pub(crate) use self::request::{Request, Script};

@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<TlsSettings>,
     /// Never ask for RESP3.
     pub(crate) resp2: bool,
+    /// It is a Sentinel that is to be asked. Elsewhere do not connect to one.
+    pub(crate) sentinel: bool,
     /// Do not connect to a server that says that it is a replica.
     pub(crate) only_master: bool,
     /// The same once it was connected to a server: what it leads to later (an address that moved) is a master.
@@ -45,6 +47,7 @@ impl Default for Settings {
             db: 0,
             tls: None,
             resp2: false,
+            sentinel: false,
             only_master: false,
             stays_master: false,
             once: false,

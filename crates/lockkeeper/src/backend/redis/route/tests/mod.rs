@@ -29,7 +29,7 @@ fn node() -> Endpoint {
 }
 
 fn moved(message: &str) -> Option<Redirect> {
-    let error = WireError::Server { code: "MOVED".to_owned(), message: message.to_owned() };
+    let error = WireError::server("MOVED", message);
     Redirect::parse(&error, &node())
 }
 

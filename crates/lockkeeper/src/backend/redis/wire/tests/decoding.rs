@@ -125,7 +125,7 @@ fn what_a_command_said_inside_a_script_is_told_as_it_said_it() {
     for (saying, code, message) in sayings {
         let said = decode(&[saying.as_bytes(), b"\r\n"]).unwrap().remove(0);
         let Incoming::Reply(Value::ServerError(error)) = said else { panic!("{said:?}") };
-        let expected = WireError::Server { code: code.to_owned(), message: message.to_owned() };
+        let expected = WireError::server(code, message);
         assert_eq!(WireError::from(error), expected);
     }
 }

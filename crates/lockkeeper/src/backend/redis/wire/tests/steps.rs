@@ -300,10 +300,10 @@ fn channel(sharded: bool) -> &'static str {
 fn is_right(number: u64, answer: &Result<Value, WireError>) -> bool {
     match answer {
         Ok(Value::BulkString(said)) => *said == format!("good{number}").into_bytes(),
-        Err(WireError::Server { code, message }) if code == "BUSY" => {
+        Err(WireError::Server { code, message, .. }) if code == "BUSY" => {
             ["good", "fail"].iter().any(|word| *message == format!("{word}{number}"))
         }
-        Err(WireError::Server { code, message }) => code == "MOVED" && *message == format!("fail{number} h:1"),
+        Err(WireError::Server { code, message, .. }) => code == "MOVED" && *message == format!("fail{number} h:1"),
         Err(WireError::Broken(_)) => true,
         _ => false,
     }

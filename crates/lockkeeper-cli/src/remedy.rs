@@ -1,0 +1,80 @@
+//! Remedies that name `lockkeeper doctor`, completed with the options that chose the store: without them it would examine
+//! another one.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use crate::args::Global;
+
+const DOCTOR: &str = "lockkeeper doctor";
+
+/// Of this process. What the environment says is there for the next command, too, and not repeated.
+static OPTIONS: OnceLock<String> = OnceLock::new();
+
+/// Says which options chose the store.
+pub(crate) fn know(global: &Global) {
+    // There is one command line.
+    drop(OPTIONS.set(options(global)));
+}
+
+fn options(global: &Global) -> String {
+    let config = global.config.as_deref().map(|path| format!(" --config {}", quoted(&path.to_string_lossy())));
+    let store = global.store.as_deref().map(|store| format!(" -S {}", quoted(store)));
+    config.into_iter().chain(store).collect()
+}
+
+/// The line with a remedy that can be pasted.
+pub(crate) fn completed(line: &str) -> Cow<'_, str> {
+    with_options(line, OPTIONS.get().map_or("", String::as_str))
+}
+
+/// Only what stands behind `Try:` is ours for sure.
+fn with_options<'a>(line: &'a str, options: &str) -> Cow<'a, str> {
+    let at = line.rfind("Try: ").filter(|_| !options.is_empty());
+    match at.map(|at| line.split_at(at)) {
+        Some((problem, remedy)) if remedy.contains(DOCTOR) => {
+            Cow::Owned(format!("{problem}{}", remedy.replace(DOCTOR, &format!("{DOCTOR}{options}"))))
+        }
+        _ => Cow::Borrowed(line),
+    }
+}
+
+/// As a shell reads it as one word.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doctor_gets_the_options_that_chose_the_store() {
+        let global = |store: &str| Global { store: Some(store.to_owned()), ..Global::default() };
+        let line = "redis://h: gone. Try: lockkeeper doctor, or a look whether the server runs";
+        for (global, remedy) in [
+            (Global::default(), "lockkeeper doctor, or"),
+            (global("redis://h"), "lockkeeper doctor -S redis://h, or"),
+            (global("file:/a b?ttl=2s"), "lockkeeper doctor -S 'file:/a b?ttl=2s', or"),
+            (global("it's"), r"lockkeeper doctor -S 'it'\''s', or"),
+            (
+                Global { config: Some("c.toml".into()), ..global("prod") },
+                "lockkeeper doctor --config c.toml -S prod, or",
+            ),
+        ] {
+            let told = with_options(line, &options(&global)).into_owned();
+            assert!(told.starts_with(&format!("redis://h: gone. Try: {remedy}")), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_remedy_stays_as_it_is() {
+        for line in ["lockkeeper doctor runs (stuck)", "lock \"lockkeeper doctor\": busy. Try: a longer --wait"] {
+            assert_eq!(with_options(line, " -S redis://h"), line);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The supported versions: one table in `docs/stores.md`, and the other pages that name a version.
+
+use std::env;
+
+use super::page::table;
+use crate::backend::etcd::checks as etcd;
+use crate::backend::redis::checks as redis;
+
+/// Where the version of etcd that the tests of each change run on is pinned.
+const CURRENT_ETCD: &str = include_str!("../../../../../interop/go/go.mod");
+
+/// Pages that repeat a version of the table, for readers who do not follow a link.
+const COPIES: [(&str, &[Of]); 6] = [
+    ("README.md", &[Of::Rust]),
+    ("docs/getting-started.md", &[Of::Rust]),
+    ("docs/etcd.md", &[Of::Etcd]),
+    ("interop/oldest/go.mod", &[Of::Etcd]),
+    ("crates/lockkeeper/src/lib.rs", &[Of::Redis, Of::Etcd]),
+    ("crates/lockkeeper/src/backend/etcd/mod.rs", &[Of::Etcd]),
+];
+
+/// Whose oldest version it is.
+#[derive(Clone, Copy)]
+enum Of {
+    Rust,
+    Redis,
+    Etcd,
+}
+
+impl Of {
+    fn oldest(self) -> String {
+        match self {
+            // As Cargo.toml has it, without a patch.
+            Self::Rust => env!("CARGO_PKG_RUST_VERSION").to_owned(),
+            Self::Redis => redis::OLDEST.map(|part| part.to_string()).join("."),
+            Self::Etcd => etcd::name_of(etcd::OLDEST),
+        }
+    }
+}
+
+pub(super) fn generated() -> String {
+    let (rust, redis, etcd) = (Of::Rust.oldest(), Of::Redis.oldest(), Of::Etcd.oldest());
+    let by_hand = "[redis.md](redis.md#tested-versions) lists the versions of Redis and Valkey that were run by hand";
+    let current = current_etcd();
+    let rows = [
+        ["file".into(), "Linux, a local file system".into(), "Linux".into()],
+        [
+            "Redis, Valkey".into(),
+            format!("Redis {redis} or newer, Valkey"),
+            format!("the Redis of Debian 12 (7.0); {by_hand}"),
+        ],
+        [
+            "etcd".into(),
+            format!("etcd {etcd} or newer on every member"),
+            format!("etcd {current} and {etcd}; and the etcd of Debian 12 (3.4) with `unsafe=version`"),
+        ],
+        ["the library".into(), format!("Rust {rust} or newer, Unix"), "Linux".into()],
+        ["the command line".into(), "Linux".into(), "Linux".into()],
+    ];
+    let table = table(&["store", "accepted", "tests of each change run on"], rows.map(Vec::from));
+    format!(
+        "## Supported versions\n\n{table}\nlockkeeper refuses an older server. `unsafe=version` in the URL waives that \
+         check, and `doctor` says what is\nwrong with the version.\n"
+    )
+}
+
+fn current_etcd() -> &'static str {
+    let line = CURRENT_ETCD.lines().find(|line| line.contains("go.etcd.io/etcd/server/v3 v"));
+    line.and_then(|line| line.rsplit_once(" v")).expect("go.mod names the etcd of the tests").1
+}
+
+#[test]
+fn the_oldest_versions_are_the_same_everywhere() {
+    for (file, versions) in COPIES {
+        let text = std::fs::read_to_string(super::root().join(file)).unwrap();
+        for version in versions.iter().map(|of| of.oldest()) {
+            assert!(text.contains(&version), "{file} does not name {version}");
+        }
+    }
+    for store in super::STORES {
+        let version = match store.name.split([' ', ',']).next() {
+            Some("Redis") => Of::Redis.oldest(),
+            Some("etcd") => Of::Etcd.oldest(),
+            _ => continue,
+        };
+        assert!(store.needs.says.contains(&version), "{}: {:?}", store.name, store.needs.says);
+    }
+}
