@@ -53,9 +53,6 @@ pub struct StoreUrl {
     pub user: Option<String>,
     /// The password, decoded.
     pub password: Option<Secret>,
-    /// The token that a client shows to a lock server. It has no place in a URL; see
-    /// [`with_api_token`](Self::with_api_token).
-    pub api_token: Option<Secret>,
     /// The hosts, in the order given; none for `memory:` and `file:`.
     pub hosts: Vec<Host>,
     /// The path, decoded: with its leading `/` behind hosts, empty if there is none. For `file:` it is the path of the
@@ -125,13 +122,6 @@ impl StoreUrl {
         self
     }
 
-    /// Returns the URL with a token for a lock server. Other stores ignore it.
-    #[must_use]
-    pub fn with_api_token(mut self, token: Secret) -> Self {
-        self.api_token = Some(token);
-        self
-    }
-
     /// Sets one of the [parameters that every URL takes](CommonParams::NAMES), unless the URL already sets it.
     ///
     /// ```
@@ -162,7 +152,7 @@ impl StoreUrl {
     /// Returns whether the URL has a password, or a parameter that looks like one. Such a URL does not belong on a
     /// command line, where every user of the machine can read it.
     pub fn has_password(&self) -> bool {
-        self.password.is_some() || self.api_token.is_some() || self.params.keys().any(|key| params::is_secret(key))
+        self.password.is_some() || self.params.keys().any(|key| params::is_secret(key))
     }
 }
 

@@ -17,7 +17,6 @@ pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
         scheme,
         user: None,
         password: None,
-        api_token: None,
         hosts: Vec::new(),
         path: String::new(),
         common: Default::default(),
