@@ -151,6 +151,11 @@ impl Claimant {
         self.store.amend(&self.claim.key, &Amend::Value(value.as_bytes().into())).await
     }
 
+    /// Has the store keep it for so long.
+    pub(crate) async fn keep(&self, min_hold: Duration) -> Result<Amended> {
+        self.store.amend(&self.claim.key, &Amend::MinHold(min_hold)).await
+    }
+
     pub(crate) async fn withdraw(&self, tombstone: Option<Duration>) -> Result<Withdrawal> {
         self.store.withdraw(&self.claim.key, tombstone).await
     }

@@ -124,6 +124,26 @@ async fn a_master_that_no_replica_follows_renews_nothing() {
     assert!(guard.check().is_err());
 }
 
+/// A minimum hold that no replica has would end with the master, and whoever takes over would give the lock away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn min_replicas_a_minimum_hold_counts_only_on_a_replica() {
+    let master = Redis::start().unwrap();
+    let mut replica = Redis::builder().replica_of(&master).start().unwrap();
+    let url = format!("{}?min-replicas=1&timeout=1s", master.url());
+    let store = RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
+    let claimant = Claimant::new(&store, "a-lock", UNRENEWED).await;
+    claimant.granted().await;
+    replica.pause().unwrap();
+    let error = within(PATIENCE, claimant.keep(LONG)).await.expect_err("no replica has it");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    replica.resume().unwrap();
+    let kept = async { while claimant.keep(LONG).await.is_err() {} };
+    within(PATIENCE, kept).await;
+    claimant.release().await;
+    assert!(claimant.line().await.entries[0].kept);
+}
+
 /// What becomes of a claim that a master has granted, and whose answer nobody looks at before `change` has come about: the
 /// replicas of whoever is there then have not got it from that master.
 async fn granted_before(url: &str, change: impl AsyncFnOnce(&RedisStore)) {

@@ -309,7 +309,13 @@ impl Store for RedisStore {
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let request = layout::amend(key, change, &self.0.client, self.next_change());
-        self.ask(&key.name, request)?.await?.read(layout::amend_answer)
+        let said = self.ask(&key.name, request)?.await?;
+        let amended = said.read(layout::amend_answer)?;
+        if amended == Amended::Done && matches!(change, Amend::MinHold(_)) {
+            // A minimum hold is a promise about the time after the holder; what a claim shows or gives up is none.
+            self.0.servers.replicated(&said.proof(), &Keys::of(&key.name)).await?;
+        }
+        Ok(amended)
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
