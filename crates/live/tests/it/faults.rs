@@ -4,6 +4,7 @@ mod clients;
 mod clocks;
 mod cuts;
 mod failover;
+mod holds;
 mod kleppmann;
 mod long_lines;
 mod messages;

@@ -67,11 +67,12 @@ local function all()
 end
 -- Somebody who knows this capacity holds.
 local function narrow(of) cap,top=math.min(cap,of),math.max(top,of) end
--- The end and the length of a claim's minimum hold. A clock that goes back makes none longer.
+-- The end and the length of a claim's minimum hold, and the end that is written. A clock that goes back makes none longer:
+-- the end is never further away than the length.
 local function minimum(v)
-  if byte(v,61)<32 then return 0,0 end
-  local till,span=up('<dd',v,50+up('<I4',v,46))
-  return math.min(till,now+span),span
+  if byte(v,61)<32 then return 0,0,0 end
+  local written,span=up('<dd',v,50+up('<I4',v,46))
+  return math.min(written,now+span),span,written
 end
 -- Gives a claim that holds a minimum hold. `head` is never such a one: to remove it is not enough.
 local function hold(h,v,till,span)
@@ -97,8 +98,14 @@ local function count()
   n,nq,S,low,emax,dirty,cap,top=0,0,0,math.huge,0,true,MAX,0
   for h,v in pairs(claims) do
     local _,exp,_,granted,of,w,life,wait=up(CLAIM,v)
+    local ends,span,written=minimum(v)
+    -- The clock has gone back. The end of another time would give the whole length again at each later look.
+    if ends<written then
+      local from=50+up('<I4',v,46)
+      v=sub(v,1,from-1)..pk('<d',ends)..sub(v,from+8)
+      put(h,v)
+    end
     -- Who was granted by a push may still be on the life of a waiter.
-    local _,span=minimum(v)
     local most=now+(sub(h,9)==KEPT and span or math.max(wait*1000,granted==1 and life or 0))
     -- Its life is over, its minimum hold is not.
     local till=exp<=now and keep(h,v)
