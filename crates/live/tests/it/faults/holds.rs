@@ -1,14 +1,30 @@
 //! A minimum hold while clocks go back, waiters come and go, and administrators break what it keeps.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockkeeper::store::{Amended, Renewal};
-use lockkeeper_live::Redis;
+use lockkeeper::RedisStore;
+use lockkeeper::store::{Amended, Evict, Evicted, Renewal, Store, Target};
+use lockkeeper_live::{Act, Proxy, Redis, redis};
 
-use super::{Claimant, LONG, name, store};
+use super::{Claimant, LONG, PATIENCE, name, store, within};
 
 /// Longer than a test takes, and other than every lease.
 const HOLD: Duration = Duration::from_secs(60);
+
+async fn claimants<const N: usize>(store: &RedisStore, name: &str) -> [Claimant; N] {
+    let mut all = Vec::new();
+    for _ in 0..N {
+        all.push(Claimant::new(store, name, 4 * LONG).await);
+    }
+    all.try_into().unwrap()
+}
+
+async fn evict(claimant: &Claimant, how: Evict, reason: &str) -> Evicted {
+    let (store, key) = (&claimant.store, &claimant.claim.key);
+    store.admin().unwrap().evict(&key.name, &Target::Id(key.id.hash()), how, "ops", reason).await.unwrap()
+}
 
 /// The clock goes back by an hour, and the holder is renewed until its minimum hold has passed once more. Its release
 /// frees the lock.
@@ -25,4 +41,37 @@ async fn a_clock_that_goes_back_stretches_a_minimum_hold_by_no_more_than_its_len
     }
     claimant.release().await;
     claimant.sees(&[]).await;
+}
+
+/// The holder lets go between the look that finds it by its id and the break: what is kept is what was to be broken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_break_by_id_that_meets_a_release_ends_what_is_kept() {
+    let (server, name) = (redis().unwrap().address(), name());
+    let proxy = Proxy::resp(server).unwrap();
+    let holder = Claimant::new(&store(server).await, &name, LONG).await;
+    let breaker = Claimant { store: Arc::new(store(proxy.address()).await), claim: holder.claim.clone() };
+    for how in [Evict::Mark, Evict::Now] {
+        let [held] = claimants(&holder.store, &name).await;
+        held.granted().await;
+        assert_eq!(held.keep(HOLD).await.unwrap(), Amended::Done);
+        let is_here = Arc::new(AtomicBool::new(false));
+        let tell = Arc::clone(&is_here);
+        proxy.on_request(move |request| match request.contains("the words of this break") {
+            true => {
+                tell.store(true, Ordering::SeqCst);
+                Act::Hold
+            }
+            false => Act::Pass,
+        });
+        let breaking = tokio::spawn({
+            let breaker = Claimant { claim: held.claim.clone(), ..breaker.clone() };
+            async move { evict(&breaker, how, "the words of this break").await }
+        });
+        proxy.until(|_| is_here.load(Ordering::SeqCst)).await.unwrap();
+        held.release().await;
+        proxy.on_nothing();
+        proxy.release();
+        assert_eq!(within(PATIENCE, breaking).await.unwrap(), Evicted::Done, "{how:?}");
+        held.sees(&[]).await;
+    }
 }
