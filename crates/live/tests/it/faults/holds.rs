@@ -75,3 +75,32 @@ async fn a_break_by_id_that_meets_a_release_ends_what_is_kept() {
         held.sees(&[]).await;
     }
 }
+
+/// Redis deletes the key of a lock that nobody uses within a day or two, however long its hold or its lease was to be.
+#[tokio::test]
+async fn the_key_of_a_lock_that_was_kept_or_held_for_a_year_is_gone_in_days() {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    const DAYS: Duration = Duration::from_secs(3 * 24 * 3600);
+    let server = Redis::start().unwrap();
+    let store = store(server.address()).await;
+    for (name, hold, breaks) in [("broken", Some(YEAR), true), ("kept", Some(HOLD), false), ("held", None, false)] {
+        let claimant = Claimant::new(&store, name, if hold == Some(YEAR) { LONG } else { YEAR }).await;
+        claimant.granted().await;
+        if let Some(hold) = hold {
+            assert_eq!(claimant.keep(hold).await.unwrap(), Amended::Done);
+        }
+        if !breaks {
+            claimant.withdraw(Some(Duration::from_secs(60)).filter(|_| hold.is_none())).await.unwrap();
+        }
+        if hold.is_some() {
+            assert_eq!(evict(&claimant, Evict::Now, "a test").await, Evicted::Done);
+        }
+        let left: u64 = server.query(&["PTTL", &format!("lk:{{{name}}}")]).unwrap();
+        assert!(Duration::from_millis(left) <= DAYS, "{name}: {} days", left / 86_400_000);
+    }
+    let claimant = Claimant::new(&store, "released", YEAR).await;
+    claimant.granted().await;
+    claimant.release().await;
+    let left: u64 = server.query(&["PTTL", "lk:{released}"]).unwrap();
+    assert!(Duration::from_millis(left) <= DAYS, "released: {} days", left / 86_400_000);
+}

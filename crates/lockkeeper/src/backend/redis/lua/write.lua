@@ -3,6 +3,11 @@
 -- or one that is at another node. HSET has no such form, so it comes first of what counts.
 -- With `mark` `low` and the time are written, too, where nothing else of K is.
 local spares=true
+-- For how long K stays, in ms, if nobody comes: a day more than the longest life; as long as its tombstones stand; and as
+-- long as a last token is ahead of the clock, else a clock that goes on would bring old tokens back.
+local function stay()
+  return string.format('%.0f',math.max(172800000,long+86400000,(math.max(last,tomb)-now)/1000+172800000))
+end
 local function finish(mark)
   if not dirty and not next(changed) then return end
   -- An amendment or a renewal of one that is alone makes it a line.
@@ -16,20 +21,20 @@ local function finish(mark)
       if kinds0%2==1 then push('p'..to,what) end
       if kinds0>=2 then push('s'..to,what) end
     end
+    -- The last one has left. What stays for longer than usual for its sake need not any more.
+    local shortens=n==0 and nq==0 and long>86400000
     if n==0 and nq==0 then S,low,head,emax,long,cap,top=0,math.huge,NONE,0,0,MAX,0 end
     if n==0 and nq==0 and tomb==0 and obs==0 then
       -- One write decides. What is left of the line means nothing any more.
       value=pk('<d',last)
-      if spares then spare(Q,'SET',K,value,'KEEPTTL') elseif r then call('SET',K,value,'KEEPTTL') end
+      local free=shortens and {'SET',K,value,'PX',stay()} or {'SET',K,value,'KEEPTTL'}
+      if spares then spare(Q,unpack(free)) elseif r then call(unpack(free)) end
       if shared then redis.pcall('DEL',Q,W) end
     else
       value=pk('<ddc1dI4I4dI4c16ddddI4I2BI4',
         last,low,'\16',now,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds,top)
       -- Nothing outlives its key: each hour they all get a day more than the longest life.
-      if fresh or not shared or at<now-now%3600000000 or at>now then
-        -- And the last token outlives the time that it says it is, else a clock that was ahead would bring old ones back.
-        px=string.format('%.0f',math.max(172800000,long+86400000,(last-now)/1000+172800000))
-      end
+      if fresh or shortens or not shared or at<now-now%3600000000 or at>now then px=stay() end
       if alone and changed[alone]==nil then changed[alone]=rec end
     end
   end
