@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper::RedisStore;
-use lockkeeper::store::{Amended, Evict, Evicted, Renewal, Store, Target};
+use lockkeeper::store::{Amended, Evict, Evicted, Renewal, Revision, Store, Target, Wake};
 use lockkeeper_live::{Act, Proxy, Redis, redis};
 
 use super::{Claimant, LONG, PATIENCE, name, store, within};
@@ -19,6 +19,19 @@ async fn claimants<const N: usize>(store: &RedisStore, name: &str) -> [Claimant;
         all.push(Claimant::new(store, name, 4 * LONG).await);
     }
     all.try_into().unwrap()
+}
+
+/// Holds the lock with a minimum hold, and leaves it to that.
+async fn leaves_a_kept_lock(claimant: &Claimant) {
+    assert_eq!(claimant.keep(HOLD).await.unwrap(), Amended::Done);
+    claimant.release().await;
+}
+
+/// Asserts that a waiter hears something, and that it is to look when the hold is over.
+async fn is_told_of_the_end(waiter: &Claimant, seen: Revision) {
+    assert_eq!(waiter.wait(seen, PATIENCE).await, Wake::Changed, "nobody tells it that it is the first");
+    let (_, look_again) = waiter.queued().await;
+    assert!(look_again > Duration::from_secs(10) && look_again <= HOLD + Duration::from_millis(1), "{look_again:?}");
 }
 
 async fn evict(claimant: &Claimant, how: Evict, reason: &str) -> Evicted {
@@ -103,4 +116,92 @@ async fn the_key_of_a_lock_that_was_kept_or_held_for_a_year_is_gone_in_days() {
     claimant.release().await;
     let left: u64 = server.query(&["PTTL", "lk:{released}"]).unwrap();
     assert!(Duration::from_millis(left) <= DAYS, "released: {} days", left / 86_400_000);
+}
+
+/// The first waiter gives up, or is broken. The next one was told that others are before it.
+#[tokio::test]
+async fn a_waiter_that_becomes_the_first_behind_a_kept_lock_is_told_to_look_at_its_end() {
+    let store = store(redis().unwrap().address()).await;
+    for is_broken in [false, true] {
+        let [holder, first, second] = claimants(&store, &name()).await;
+        holder.granted().await;
+        first.queued().await;
+        let (seen, look_again) = second.queued().await;
+        assert!(look_again <= Duration::from_secs(10), "it is the second");
+        leaves_a_kept_lock(&holder).await;
+        if is_broken {
+            assert_eq!(evict(&first, Evict::Now, "a test").await, Evicted::Done);
+        } else {
+            first.release().await;
+        }
+        is_told_of_the_end(&second, seen).await;
+        second.release().await;
+    }
+}
+
+/// The first waiter is dead when the holder lets go, or dies later and the next one's renewal finds that.
+#[tokio::test]
+async fn a_waiter_behind_the_dead_is_told_of_the_end_of_a_kept_lock() {
+    const WAIT: Duration = Duration::from_millis(300);
+    let store = store(redis().unwrap().address()).await;
+    for dies_later in [false, true] {
+        let [holder, mut dead, second] = claimants(&store, &name()).await;
+        holder.granted().await;
+        dead.claim.wait_ttl = WAIT;
+        dead.queued().await;
+        let (seen, _) = second.queued().await;
+        if dies_later {
+            leaves_a_kept_lock(&holder).await;
+        }
+        tokio::time::sleep(2 * WAIT).await;
+        if dies_later {
+            assert_eq!(second.renew().await.unwrap(), Renewal::Queued);
+        } else {
+            leaves_a_kept_lock(&holder).await;
+        }
+        is_told_of_the_end(&second, seen).await;
+        second.release().await;
+    }
+}
+
+/// One of two permits is kept, and the other one is handed on to the first waiter.
+#[tokio::test]
+async fn a_waiter_behind_one_that_is_granted_beside_a_kept_permit_is_told_of_its_end() {
+    let store = store(redis().unwrap().address()).await;
+    let mut all: [Claimant; 4] = claimants(&store, &name()).await;
+    for claimant in &mut all {
+        (claimant.claim.weight, claimant.claim.capacity) = (1, 2);
+    }
+    let [kept, held, first, second] = all;
+    kept.granted().await;
+    held.granted().await;
+    first.queued().await;
+    let (seen, _) = second.queued().await;
+    leaves_a_kept_lock(&kept).await;
+    held.release().await;
+    // The one before it has not been renewed yet, and that is the next end.
+    assert_eq!(second.wait(seen, PATIENCE).await, Wake::Changed, "nobody tells it that it is the first");
+    for claimant in [first, second] {
+        claimant.release().await;
+    }
+}
+
+/// The connection is gone when the holder lets go, and with it the message that its lock is kept for a shorter time
+/// than the lease that the waiter was told.
+#[tokio::test]
+async fn a_waiter_whose_subscription_was_lost_learns_the_end_of_a_kept_lock() {
+    let (server, name) = (redis().unwrap().address(), name());
+    let proxy = Proxy::resp(server).unwrap();
+    let holder = Claimant::new(&store(server).await, &name, 4 * LONG).await;
+    let waiter = Claimant::new(&store(proxy.address()).await, &name, LONG).await;
+    holder.granted().await;
+    let (seen, look_again) = waiter.queued().await;
+    assert!(look_again > 2 * LONG, "{look_again:?}");
+    proxy.refuse();
+    proxy.cut();
+    proxy.until(|seen| seen.open == 0).await.unwrap();
+    leaves_a_kept_lock(&holder).await;
+    proxy.accept().unwrap();
+    is_told_of_the_end(&waiter, seen).await;
+    waiter.release().await;
 }

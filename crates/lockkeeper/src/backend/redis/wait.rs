@@ -89,6 +89,11 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
             Some(Known::Waiting(_)) => {}
             Some(Known::Look(subscriptions)) => match look(store, key).await? {
                 (Standing::Queued, _) => places.looked(key.id, subscriptions),
+                // The end of what it waits for may be another one than it was told, and the message is lost.
+                (Standing::First, _) => {
+                    places.looked(key.id, subscriptions);
+                    return Ok(Wake::Changed);
+                }
                 found => return granted(store, key, found).await,
             },
             // Of one that was put in line elsewhere nothing would be heard here.

@@ -17,6 +17,8 @@ pub(in crate::backend::redis) enum Standing {
     Granted { token: u64 },
     /// It waits.
     Queued,
+    /// It waits, and nobody waits before it.
+    First,
     /// It is not there, or its life is over.
     Absent,
 }
@@ -28,6 +30,7 @@ pub(in crate::backend::redis) fn look(key: &ClaimKey) -> Request {
 pub(in crate::backend::redis) fn look_answer(key: &ClaimKey, value: &Value) -> Result<Standing> {
     match Reader::new(bytes::about(&key.id, value, WHAT)?, WHAT).f64()? {
         -1.0 => Ok(Standing::Absent),
+        -2.0 => Ok(Standing::First),
         0.0 => Ok(Standing::Queued),
         token => {
             let token = bytes::token(token).ok_or_else(|| garbled(WHAT))?;

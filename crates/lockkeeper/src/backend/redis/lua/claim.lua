@@ -12,6 +12,8 @@ local function seen(kind)
   return mark..kind..pk('<dddd',now,last,2*nq+n,touch)
 end
 local function queued(ahead)
+  -- The answer tells it.
+  if heir==id then heir=nil end
   return seen('q')..pk('<dI4',ahead==n and low-now or -1,ahead)
 end
 local function busy()

@@ -12,10 +12,13 @@
 local KEPT='\0\0\0\0kept'
 local NONE,MAX,CLAIM='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0',4294967295,'<dddBI4I4dI4I4'
 -- The holders: n of them, with weights of S together. `cap` is the smallest capacity that one of them knows, and counts;
--- `top` is the largest.
+-- `top` is the largest. `kinds` says how observers are told (1: by a channel, 2: by that of a shard); with it stands (4) whether
+-- something may be kept.
 local last,low,at,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds,top=
   0,math.huge,0,0,0,0,MAX,NONE,0,0,0,0,0,0,0,0
 local shared,fresh,dirty,rec,alone=false,false,false,nil,nil
+-- Whether something may be kept, and whether it is from now on; who is the first behind it, and what that one is told.
+local keeps,keeps_more,heir,word=false,false,nil,nil
 if r then
   if #r~=8 and form(r)==17 then
     local own,life=sub(r,1,8)
@@ -27,6 +30,7 @@ if r then
     local _
     shared=true
     last,low,_,at,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds,top=up('<ddc1dI4I4dI4c16ddddI4I2BI4',r)
+    keeps,kinds=kinds>=4,kinds%4
   else last=up('<d',r) end
 end
 -- As it was: what is different in the end is told to those who observe it now.
@@ -88,6 +92,7 @@ local function keep(h,v)
   if till<=now or sub(h,9)==KEPT then return end
   put(h,false)
   put(sub(v,1,8)..KEPT,sub(v,1,8)..pk('<d',till)..sub(v,17)..h)
+  keeps,keeps_more=true,true
   touch,dirty=touch+1,true
   if till<low then low=till end
   return till
@@ -95,7 +100,7 @@ end
 -- Counts anew: removes who died, and shortens the lives that a clock has made longer by going back.
 local function count()
   local claims=all()
-  n,nq,S,low,emax,dirty,cap,top=0,0,0,math.huge,0,true,MAX,0
+  n,nq,S,low,emax,dirty,cap,top,keeps=0,0,0,math.huge,0,true,MAX,0,false
   for h,v in pairs(claims) do
     local _,exp,_,granted,of,w,life,wait=up(CLAIM,v)
     local ends,span,written=minimum(v)
@@ -123,6 +128,7 @@ local function count()
         n,S=n+1,S+w
         narrow(of)
         if exp<low then low=exp end
+        keeps=keeps or sub(h,9)==KEPT
       else nq=nq+1 end
       emax=math.max(emax,(up('<I2',v,59)))
     end
@@ -140,12 +146,14 @@ local function first()
     skip=skip+1
   end
 end
--- Grants from the front until one does not fit. With `front` the dead are cleared away where nothing is free, too. Once
--- settle() was called, settle(true) neither grants nor removes a claim that lives: what is free then the first cannot use.
+-- Grants from the front until one does not fit. With `front`, and where something is kept, the dead are cleared away where
+-- nothing is free, too. Once settle() was called, settle(true) neither grants nor removes a claim that lives: what is free
+-- then the first cannot use.
 local function settle(front)
   clear()
+  heir=nil
   if n==0 then cap,top=MAX,0 end
-  while nq>0 and (S<cap or front) do
+  while nq>0 and (S<cap or front or keeps) do
     local h=first()
     local v=h and get(h)
     if not v then
@@ -154,7 +162,10 @@ local function settle(front)
     else
       local _,exp,_,_,of,w,_,_,ml=up(CLAIM,v)
       local lives=exp>now
-      if lives and S+w>math.min(cap,of) then break end
+      if lives and S+w>math.min(cap,of) then
+        heir,word=h,{sub(v,50+ml),'a'..h}
+        break
+      end
       leave(h)
       nq,dirty=nq-1,true
       if lives then

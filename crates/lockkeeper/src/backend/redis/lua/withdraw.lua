@@ -7,12 +7,7 @@ else
   local v=get(id)
   if v then
     if up('<d',v,9)>now then was=1 end
-    if keep(id,v) then
-      -- Who is first looks at the end of what holds next, and that may be sooner now.
-      local h=nq>0 and first()
-      local claim=h and get(h)
-      if claim then push(sub(claim,50+up('<I4',claim,46)),'a'..h) end
-    else take(id,v) end
+    if not keep(id,v) then take(id,v) end
   end
 end
 settle()

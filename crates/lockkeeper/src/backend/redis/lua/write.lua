@@ -10,6 +10,9 @@ local function stay()
 end
 local function finish(mark)
   if not dirty and not next(changed) then return end
+  -- The end of what is kept is the only end of which nobody tells: the first waiter looks when it comes. A waiter that has
+  -- become the first, or that knows of a lease only, is told to look anew.
+  if keeps and heir and changed[heir]~=false and (keeps_more or outs[1]) then push(word[1],word[2]) end
   -- An amendment or a renewal of one that is alone makes it a line.
   local whole,value,px=dirty or not shared,nil,nil
   local puts,dels={},{}
@@ -23,7 +26,7 @@ local function finish(mark)
     end
     -- The last one has left. What stays for longer than usual for its sake need not any more.
     local shortens=n==0 and nq==0 and long>86400000
-    if n==0 and nq==0 then S,low,head,emax,long,cap,top=0,math.huge,NONE,0,0,MAX,0 end
+    if n==0 and nq==0 then S,low,head,emax,long,cap,top,keeps=0,math.huge,NONE,0,0,MAX,0,false end
     if n==0 and nq==0 and tomb==0 and obs==0 then
       -- One write decides. What is left of the line means nothing any more.
       value=pk('<d',last)
@@ -32,7 +35,7 @@ local function finish(mark)
       if shared then redis.pcall('DEL',Q,W) end
     else
       value=pk('<ddc1dI4I4dI4c16ddddI4I2BI4',
-        last,low,'\16',now,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds,top)
+        last,low,'\16',now,nq,n,S,cap,head,tomb,obs,swept,long,touch,emax,kinds+(keeps and 4 or 0),top)
       -- Nothing outlives its key: each hour they all get a day more than the longest life.
       if fresh or shortens or not shared or at<now-now%3600000000 or at>now then px=stay() end
       if alone and changed[alone]==nil then changed[alone]=rec end

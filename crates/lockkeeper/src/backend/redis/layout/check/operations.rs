@@ -267,7 +267,7 @@ impl World {
                 self.token(line, entry.token.unwrap(), token);
             }
             // It grants nothing.
-            (Standing::Queued, Some(_)) | (Standing::Absent, None) => {}
+            (Standing::Queued | Standing::First, Some(_)) | (Standing::Absent, None) => {}
             (ours, entry) => panic!("{ours:?}, not {entry:?}"),
         }
         line
