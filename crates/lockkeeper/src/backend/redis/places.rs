@@ -1,7 +1,7 @@
 //! The claims of this client that stand in line, and what the server has pushed about them.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -22,8 +22,9 @@ struct Inner {
     places: HashMap<ClaimId, Place>,
     /// Grants that were pushed before the answer to their claim was looked at: the token, and the number of the push.
     early: HashMap<ClaimId, (u64, u64)>,
-    /// The claims that were sent, are not answered, and were not withdrawn.
-    asked: HashSet<ClaimId>,
+    /// The claims that were sent, are not answered, and were not withdrawn; with the number of a push that came before
+    /// the answer was looked at, and makes it worth while to claim again.
+    asked: HashMap<ClaimId, Option<u64>>,
     /// How often a subscription has begun. What was pushed before may have been missed.
     subscriptions: u64,
     /// How many pushes there were.
@@ -50,8 +51,8 @@ impl Asked<'_> {
     /// it.
     pub(super) fn queued(self, key: &ClaimKey, listens: Option<Listens>) {
         let mut inner = self.places.lock();
-        if inner.asked.contains(&self.id) {
-            inner.queued(key, self.before, listens);
+        if let Some(again) = inner.asked.get(&self.id).copied() {
+            inner.queued(key, self.before, again, listens);
         }
     }
 }
@@ -92,7 +93,7 @@ impl Places {
     /// A claim is being sent now.
     pub(super) fn asks(&self, id: ClaimId) -> Asked<'_> {
         let mut inner = self.lock();
-        inner.asked.insert(id);
+        inner.asked.insert(id, None);
         Asked { places: self, id, before: inner.before() }
     }
 
@@ -103,7 +104,7 @@ impl Places {
 
     #[cfg(test)]
     fn queued(&self, key: &ClaimKey, before: Before, listens: Option<Listens>) {
-        self.lock().queued(key, before, listens);
+        self.lock().queued(key, before, None, listens);
     }
 
     /// The claim does not stand in line any more.
@@ -173,6 +174,8 @@ impl Places {
         if let Some(place) = inner.places.get_mut(&id) {
             place.again = Some(push);
             place.bell.notify_waiters();
+        } else if let Some(early) = inner.asked.get_mut(&id) {
+            *early = Some(push);
         }
     }
 
@@ -201,7 +204,7 @@ impl Inner {
     /// The claim stands in line, as the server says that was asked when `before` was all that had been heard. Whether a
     /// subscription has begun since decides whether a push can have been missed; a push that came before is of another
     /// time, when the server knew more, or another server had the line.
-    fn queued(&mut self, key: &ClaimKey, before: Before, listens: Option<Listens>) {
+    fn queued(&mut self, key: &ClaimKey, before: Before, again: Option<u64>, listens: Option<Listens>) {
         let now = self.subscriptions;
         let missed = now != before.subscriptions;
         let granted = self.early.remove(&key.id).filter(|(_, push)| *push > before.pushes);
@@ -209,7 +212,7 @@ impl Inner {
             Entry::Occupied(mut known) => {
                 let place = known.get_mut();
                 place.granted = place.granted.filter(|(_, push)| *push > before.pushes).or(granted);
-                place.again = place.again.filter(|push| *push > before.pushes);
+                place.again = place.again.filter(|push| *push > before.pushes).or(again);
                 if missed {
                     place.look = Some(now);
                 }
@@ -219,7 +222,7 @@ impl Inner {
                     name: key.name.clone(),
                     granted,
                     look: missed.then_some(now),
-                    again: None,
+                    again,
                     bell: Arc::default(),
                     _listens: listens,
                 });
@@ -334,6 +337,22 @@ mod tests {
         places.asks(key.id).queued(&key, None);
         assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
         drop(places.asks(ClaimId::random()));
+        assert!(places.lock().asked.is_empty());
+    }
+
+    /// The script has put it in line, and before its answer was looked at somebody else's script told it to look again.
+    #[test]
+    fn a_push_to_look_again_that_comes_before_the_answer_to_its_claim_is_not_missed() {
+        let (places, key) = (Places::default(), key());
+        let asked = places.asks(key.id);
+        places.again(key.id);
+        asked.queued(&key, None);
+        assert!(matches!(places.known(key.id), Some(Known::Again)));
+        // The next answer knows of it.
+        places.asks(key.id).queued(&key, None);
+        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+        // Who asks for nothing is told nothing.
+        places.again(ClaimId::random());
         assert!(places.lock().asked.is_empty());
     }
 
