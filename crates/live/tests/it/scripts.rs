@@ -1,6 +1,8 @@
 //! The scripts of the Redis store, as the server runs them: in lock step with the memory store and the rule of admission.
 
-use lockkeeper::testing::{RedisAgreement, redis_against_memory, redis_against_memory_with_faults};
+use lockkeeper::testing::{
+    RedisAgreement, redis_against_memory, redis_against_memory_with_faults, redis_with_a_clock_that_goes_back,
+};
 use lockkeeper_live::{Redis, redis};
 
 /// A few that are always the same.
@@ -14,10 +16,11 @@ fn agree(seed: u64) {
     eprintln!("seed {seed}");
     let agreement = redis_against_memory(&redis.address().to_string(), seed, STEPS);
     eprintln!("seed {seed}: {agreement:?}");
-    let RedisAgreement { steps, grants, pushes, open, .. } = agreement;
+    let RedisAgreement { steps, grants, pushes, open, kept, .. } = agreement;
     assert_eq!(steps, STEPS);
     // Else it has shown little.
-    assert!(grants > STEPS / 20 && pushes > STEPS / 200 && open > STEPS / 50, "{agreement:?}");
+    let is_much = grants > STEPS / 20 && pushes > STEPS / 200 && open > STEPS / 50 && kept > 0;
+    assert!(is_much, "{agreement:?}");
 }
 
 #[test]
@@ -43,5 +46,18 @@ fn a_script_that_is_refused_anything_has_done_all_of_it_or_nothing() {
         eprintln!("seed {seed}: {agreement:?}");
         let RedisAgreement { grants, refused, passed, .. } = agreement;
         assert!(grants > STEPS / 20 && refused > STEPS / 50 && passed > STEPS / 50, "{agreement:?}");
+    }
+}
+
+/// The clock of the server goes back by up to ten minutes, again and again. Holders are those whom the rule admits, tokens
+/// rise, and nobody is to live, or to be kept, for longer than it may from now on.
+#[test]
+fn a_clock_that_goes_back_breaks_no_rule_and_lengthens_no_life() {
+    let redis = redis().unwrap();
+    for seed in SEEDS {
+        let agreement = redis_with_a_clock_that_goes_back(&redis.address().to_string(), seed, STEPS);
+        eprintln!("seed {seed}: {agreement:?}");
+        let RedisAgreement { steps, grants, kept, .. } = agreement;
+        assert!(steps == STEPS && grants > STEPS / 20 && kept > STEPS / 20, "{agreement:?}");
     }
 }

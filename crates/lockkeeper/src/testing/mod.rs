@@ -66,6 +66,7 @@ pub mod wrong;
 pub use crate::backend::redis::{
     Agreement as RedisAgreement, against_memory as redis_against_memory,
     against_memory_with_faults as redis_against_memory_with_faults,
+    with_a_clock_that_goes_back as redis_with_a_clock_that_goes_back,
 };
 /// The methods of a store, for the tests of programs that use locks.
 pub use crate::layer::Operation as Op;

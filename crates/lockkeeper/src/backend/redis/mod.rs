@@ -43,7 +43,7 @@ pub use self::checks::Check;
 use self::claimed::Claimed;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
-pub use self::layout::check::{Agreement, against_memory, against_memory_with_faults};
+pub use self::layout::check::{Agreement, against_memory, against_memory_with_faults, with_a_clock_that_goes_back};
 use self::layout::{ClientId, Keys};
 use self::names::Names;
 use self::places::Places;

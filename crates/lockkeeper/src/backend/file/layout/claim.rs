@@ -65,6 +65,8 @@ impl Turn<'_> {
         let (name, ord) = (key.name.as_str().as_bytes(), place.ord);
         match change {
             Amend::Lower(_) | Amend::MinHold(_) if !place.granted() => return Ok(Amended::NotLive),
+            // A mark ends a minimum hold, and nobody begins another one.
+            Amend::MinHold(_) if place.broken.is_some() => return Ok(Amended::NotLive),
             Amend::Lower(weight) => self.change(
                 "UPDATE lk_claim SET weight = min(weight, ?3) WHERE name = ?1 AND ord = ?2",
                 params![name, ord, weight],

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
+mod back;
 mod faults;
 mod operations;
 mod server;
@@ -38,6 +39,8 @@ pub struct Agreement {
     pub lenient: u32,
     /// Answers of the forms that name fewer keys.
     pub open: u32,
+    /// Claims that were found to be kept by their minimum hold.
+    pub kept: u32,
     /// Requests that the server refused half-way, and that had changed nothing.
     pub refused: u32,
     /// Requests that went through although something was refused.
@@ -61,6 +64,15 @@ pub fn against_memory(address: &str, seed: u64, steps: u32) -> Agreement {
 /// When they differ, or the server cannot be reached.
 pub fn against_memory_with_faults(address: &str, seed: u64, steps: u32, faults: u16) -> Agreement {
     run(address, seed, steps, faults)
+}
+
+/// Random operations on the Redis server at `address` while its clock goes on, and back by up to ten minutes. Panics where
+/// the rule of admission is broken, a token falls, or a claim is to live for longer than it may.
+///
+/// # Panics
+/// When that happens, or the server cannot be reached.
+pub fn with_a_clock_that_goes_back(address: &str, seed: u64, steps: u32) -> Agreement {
+    back::run(address, seed, steps)
 }
 
 fn run(address: &str, seed: u64, steps: u32, faults: u16) -> Agreement {
@@ -255,8 +267,9 @@ impl World {
             let ours = Entry { token: theirs.token, ..ours.clone() };
             assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
         }
+        self.agreement.kept += u32::try_from(ours.entries.iter().filter(|entry| entry.kept).count()).unwrap();
         self.everybody_was_told(&theirs);
-        self.the_rule_holds(&ours);
+        the_rule_holds(&ours);
         self.observers_were_told(line, &theirs, ours.revision);
     }
 
@@ -264,12 +277,6 @@ impl World {
         let holders: HashSet<_> = theirs.entries.iter().filter(|e| e.granted).map(|e| e.id.to_string()).collect();
         let untold = self.tried.iter().find(|t| !t.told && holders.contains(&t.claim.key.id.hash().to_string()));
         assert!(untold.is_none(), "nobody told {:?}", untold.map(|t| &t.claim));
-    }
-
-    fn the_rule_holds(&self, ours: &Line) {
-        let standing = |e: &Entry| admit::Standing { weight: e.weight, capacity: e.capacity, granted: e.granted };
-        let standings = ours.entries.iter().map(standing);
-        assert_eq!(admitted(standings), ours.entries.iter().filter(|e| e.granted).count(), "{ours:?}");
     }
 
     /// The holders as they are shown. Waiters that die in the middle of the line are found later.
@@ -286,4 +293,11 @@ impl World {
             self.watched.remove(&line);
         }
     }
+}
+
+/// Those whom the rule admits hold, and nobody else.
+fn the_rule_holds(ours: &Line) {
+    let standing = |e: &Entry| admit::Standing { weight: e.weight, capacity: e.capacity, granted: e.granted };
+    let standings = ours.entries.iter().map(standing);
+    assert_eq!(admitted(standings), ours.entries.iter().filter(|e| e.granted).count(), "{ours:?}");
 }

@@ -9,8 +9,8 @@ use super::{CLIENTS, LINES, OPEN, Tried, Watched, World};
 use crate::backend::redis::layout::{self, Channel, Keys, Push, Standing, Victim};
 use crate::backend::redis::wire::Request;
 use crate::store::{
-    Admin, Amend, Claim, ClaimId, ClaimKey, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal, Renewed, Store,
-    Target, Verdict,
+    Admin, Amend, Amended, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal,
+    Renewed, Store, Target, Verdict,
 };
 
 impl World {
@@ -47,6 +47,13 @@ impl World {
         line
     }
 
+    /// How a claim stands in the memory store, which grants when it is looked at.
+    async fn entry(&self, which: usize) -> Option<Entry> {
+        let Tried { claim, .. } = &self.tried[which];
+        let there = self.memory.line(&claim.key.name).await.unwrap();
+        there.entries.into_iter().find(|entry| entry.id == claim.key.id.hash())
+    }
+
     fn meta(&mut self, epoch: u16) -> Meta {
         let reason = self.seed.happens(500).then(|| Arc::from("why"));
         let value = self.seed.happens(500).then(|| Arc::from(self.seed.number().to_le_bytes()));
@@ -55,7 +62,9 @@ impl World {
 
     pub(super) async fn again(&mut self) -> usize {
         let which = self.pick(self.tried.len());
-        self.tried[which].claim.resend = self.seed.happens(300);
+        let there = self.entry(which).await;
+        // An id that is kept is spent: whoever sends it again says so.
+        self.tried[which].claim.resend = self.seed.happens(300) || there.is_some_and(|entry| entry.kept);
         self.claim(which).await;
         self.tried[which].line
     }
@@ -105,6 +114,10 @@ impl World {
 
     pub(super) async fn withdraw(&mut self) -> usize {
         let which = self.pick(self.tried.len());
+        self.leave(which).await
+    }
+
+    async fn leave(&mut self, which: usize) -> usize {
         let Tried { claim, line, .. } = self.tried[which].clone();
         let tombstone = self.seed.happens(200).then(|| Duration::from_secs(1 + self.seed.below(90)));
         let open = self.seed.happens(OPEN).then(|| layout::withdraw_open(&claim.key, tombstone)).flatten();
@@ -165,10 +178,23 @@ impl World {
         answer.unwrap_or_else(|| self.server.ask(whole))
     }
 
+    /// Half of the time one that was told that it holds: most others are dead, or wait.
+    fn pick_of_holders(&mut self) -> usize {
+        let holders: Vec<usize> = (0..self.tried.len()).filter(|which| self.tried[*which].told).collect();
+        match holders.is_empty() || self.seed.happens(500) {
+            true => self.pick(self.tried.len()),
+            false => holders[self.pick(holders.len())],
+        }
+    }
+
     pub(super) async fn amend(&mut self) -> usize {
-        let which = self.pick(self.tried.len());
+        let which = self.pick_of_holders();
         let Tried { claim, client, line, .. } = self.tried[which].clone();
-        let change = match self.pick(3) {
+        let change = match self.pick(6) {
+            3.. => {
+                let most = if self.seed.happens(100) { 90_000 } else { 6000 };
+                Amend::MinHold(Duration::from_millis(300 + self.seed.below(most)))
+            }
             0 if line < 2 => Amend::Lower(1),
             1 if line >= 2 => Amend::Lower(u32::try_from(self.pick(3)).unwrap_or(0) + 1),
             0 | 1 => Amend::Value(self.seed.number().to_le_bytes()[..self.pick(8)].into()),
@@ -181,37 +207,35 @@ impl World {
         let theirs = self.memory.amend(&claim.key, &change).await.unwrap();
         self.note(line, &format!("amend {change:?}"), claim.key.id, &(ours, theirs));
         assert_eq!(ours, theirs);
-        if !matches!(change, Amend::Lower(_)) && self.changes.is_multiple_of(3) {
+        if matches!(change, Amend::Value(_) | Amend::Meta(_)) && self.changes.is_multiple_of(3) {
             // A late copy of an older change does nothing.
             let late = layout::amend(&claim.key, &Amend::Value(Arc::from(*b"late")), &client, self.changes - 1);
             assert_eq!(layout::amend_answer(&self.server.ask(&late)).unwrap(), ours);
+        }
+        if ours == Amended::Done && matches!(change, Amend::MinHold(_)) && self.seed.happens(500) {
+            self.leave(which).await;
         }
         line
     }
 
     pub(super) async fn evict(&mut self) -> usize {
-        let which = self.pick(self.tried.len());
-        let Tried { claim, client, line, .. } = self.tried[which].clone();
+        let which = self.pick_of_holders();
+        let Tried { client, line, .. } = self.tried[which].clone();
         let name = &self.names[line].clone();
         let how = if self.seed.happens(600) { Evict::Mark } else { Evict::Now };
-        let (victim, target) = match self.tokens[line].last_key_value() {
-            Some((theirs, ours)) if self.seed.happens(500) => (Victim::Token(*ours), Target::Token(*theirs)),
-            _ => {
-                let hash = claim.key.id.hash();
-                let listed = self.server.ask(&layout::line(name, None));
-                let found = layout::find(name, &listed, hash).unwrap();
-                assert!(found.is_none_or(|id| id == claim.key.id));
-                (Victim::Id(claim.key.id), Target::Id(hash))
-            }
-        };
+        let (victim, target) = self.victim(which).await;
         self.hear(line).await;
+        let there = self.memory.line(name).await.unwrap().entries;
+        let is_kept = there.iter().any(|entry| entry.kept && is_target(entry, &target));
         let ours = layout::evict_answer(&self.server.ask(&layout::evict(name, &victim, how, "op", "stuck"))).unwrap();
         let theirs = self.memory.evict(name, &target, how, "op", "stuck").await.unwrap();
-        self.note(line, &format!("evict {how:?} {target:?}"), claim.key.id, &(ours, theirs));
+        self.note(line, &format!("evict {how:?} {target:?}"), self.tried[which].claim.key.id, &(ours, theirs));
         assert_eq!(ours, theirs);
         let lost: Vec<_> = self.server.heard().collect();
         let first = lost.iter().find(|(_, push)| matches!(push, Push::Lost { .. }));
-        assert!(first.is_some() == (ours == Evicted::Done) || self.server.is_deaf, "{lost:?}");
+        // What is kept has no holder who could be told.
+        let tells = ours == Evicted::Done && !is_kept;
+        assert!(first.is_some() == tells || self.server.is_deaf, "{lost:?}");
         if let (Some((channel, Push::Lost { id, .. })), Victim::Id(whom)) = (first, victim) {
             assert_eq!((channel, *id), (&self.clients[client].channel(), whom));
         }
@@ -219,6 +243,24 @@ impl World {
             self.take(line, push).await;
         }
         line
+    }
+
+    /// Whom to break: the latest holder of a line by its token, or a claim by its id.
+    async fn victim(&mut self, which: usize) -> (Victim, Target) {
+        let Tried { claim, line, .. } = self.tried[which].clone();
+        if let Some((theirs, ours)) = self.tokens[line].last_key_value()
+            && self.seed.happens(500)
+        {
+            return (Victim::Token(*ours), Target::Token(*theirs));
+        }
+        let hash = claim.key.id.hash();
+        let listed = self.server.ask(&layout::line(&claim.key.name, None));
+        let found = layout::find(&claim.key.name, &listed, hash).unwrap();
+        let is_kept = self.entry(which).await.is_some_and(|entry| entry.kept);
+        assert!(is_kept || found.is_none_or(|id| id == claim.key.id));
+        // It may have been found before it was released.
+        let id = found.filter(|_| self.seed.happens(500)).unwrap_or(claim.key.id);
+        (Victim::Id(id), Target::Id(hash))
     }
 
     pub(super) fn observe(&mut self) -> usize {
@@ -260,8 +302,7 @@ impl World {
         let ours = layout::look_answer(&claim.key, &self.server.ask(&layout::look(&claim.key))).unwrap();
         // The memory store grants when it is looked at; so let both.
         self.server.ask(&layout::line(&claim.key.name, None));
-        let there = self.memory.line(&claim.key.name).await.unwrap();
-        let entry = there.entries.iter().find(|entry| entry.id == claim.key.id.hash());
+        let entry = self.entry(which).await.filter(|entry| !entry.kept);
         match (ours, entry) {
             (Standing::Granted { token }, Some(entry)) if entry.granted => {
                 self.token(line, entry.token.unwrap(), token);
@@ -295,5 +336,12 @@ impl World {
             self.hear(line).await;
         }
         0
+    }
+}
+
+fn is_target(entry: &Entry, target: &Target) -> bool {
+    match target {
+        Target::Token(token) => entry.token == Some(*token),
+        Target::Id(hash) => entry.id == *hash,
     }
 }
