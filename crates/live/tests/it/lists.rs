@@ -1,15 +1,19 @@
 //! Lists of many locks, on real servers: what they cost, and since when they say that a lock is held.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lockkeeper::{Guard, Keeper};
-use lockkeeper_live::{Etcd, Proxy, Redis, Way};
+use lockkeeper_live::{Act, Etcd, Proxy, Redis, Way};
 
 use crate::etcd_faults::{is_free, patiently, waiter};
 
 const LOCKS: usize = 1000;
 /// How much longer each request takes.
 const DELAY: Duration = Duration::from_millis(50);
+/// How often a client goes to another server.
+const MOVES: usize = 10;
 
 async fn keeper(url: &str) -> Keeper {
     Keeper::from_url(url).unwrap().ttl(Duration::from_secs(600)).connect().await.unwrap()
@@ -40,6 +44,43 @@ async fn a_list_of_many_locks_takes_few_requests_on_redis() {
     let server = Redis::start().unwrap();
     let proxy = Proxy::resp(server.address()).unwrap();
     takes_few_requests(&format!("redis://{}", server.address()), &proxy, &format!("redis://{}", proxy.address())).await;
+}
+
+/// Another server answers in the middle of a list. What the first one said of where to go on means nothing there, so that
+/// all of the second one is looked at. One thread: the connection is known to be lost before the next request is made.
+#[tokio::test]
+async fn a_list_that_goes_on_at_another_server_misses_none_of_its_locks() {
+    let (first, second) = (Redis::start().unwrap(), Redis::start().unwrap());
+    // Of others, and more than one request looks at.
+    first.run(&["EVAL", "for i=1,4000 do redis.call('SET','other:'..i,'') end", "0"]).unwrap();
+    let holder = keeper(&second.url()).await;
+    let mut guards: Vec<Guard> = Vec::new();
+    for number in 0..LOCKS {
+        guards.push(holder.mutex(format!("many/{number}")).unwrap().lock().await.unwrap());
+    }
+    let mut is_moved = false;
+    for _ in 0..MOVES {
+        let proxy = Proxy::resp(first.address()).unwrap();
+        let looker = keeper(&format!("redis://{}", proxy.address())).await;
+        proxy.set_target(second.address());
+        // The first connection ends behind the first answer.
+        let asked = Arc::new(AtomicBool::new(false));
+        let is_asked = Arc::clone(&asked);
+        proxy.on_request(move |request| {
+            asked.fetch_or(request.connection == 1 && request.is("SCAN"), Ordering::SeqCst);
+            Act::Pass
+        });
+        proxy.on_reply(move |reply| match reply.connection == 1 && is_asked.load(Ordering::SeqCst) {
+            true => Act::CutAfter,
+            false => Act::Pass,
+        });
+        // Who has asked before the loss was noticed is told that nothing is known.
+        if let Ok(listed) = looker.admin().unwrap().list("", usize::MAX).await {
+            is_moved |= proxy.seen().connections > 1;
+            assert_eq!(listed.len(), LOCKS);
+        }
+    }
+    assert!(is_moved, "no list went on at another server");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,6 +13,8 @@ use crate::{Error, ErrorKind, LockName, Result};
 const STEP: &[u8] = b"1000";
 /// How many lines are asked about in one request.
 const LINES: usize = 100;
+/// How often a server is looked at from the beginning.
+const SCANS: u32 = 4;
 
 #[async_trait]
 impl Admin for RedisStore {
@@ -50,25 +52,50 @@ impl Admin for RedisStore {
 
 /// The lines of one server that match, and where somebody lives.
 async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<(LockName, Result<Line>)>> {
-    let (mut lines, mut cursor) = (Vec::new(), b"0".to_vec());
+    for _ in 0..SCANS {
+        if let Some(lines) = scan_at_once(store, link, pattern).await? {
+            return Ok(lines);
+        }
+    }
+    let problem = format!("the connection to {} was lost during each look at all keys", link.endpoint());
+    Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment"))
+}
+
+/// The same on one connection; `None` if that was lost. Behind it there may be another server, to which the cursor of the
+/// first one means nothing: it would leave out keys, and nobody would notice.
+async fn scan_at_once(store: &RedisStore, link: &Link, pattern: &str) -> Result<Option<Vec<(LockName, Result<Line>)>>> {
+    // Why there is no connection, the request says.
+    drop(link.ready().await);
+    let (mut lines, mut cursor, run) = (Vec::new(), b"0".to_vec(), link.run());
     loop {
         let step = Request::command(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP]);
         let answer = link.send(step).await.map_err(fault::of)?;
-        let (next, found) = scanned(answer).inspect_err(|_| link.reset("it gave no answer of SCAN"))?;
-        for keys in by_place(store, &found) {
-            for keys in keys.chunks(LINES) {
-                let asked = store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), Repeats);
-                let said = asked.await.map_err(fault::of)?;
-                for listed in said.read(|value| layout::lines_answer(keys, value))? {
-                    lines.extend(told(store, listed).await?);
-                }
-            }
+        // What is the same before and after was there in between.
+        if run.is_none() || link.run() != run {
+            return Ok(None);
         }
+        let (next, found) = scanned(answer).inspect_err(|_| link.reset("it gave no answer of SCAN"))?;
+        lines.extend(asked(store, &found).await?);
         if next == b"0" {
-            return Ok(lines);
+            return Ok(Some(lines));
         }
         cursor = next;
     }
+}
+
+/// The lines of these keys, as far as they are lines where somebody lives.
+async fn asked(store: &RedisStore, found: &[Vec<u8>]) -> Result<Vec<(LockName, Result<Line>)>> {
+    let mut lines = Vec::new();
+    for keys in by_place(store, found) {
+        for keys in keys.chunks(LINES) {
+            let asked = store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), Repeats);
+            let said = asked.await.map_err(fault::of)?;
+            for listed in said.read(|value| layout::lines_answer(keys, value))? {
+                lines.extend(told(store, listed).await?);
+            }
+        }
+    }
+    Ok(lines)
 }
 
 /// A long line is asked for by itself. Everybody may have left it meanwhile.
