@@ -12,6 +12,7 @@ use crate::args::{ModeArgs, Permits};
 use crate::child::environment;
 use crate::duration::Limit;
 use crate::exit::Failure;
+use crate::output::printable;
 
 /// What the runs around this one hold.
 #[derive(Debug)]
@@ -59,11 +60,13 @@ impl Around {
                 continue;
             }
             let Ok(info) = keeper.inspect(name).await else { continue };
-            let is_around = |holder: &&HolderInfo| around.iter().any(|held| Some(held.token()) == holder.token);
-            if would_wait(&info, info.holders.iter().filter(is_around), mode) {
+            let is_around =
+                |holder: &&HolderInfo| !holder.kept && around.iter().any(|held| Some(held.token()) == holder.token);
+            let around: Vec<_> = info.holders.iter().filter(is_around).collect();
+            if let Some(why) = would_wait(&info, &around, mode) {
                 return Err(Failure::usage(format!(
-                    "lock {typed:?}: the outer run holds the lock until this command ends, so this wait would never \
-                     end. Try: the command without an inner run of {typed:?}, or -w 0"
+                    "lock {typed:?}: the outer run holds the lock until this command ends, {why}. Try: the command \
+                     without an inner run of {typed:?}, or -w 0"
                 )));
             }
         }
@@ -71,17 +74,30 @@ impl Around {
     }
 }
 
-/// Whether these holders alone keep others from such a lock. Kinds that do not go together are the store's to refuse.
-fn would_wait<'a>(info: &LockInfo, holders: impl Iterator<Item = &'a HolderInfo>, mode: ModeArgs) -> bool {
-    let weights: Vec<u64> = holders.map(|holder| u64::from(holder.weight)).collect();
-    match (mode, info.capacity) {
-        _ if weights.is_empty() => false,
-        (ModeArgs { permits: Some(Permits { count, of }), .. }, Some(capacity)) => {
-            weights.iter().sum::<u64>() + u64::from(count) > u64::from(capacity.min(of))
-        }
-        (ModeArgs { permits: None, shared }, None) => !shared || weights.contains(&u64::from(u32::MAX)),
-        _ => false,
+/// Why such a wait would last for as long as these holders hold the lock, if it would: they keep it out themselves, or
+/// somebody who stands in line before it. Kinds that do not go together are the store's to refuse.
+fn would_wait(info: &LockInfo, around: &[&HolderInfo], mode: ModeArgs) -> Option<String> {
+    let (weight, capacity) = match mode {
+        ModeArgs { permits: Some(Permits { count, of }), .. } => (count, Some(of)),
+        ModeArgs { shared: true, .. } => (1, None),
+        ModeArgs { shared: false, permits: None } => (u32::MAX, None),
+    };
+    if keep_out(info, around, weight, capacity) {
+        return Some("so this wait would never end".to_owned());
     }
+    let ahead = info.waiters.iter().find(|waiter| keep_out(info, around, waiter.weight, waiter.capacity))?;
+    Some(format!("{} waits for that, and this wait would be behind that waiter", printable(&ahead.owner)))
+}
+
+/// Whether these holders alone keep a claim of this weight and capacity from such a lock.
+fn keep_out(info: &LockInfo, around: &[&HolderInfo], weight: u32, capacity: Option<u32>) -> bool {
+    let most = match (capacity, info.capacity) {
+        _ if around.is_empty() => return false,
+        (Some(of), Some(smallest)) => of.min(smallest),
+        (None, None) => u32::MAX,
+        _ => return false,
+    };
+    around.iter().map(|holder| u64::from(holder.weight)).sum::<u64>() + u64::from(weight) > u64::from(most)
 }
 
 #[cfg(test)]

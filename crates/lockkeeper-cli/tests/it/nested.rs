@@ -103,3 +103,49 @@ fn what_was_left_behind_by_a_run_that_has_ended_waits_as_others_do() {
     assert_eq!(holder.finish(), 0);
     assert_eq!(waiter.finish(), 0);
 }
+
+/// The run that has ended holds nothing; only the store keeps the lock for what is left of its minimum hold.
+#[test]
+fn what_a_run_that_has_ended_has_left_to_the_store_waits_as_others_do() {
+    let store = Store::new();
+    let outer = ["run", "m", "--min-hold", "4s", "--", "printenv", "LOCKKEEPER_SEQUENCERS"];
+    let before = stdout(&store.output(&outer));
+    assert_eq!(store.inspect("m")["state"], "kept");
+    let mut command = store.command(&["run", "m", "-w", "50s", "--", "echo", "ran"]);
+    let output = command.env("LOCKKEEPER_SEQUENCERS", before.trim()).output().unwrap();
+    assert_eq!((code_of(output.status), stdout(&output).as_str()), (0, "ran\n"), "{}", stderr(&output));
+}
+
+/// The one between waits for the run around, and the run inside would wait for the one between.
+#[test]
+fn a_wait_behind_somebody_who_waits_for_the_run_around_is_64_at_once() {
+    let store = Store::new();
+    for (outer, between, inner) in
+        [(["-s", "m"], ["-w", "40s"], "-s m"), (["--permits", "1/2"], ["--permits", "2/2"], "--permits 1/2 m")]
+    {
+        let script = format!("read -r _; {} run -w 30s {inner} -- echo ran", binary().display());
+        let name = if outer[1] == "m" { &outer[..] } else { &[outer[0], outer[1], "m"] };
+        let mut run = store.start(&sh(&[&["run", "--json"], name].concat(), &script));
+        run.event("started");
+        let mut waiter = store.queue(&[&["run", "m"], &between[..], &["--", "true"]].concat(), "m", 0);
+        assert_eq!(run.finish(), 64, "{outer:?}: {}", run.rest());
+        run.rest();
+        assert!(run.seen.iter().any(|line| line.contains("the run around this command")), "{:?}", run.seen);
+        assert_eq!(waiter.finish(), 0);
+    }
+}
+
+/// Whoever is ahead waits for others too, or for nobody: that ends by itself.
+#[test]
+fn a_wait_behind_somebody_who_waits_for_others_is_no_error() {
+    let store = Store::new();
+    let mut other = store.start(&["run", "--json", "-s", "m", "--", "cat"]);
+    other.event("started");
+    let script = format!("read -r _; {} run -w 30s -s free -- echo ran", binary().display());
+    let mut run = store.start(&sh(&["run", "--json", "-s", "m"], &script));
+    run.event("started");
+    let mut waiter = store.queue(&["run", "m", "-w", "40s", "--", "true"], "m", 0);
+    assert_eq!(run.finish(), 0, "{}", run.rest());
+    assert_eq!(other.finish(), 0);
+    assert_eq!(waiter.finish(), 0);
+}
