@@ -81,6 +81,8 @@ macro_rules! suite_shared_with_go {
             hold::permits_that_were_kept_let_the_next_in,
             hold::a_replacement_inherits_it,
             hold::what_was_lowered_is_kept_as_it_is,
+            hold::what_is_kept_is_not_replaced,
+            hold::what_is_broken_gets_none,
             hold::a_break_ends_it,
             renew::only_what_is_listed_is_renewed,
             withdraw::a_tombstone_stands_for_its_time,

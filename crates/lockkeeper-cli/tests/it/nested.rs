@@ -130,7 +130,7 @@ fn a_wait_behind_somebody_who_waits_for_the_run_around_is_64_at_once() {
         let mut waiter = store.queue(&[&["run", "m"], &between[..], &["--", "true"]].concat(), "m", 0);
         assert_eq!(run.finish(), 64, "{outer:?}: {}", run.rest());
         run.rest();
-        assert!(run.seen.iter().any(|line| line.contains("the run around this command")), "{:?}", run.seen);
+        assert!(run.seen.iter().any(|line| line.contains("the outer run holds the lock")), "{:?}", run.seen);
         assert_eq!(waiter.finish(), 0);
     }
 }

@@ -322,7 +322,8 @@ pub enum Amend {
 pub enum Amended {
     /// The claim was changed.
     Done,
-    /// The claim is not live (or, for [`Amend::Lower`] and [`Amend::MinHold`], not granted); nothing was changed.
+    /// The claim is not live (or, for [`Amend::Lower`] and [`Amend::MinHold`], not granted, or, for [`Amend::MinHold`],
+    /// broken); nothing was changed.
     NotLive,
 }
 

@@ -70,6 +70,7 @@ pub const TOMBSTONE_MIN: Duration = Duration::from_secs(60);
 ///   [`Verdict::Queued`] and [`Verdict::Busy`] take the end of a kept claim into account too.
 /// - A claim that [replaces](Claim::replaces) another claim inherits its minimum hold.
 /// - [`Admin::evict`] ends a minimum hold: a marked claim ends with its lifetime, and a kept claim is removed at once.
+///   A marked claim gets no other minimum hold: [`Amended::NotLive`].
 #[async_trait]
 pub trait Store: Debug + Display + Send + Sync + 'static {
     /// What this store can do. The answer never changes once the store was opened. Does no I/O.

@@ -92,6 +92,8 @@ macro_rules! __cases {
                 permits_that_were_kept_let_the_next_in [MinHold Queue Weighted]
                 a_replacement_inherits_it [MinHold ReadWrite]
                 what_was_lowered_is_kept_as_it_is [MinHold ReadWrite]
+                what_is_kept_is_not_replaced [MinHold ReadWrite]
+                what_is_broken_gets_none [MinHold Admin Queue]
                 a_break_ends_it [MinHold Admin Queue]
             }
             renew {

@@ -34,6 +34,8 @@ lockkeeper::suite! {
         hold::permits_that_were_kept_let_the_next_in,
         hold::a_replacement_inherits_it,
         hold::what_was_lowered_is_kept_as_it_is,
+        hold::what_is_kept_is_not_replaced,
+        hold::what_is_broken_gets_none,
         hold::a_break_ends_it,
         withdraw::a_release_wakes_all_who_can_go_on,
         withdraw::a_waiter_that_leaves_lets_others_go_on,

@@ -208,6 +208,24 @@ pub async fn it_begins_when_it_is_asked_for<H: Harness>(case: &Case<H>) {
     passed(case, before, while_of(case));
 }
 
+/// A broken claim gets no minimum hold, which would bring back what the break has ended.
+pub async fn what_is_broken_gets_none<H: Harness>(case: &Case<H>) {
+    let (marked, next) = (case.mutex("lock", case.short()).await, case.writer("lock").await);
+    let token = marked.granted().await;
+    assert_eq!(evict(&next, Target::Token(token), Evict::Mark).await, Evicted::Done);
+    assert_eq!(marked.amend(Amend::MinHold(LONG)).await, Amended::NotLive);
+    next.acquire().await;
+}
+
+/// A kept claim belongs to no client, so no claim replaces it.
+pub async fn what_is_kept_is_not_replaced<H: Harness>(case: &Case<H>) {
+    let reader = case.reader("lock").await;
+    reader.granted_for(LONG).await;
+    let writer = reader.client.mutex(&reader.claim.key.name).replacing(&reader).trying();
+    reader.release().await;
+    writer.busy().await;
+}
+
 /// A break ends the minimum hold: for a holder when its claim expires, for a kept claim at once.
 pub async fn a_break_ends_it<H: Harness>(case: &Case<H>) {
     let (marked, next) = (case.mutex("marked", case.short()).await, case.writer("marked").await);

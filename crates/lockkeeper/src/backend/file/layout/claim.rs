@@ -65,7 +65,7 @@ impl Turn<'_> {
         let (name, ord) = (key.name.as_str().as_bytes(), place.ord);
         match change {
             Amend::Lower(_) | Amend::MinHold(_) if !place.granted() => return Ok(Amended::NotLive),
-            // A mark ends a minimum hold, and nobody begins another one.
+            // A break has ended its minimum hold, and a change that comes after it does not bring that back.
             Amend::MinHold(_) if place.broken.is_some() => return Ok(Amended::NotLive),
             Amend::Lower(weight) => self.change(
                 "UPDATE lk_claim SET weight = min(weight, ?3) WHERE name = ?1 AND ord = ?2",
@@ -147,7 +147,8 @@ impl Turn<'_> {
 
     fn replace(&mut self, claim: &Claim, old: ClaimId, front: &Front) -> Outcome<Verdict> {
         // By its id alone: with a fixed lease the new claim has a session of its own.
-        let old = front.first().filter(|first| first.id == old && first.broken.is_none());
+        let is_old = |first: &&Place| first.id == old && first.broken.is_none() && !first.is_kept();
+        let old = front.first().filter(is_old);
         match old {
             Some(old) if !front.others_than(old.ord) => {
                 self.forget(old)?;

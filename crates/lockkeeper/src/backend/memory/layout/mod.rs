@@ -126,7 +126,7 @@ impl Lines {
         };
         match change {
             Amend::Lower(_) | Amend::MinHold(_) if !place.granted => return Amended::NotLive,
-            // A mark ends a minimum hold, and nobody begins another one.
+            // A break has ended its minimum hold, and a change that comes after it does not bring that back.
             Amend::MinHold(_) if place.broken.is_some() => return Amended::NotLive,
             Amend::MinHold(min_hold) => place.keep_until = place.keep_until.max(now + *min_hold),
             Amend::Lower(weight) => place.weight = place.weight.min(*weight),
