@@ -185,4 +185,23 @@ mod tests {
         }
         assert!(token(&keeper, "first").await > last);
     }
+
+    async fn keeper(store: &MemoryStore) -> Keeper {
+        Keeper::builder(store.clone()).clock(store.clock.clone()).ttl(Duration::from_secs(30)).connect().await.unwrap()
+    }
+
+    /// Nobody claims these names again.
+    #[tokio::test(start_paused = true)]
+    async fn names_that_were_kept_are_forgotten() {
+        let store = MemoryStore::with_clock(Clock::tokio());
+        let keeper = keeper(&store).await;
+        for i in 0..10_000 {
+            let guard =
+                keeper.mutex(format!("n/{i}")).unwrap().lock().min_hold(Duration::from_millis(10)).await.unwrap();
+            guard.release().await.unwrap();
+            store.clock.sleep(Duration::from_millis(1)).await;
+        }
+        let left = store.lines().count();
+        assert!(left < 5000, "{left} of 10 000");
+    }
 }

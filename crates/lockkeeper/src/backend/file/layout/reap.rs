@@ -4,6 +4,7 @@ use rusqlite::params;
 
 use super::Turn;
 use super::place::name_of;
+use crate::LockName;
 use crate::backend::file::fault::Outcome;
 
 /// Names beyond this many are forgotten when nobody uses them.
@@ -34,16 +35,27 @@ impl Turn<'_> {
             params![self.now, lines],
             |row| name_of(row, 0),
         )?;
+        self.clear_lines(&abandoned)?;
+        self.clear_kept(lines)?;
+        self.reap_sessions()
+    }
+
+    /// What minimum holds that are over have left in so many lines.
+    fn clear_kept(&mut self, lines: u32) -> Outcome<()> {
         let kept = self.all(
             "SELECT DISTINCT name FROM lk_claim WHERE state = 3 AND until_us <= ?1 LIMIT ?2",
             params![self.now, lines],
             |row| name_of(row, 0),
         )?;
-        for name in abandoned.iter().chain(&kept) {
+        self.clear_lines(&kept)
+    }
+
+    fn clear_lines(&mut self, names: &[LockName]) -> Outcome<()> {
+        for name in names {
             self.sweep(name)?;
             self.settle(name)?;
         }
-        self.reap_sessions()
+        Ok(())
     }
 
     /// Sessions that have ended, once their last claim is gone.
@@ -63,6 +75,8 @@ impl Turn<'_> {
             return Ok(());
         }
         self.memory.new_names = 0;
+        // As many as have come, so that a client that opens no other session leaves no more and more of them.
+        self.clear_kept(REAP_MAX)?;
         self.reap_names()
     }
 

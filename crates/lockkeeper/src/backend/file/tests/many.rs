@@ -125,3 +125,25 @@ async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those
     tokio::time::timeout(TTL, cleared).await.unwrap();
     assert_eq!(left("lk_session"), others);
 }
+
+/// Nobody claims their names again, nobody opens a session or the store again.
+#[tokio::test]
+async fn claims_that_were_kept_on_names_that_nobody_visits_are_cleared_away_by_those_who_come_after() {
+    const ROUND: u32 = 1024;
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let db = Connection::open(machine.path()).unwrap();
+    let left = || -> u32 { db.query_row("SELECT count(*) FROM lk_claim", [], |row| row.get(0)).unwrap() };
+    let keep = |store: FileStore, claim: Claim| async move {
+        store.amend(&claim.key, &Amend::MinHold(Duration::from_secs(3600))).await
+    };
+    for round in 0..4 {
+        let claims: Vec<Claim> = (0..ROUND).map(|i| client.mutex(&format!("{round}/{i}"))).collect();
+        at_once(&client, &claims, |store, claim| async move { store.claim(&claim).await }).await;
+        at_once(&client, &claims, keep).await;
+        at_once(&client, &claims, |store, claim| async move { store.withdraw(&claim.key, None).await }).await;
+        let over = db.execute("UPDATE lk_claim SET until_us = 1 WHERE state = 3", []).unwrap();
+        assert!(over >= ROUND as usize, "{over} were kept");
+    }
+    assert!(left() < 2 * ROUND, "{} claims are left of {}", left(), 4 * ROUND);
+}

@@ -114,7 +114,7 @@ impl Lines {
             line.leave(token, now);
         }
         line.settle(now);
-        self.forget_idle_lines();
+        self.forget_idle_lines(now);
         if found.is_some() { Withdrawal::Removed } else { Withdrawal::Absent }
     }
 
@@ -265,10 +265,19 @@ impl Lines {
         lines.get_mut(name).expect("the line was just inserted")
     }
 
-    fn forget_idle_lines(&mut self) {
+    /// How many lines there are, empty ones too.
+    #[cfg(test)]
+    pub(in crate::backend::memory) fn count(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn forget_idle_lines(&mut self, now: Instant) {
         if self.lines.len() <= IDLE_LINES {
             return;
         }
+        // What a minimum hold has kept leaves its line when somebody looks, and nobody may look at it again.
+        let is_over = |line: &&mut Queue| line.places.values().next().is_some_and(|first| !first.stands(now));
+        self.lines.values_mut().filter(is_over).for_each(|line| line.settle(now));
         let idle = |line: &Queue| line.places.is_empty() && Arc::strong_count(&line.changed) == 1;
         let highest = self.lines.values().filter(|l| idle(l)).map(|l| l.last_token).max().unwrap_or(0);
         self.floor = self.floor.max(highest);
