@@ -155,6 +155,8 @@ impl Admin for MemoryStore {
 
 #[cfg(test)]
 mod tests {
+    use std::future::IntoFuture;
+
     use super::*;
     use crate::Keeper;
 
@@ -188,6 +190,20 @@ mod tests {
 
     async fn keeper(store: &MemoryStore) -> Keeper {
         Keeper::builder(store.clone()).clock(store.clock.clone()).ttl(Duration::from_secs(30)).connect().await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_hears_of_the_end_of_a_minimum_hold_that_comes_before_the_end_of_the_lease() {
+        let store = MemoryStore::with_clock(Clock::tokio());
+        let (holder, waiter) = (keeper(&store).await, keeper(&store).await);
+        let start = store.clock.now();
+        let held = holder.mutex("n").unwrap().lock().min_hold(Duration::from_millis(300)).await.unwrap();
+        let waiting = tokio::spawn(waiter.mutex("n").unwrap().lock().into_future());
+        store.clock.sleep(Duration::from_millis(100)).await;
+        held.release().await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+        let took = store.clock.now().saturating_since(start);
+        assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(310), "{took:?}");
     }
 
     /// Nobody claims these names again.

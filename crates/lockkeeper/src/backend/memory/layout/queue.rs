@@ -226,6 +226,10 @@ impl Queue {
         (place.kept, place.asked) = (true, None);
         place.bell.notify_waiters();
         self.by_id.remove(&place.key.id);
+        // It has reckoned with the end of the lease, and now the minimum hold may be over before that.
+        if let Some(first) = self.places.values().find(|place| !place.granted) {
+            first.bell.notify_waiters();
+        }
     }
 
     /// Raises the end of a minimum hold.
