@@ -100,7 +100,14 @@ impl Locks {
         };
         let clock = Clock::boot();
         let since = clock.now();
-        Ok(Holding { guard, names: self.names.clone(), clock, since, max_hold: attempt.max_hold })
+        Ok(Holding {
+            guard,
+            names: self.names.clone(),
+            clock,
+            since,
+            max_hold: attempt.max_hold,
+            min_hold: attempt.min_hold,
+        })
     }
 }
 
@@ -145,6 +152,7 @@ pub(crate) struct Holding {
     clock: Clock,
     since: Instant,
     max_hold: Option<Duration>,
+    min_hold: Duration,
 }
 
 #[derive(Debug)]
@@ -185,6 +193,11 @@ impl Holding {
     /// How long they may be held.
     pub(crate) fn max_hold(&self) -> Option<Duration> {
         self.max_hold
+    }
+
+    /// How long the store keeps them from now on, whatever becomes of this run.
+    pub(crate) fn kept(&self) -> Duration {
+        self.min_hold.saturating_sub(self.held())
     }
 
     /// What the command learns of each, in the order in which they were typed.

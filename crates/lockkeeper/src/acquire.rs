@@ -249,7 +249,9 @@ impl<G: Acquired> Acquire<G> {
     ///
     /// When the attempt has the lock, it asks the store for the minimum hold with one more request, and returns after
     /// that. An attempt that gives up or is dropped before this request begins no minimum hold. An attempt that fails
-    /// or is dropped during the request may have begun one.
+    /// or is dropped during the request may have begun one. If the attempt loses the lock by then, it fails instead of
+    /// waiting for its own kept lock: the error has an unknown [effect](crate::Error::effect), and says for how long the
+    /// lock may be kept.
     ///
     /// For a reader or for permits, the store keeps their share only; permits that the holder has given back are free.
     /// An upgrade or a downgrade leaves the minimum hold as it is. If the owner already holds a reentrant mutex, `d`

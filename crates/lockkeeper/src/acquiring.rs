@@ -11,7 +11,7 @@ use std::time::Duration;
 use tracing::{Instrument, Span};
 
 use crate::acquire::{Acquire, Acquired};
-use crate::engine::{AllGranted, Attempt, Engine, Granted, Patience, Together, offer};
+use crate::engine::{AllGranted, Attempt, Engine, Granted, Patience, Together, kept_from_all, offer};
 use crate::event::{Event, Missed};
 use crate::runtime::{Task, poll_inside};
 use crate::time::Instant;
@@ -172,7 +172,7 @@ impl<G: Acquired> Acquire<G> {
 
     fn out_of_time(&self, patience: &Patience, took: Duration) -> Result<Guards> {
         let name = self.name_of(patience.part()).clone();
-        if patience.has_answer() {
+        if patience.has_answer() && !patience.is_keeping() {
             let error = Error::new(ErrorKind::Timeout, "others held it, or waited for it, for the whole wait");
             return Err(error.with_remedy("a longer wait, or inspect it to see who holds it").about(name));
         }
@@ -183,7 +183,12 @@ impl<G: Acquired> Acquire<G> {
             ErrorKind::Unavailable,
             format!("{} did not answer within {:.1} s{why}", self.engine.store, took.as_secs_f32()),
         );
-        Err(error.with_remedy(remedy).with_unknown_effect().about(name))
+        let error = error.with_remedy(remedy).with_unknown_effect().about(name);
+        if !patience.is_keeping() {
+            return Err(error);
+        }
+        let names: Vec<_> = (0..=self.also.len()).map(|part| self.name_of(part)).collect();
+        Err(kept_from_all(error, &names, self.request.min_hold))
     }
 }
 

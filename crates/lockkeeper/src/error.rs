@@ -111,6 +111,13 @@ impl Error {
         self
     }
 
+    /// The same error, with an addition to its message.
+    #[must_use]
+    pub(crate) fn adding(mut self, more: &str) -> Self {
+        self.0.message = format!("{}; {more}", self.0.message);
+        self
+    }
+
     /// The same error, with a remedy. What to try: a few words that fit after `Try:`, without a full stop.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {

@@ -7,7 +7,7 @@ use lockkeeper::store::Evict;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Process, Store, events, eventually, sh, stderr, stdout, text};
+use crate::support::{Process, Store, children, events, eventually, sh, signal, stderr, stdout, text};
 
 #[test]
 fn max_hold_that_is_over_before_the_lock_is_confirmed_is_the_end() {
@@ -223,4 +223,36 @@ fn exit_64_is_once_per_beside_an_option_that_says_otherwise() {
     let too_long = store.output(&["run", "a", "--once-per", "8761h", "--", "true"]);
     assert_eq!(too_long.status.code(), Some(64), "{}", stderr(&too_long));
     assert!(stderr(&too_long).contains("min_hold"), "{}", stderr(&too_long));
+}
+
+/// A run that is stopped at any of its steps, and loses the lock by that, runs its command or says that it has not.
+#[test]
+fn once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another() {
+    let Ok(_) = std::process::Command::new("strace").arg("-V").output() else {
+        eprintln!("left out: once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another: no strace");
+        return;
+    };
+    let stopped_at = |step: u32| {
+        let store = Store::new();
+        assert_eq!(store.code(&["run", "z", "--", "true"]), 0);
+        let run = store.command(&sh(&["run", "m", "--ttl", "1s", "--once-per", "1h"], "echo RAN"));
+        let mut traced = std::process::Command::new("strace");
+        let inject = format!("inject=flock:signal=STOP:when={step}");
+        traced.args(["-f", "-e", "trace=flock", "-e", &inject, "-o", "/dev/null"]).arg(run.get_program());
+        traced.args(run.get_args()).current_dir(store.path("")).env("LOCKKEEPER_CONFIG", "/dev/null");
+        let mut traced = Process::start(&mut traced);
+        std::thread::sleep(Duration::from_millis(2500));
+        for pid in children(traced.pid()) {
+            signal(pid.parse().unwrap(), Signal::CONT);
+        }
+        let code = crate::support::code_of(traced.wait());
+        (code, traced.lines().contains(&"RAN".to_owned()), store.inspect("m")["state"].clone())
+    };
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (8..20).map(|step| (step, scope.spawn(move || stopped_at(step)))).collect();
+        for (step, run) in runs {
+            let (code, ran, state) = run.join().unwrap();
+            assert!(code != 0 || ran, "stopped at {step}: {code}, the command did not run, and the lock is {state}");
+        }
+    });
 }

@@ -16,8 +16,18 @@ impl Engine {
     /// Changes a claim in place. Every change may be asked for twice. Must be polled to its end.
     ///
     /// # Errors
-    /// Of unknown effect when an answer was lost and none came after it.
+    /// Of unknown effect when an answer was lost and none came after it, and when it was done for a claim that is lost.
     pub(crate) async fn amend(self: &Arc<Self>, hold: &Arc<Hold>, change: &Amend) -> Result<()> {
+        self.amend_while(hold, change, || Ok(())).await
+    }
+
+    /// The same for somebody who may give up: `wanted` is asked before each try, and its error is the answer.
+    pub(super) async fn amend_while(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        change: &Amend,
+        wanted: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         let name = &hold.key.name;
         if !self.capabilities.amend {
             let error = Error::new(ErrorKind::Unsupported, "this store cannot change a claim that is held");
@@ -25,15 +35,14 @@ impl Engine {
         }
         let (mut tries, mut unknown) = (0, false);
         loop {
-            if let Err(error) = self.usable() {
-                let error = error.about(name.clone());
+            let goes_on = self.usable().map_err(|error| error.about(name.clone())).and_then(|()| wanted());
+            if let Err(error) = goes_on.and_then(|()| hold.check()) {
                 // What was asked for before may have happened all the same.
                 return Err(if unknown { error.with_unknown_effect() } else { error });
             }
-            hold.check()?;
             tries += 1;
             match self.store.amend(&hold.key, change).await {
-                Ok(Amended::Done) => return hold.check(),
+                Ok(Amended::Done) => return hold.check().map_err(Error::with_unknown_effect),
                 Ok(Amended::NotLive) => self.lose(hold, LostReason::Forgotten),
                 Err(error) if error.kind() == ErrorKind::SessionLost => self.expire_session(&hold.session),
                 Err(error) => {

@@ -70,7 +70,7 @@ pub(crate) use self::request::{Request, mode};
 pub use self::session::SessionState;
 use self::session::proof_lag;
 pub(crate) use self::session::{Session, lock};
-pub(crate) use self::together::{AllGranted, Together, offer};
+pub(crate) use self::together::{AllGranted, Together, kept_from_all, offer};
 use crate::event::{Event, Events};
 use crate::runtime::Runtime;
 use crate::store::{Capabilities, SessionSpec, Store};

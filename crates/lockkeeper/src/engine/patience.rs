@@ -19,6 +19,8 @@ pub(crate) struct Patience {
     /// counts as one that waits.
     waiting: OnceLock<Counted>,
     in_line: AtomicBool,
+    /// The store is asked, or was, to keep from others what was granted: nobody can say any more that nothing is left.
+    keeps: AtomicBool,
     /// Of the locks that are wanted together, the one that is being acquired.
     part: AtomicUsize,
     last_error: Mutex<Option<Error>>,
@@ -27,12 +29,23 @@ pub(crate) struct Patience {
 impl Patience {
     /// The caller does not want it any more.
     pub(crate) fn give_up(&self) {
-        self.given_up.store(true, Ordering::Release);
+        self.given_up.store(true, Ordering::SeqCst);
         self.bell.notify_waiters();
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.given_up.load(Ordering::Acquire)
+        self.given_up.load(Ordering::SeqCst)
+    }
+
+    /// To be said before the look whether it [is over](Self::is_over), and looked at after that was said: of two threads
+    /// one at least sees the other.
+    pub(super) fn set_keeping(&self, it_is: bool) {
+        self.keeps.store(it_is, Ordering::SeqCst);
+    }
+
+    /// Whether the store may keep what the caller does not get.
+    pub(crate) fn is_keeping(&self) -> bool {
+        self.keeps.load(Ordering::SeqCst)
     }
 
     pub(super) async fn over(&self) {

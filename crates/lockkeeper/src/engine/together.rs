@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::attempt::{Attempt, Outcome};
 use super::{Engine, Granted};
+use crate::duration::format_duration;
 use crate::random::jittered;
 use crate::store::Amend;
-use crate::{ErrorKind, Result};
+use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// Between the loss of a part and the next beginning.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -27,17 +28,51 @@ pub(crate) type AllGranted = (Granted, Vec<Granted>);
 impl Together {
     /// All of it. Must be polled to its end; what was acquired is given back when a later one fails.
     pub(crate) async fn run(self) -> Result<AllGranted> {
-        let (engine, min_hold) = (Arc::clone(&self.first.engine), self.first.request.min_hold);
+        let min_hold = self.first.request.min_hold;
         if min_hold.is_zero() {
             return self.acquire_all().await;
         }
+        let (engine, patience) = (Arc::clone(&self.first.engine), Arc::clone(&self.first.patience));
         loop {
             let all = self.clone().acquire_all().await?;
-            if beside(&engine, &all, keep(&engine, &all, min_hold)).await? {
-                return Ok(all);
+            match beside(&engine, &all, self.keep(&all, min_hold)).await {
+                Ok(()) => return Ok(all),
+                // To begin anew would be to wait for what the store keeps, which this attempt has asked it to.
+                Err(error) if error.effect() == Effect::Unknown => return Err(error),
+                Err(error) => {
+                    patience.set_keeping(false);
+                    if error.kind() != ErrorKind::Lost {
+                        return Err(error);
+                    }
+                }
             }
+            // Before the pause, in which this may be polled for the last time.
+            drop(all);
             self.first.pause(jittered(PAUSE)).await;
         }
+    }
+
+    /// Has the store keep each of them for so long from now on. It is asked when all are held and are about to be handed
+    /// out, as long as somebody wants them: what is given back before that is free at once.
+    ///
+    /// # Errors
+    /// Of unknown effect when the store may keep one of them. `Lost` of no effect when one was lost before that.
+    async fn keep(&self, all: &AllGranted, min_hold: Duration) -> Result<()> {
+        let (engine, first) = (&self.first.engine, &self.first);
+        let wanted = || if first.is_stopped() { Err(first.gave_up()) } else { Ok(()) };
+        first.patience.set_keeping(true);
+        let mut kept = Vec::with_capacity(1 + self.also.len());
+        for granted in holds(all) {
+            let hold = granted.hold();
+            let asked = engine.amend_while(hold, &Amend::MinHold(min_hold), wanted).await;
+            if asked.as_ref().err().is_none_or(|error| error.effect() == Effect::Unknown) {
+                kept.push(&hold.key.name);
+            }
+            if let Err(error) = asked {
+                return Err(if kept.is_empty() { error } else { kept_from_all(error, &kept, min_hold) });
+            }
+        }
+        Ok(())
     }
 
     async fn acquire_all(mut self) -> Result<AllGranted> {
@@ -114,33 +149,36 @@ async fn beside<T>(engine: &Engine, held: &AllGranted, work: impl Future<Output 
     loop {
         offer(held);
         if let Some(done) = engine.clock.timeout(sign, work.as_mut()).await {
-            holds(held).for_each(|granted| granted.hold().collect());
+            new(held).for_each(|granted| granted.hold().collect());
             return done;
         }
     }
 }
 
-/// Has the store keep each of them for so long from now on; whether none was lost before. It is asked when all are held
-/// and are about to be handed out: what is given back before that is free at once.
-async fn keep(engine: &Arc<Engine>, all: &AllGranted, min_hold: Duration) -> Result<bool> {
-    for granted in holds(all) {
-        match engine.amend(granted.hold(), &Amend::MinHold(min_hold)).await {
-            Err(error) if error.kind() == ErrorKind::Lost => return Ok(false),
-            kept => kept?,
-        }
-    }
-    Ok(true)
+/// What a caller hears who does not get what the store may keep, which is never that others have it.
+pub(crate) fn kept_from_all(error: Error, names: &[&LockName], min_hold: Duration) -> Error {
+    let error = match error.kind() {
+        ErrorKind::Timeout => Error::new(ErrorKind::Unavailable, "the wait was over before the store had answered"),
+        _ => error,
+    };
+    let error = names.iter().fold(error, |error, name| error.about((*name).clone()));
+    let names: Vec<_> = names.iter().map(|name| format!("{:?}", name.as_str())).collect();
+    let kept = format!("the store may keep {} from everybody for {}", names.join(" and "), format_duration(min_hold));
+    error.adding(&kept).with_unknown_effect().with_remedy("it again when that time is over, or to break it")
 }
 
 /// They are granted, and nobody has made guards of them yet.
 pub(crate) fn offer(all: &AllGranted) {
-    // What its owner held before has a guard.
-    let new = holds(all).filter(|granted| !granted.is_again());
-    new.for_each(|granted| {
+    new(all).for_each(|granted| {
         let Granted { engine, .. } = granted;
         granted.hold().offer(engine.now());
         engine.deadlines.expect(engine.end_of(granted.hold()));
     });
+}
+
+/// What its owner held before has a guard.
+fn new(all: &AllGranted) -> impl Iterator<Item = &Granted> {
+    holds(all).filter(|granted| !granted.is_again())
 }
 
 fn holds(all: &AllGranted) -> impl Iterator<Item = &Granted> {

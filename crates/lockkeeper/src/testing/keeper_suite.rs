@@ -173,6 +173,9 @@ macro_rules! __keeper_cases {
                 a_multi_lock_that_gets_not_all_keeps_none [MinHold Amend GoodWeather]
                 an_entry_of_its_owner_has_it [MinHold Amend GoodWeather]
                 a_conversion_keeps_it [MinHold Amend ReadWrite GoodWeather]
+                an_attempt_never_waits_for_what_it_has_kept_itself [MinHold Queue GoodWeather]
+                a_multi_lock_never_waits_for_a_part_that_it_has_kept [MinHold Queue Admin GoodWeather]
+                who_is_dropped_before_its_answer_keeps_nothing [MinHold Queue GoodWeather]
                 nobody_leads_while_it_lasts [MinHold Queue GoodWeather]
                 what_the_store_cannot_keep_is_refused []
             }

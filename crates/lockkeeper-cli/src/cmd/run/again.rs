@@ -81,6 +81,7 @@ impl Run<'_> {
                 self.reporter.busy(&name, began.elapsed(), line.as_ref(), code == 0);
                 Round::Stopped(Exit::Busy(code))
             }
+            Waited::Lost(holding, reason) => Round::Ran(self.lost_before(*holding, &reason).await),
             Waited::Acquired(holding) => {
                 self.reporter.acquired(&holding.each(), began.elapsed(), self.ttl());
                 Round::Ran(self.work(connection, *holding).await?)

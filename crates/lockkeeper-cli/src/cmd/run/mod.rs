@@ -16,7 +16,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::{Keeper, LockName};
+use lockkeeper::{Keeper, LockName, LostReason};
 use rustix::process::Signal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
@@ -141,6 +141,8 @@ struct Run<'a> {
 /// What became of waiting in line.
 enum Waited {
     Acquired(Box<Holding>),
+    /// It was lost before the command could start, and the store keeps it for the rest of its minimum hold.
+    Lost(Box<Holding>, LostReason),
     /// The name as it was typed.
     Busy(String),
     Interrupted(Signal),

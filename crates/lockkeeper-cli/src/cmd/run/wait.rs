@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use lockkeeper::{Error, ErrorKind, Keeper};
+use lockkeeper::{Error, ErrorKind, Keeper, LostReason};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{LEAVE, Run, Waited};
@@ -19,7 +19,7 @@ const FIRM_LOOK: Duration = Duration::from_millis(5);
 
 impl Run<'_> {
     /// Waits in line until the lock is held for as long as a command needs to be ended; what is lost before is
-    /// waited for again.
+    /// waited for again, unless the store keeps it.
     pub(super) async fn acquire(&mut self, keeper: &Keeper, locks: &Locks, began: Instant) -> Result<Waited, Failure> {
         let lead = self.policy.lead();
         loop {
@@ -33,7 +33,9 @@ impl Run<'_> {
                 }
                 firm = firm(&holding, lead) => match firm {
                     Firm::Yes => return Ok(Waited::Acquired(holding)),
-                    Firm::Lost => {}
+                    // It would wait for what the store keeps for itself.
+                    Firm::Lost(reason) if !holding.kept().is_zero() => return Ok(Waited::Lost(holding, reason)),
+                    Firm::Lost(_) => {}
                     Firm::Over(max_hold) => {
                         drop(timeout(LEAVE, holding.release()).await);
                         return Err(over(max_hold));
@@ -91,7 +93,7 @@ fn busy(locks: &Locks, error: &Error) -> String {
 /// What became of a lock whose grant was pushed.
 enum Firm {
     Yes,
-    Lost,
+    Lost(LostReason),
     /// It was held for as long as `--max-hold` says before the command could start.
     Over(Duration),
 }
@@ -102,8 +104,8 @@ async fn firm(holding: &Holding, lead: Duration) -> Firm {
         if let Some(max_hold) = holding.max_hold().filter(|max_hold| holding.held() >= *max_hold) {
             return Firm::Over(max_hold);
         }
-        if holding.loss().is_some() {
-            return Firm::Lost;
+        if let Some(reason) = holding.loss() {
+            return Firm::Lost(reason);
         }
         sleep(FIRM_LOOK).await;
     }

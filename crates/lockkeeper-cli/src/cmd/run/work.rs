@@ -70,9 +70,11 @@ impl Run<'_> {
     }
 
     /// Nothing was started under a lock that was lost by then.
-    async fn lost_before(&mut self, holding: Holding, reason: &LostReason) -> Ran {
+    pub(super) async fn lost_before(&mut self, holding: Holding, reason: &LostReason) -> Ran {
         self.reporter.lost(holding.weakest(), reason, None);
-        self.reporter.warn("the command was not started");
+        let kept = Some(holding.kept()).filter(|kept| !kept.is_zero());
+        let kept = kept.map(|kept| format!("; the store keeps the lock for another {}", human(kept)));
+        self.reporter.warn(&format!("the command was not started{}", kept.unwrap_or_default()));
         self.release(holding, LEAVE, true).await;
         Ran { exit: Exit::Lost, is_last: false, lasted: Duration::ZERO }
     }

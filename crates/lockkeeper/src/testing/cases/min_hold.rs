@@ -3,8 +3,9 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
+use crate::layer::{Faults, Operation};
 use crate::testing::{Case, Harness, Lives};
-use crate::{ErrorKind, Keeper, LockName, Owner};
+use crate::{Break, Effect, ErrorKind, Keeper, LockName, Owner, Target};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -14,6 +15,13 @@ async fn is_kept<H: Harness>(case: &Case<H>, name: &LockName) {
     assert!(other.mutex(name).unwrap().try_lock().await.unwrap().is_none());
     let info = other.inspect(name).await.unwrap();
     assert!(info.holders.iter().all(|holder| holder.kept) && info.is_held(), "{info:?}");
+}
+
+/// Waits until no client has the lock.
+async fn until_released<H: Harness>(case: &Case<H>, name: &LockName) {
+    let other = case.keeper().await;
+    let is_released = async || other.inspect(name).await.unwrap().holders.iter().all(|holder| holder.kept);
+    case.until("it is released", is_released).await;
 }
 
 /// A release ends the hold, and leaves the rest of the minimum hold to the store: the lock is busy for all clients.
@@ -38,9 +46,7 @@ pub async fn a_drop_and_a_shutdown_leave_it<H: Harness>(case: &Case<H>) {
         if shuts_down {
             keeper.shutdown(Duration::from_secs(10)).await.unwrap();
         }
-        let other = case.keeper().await;
-        let is_released = async || other.inspect(&name).await.unwrap().holders.iter().all(|holder| holder.kept);
-        case.until("it is released", is_released).await;
+        until_released(case, &name).await;
         is_kept(case, &name).await;
     }
 }
@@ -111,6 +117,57 @@ pub async fn a_conversion_keeps_it<H: Harness>(case: &Case<H>) {
     writer.downgrade().await.unwrap().release().await.unwrap();
     assert!(other.rw_lock(&name).unwrap().try_write().await.unwrap().is_none());
     other.rw_lock(&name).unwrap().try_read().await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A lock that was lost while the store kept it is an error, and not busy: only the attempt itself keeps it from others.
+pub async fn an_attempt_never_waits_for_what_it_has_kept_itself<H: Harness>(case: &Case<H>) {
+    let late = case.short().ttl * 3 / 2;
+    for waits in [false, true] {
+        let party = case.party(case.short()).await;
+        let (name, line) = (case.name(if waits { "lock" } else { "try" }), &party.line);
+        line.set(Faults::none().delayed(Operation::Amend, late).delayed(Operation::Renew, late));
+        let mutex = party.mutex(&name);
+        let error = if waits {
+            mutex.lock().wait(late * 4).min_hold(LONG).await.unwrap_err()
+        } else {
+            mutex.try_lock().min_hold(LONG).await.unwrap_err()
+        };
+        line.quiet();
+        assert_ne!(error.kind(), ErrorKind::Timeout, "{error:?}");
+        assert_eq!(error.effect(), Effect::Unknown, "{error:?}");
+        until_released(case, &name).await;
+        is_kept(case, &name).await;
+    }
+}
+
+/// A multi-lock that loses one part does not wait for another part that it has kept itself.
+pub async fn a_multi_lock_never_waits_for_a_part_that_it_has_kept<H: Harness>(case: &Case<H>) {
+    let (party, other) = (case.party(Lives::long()).await, case.keeper().await);
+    let [a, b] = ["a", "b"].map(|name| case.name(name));
+    party.line.delay(Operation::Amend, case.short().ttl);
+    let both = party.keeper.multi_lock([&a, &b]).unwrap();
+    let attempt = tokio::spawn(both.lock().wait(case.short().ttl * 8).min_hold(LONG).into_future());
+    case.until("both are held", async || other.inspect(&b).await.unwrap().is_held()).await;
+    let token = other.inspect(&b).await.unwrap().holders[0].token.unwrap();
+    let admin = other.admin().unwrap();
+    assert!(admin.break_lock(&b, Target::Token(token), "a test", Break::Now).await.unwrap());
+    let error = attempt.await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Lost, Effect::Unknown), "{error:?}");
+    assert!(error.to_string().contains(&format!("{:?} from everybody", a.as_str())), "{error}");
+    until_released(case, &a).await;
+    is_kept(case, &a).await;
+    case.is_free(&b).await;
+}
+
+/// An attempt that is dropped before the answer to its claim comes leaves nothing behind.
+pub async fn who_is_dropped_before_its_answer_keeps_nothing<H: Harness>(case: &Case<H>) {
+    let (party, other, name) = (case.party(Lives::long()).await, case.keeper().await, case.name("m"));
+    party.line.delay(Operation::Claim, case.short().ttl);
+    let attempt = tokio::spawn(party.mutex(&name).lock().min_hold(LONG).into_future());
+    case.until("it is granted", async || other.inspect(&name).await.unwrap().is_held()).await;
+    attempt.abort();
+    assert!(attempt.await.unwrap_err().is_cancelled());
+    case.is_free(&name).await;
 }
 
 /// A leader that has resigned leads no more, and no candidate leads before the minimum hold is over.

@@ -1,0 +1,113 @@
+//! The minimum hold: what attempts on it say, and what they leave.
+
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use lockkeeper::layer::Operation;
+use lockkeeper::store::{Admin, Evict, Evicted, Target};
+use lockkeeper::{Effect, ErrorKind};
+use tokio::time::{sleep, timeout};
+
+use super::spy::{Do, Party, World, secs};
+
+/// Polls it once, and no more.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
+    let is_pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
+    assert!(is_pending);
+}
+
+/// Its session is open.
+async fn party(world: &World) -> Party {
+    let party = world.party(secs(12)).await;
+    party.mutex("other").lock().await.unwrap().release().await.unwrap();
+    party
+}
+
+/// The memory store answers at once.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(ready) => ready,
+        Poll::Pending => panic!("it answers at once"),
+    }
+}
+
+/// Before the next change of a claim one of the last claims is removed; 1 is the last.
+fn remove_before_the_change(world: &World, party: &Party, back: usize) {
+    let (store, spy) = (world.store.clone(), Arc::clone(&party.spy));
+    let remove = move || {
+        let asked = spy.asked(Operation::Claim);
+        let claim = &asked[asked.len() - back];
+        let target = Target::Id(claim.ids[0].hash());
+        let evicted = store.evict(&claim.names[0], &target, Evict::Now, "op", "stuck");
+        assert_eq!(at_once(evicted).unwrap(), Evicted::Done);
+    };
+    party.spy.once(Operation::Amend, Do::First(Arc::new(remove)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_before_the_store_kept_anything_is_acquired_again() {
+    let world = World::new();
+    let party = party(&world).await;
+    remove_before_the_change(&world, &party, 1);
+    let guard = party.mutex("n").lock().min_hold(secs(60)).wait(secs(10)).await.unwrap();
+    guard.check().unwrap();
+    assert_eq!(party.spy.asked(Operation::Amend).len(), 2);
+}
+
+/// It begins anew after a pause, in which it is polled no more.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_left_of_several_is_given_back_before_the_pause() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, party(&world).await);
+    remove_before_the_change(&world, &party, 2);
+    let both = party.keeper.multi_lock(["a", "b"]).unwrap();
+    let mut left = pin!(both.lock().min_hold(secs(3600)).into_future());
+    poll_once(left.as_mut()).await;
+    assert_eq!(party.spy.asked(Operation::Amend).len(), 1, "it is in the pause");
+    let next = timeout(secs(60), holder.mutex("b").lock().into_future()).await;
+    next.expect("it is held by nobody").unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_gives_up_before_its_answer_comes_keeps_nothing() {
+    let world = World::new();
+    let party = party(&world).await;
+    party.spy.once(Operation::Claim, Do::Late(secs(4)));
+    let error = party.mutex("n").lock().wait(secs(3)).min_hold(secs(3600)).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    sleep(secs(20)).await;
+    assert_eq!(world.line("n").await.len(), 0);
+    assert_eq!(party.spy.asked(Operation::Amend).len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_is_not_said_to_have_left_nothing() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, party(&world).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    party.spy.once(Operation::Amend, Do::Late(secs(10)));
+    let waiting = tokio::spawn(party.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future());
+    sleep(secs(1)).await;
+    held.release().await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_says_so() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, party(&world).await);
+    let held = holder.mutex("b").lock().await.unwrap();
+    party.spy.once(Operation::Amend, Do::Late(secs(10)));
+    let both = party.keeper.multi_lock(["a", "b"]).unwrap();
+    let waiting = tokio::spawn(both.lock().wait(secs(5)).min_hold(secs(3600)).into_future());
+    sleep(secs(1)).await;
+    held.release().await.unwrap();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    sleep(secs(60)).await;
+    assert_eq!(party.spy.asked(Operation::Amend).len(), 1, "nobody waits for the second");
+    assert_eq!([world.line("a").await.len(), world.line("b").await.len()], [1, 0]);
+}
