@@ -12,7 +12,7 @@ use std::time::Duration;
 use tracing::Span;
 
 pub use self::convert::NotConverted;
-use crate::engine::{Engine, Grant, Granted, Hold, Stake};
+use crate::engine::{Engine, Grant, Granted, Hold, Share, Stake};
 use crate::event::Event;
 use crate::finish::Finish;
 use crate::handle::Handle;
@@ -57,6 +57,8 @@ pub struct Guard {
     reason: Option<Arc<str>>,
     /// The share in the claim, of a guard of a reentrant mutex.
     stake: Option<Arc<Stake>>,
+    /// Where another attempt has acquired the claim.
+    _share: Option<Share>,
     since: Instant,
     waited: Duration,
     released: bool,
@@ -66,8 +68,9 @@ pub struct Guard {
 impl Guard {
     pub(crate) fn new(granted: Granted, owner: Option<Owner>, waited: Duration) -> Self {
         let (engine, Grant { hold, token, mode, reason, stake, again }) = granted.take();
-        hold.collect();
+        let share = again.then(|| hold.share());
         if !again {
+            hold.collect();
             hold.count(engine.events.holding(&hold.key.name, mode));
         }
         if let Some(owner) = &owner {
@@ -76,7 +79,7 @@ impl Guard {
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let since = stake.as_ref().map_or_else(|| engine.now(), |stake| stake.since);
         runtime::remember_thread();
-        Self { engine, hold, token, mode, owner, reason, stake, since, waited, released: false, span }
+        Self { engine, hold, token, mode, owner, reason, stake, _share: share, since, waited, released: false, span }
     }
 
     /// The name of the lock as it was typed, without the keeper's prefix.
@@ -321,6 +324,7 @@ impl Guard {
             owner: None,
             reason: None,
             stake: None,
+            _share: None,
             since,
             waited: Duration::ZERO,
             released: false,

@@ -1,11 +1,14 @@
 //! One claim, as its client believes in it: the deadline, and what ended it.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+mod share;
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+pub(crate) use self::share::Share;
 use super::session::{Session, lock};
 use crate::figures::Counted;
 use crate::store::{Asked, ClaimKey, LiveState};
@@ -52,6 +55,8 @@ pub(crate) struct Hold {
     replacing: AtomicBool,
     /// Since when it waits, granted, for its attempt to collect it.
     offered: AtomicU64,
+    /// The guards that came to it through another attempt than its own: while one has it, it is not left.
+    shared: AtomicUsize,
     /// Somebody sees to it that the store gives it back.
     given_back: AtomicBool,
     lost: OnceLock<LostReason>,
@@ -96,6 +101,7 @@ impl Hold {
             left_out: AtomicBool::new(false),
             replacing: AtomicBool::new(false),
             offered: AtomicU64::new(NEVER),
+            shared: AtomicUsize::new(0),
             given_back: AtomicBool::new(false),
             lost: OnceLock::new(),
             given_away: AtomicBool::new(false),
@@ -132,21 +138,6 @@ impl Hold {
             Stage::Granted if self.is_being_replaced() => LiveState::InFlight,
             Stage::Granted => LiveState::Granted,
         }
-    }
-
-    /// It is granted, and waits from now on to be collected, or to be offered again.
-    pub(crate) fn offer(&self, now: Instant) {
-        self.offered.store(now.as_nanos(), Ordering::Release);
-    }
-
-    /// Its attempt, or its guard, has it.
-    pub(crate) fn collect(&self) {
-        self.offered.store(COLLECTED, Ordering::Release);
-    }
-
-    /// Since when it was granted without anybody having collected it.
-    pub(super) fn offered(&self) -> Option<Instant> {
-        instant(self.offered.load(Ordering::Acquire)).filter(|since| since.as_nanos() != COLLECTED)
     }
 
     /// Whether nobody has begun to give it back before.

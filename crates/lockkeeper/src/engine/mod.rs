@@ -60,7 +60,7 @@ use tokio::sync::{Notify, watch};
 
 pub(crate) use self::attempt::Attempt;
 pub(crate) use self::granted::{Grant, Granted};
-pub(crate) use self::hold::Hold;
+pub(crate) use self::hold::{Hold, Share};
 use self::local_queue::LocalQueues;
 pub(crate) use self::look::Lookout;
 use self::opening::Opening;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Admin, Evict, Evicted, Target};
-use lockkeeper::{Effect, ErrorKind};
+use lockkeeper::{Effect, ErrorKind, Owner};
 use tokio::time::{sleep, timeout};
 
 use super::spy::{Do, Party, World, secs};
@@ -110,4 +110,24 @@ async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_says_so() {
     sleep(secs(60)).await;
     assert_eq!(party.spy.asked(Operation::Amend).len(), 1, "nobody waits for the second");
     assert_eq!([world.line("a").await.len(), world.line("b").await.len()], [1, 0]);
+}
+
+/// Two guards of an owner are one claim: that one of its attempts is polled no more takes nothing from the other guard.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_has_a_guard_is_not_given_back_for_an_attempt_that_is_left() {
+    let world = World::new();
+    let party = party(&world).await;
+    let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    party.spy.once(Operation::Amend, Do::Late(secs(1000)));
+    let mut left = pin!(ledger.lock(&me).min_hold(secs(3600)).into_future());
+    poll_once(left.as_mut()).await;
+    let guard = ledger.lock(&me).await.unwrap();
+    sleep(secs(2)).await;
+    poll_once(left.as_mut()).await;
+    sleep(secs(120)).await;
+    guard.check().unwrap();
+    // With its last guard the claim is the attempt's alone, and nobody polls that.
+    drop(guard);
+    sleep(secs(30)).await;
+    assert_eq!(party.count("lost: Uncollected"), 1);
 }
