@@ -1,5 +1,6 @@
 //! One claim, as its client believes in it: the deadline, and what ended it.
 
+mod asked;
 mod share;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -62,8 +63,8 @@ pub(crate) struct Hold {
     lost: OnceLock<LostReason>,
     /// The store may have given it to somebody else. Apart from the first reason, which may leave it to its holder.
     given_away: AtomicBool,
-    /// Who asks for it, if anybody does.
-    asked: Mutex<Option<Asked>>,
+    /// Who asks for it, if anybody does, and when that was heard.
+    asked: Mutex<Option<(Asked, Instant)>>,
     changed: Notify,
     /// For as long as a guard has it, and it is not lost.
     counted: Mutex<Option<Counted>>,
@@ -317,28 +318,6 @@ impl Hold {
     /// Completes when others may have it, as far as anybody tells.
     pub(super) async fn given_away(&self) {
         self.until(|| self.is_given_away().then_some(())).await;
-    }
-
-    /// Somebody asks for it. Whether that was not known.
-    pub(super) fn ask(&self, asked: &Asked) -> bool {
-        let is_news = lock(&self.asked).replace(asked.clone()).as_ref() != Some(asked);
-        if is_news {
-            self.changed.notify_waiters();
-        }
-        is_news
-    }
-
-    /// It takes the place of another one of the same holder, who is asked for it as before.
-    pub(super) fn asked_as(&self, other: &Self) {
-        let asked = lock(&other.asked).clone();
-        if let Some(asked) = asked {
-            self.ask(&asked);
-        }
-    }
-
-    /// Completes when somebody asks for it.
-    pub(crate) async fn asked(&self) -> Asked {
-        self.until(|| lock(&self.asked).clone()).await
     }
 
     /// What `look` finds, now or after a change.

@@ -8,6 +8,7 @@ use super::watchdog::broken_by;
 use crate::LostReason;
 use crate::event::Event;
 use crate::store::{Asked, Broken, ClaimId, Losses};
+use crate::time::Instant;
 
 impl Engine {
     /// The store must not keep the engine.
@@ -17,7 +18,7 @@ impl Engine {
         self.store.tell_losses(Losses::new(
             move |id, broken| hear(loses.clone(), &|engine| engine.told_lost(id, broken.clone())),
             move || hear(doubts.clone(), &|engine| engine.doubt_all()),
-            move |id, asked| hear(asks.clone(), &|engine| engine.told_asked(id, asked)),
+            move |id, asked| hear(asks.clone(), &|engine| engine.told_asked(id, asked, engine.now())),
         ));
     }
 
@@ -30,10 +31,11 @@ impl Engine {
         }
     }
 
-    /// Somebody asks for a claim: told by the store at once, or by a renewal. Each request is told once.
-    pub(super) fn told_asked(&self, id: ClaimId, asked: &Asked) {
+    /// Somebody asks for a claim: told by the store at once, or by a renewal, which knows what the store knew when it was
+    /// sent at the earliest. Each request is told once.
+    pub(super) fn told_asked(&self, id: ClaimId, asked: &Asked, known: Instant) {
         for hold in self.open_sessions().iter().filter_map(|session| session.find(id)) {
-            if hold.ask(asked) {
+            if hold.ask(asked, known) {
                 let (name, by, reason) = (&hold.key.name, &*asked.by, &*asked.reason);
                 self.events.emit(&Event::ReleaseRequested { name, by, reason });
             }

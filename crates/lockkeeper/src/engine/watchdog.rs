@@ -190,7 +190,7 @@ impl Engine {
         }
         session.danger.found(sent, held.into_iter());
         for (id, asked) in &renewed.requests {
-            self.told_asked(*id, asked);
+            self.told_asked(*id, asked, sent);
         }
         let ran_away = renewed.server_time.is_some_and(|server| session.clock_ran_away(server, sent, now));
         if ran_away {

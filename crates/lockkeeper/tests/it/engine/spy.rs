@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{
-    Admin, Amend, Amended, Broken, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live, LiveState,
-    Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    self, Admin, Amend, Amended, Broken, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live,
+    LiveState, Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Event, Keeper, KeeperBuilder, LockName, MemoryStore, Result};
@@ -106,6 +106,12 @@ impl Spy {
     /// Whether a keeper hears that.
     pub(crate) fn is_listened_to(&self) -> bool {
         self.listener.lock().unwrap().as_ref().unwrap().reconnected()
+    }
+
+    /// Says that somebody asks for this claim.
+    pub(crate) fn tell_asked(&self, id: ClaimId, by: &store::Asked) {
+        let listener = self.listener.lock().unwrap().clone();
+        assert!(listener.unwrap().requested(id, by), "the keeper listens");
     }
 
     pub(crate) fn no_rules(&self) {

@@ -4,9 +4,10 @@ use std::future::IntoFuture;
 
 use lockkeeper::ErrorKind;
 use lockkeeper::layer::Operation;
-use lockkeeper::store::{Evict, Evicted, Store as _, Target};
+use lockkeeper::store::{Asked, Evict, Evicted, Store as _, Target};
+use tokio::time::sleep;
 
-use super::spy::{Do, World, secs};
+use super::spy::{Do, World, millis, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_sees_who_holds_and_who_waits_as_soon_as_it_changes() {
@@ -84,4 +85,27 @@ async fn a_watch_goes_on_after_an_outage() {
     assert_eq!((error.kind(), error.name().unwrap().as_str()), (ErrorKind::Unavailable, "n"));
     let _guard = party.mutex("n").lock().await.unwrap();
     assert!(watch.changed().await.unwrap().is_held());
+}
+
+/// An answer that was on its way while the store told of a later request knows only the one before.
+#[tokio::test(start_paused = true)]
+async fn a_request_is_told_once_though_an_older_answer_comes_after_the_newer_request() {
+    let world = World::new();
+    let party = world.party(secs(30)).await;
+    let guard = party.mutex("n").lock().await.unwrap();
+    let id = party.spy.last(Operation::Claim).ids[0];
+    let admin = world.store.admin().unwrap();
+    for (by, late) in [("x", false), ("y", true)] {
+        let renewals = party.spy.asked(Operation::Renew).len();
+        if late {
+            party.spy.once(Operation::Renew, Do::Late(secs(1)));
+            while party.spy.asked(Operation::Renew).len() == renewals {
+                sleep(millis(100)).await;
+            }
+        }
+        assert!(admin.request_release(guard.name(), by, "a test").await.unwrap());
+        party.spy.tell_asked(id, &Asked { by: by.into(), reason: "a test".into() });
+    }
+    sleep(secs(60)).await;
+    assert_eq!(party.count("ReleaseRequested"), 2);
 }
