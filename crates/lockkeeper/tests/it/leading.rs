@@ -62,6 +62,37 @@ async fn a_leader_that_was_broken_stands_again() {
     assert_eq!(candidate.await.unwrap().unwrap(), 2);
 }
 
+/// It may have changed something, so that it is not done once more for a leadership that it has outlived.
+#[tokio::test(start_paused = true)]
+async fn work_that_has_ended_is_not_done_again_though_the_leadership_was_lost_meanwhile() {
+    let store = TestStore::new();
+    let keeper = Keeper::builder(store.clone()).connect().await.unwrap();
+    let jobs = keeper.election("jobs").unwrap();
+    let mut calls = 0;
+    let done: Result<u32, Error> = jobs
+        .lead("me")
+        .run(async |_| {
+            calls += 1;
+            store.expire("jobs");
+            Ok(calls)
+        })
+        .await;
+    assert_eq!(done.unwrap_err().kind(), ErrorKind::Lost);
+    // An error may be that of the loss.
+    let failed: Result<(), Own> = jobs
+        .lead("me")
+        .run(async |_| {
+            calls += 1;
+            if calls == 2 {
+                store.expire("jobs");
+            }
+            Err(Own::Mine)
+        })
+        .await;
+    assert!(matches!(failed, Err(Own::Mine)), "{failed:?}");
+    assert_eq!(calls, 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_candidacy_that_fails_is_repeated_unless_it_never_can_succeed() {
     let store = TestStore::new();
