@@ -164,6 +164,7 @@ macro_rules! suite_shared_with_go {
             min_hold::a_multi_lock_never_waits_for_a_part_that_it_has_kept,
             min_hold::who_is_dropped_before_its_answer_keeps_nothing,
             min_hold::nobody_leads_while_it_lasts,
+            cancel::a_minimum_hold_can_be_dropped_at_any_poll,
             cancel::an_upgrade_can_be_dropped_at_any_poll,
             cancel::a_downgrade_can_be_dropped_at_any_poll,
             ]

@@ -221,24 +221,26 @@ impl Drop for UnderWay {
 enum Request {
     Renew(SessionId, Vec<Live>),
     Claim(Claim),
+    Amend(ClaimKey, Amend),
     Withdraw(ClaimKey, Option<Duration>),
 }
 
 impl Request {
-    /// Nobody hears the answer.
     /// The lock that it is about, if it is about one.
     fn about(&self) -> Option<&LockName> {
         match self {
             Self::Claim(claim) => Some(&claim.key.name),
-            Self::Withdraw(key, _) => Some(&key.name),
+            Self::Amend(key, _) | Self::Withdraw(key, _) => Some(&key.name),
             Self::Renew(..) => None,
         }
     }
 
+    /// Nobody hears the answer.
     async fn process(&self, store: &dyn Store) {
         match self {
             Self::Renew(session, live) => drop(store.renew(session, live).await),
             Self::Claim(claim) => drop(store.claim(claim).await),
+            Self::Amend(key, change) => drop(store.amend(key, change).await),
             Self::Withdraw(key, tombstone) => drop(store.withdraw(key, *tombstone).await),
         }
     }
@@ -272,7 +274,8 @@ impl Store for Chaos {
     }
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        self.send(Operation::Amend, None, || self.inner.amend(key, change)).await
+        let copy = Request::Amend(key.clone(), change.clone());
+        self.send(Operation::Amend, Some(copy), || self.inner.amend(key, change)).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {

@@ -22,11 +22,11 @@ pub enum Fault {
     /// second answer. Of two withdrawals the caller gets the first answer, as the contract of
     /// [`Store::withdraw`](crate::store::Store::withdraw) asks of such a driver.
     Twice,
-    /// The answer is lost, and the store processes a copy of the request later. For `claim`, `renew` and `withdraw`;
-    /// any other request only loses its answer.
+    /// The answer is lost, and the store processes a copy of the request later. For `claim`, `renew`, `amend` and
+    /// `withdraw`; any other request only loses its answer.
     LateCopy,
     /// The caller gets an error at once, as if the store had not answered, and the store processes the request only
-    /// later. For `claim`, `renew` and `withdraw`; any other request is lost.
+    /// later. For `claim`, `renew`, `amend` and `withdraw`; any other request is lost.
     Overdue,
     /// A wait misses its wake-up.
     LostWake,

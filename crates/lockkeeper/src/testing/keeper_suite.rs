@@ -182,6 +182,7 @@ macro_rules! __keeper_cases {
             cancel {
                 a_lock_can_be_dropped_at_any_poll [Queue GoodWeather]
                 a_lock_can_be_dropped_in_a_storm [Queue GoodWeather]
+                a_minimum_hold_can_be_dropped_at_any_poll [MinHold Queue GoodWeather]
                 a_wait_can_be_dropped_at_any_poll [Queue GoodWeather]
                 an_unfair_wait_can_be_dropped_at_any_poll [GoodWeather]
                 an_upgrade_can_be_dropped_at_any_poll [ReadWrite GoodWeather]

@@ -6,25 +6,28 @@ use std::time::Duration;
 
 use super::{Case, Client, Contender, Harness, Lives, Seeded};
 use crate::layer::{Chaos, Faults};
-use crate::store::{Renewal, Store, Verdict};
+use crate::store::{Amend, Amended, Renewal, Store, Verdict};
 use crate::time::{Clock, Instant, believed};
 use crate::{Effect, ErrorKind};
 
 const CLIENTS: u64 = 4;
 const ROUNDS: usize = 12;
 const PAUSE: Duration = Duration::from_millis(50);
+/// No minimum hold is longer.
+const KEPT: Duration = Duration::from_millis(600);
 
 /// Some clients take one mutex in turn while these faults happen, each as often as it can. They follow these rules:
 /// - A claim whose outcome is unknown is sent again with its id. After `Gone` the client takes a new id.
 /// - A holder counts as the holder for the ttl after its last acknowledged request, counted from before it was sent.
 /// - An id that may have expired is never used again.
+/// - A holder begins a minimum hold now and then, if the store can keep one.
 /// - A claim that was ever in doubt is withdrawn with a tombstone, and withdrawn again until the store answers.
 ///
-/// Panics when two clients hold the lock at once, when a token goes back, or when a claim is left in line at the end.
-/// It is for stores whose claims expire one by one.
+/// Panics when two clients hold the lock at once, when one holds it before a minimum hold is over, when a token goes
+/// back, or when a claim is left in line at the end. It is for stores whose claims expire one by one.
 pub async fn storm<H: Harness>(case: &Case<H>, seed: u64, faults: &Faults) {
     eprintln!("storm {seed}");
-    let log = Arc::new(Log { clock: case.clock().clone(), last: Mutex::default() });
+    let log = Arc::new(Log { clock: case.clock().clone(), last: Mutex::default(), kept: Mutex::default() });
     let mut tasks = tokio::task::JoinSet::new();
     let mut networks = Vec::new();
     for i in 0..CLIENTS {
@@ -45,6 +48,7 @@ pub async fn storm<H: Harness>(case: &Case<H>, seed: u64, faults: &Faults) {
         chaos.quiet();
         chaos.settled().await;
     }
+    case.pass(KEPT).await;
     let [after] = case.mutexes("lock").await;
     after.sees(&[], 0).await;
     after.trying().granted().await;
@@ -54,6 +58,8 @@ pub async fn storm<H: Harness>(case: &Case<H>, seed: u64, faults: &Faults) {
 struct Log {
     clock: Clock,
     last: Mutex<(u64, Option<Instant>)>,
+    /// Until when the store has said that it keeps the lock, less what two clocks may differ by.
+    kept: Mutex<Option<Instant>>,
 }
 
 impl Log {
@@ -63,6 +69,8 @@ impl Log {
         let (before, held_until) = *last;
         assert!(held_until.is_none_or(|end| end <= self.clock.now()), "{token} holds while {before} still believes");
         assert!(token > before, "token {token} after {before}");
+        let kept = self.kept.lock().unwrap().take();
+        assert!(kept.is_none_or(|end| end <= self.clock.now()), "{token} holds while the store keeps it for {before}");
         *last = (token, Some(until));
     }
 
@@ -85,10 +93,25 @@ async fn take_turns(template: Contender, log: Arc<Log>, mut seed: Seeded) {
         let (claim, token, doubtful) = acquire(&template, &log.clock).await;
         if log.clock.now() < deadline(&claim) {
             log.enter(token, deadline(&claim));
+            keep(&claim, &log, &mut seed).await;
             hold(&claim, token, &log, &mut seed).await;
             log.leave(token);
         }
         give_up(&claim, doubtful, &log.clock).await;
+    }
+}
+
+/// Has the store keep it, also after its release. What nobody has answered may be done all the same, and late.
+async fn keep(claim: &Contender, log: &Log, seed: &mut Seeded) {
+    let store = &claim.client.store;
+    let min_hold = (KEPT * u32::try_from(seed.below(100)).unwrap_or(0) / 100).min(store.capabilities().min_hold_max);
+    if min_hold.is_zero() {
+        return;
+    }
+    let sent = log.clock.now();
+    let amended = store.amend(&claim.claim.key, &Amend::MinHold(min_hold)).await;
+    if let Ok(Amended::Done) = amended {
+        *log.kept.lock().unwrap() = Some(sent + min_hold - min_hold / 50);
     }
 }
 

@@ -85,6 +85,7 @@ macro_rules! storm_suite {
                 min_hold::nobody_leads_while_it_lasts,
                 cancel::a_lock_can_be_dropped_at_any_poll,
                 cancel::a_lock_can_be_dropped_in_a_storm,
+                cancel::a_minimum_hold_can_be_dropped_at_any_poll,
                 cancel::a_wait_can_be_dropped_at_any_poll,
                 cancel::an_unfair_wait_can_be_dropped_at_any_poll,
                 cancel::an_upgrade_can_be_dropped_at_any_poll,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::layer::{Chaos, Fault, Faults, Operation};
-use lockkeeper::store::{Claim, Store, Verdict, Withdrawal};
+use lockkeeper::store::{Amend, Claim, MAX, Store, Verdict, Withdrawal};
 use lockkeeper::testing::wrong::{self, Flawed};
 use lockkeeper::testing::{Case, Contender, Harness, Lives, MemoryHarness, run, storm};
 use lockkeeper::{Effect, ErrorKind};
@@ -67,6 +67,24 @@ async fn two_clients(case: &Case<MemoryHarness>) -> (Arc<Chaos>, Contender, Cont
     let chaos = Arc::new(Chaos::new(case.harness().client().await, case.clock().clone()).seed(7));
     behind.client.store = Arc::clone(&chaos) as Arc<dyn Store>;
     (chaos, behind, beside)
+}
+
+#[test]
+fn a_change_comes_late_too() {
+    run::<MemoryHarness>("late", &[], async |case| {
+        for (fault, before) in [(Fault::Overdue, MAX), (Fault::LateCopy, 1)] {
+            let (chaos, behind, beside) = two_clients(case).await;
+            behind.granted().await;
+            chaos.plan(Operation::Amend, fault);
+            let error = behind.client.store.amend(&behind.claim.key, &Amend::Lower(1)).await.unwrap_err();
+            assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{fault:?}");
+            let weight = async || beside.line().await.entries[0].weight;
+            assert_eq!(weight().await, before, "{fault:?}");
+            chaos.settled().await;
+            assert_eq!(weight().await, 1, "{fault:?}");
+            behind.release().await;
+        }
+    });
 }
 
 #[test]

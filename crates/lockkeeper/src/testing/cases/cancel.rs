@@ -37,6 +37,17 @@ pub async fn a_lock_can_be_dropped_in_a_storm<H: Harness>(case: &Case<H>) {
     .await;
 }
 
+/// `lock().min_hold(d)` dropped while it begins the minimum hold, also by requests that arrive late: the lock is free when
+/// `d` is over.
+pub async fn a_minimum_hold_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+    at_every_poll(case, storm(), async |party, name, polls| {
+        let attempt = party.mutex(name).lock().min_hold(Duration::from_millis(30));
+        let guard = polled(polls, attempt.into_future()).await;
+        guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
+    })
+    .await;
+}
+
 /// `lock()` dropped while it waits in line behind a holder.
 pub async fn a_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
     let blocker = case.keeper().await;
