@@ -133,7 +133,11 @@ impl<'a> Narrator<'a> {
         let waited = self.began.elapsed();
         let ahead = info.and_then(|info| ahead(info, self.owner, waited));
         let ahead = ahead.map(|ahead| format!(", {ahead} ahead")).unwrap_or_default();
-        let holder = info.and_then(lock::first_holder).map(|holder| format!("; held by {}", printable(&holder)));
+        let holder = info.map(|info| match (holds(info), info.holders.first()) {
+            (Some(holder), _) => format!("; held by {}", printable(&holder.owner)),
+            (None, Some(kept)) => format!("; kept{}", rest(kept)),
+            (None, None) => String::new(),
+        });
         let holder = holder.unwrap_or_default();
         let text = format!("lockkeeper: lock {:?}: waiting for {}{ahead}{holder}", self.lock, human(waited));
         self.reporter.show_status(&text);
@@ -159,24 +163,34 @@ impl Said {
     }
 }
 
-/// Who holds a lock, for how long and why, as the end of a sentence; or who waits for it.
+/// The end of a sentence: who holds a lock, for how long and why; or that it is kept; or who waits for it.
 pub(crate) fn in_the_way(info: &LockInfo) -> String {
     let more = |others: usize| if others > 0 { format!(", and {others} more") } else { String::new() };
-    match (info.holders.as_slice(), info.waiters.first()) {
-        ([first, others @ ..], _) => format!("; held by {}{}", described(first), more(others.len())),
-        ([], Some(waiter)) => format!("; nobody holds it, and {} is first in the queue", printable(&waiter.owner)),
-        ([], None) => String::new(),
+    match (holds(info), info.holders.first(), info.waiters.first()) {
+        (Some(first), ..) => format!("; held by {}{}", described(first), more(info.holders.len() - 1)),
+        (None, Some(kept), _) => format!("; nobody holds it, and it is kept{}", rest(kept)),
+        (None, None, Some(waiter)) => {
+            format!("; nobody holds it, and {} is first in the queue", printable(&waiter.owner))
+        }
+        (None, None, None) => String::new(),
     }
 }
 
+/// The first holder that has neither released the lock nor ended.
+fn holds(info: &LockInfo) -> Option<&HolderInfo> {
+    info.holders.iter().find(|holder| !holder.kept)
+}
+
 fn described(holder: &HolderInfo) -> String {
-    if holder.kept {
-        let rest = holder.expires_in.map(|rest| format!(" for another {}", human(rest))).unwrap_or_default();
-        return format!("{} (released; kept{rest})", printable(&holder.owner));
-    }
     let held = holder.held.map(|held| format!(" for {}", human(held))).unwrap_or_default();
     let reason = holder.reason.as_ref().map(|reason| format!(" ({})", printable(reason))).unwrap_or_default();
     format!("{}{held}{reason}", printable(&holder.owner))
+}
+
+/// How long a minimum hold still keeps the lock, and its last holder.
+fn rest(kept: &HolderInfo) -> String {
+    let rest = kept.expires_in.map(|rest| format!(" for another {}", human(rest))).unwrap_or_default();
+    format!("{rest} after its last holder, {}", printable(&kept.owner))
 }
 
 /// How many stand before us, holders included. Whoever has our name and has waited for as long as we have is us.

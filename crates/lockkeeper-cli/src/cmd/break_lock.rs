@@ -22,6 +22,8 @@ struct Claim {
     reason: Option<String>,
     since: Option<Duration>,
     holds: bool,
+    /// Only its minimum hold is left, in which nobody believes.
+    kept: bool,
 }
 
 #[derive(Serialize)]
@@ -44,7 +46,7 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
     let keeper = lock::look(settings, Terms::default()).await?;
     let info = keeper.inspect(args.name.as_str()).await?;
     let Some(claim) = find(&info, args) else { return Ok(nothing(args, settings)) };
-    if args.now && claim.holds && settings.verbosity >= Verbosity::Warnings {
+    if args.now && claim.holds && !claim.kept && settings.verbosity >= Verbosity::Warnings {
         complain(&format!(
             "lock {:?}: --now frees the lock while {} may still work, for up to its ttl; only a resource that checks \
              fencing tokens is safe",
@@ -99,6 +101,7 @@ fn find(info: &LockInfo, args: &BreakArgs) -> Option<Claim> {
         reason: holder.reason.clone(),
         since: holder.held,
         holds: true,
+        kept: holder.kept,
     });
     let waiters = info.waiters.iter().map(|waiter| Claim {
         id: waiter.id,
@@ -107,6 +110,7 @@ fn find(info: &LockInfo, args: &BreakArgs) -> Option<Claim> {
         reason: waiter.reason.clone(),
         since: waiter.waited,
         holds: false,
+        kept: false,
     });
     let is_meant = |claim: &Claim| match args.id {
         Some(id) => claim.id == id,
@@ -116,7 +120,11 @@ fn find(info: &LockInfo, args: &BreakArgs) -> Option<Claim> {
 }
 
 fn question(name: &str, claim: &Claim) -> String {
-    let does = if claim.holds { "is held by" } else { "is waited for by" };
+    let does = match (claim.kept, claim.holds) {
+        (true, _) => "is kept after",
+        (false, true) => "is held by",
+        (false, false) => "is waited for by",
+    };
     let mut question = format!("lock {name:?} {does} {}", printable(&claim.owner));
     if let Some(token) = claim.token {
         question.push_str(&format!(", token {token}"));

@@ -199,7 +199,7 @@ fn reason(holder: &HolderInfo) -> String {
     let mut reason = printable(holder.reason.as_deref().unwrap_or_default()).into_owned();
     let gap = if reason.is_empty() { "" } else { " " };
     if holder.kept {
-        reason.push_str(&format!("{gap}(released; kept for {})", dash(holder.expires_in)));
+        reason.push_str(&format!("{gap}(no holder; kept for {})", dash(holder.expires_in)));
     }
     if let Some(broken) = &holder.broken {
         let (by, why) = (printable(&broken.by), printable(&broken.reason));

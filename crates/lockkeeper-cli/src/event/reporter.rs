@@ -199,6 +199,11 @@ impl Reporter {
         }
     }
 
+    /// Who asked for what has ended meanwhile has it: no later command hears of that.
+    pub(crate) fn forget_requests(&self) {
+        self.requested.store(false, Ordering::Release);
+    }
+
     /// Whether the store does not answer.
     pub(crate) fn away(&self) -> &Away {
         &self.away
@@ -309,8 +314,7 @@ impl Reporter {
         self.holds.store(false, Ordering::Relaxed);
         self.in_jeopardy.store(false, Ordering::Relaxed);
         self.is_over.store(false, Ordering::Relaxed);
-        // Who asked for a leadership that has ended has it.
-        self.requested.store(false, Ordering::Relaxed);
+        self.forget_requests();
         self.outage.end();
         let event = Event::Restarting { code: exit.code(), cause: exit.cause(), after_ms: millis(pause) };
         self.tell(&self.lock, &event, || format!("campaigning again in {}: {why}", human(pause)));
@@ -344,5 +348,15 @@ mod tests {
         assert_eq!(news(&each), [true, true, false, false, false]);
         outage.end();
         assert_eq!(news(&[&failure(), &failure(), &one, &failure()]), [true, false, true, false]);
+    }
+
+    #[tokio::test]
+    async fn a_request_for_what_has_ended_is_heard_by_no_later_command() {
+        let reporter = Reporter::new(&["a".to_owned()], Outlets::stderr(false).unwrap(), Verbosity::Errors);
+        reporter.asked("a", "ops", "a test");
+        reporter.forget_requests();
+        assert!(tokio::time::timeout(Duration::from_millis(1), reporter.requested()).await.is_err());
+        reporter.asked("a", "ops", "another test");
+        reporter.requested().await;
     }
 }

@@ -7,7 +7,7 @@ use lockkeeper::store::Evict;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Process, Store, children, events, eventually, sh, signal, stderr, stdout, text};
+use crate::support::{Process, Store, children, events, eventually, reaped, sh, signal, stderr, stdout, text};
 
 #[test]
 fn max_hold_that_is_over_before_the_lock_is_confirmed_is_the_end() {
@@ -35,11 +35,11 @@ fn min_hold_is_kept_by_the_store_and_run_ends_with_its_command() {
     assert_eq!((&info["state"], &info["holders"][0]["kept"]), (&"kept".into(), &true.into()));
     assert!(info["holders"][0]["expires_in_ms"].as_u64().unwrap() <= 600_000, "{info}");
     let shown = stdout(&store.output(&["inspect", "a"]));
-    assert!(shown.contains("(released; kept for "), "{shown}");
+    assert!(shown.contains("(no holder; kept for "), "{shown}");
     assert!(stdout(&store.output(&["list"])).contains(" (kept)"));
     let busy = store.output(&["run", "a", "-n", "--", "true"]);
     assert_eq!(busy.status.code(), Some(75));
-    assert!(stderr(&busy).contains(" (released; kept for another "), "{}", stderr(&busy));
+    assert!(stderr(&busy).contains("; nobody holds it, and it is kept for another "), "{}", stderr(&busy));
     assert_eq!(store.code(&["run", "a", "-w", "100ms", "--", "true"]), 75);
 }
 
@@ -60,7 +60,11 @@ fn min_hold_outlives_a_run_that_is_killed() {
     run.event("started");
     run.signal(Signal::KILL);
     assert_eq!(run.wait().signal(), Some(9));
-    assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 75);
+    let busy = store.output(&["run", "a", "-n", "--", "true"]);
+    assert_eq!(busy.status.code(), Some(75));
+    assert!(stderr(&busy).contains("; nobody holds it, and it is kept for another "), "{}", stderr(&busy));
+    let shown = stdout(&store.output(&["inspect", "a"]));
+    assert!(shown.contains("(no holder; kept for ") && !shown.contains("released"), "{shown}");
     let after = next_after(&store, began);
     assert!(after >= Duration::from_secs(6), "{after:?}");
 }
@@ -223,6 +227,50 @@ fn exit_64_is_once_per_beside_an_option_that_says_otherwise() {
     let too_long = store.output(&["run", "a", "--once-per", "8761h", "--", "true"]);
     assert_eq!(too_long.status.code(), Some(64), "{}", stderr(&too_long));
     assert!(stderr(&too_long).contains("min_hold"), "{}", stderr(&too_long));
+}
+
+/// Nobody is left who could believe in it.
+#[test]
+fn break_now_warns_of_no_holder_where_only_a_minimum_hold_is_left() {
+    let store = Store::new();
+    assert_eq!(store.code(&["run", "a", "--min-hold", "10m", "--", "true"]), 0);
+    let token = store.inspect("a")["holders"][0]["token"].as_str().unwrap().to_owned();
+    let output = store.output(&["break", "a", "--yes", "--now", "--token", &token, "--reason", "a test"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert_eq!(store.inspect("a")["state"], "free");
+}
+
+/// The number of permits that who has let go knew is kept with the permits.
+#[test]
+fn permits_that_are_kept_keep_their_number_too() {
+    let store = Store::new();
+    assert_eq!(store.code(&["run", "a", "--permits", "1/1", "--min-hold", "10m", "--", "true"]), 0);
+    assert_eq!(store.code(&["run", "a", "-n", "--permits", "1/5", "--", "true"]), 75);
+}
+
+/// Who interrupts the release hears how long others may have to wait.
+#[test]
+fn min_hold_is_told_where_the_release_is_interrupted() {
+    let store = Store::new();
+    for (more, told) in [(&["--min-hold", "2h"][..], "1h59m"), (&["--lock-delay", "2m"], "2m30s")] {
+        let mut run = store.start(&sh(&[&["run", "a", "--json"], more].concat(), "echo ready; read -r _"));
+        let pid = run.event("started")["pid"].as_u64().unwrap().to_string();
+        assert_eq!(run.line(), "ready");
+        let outage = store.outage();
+        run.close_stdin();
+        reaped(&pid);
+        std::thread::sleep(Duration::from_millis(300));
+        run.signal(Signal::INT);
+        run.wait();
+        let said = run.rest();
+        assert!(said.contains("may not be released: interrupted by signal 2"), "{said}");
+        assert!(said.contains(told), "{said}");
+        drop(outage);
+        let info = store.inspect("a");
+        if let Some(token) = info["holders"][0]["token"].as_str() {
+            store.output(&["break", "a", "--yes", "--now", "--token", token, "--reason", "a test"]);
+        }
+    }
 }
 
 /// A run that is stopped at any of its steps, and loses the lock by that, runs its command or says that it has not.

@@ -35,7 +35,8 @@ impl Run<'_> {
                     Firm::Yes => return Ok(Waited::Acquired(holding)),
                     // It would wait for what the store keeps for itself.
                     Firm::Lost(reason) if !holding.kept().is_zero() => return Ok(Waited::Lost(holding, reason)),
-                    Firm::Lost(_) => {}
+                    // Who asked for it has it.
+                    Firm::Lost(_) => self.reporter.forget_requests(),
                     Firm::Over(max_hold) => {
                         drop(timeout(LEAVE, holding.release()).await);
                         return Err(over(max_hold));

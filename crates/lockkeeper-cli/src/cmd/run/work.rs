@@ -163,12 +163,12 @@ impl Run<'_> {
     /// Gives the lock back. `settled` says that how the run ends is clear already, so that nobody hears of what goes
     /// wrong. Whether the lock turns out to have been lost before.
     async fn release(&mut self, holding: Holding, limit: Duration, settled: bool) -> bool {
-        let (held, losses) = (holding.held(), holding.losses());
+        let (held, kept, losses) = (holding.held(), holding.kept(), holding.losses());
         let released = tokio::select! {
             released = timeout(limit, holding.release()) => released,
             signal = self.signals.next_ending() => {
                 self.leaving.get_or_insert_with(Instant::now);
-                self.report_unreleased(&format!("interrupted by signal {}", signal.as_raw()));
+                self.report_unreleased(&format!("interrupted by signal {}", signal.as_raw()), kept);
                 return false;
             }
         };
@@ -181,7 +181,7 @@ impl Run<'_> {
             Err(_) => "the store does not answer".to_owned(),
         };
         if !settled {
-            self.report_unreleased(&why);
+            self.report_unreleased(&why, kept);
         }
         false
     }
@@ -202,11 +202,12 @@ impl Run<'_> {
         was_lost
     }
 
-    fn report_unreleased(&self, why: &str) {
-        let ttl = human(self.ttl());
+    /// A waiter may wait for the rest of the lease and the lock-delay, or for the rest of the minimum hold.
+    fn report_unreleased(&self, why: &str, kept: Duration) {
+        let by_itself = human(kept.max(self.ttl() + self.args.lock_delay.unwrap_or_default()));
         for name in self.task.names {
             self.reporter
-                .warn(&format!("lock {name:?}: the release is not confirmed ({why}); the lock expires within {ttl}"));
+                .warn(&format!("lock {name:?}: the release is not confirmed ({why}); the lock ends within {by_itself}"));
         }
     }
 }
