@@ -263,7 +263,7 @@ fn min_hold_is_told_where_the_release_is_interrupted() {
         run.signal(Signal::INT);
         run.wait();
         let said = run.rest();
-        assert!(said.contains("may not be released: interrupted by signal 2"), "{said}");
+        assert!(said.contains("the release is not confirmed (interrupted by signal 2)"), "{said}");
         assert!(said.contains(told), "{said}");
         drop(outage);
         let info = store.inspect("a");

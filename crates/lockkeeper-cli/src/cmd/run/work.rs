@@ -206,8 +206,9 @@ impl Run<'_> {
     fn report_unreleased(&self, why: &str, kept: Duration) {
         let by_itself = human(kept.max(self.ttl() + self.args.lock_delay.unwrap_or_default()));
         for name in self.task.names {
-            self.reporter
-                .warn(&format!("lock {name:?}: the release is not confirmed ({why}); the lock ends within {by_itself}"));
+            self.reporter.warn(&format!(
+                "lock {name:?}: the release is not confirmed ({why}); the lock ends within {by_itself}"
+            ));
         }
     }
 }
