@@ -110,10 +110,12 @@ impl Session {
         self.fixed.load(Ordering::Acquire)
     }
 
-    /// Until when a claim may be believed in that was found granted by a request sent at `sent`.
+    /// Until when a claim may be believed in that was found granted by a request sent at `sent`: where life belongs to the
+    /// session, for what was proven of that before. What is proven while the request is on its way, nothing has found the
+    /// claim by.
     pub(crate) fn proven_until(&self, sent: Instant) -> Instant {
-        let proof = if self.owns_life() { lock(&self.proofs).front().copied().unwrap_or(sent) } else { sent };
-        proof + believed(self.ttl)
+        let proven = if self.owns_life() { lock(&self.proofs).front().copied() } else { None };
+        proven.map_or(sent, |proven| proven.min(sent)) + believed(self.ttl)
     }
 
     /// Until when a claim may be believed in that was found waiting by a request sent at `sent`, or whose first

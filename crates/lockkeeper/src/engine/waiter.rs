@@ -37,6 +37,8 @@ impl Attempt {
                 return Outcome::GivenUp;
             }
             let sent = self.engine.now();
+            // Before it is sent: the store looks at no later renewal when it decides where the claim is to live.
+            let until = hold.session.proven_until(sent);
             let claim = self.claim(hold, standing.sent);
             let answer = self.engine.store.claim(&claim).await;
             // An id that the store cannot have seen is not spent by asking again.
@@ -44,7 +46,7 @@ impl Attempt {
             let next = match answer {
                 Ok(verdict) => {
                     standing.tries = 0;
-                    self.judge(&standing.hold, verdict, sent).await
+                    self.judge(&standing.hold, verdict, sent, until).await
                 }
                 Err(error) => self.retry(standing, error).await,
             };
@@ -72,10 +74,10 @@ impl Attempt {
     }
 
     /// `None`: look again.
-    async fn judge(&self, hold: &Arc<Hold>, verdict: Verdict, sent: Instant) -> Option<Outcome> {
+    async fn judge(&self, hold: &Arc<Hold>, verdict: Verdict, sent: Instant, until: Instant) -> Option<Outcome> {
         match verdict {
             Verdict::Granted { token, .. } => {
-                let alive = hold.granted(token, hold.session.proven_until(sent));
+                let alive = hold.granted(token, until);
                 self.engine.plan(hold, sent, hold.session.ttl / 3);
                 self.engine.publish_recovery();
                 Some(if alive { Outcome::Granted } else { Outcome::Spent })

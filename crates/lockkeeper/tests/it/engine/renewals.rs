@@ -305,3 +305,38 @@ async fn a_fixed_lease_whose_beginning_is_refused_for_good_is_given_up_at_once()
         }
     }
 }
+
+/// Where life belongs to the session: a renewal that is acknowledged while a claim is on its way has not found the claim, and
+/// the store has not seen that renewal when it judged the claim.
+#[tokio::test(start_paused = true)]
+async fn a_grant_promises_what_was_proven_when_its_claim_was_sent() {
+    let party = World::new().party_by_session(secs(30), 0).await;
+    let first = party.mutex("a").lock().await.unwrap();
+    sleep(secs(5)).await;
+    party.spy.once(Operation::Claim, Do::Slow(secs(2)));
+    let renewing = async {
+        sleep(secs(1)).await;
+        first.renew_once().await.unwrap();
+    };
+    let second = party.mutex("b");
+    let (second, ()) = tokio::join!(second.lock().into_future(), renewing);
+    let second = second.unwrap();
+    assert!(first.remaining() > secs(28), "it was renewed: {:?}", first.remaining());
+    assert!(second.remaining() < secs(23), "{:?}", second.remaining());
+}
+
+/// A later renewal has found nothing of the claim, and is acknowledged before.
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_a_renewal_promises_the_life_that_this_renewal_has_proven() {
+    let party = World::new().party_by_session(secs(30), 0).await;
+    let guard = party.mutex("a").lock().await.unwrap();
+    sleep(secs(5)).await;
+    party.spy.once(Operation::Renew, Do::Late(secs(3)));
+    party.spy.once(Operation::Renew, Do::Tell(vec![Renewal::Unknown]));
+    let later = async {
+        sleep(secs(1)).await;
+        guard.renew_once().await.unwrap_err();
+    };
+    let (_, ()) = tokio::join!(guard.renew_once(), later);
+    assert!(guard.remaining() > secs(26) && guard.remaining() < secs(27), "{:?}", guard.remaining());
+}
