@@ -162,6 +162,14 @@ pub fn believed(life: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_sub(GRANULARITY)
 }
 
+/// How long a lease of `life` may seem to last at most, counted from an instant *after* the store had granted it: the store's
+/// clock may go slowly and ours fast by ρ.
+#[cfg(feature = "etcd")]
+pub(crate) fn lasts_at_most(life: Duration) -> Duration {
+    let nanos = life.as_nanos() * u128::from(1000 + DRIFT_PER_MILLE) / u128::from(1000 - DRIFT_PER_MILLE);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)) + GRANULARITY
+}
+
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

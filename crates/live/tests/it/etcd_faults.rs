@@ -14,6 +14,7 @@ mod restarts;
 mod rights;
 mod seats;
 mod short_lines;
+mod timers;
 mod tokens;
 mod unpolled;
 

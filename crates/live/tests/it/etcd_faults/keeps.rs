@@ -10,38 +10,50 @@ use serde_json::Value;
 
 use super::{Bare, UNRENEWED, drive, line, name, store};
 
-const TTL: Duration = Duration::from_secs(20);
-const LONG: Duration = Duration::from_secs(3600);
+pub(super) const TTL: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(3600);
 
 /// The only key of a line, and what it shows.
-fn only(etcd: &Etcd, name: &str) -> (Entry, Value) {
-    let mut line = line(etcd, name);
+pub(super) fn only(etcd: &Etcd, name: &str) -> (Entry, Value) {
+    let line = line(etcd, name);
     assert_eq!(line.len(), 1, "{line:?}");
-    let entry = line.remove(0);
+    first(etcd, name)
+}
+
+/// The first one of a line.
+pub(super) fn first(etcd: &Etcd, name: &str) -> (Entry, Value) {
+    let entry = line(etcd, name).into_iter().min_by_key(|entry| entry.create_revision).unwrap();
     let record = serde_json::from_slice(&entry.value).unwrap();
     (entry, record)
 }
 
-fn timer(record: &Value) -> i64 {
+pub(super) fn timer(record: &Value) -> i64 {
     record["keep"]["lease"].as_i64().unwrap()
 }
 
+/// Has a key show this, where it is.
+pub(super) fn write(etcd: &Etcd, entry: &Entry, record: &Value) {
+    // What is ours begins so.
+    let text = record.to_string().replace("\"lockkeeper\":1,", "").replacen('{', "{\"lockkeeper\":1,", 1);
+    etcd.control().put_with_lease(&entry.key, text, entry.lease).unwrap();
+}
+
 impl Bare {
-    async fn keeps(&self, hold: Duration) {
+    pub(super) async fn keeps(&self, hold: Duration) {
         assert_eq!(self.store.amend(&self.claim.key, &Amend::MinHold(hold)).await.unwrap(), Amended::Done);
     }
 
-    async fn withdrawn(&self) -> Withdrawal {
+    pub(super) async fn withdrawn(&self) -> Withdrawal {
         self.store.withdraw(&self.claim.key, None).await.unwrap()
     }
 
-    async fn tries(&self) -> Verdict {
+    pub(super) async fn tries(&self) -> Verdict {
         let mut trying = self.another();
         trying.claim.queue = false;
         trying.store.claim(&trying.claim).await.unwrap()
     }
 
-    async fn line(&self) -> Line {
+    pub(super) async fn line(&self) -> Line {
         self.store.line(&self.claim.key.name).await.unwrap()
     }
 }
@@ -50,7 +62,9 @@ impl Bare {
 #[tokio::test]
 async fn the_lease_of_a_holder_outlives_its_belief_however_long_the_minimum_hold_is() {
     let etcd = Etcd::start().unwrap();
-    for (hold, is_timed) in [(TTL / 2, [false, false]), (TTL, [true, false]), (TTL * 3, [true, true])] {
+    let longer = TTL + Duration::from_secs(1);
+    let holds = [(TTL / 2, [false, false]), (TTL, [false, false]), (longer, [true, false]), (TTL * 3, [true, true])];
+    for (hold, is_timed) in holds {
         let name = name();
         let holder = Bare::new(&etcd.url(), &name, TTL).await;
         holder.granted().await;
@@ -58,6 +72,7 @@ async fn the_lease_of_a_holder_outlives_its_belief_however_long_the_minimum_hold
         holder.keeps(hold).await;
         for (renewed, is_timed) in is_timed.into_iter().enumerate() {
             if renewed > 0 {
+                tokio::time::sleep(longer - TTL + Duration::from_millis(200)).await;
                 let renewal = holder.renew(LiveState::Granted).await.unwrap();
                 assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
             }
@@ -167,9 +182,7 @@ async fn what_is_kept_for_too_long_is_ended_by_who_comes_next() {
     let says = |until_ms: u64| {
         let (entry, mut record) = only(&etcd, &name);
         record["keep"]["until_ms"] = until_ms.into();
-        // What is ours begins so.
-        let text = record.to_string().replace("\"lockkeeper\":1,", "").replacen('{', "{\"lockkeeper\":1,", 1);
-        etcd.control().put_with_lease(&entry.key, text, entry.lease).unwrap();
+        write(&etcd, &entry, &record);
     };
     let until = only(&etcd, &name).1["keep"]["until_ms"].as_u64().unwrap();
     says(1);

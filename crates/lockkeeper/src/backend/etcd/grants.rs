@@ -33,15 +33,6 @@ pub(super) struct Admitted<'a> {
     pub(super) since: Option<Instant>,
 }
 
-/// A claim of this client that is on the timer of its minimum hold.
-#[derive(Clone, Debug)]
-pub(super) struct Timed<'a> {
-    pub(super) key: &'a ClaimKey,
-    pub(super) found: Box<Found>,
-    /// Until when the leases of its session live.
-    pub(super) renewed_until: Instant,
-}
-
 impl EtcdStore {
     /// Moves a claim of this client that is admitted to where those are who hold; `false` if it is not there any more.
     pub(super) async fn let_in(
@@ -141,27 +132,6 @@ impl EtcdStore {
         };
         let settled = chunk.iter().zip(targets).zip(moved).map(|((one, to), is_moved)| settle(one, to, is_moved));
         all(settled).await.into_iter().collect()
-    }
-
-    /// How a claim stands that was found on the timer of its minimum hold. It comes back to the lease of its session as soon as
-    /// that lives for longer, since nobody renews the timer.
-    pub(super) async fn stays_or_comes_back(&self, session: &Arc<Session>, timed: &Timed<'_>) -> Result<bool> {
-        let (key, found) = (timed.key, &timed.found);
-        let until = match session.timer(key.id) {
-            Some(timer) => timer.until,
-            None => self.runs_until(found.lease).await?,
-        };
-        if until > timed.renewed_until {
-            return Ok(true);
-        }
-        let (at, hold) = (session.seat_of(&self.0.lines, key).at, self.lease(session, Purpose::Hold).await?);
-        // A release that has come meanwhile has changed it.
-        let request = transaction(vec![changed(&at, found.changed)], vec![move_to(&at, hold)], Vec::new());
-        let answer: TxnResponse = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
-        if answer.succeeded {
-            session.holds(key.id, hold, found.created);
-        }
-        Ok(answer.succeeded)
     }
 
     fn moving(&self, session: &Session, one: &Admitted<'_>, to: i64) -> RequestOp {

@@ -2,18 +2,20 @@
 //! its session may end before; then it comes back. A release that comes too early leaves the key where it is, on the timer,
 //! and says so in the record.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::amend::{self, TRIES};
 use super::layout::transaction::{changed, get, only, put, ranges, transaction};
 use super::layout::{Contender, Keep};
-use super::seats::{Seat, Timer};
+use super::seats::Seat;
 use super::sessions::{self, Session};
-use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, RangeRequest, TxnResponse};
+use super::timers::Timer;
+use super::wire::messages::{RangeRequest, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::store::{Amended, ClaimKey};
-use crate::time::{Instant, wall_micros};
-use crate::{Effect, Result};
+use crate::time::wall_micros;
+use crate::{Effect, Error, Result};
 
 /// How much later than its own clock says a client takes a minimum hold for over whose timer still runs.
 const OVERDUE: Duration = Duration::from_secs(10);
@@ -41,14 +43,21 @@ impl EtcdStore {
     async fn begin(&self, key: &ClaimKey, hold: Duration) -> Result<Amended> {
         let session = self.0.sessions.get(&key.session)?;
         let Some((own, is_admitted)) = amend::look(self, key).await? else { return Ok(Amended::NotLive) };
-        let before = own.record.as_ref().and_then(|record| record.keep.clone());
-        match is_admitted && own.record.is_some() && !own.is_over() {
-            false => return Ok(Amended::NotLive),
-            true if self.still_runs(before.as_ref(), hold).await? => return Ok(Amended::Done),
-            true => {}
+        if !is_admitted || own.record.is_none() || own.is_over() {
+            return Ok(Amended::NotLive);
+        }
+        let before = own.keep().copied();
+        if hold.is_zero() {
+            return Ok(Amended::Done);
+        }
+        if let Some(timer) = self.still_runs(before, hold).await? {
+            // Nothing is known here of one whose request was not answered.
+            session.times(key.id, timer);
+            return Ok(Amended::Done);
         }
         let (sent, (lease, _)) = (self.0.clock.now(), self.grant(sessions::seconds(hold)).await?);
-        let timer = Timer { lease, until: sent + hold, until_ms: unix_ms().saturating_add(millis(hold)) };
+        let keep = Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), released: false };
+        let timer = Timer::new(keep, hold, sent, self.0.clock.now());
         let put = self.put_on(&session, key, own, &timer).await;
         match (&put, before) {
             (Ok(Amended::Done), Some(before)) => self.give_back(before.lease),
@@ -59,17 +68,22 @@ impl EtcdStore {
         put
     }
 
-    /// Says in the record of the claim what times its minimum hold, and puts it there if the lease of its session may end
-    /// before.
-    async fn put_on(&self, session: &Session, key: &ClaimKey, mut own: Contender, timer: &Timer) -> Result<Amended> {
+    /// Says in the record of the claim what times its minimum hold, and puts it on the lease that ends last.
+    async fn put_on(
+        &self,
+        session: &Arc<Session>,
+        key: &ClaimKey,
+        mut own: Contender,
+        timer: &Timer,
+    ) -> Result<Amended> {
         for _ in 0..TRIES {
-            // A renewal that has seen the claim elsewhere promises nothing from now on.
-            let _moving = session.moving(key.id);
             let Some(mut record) = own.record.clone().filter(|_| !own.is_over()) else { return Ok(Amended::NotLive) };
-            record.keep = Some(timer.kept(false));
+            record.keep = Some(timer.keep);
             record.held_ms.get_or_insert_with(unix_ms);
-            let stays = session.lives_until(own.lease).is_some_and(|end| end >= timer.until);
-            let on = if stays { own.lease } else { timer.lease };
+            // Before the lease is chosen: a renewal that is acknowledged from now on looks for the claim and changes it, so that
+            // this comes in time for a lease that was chosen before, or not at all.
+            session.is_unsettled(key.id);
+            let on = self.last_to_end(session, own.lease, timer).await.map_err(Error::without_effect)?;
             let then = vec![put(&own.key, record.written(), on)];
             let request = transaction(vec![changed(&own.key, own.changed)], then, vec![get(&own.key)]);
             let within = session.life.map_or(self.0.timeout, |life| life / 4);
@@ -77,7 +91,7 @@ impl EtcdStore {
             let answer: TxnResponse = asked.map_err(fault::of)?;
             if answer.succeeded {
                 session.shows(key.id, record);
-                session.is_timed(key.id, timer, on);
+                session.is_timed(key.id, *timer, on);
                 session.is_dated(key.id);
                 return Ok(Amended::Done);
             }
@@ -93,14 +107,14 @@ impl EtcdStore {
     /// Leaves a claim in its line whose minimum hold is not over. Of a seat of which nothing is known here, etcd is asked.
     pub(super) async fn leave_kept(&self, key: &ClaimKey, seat: &Seat, is_known: bool) -> Result<Left> {
         match &seat.timer {
-            Some(timer) if timer.until <= self.0.clock.now() => return Ok(Left::Nothing),
+            Some(timer) if timer.is_over <= self.0.clock.now() => return Ok(Left::Nothing),
             None if is_known => return Ok(Left::Nothing),
             _ => {}
         }
         for _ in 0..TRIES {
             let own = self.own(key, seat).await?;
             let Some(own) = own else { return Ok(Left::Nothing) };
-            let Some((mut record, keep)) = own.record.clone().zip(own.keep().cloned()) else {
+            let Some((mut record, keep)) = own.record.clone().zip(own.keep().copied()) else {
                 return Ok(Left::Nothing);
             };
             if own.is_broken() {
@@ -129,15 +143,16 @@ impl EtcdStore {
     }
 
     /// What a claim that is to have the place of another one inherits.
-    pub(super) async fn timer_of(&self, session: &Session, key: &ClaimKey) -> Result<Option<Timer>> {
+    pub(super) async fn inherited(&self, session: &Session, key: &ClaimKey) -> Result<Option<Timer>> {
         let seat = session.seat_of(&self.0.lines, key);
         if seat.timer.is_some() || session.knows(key.id) {
             return Ok(seat.timer);
         }
-        let keep = self.own(key, &seat).await?.and_then(|own| own.record).and_then(|record| record.keep);
-        let Some(keep) = keep.filter(|keep| !keep.released) else { return Ok(None) };
-        let until = self.runs_until(keep.lease).await?;
-        Ok(Some(Timer { lease: keep.lease, until, until_ms: keep.until_ms }))
+        let own = self.own(key, &seat).await?;
+        match own.as_ref().and_then(Contender::keep).filter(|keep| !keep.released) {
+            Some(keep) => self.timer_of(*keep).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// What sits there, if it is this claim.
@@ -147,26 +162,12 @@ impl EtcdStore {
         Ok(own.filter(|own| own.id == Some(key.id)))
     }
 
-    async fn still_runs(&self, keep: Option<&Keep>, hold: Duration) -> Result<bool> {
-        match keep {
-            _ if hold.is_zero() => Ok(true),
-            Some(keep) => Ok(self.left_of(keep.lease).await? >= Some(hold)),
-            None => Ok(false),
-        }
-    }
-
-    /// Until when a timer runs at least.
-    pub(super) async fn runs_until(&self, lease: i64) -> Result<Instant> {
-        let now = self.0.clock.now();
-        Ok(now + self.left_of(lease).await?.unwrap_or_default())
-    }
-
-    /// How long a lease lives at least; `None` for one that is not there.
-    pub(super) async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
-        let request = LeaseTimeToLiveRequest { id: lease, keys: false };
-        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
-        let answer: LeaseTimeToLiveResponse = asked.map_err(|error| fault::of(error).without_effect())?;
-        Ok(u64::try_from(answer.ttl).ok().map(Duration::from_secs))
+    /// The timer of a minimum hold that was begun before, if it lasts for so long.
+    async fn still_runs(&self, keep: Option<Keep>, hold: Duration) -> Result<Option<Timer>> {
+        let Some(keep) = keep else { return Ok(None) };
+        let (sent, left) = (self.0.clock.now(), self.left_of(keep.lease).await?);
+        let left = left.filter(|left| *left >= hold);
+        Ok(left.map(|left| Timer::found(keep, left, sent, self.0.clock.now())))
     }
 
     /// Whether nobody has it any more, and only its minimum hold is left: its holder has let go, or its session is gone.
@@ -198,12 +199,6 @@ impl EtcdStore {
                 tracing::debug!(target: "lockkeeper", %store, %error, "a lease runs on to its end for nothing");
             }
         });
-    }
-}
-
-impl Timer {
-    pub(super) fn kept(&self, released: bool) -> Keep {
-        Keep { lease: self.lease, until_ms: self.until_ms, released }
     }
 }
 

@@ -41,9 +41,10 @@ impl EtcdStore {
     pub(super) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
         let sent = self.0.clock.now();
         let lives = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
-        let is_there = session.is_renewed(lease, lives.get(&lease).copied().unwrap_or_default(), None)?;
+        let seconds = lives.get(&lease).copied().unwrap_or_default();
+        let is_there = session.is_renewed(lease, seconds, None)?;
         match is_there {
-            true => session.renewed(lease, sent),
+            true => session.renewed(lease, sent, seconds),
             false => session.ended(lease),
         }
         Ok(is_there)

@@ -33,6 +33,7 @@ mod seats;
 mod sessions;
 mod standing;
 mod sweep;
+mod timers;
 mod wait;
 mod wire;
 mod withdraw;

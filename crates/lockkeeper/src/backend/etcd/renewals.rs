@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::grants::{Admitted, Timed};
+use super::grants::Admitted;
 use super::sessions::{self, Place, Purpose, Session};
 use super::standing::Standing;
 use super::wire::all;
@@ -33,7 +33,6 @@ pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> R
 }
 
 async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> Result<Renewed> {
-    let moves = session.moves();
     let trusted = store.0.clock.now() - TRUSTED;
     let proof = store.prove(session, live, trusted).await?;
     let mut claims = Vec::with_capacity(live.len());
@@ -52,9 +51,7 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     let (mut admitted, mut places, mut timed) = (Vec::new(), Vec::new(), Vec::new());
     for ((at, live, place), standing) in doubtful.into_iter().zip(store.look(&asked).await?) {
         match standing {
-            Standing::First(found) if found.is_timed() => {
-                timed.push((at, Timed { key: &live.key, found, renewed_until: proof.sent + proof.life }));
-            }
+            Standing::First(found) if found.is_timed() => timed.push((at, &live.key, found)),
             Standing::First(found) => {
                 let since = place.and_then(|place| place.granted);
                 admitted.push(Admitted { key: &live.key, found, since });
@@ -68,18 +65,12 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
             claims[at] = Renewal::Held { token: one.found.created.unsigned_abs() };
         }
     }
-    let held = all(timed.iter().map(|(_, timed)| store.stays_or_comes_back(session, timed))).await;
-    for ((at, timed), held) in timed.iter().zip(held) {
-        match held {
+    let on = all(timed.iter().map(|(_, key, found)| store.is_on_the_last(session, key, found))).await;
+    for ((at, _, found), on) in timed.iter().zip(on) {
+        match on {
             Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
-            Ok(true) => claims[*at] = Renewal::Held { token: timed.found.created.unsigned_abs() },
+            Ok(Some(_)) => claims[*at] = Renewal::Held { token: found.created.unsigned_abs() },
             _ => {}
-        }
-    }
-    for (claim, live) in claims.iter_mut().zip(live) {
-        // It may be on its timer by now, which ends before what is renewed.
-        if matches!(claim, Renewal::Held { .. }) && session.has_moved_since(live.key.id, moves) {
-            *claim = Renewal::Unknown;
         }
     }
     store.sweep(session, live, proof);
@@ -126,8 +117,6 @@ pub(super) struct Proof {
     pub(super) is_whole: bool,
     /// The leases that live on.
     renewed: Vec<i64>,
-    /// For how long those of holders live from then on.
-    life: Duration,
     /// When they were asked. Who has come since is not among those keys, or is and has not been listed by anybody.
     pub(super) sent: Instant,
 }
@@ -156,7 +145,7 @@ impl EtcdStore {
         let Listed { keys, gone, granted } = on_leases?;
         for (lease, seconds) in lives {
             match session.is_renewed(lease, seconds, granted.get(&lease).copied())? {
-                true => session.renewed(lease, sent),
+                true => session.renewed(lease, sent, seconds),
                 false => over.push(lease),
             }
         }
@@ -175,9 +164,7 @@ impl EtcdStore {
         if is_whole {
             session.was_listed(sent);
         }
-        let granted = granted.values().copied().min().unwrap_or_default();
-        let life = Duration::from_secs(if session.life.is_some() { session.hold } else { granted }.unsigned_abs());
-        Ok(Proof { keys, listed, is_whole, renewed: leases, life, sent })
+        Ok(Proof { keys, listed, is_whole, renewed: leases, sent })
     }
 
     /// The claims that do not end with these leases: a break or a minimum hold has put them on others, or may do so.
@@ -239,5 +226,51 @@ impl EtcdStore {
             }
             Standing::First(_) => Renewal::Unknown,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::{Layout, Lines, Record};
+    use super::super::sessions::{Sessions, name_of};
+    use super::*;
+    use crate::store::{Claim, ClaimId, MAX, Meta, SessionSpec};
+    use crate::time::Clock;
+
+    #[test]
+    fn a_renewal_looks_for_a_claim_that_may_be_moved_late() {
+        let (sessions, ttl, now) = (Sessions::default(), Duration::from_secs(30), Clock::boot().now());
+        sessions.opened(name_of(7), &SessionSpec::new(ttl, Duration::ZERO), 7, now);
+        let session = sessions.get(&name_of(7)).unwrap();
+        let key = ClaimKey { name: "a".parse().unwrap(), session: name_of(7), id: ClaimId::random() };
+        let claim = Claim {
+            key: key.clone(),
+            ttl,
+            wait_ttl: ttl,
+            lock_delay: Duration::ZERO,
+            weight: MAX,
+            capacity: MAX,
+            queue: true,
+            resend: false,
+            replaces: None,
+            max_waiters: 1,
+            meta: Meta::default(),
+        };
+        let (id, at) = (key.id, session.seat(&Lines::new(Layout::Native, None), &key, now).at);
+        let record = Arc::new(Record::of(&claim, &"c".into()));
+        let place =
+            Place { lease: 7, created: 1, held: true, is_dated: true, granted: None, watched: None, whom: None, record };
+        session.stands(id, place);
+        let keys = HashMap::from([(at, 7)]);
+        let proof = Proof { keys, listed: vec![7], is_whole: true, renewed: vec![7], sent: now };
+        let live = Live { key, state: LiveState::Granted };
+        let at_once = || at_once(&session, &live, session.place(id).as_ref(), Some(7), &proof, now);
+        assert_eq!(at_once(), Some(Renewal::Held { token: 1 }));
+        session.is_unsettled(id);
+        assert_eq!(at_once(), None);
+        session.holds(id, 7, 1);
+        assert_eq!(at_once(), None, "what was only found may be moved still");
+        session.is_dated(id);
+        assert_eq!(at_once(), Some(Renewal::Held { token: 1 }));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::layout::Lines;
+use super::timers::Timer;
 use crate::LockName;
 use crate::store::{ClaimId, ClaimKey};
 use crate::time::Instant;
@@ -47,26 +48,11 @@ pub(super) struct Seat {
     since: Instant,
     /// What times the minimum hold of the claim.
     pub(super) timer: Option<Timer>,
-    /// The claim changes its lease for a timer at this moment.
-    pub(super) is_moving: bool,
-    /// With which of the session's moves it began or ended to do so last.
-    pub(super) moved: u64,
-}
-
-/// What times a minimum hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Timer {
-    /// A lease that nobody renews.
-    pub(super) lease: i64,
-    /// When the minimum hold is over. The lease lives at least for as long.
-    pub(super) until: Instant,
-    /// The same by the clock of the machine, in milliseconds since 1970.
-    pub(super) until_ms: u64,
 }
 
 impl Seat {
     fn new(at: Bytes, number: Option<u32>, since: Instant) -> Self {
-        Self { at, number, created: 0, since, timer: None, is_moving: false, moved: 0 }
+        Self { at, number, created: 0, since, timer: None }
     }
 
     /// That of a claim which others may have to find.
@@ -100,18 +86,11 @@ impl Seats {
         }
     }
 
-    /// The claim begins or ends to change its lease for a timer.
-    pub(super) fn moves(&mut self, id: ClaimId, is_moving: bool, moved: u64) {
-        if let Some(seat) = self.taken.get_mut(&id) {
-            (seat.is_moving, seat.moved) = (is_moving, moved);
-        }
-    }
-
     /// This times the minimum hold of the claim.
     pub(super) fn times(&mut self, id: ClaimId, timer: Timer) {
         if let Some(seat) = self.taken.get_mut(&id) {
-            let until = seat.timer.map_or(timer.until, |before| before.until.max(timer.until));
-            seat.timer = Some(Timer { until, ..timer });
+            let is_over = seat.timer.map_or(timer.is_over, |before| before.is_over.max(timer.is_over));
+            seat.timer = Some(Timer { is_over, ..timer });
         }
     }
 
@@ -158,7 +137,7 @@ impl Seats {
             Some(number) => free.numbers.push(number),
             // What is kept there is there until its minimum hold is over.
             None => {
-                let until = seat.timer.map_or(now, |timer| timer.until.max(now));
+                let until = seat.timer.map_or(now, |timer| timer.is_over.max(now));
                 free.spoiled = free.spoiled.max(Some(until));
             }
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::ahead::FEW;
+use super::super::amend::always_changes;
 use super::super::layout::transaction::{all, changed, delete_made, leased, put, transaction};
 use super::super::layout::{Contender, Layout, ahead_of, standings};
 use super::super::sessions::Purpose;
@@ -79,7 +80,11 @@ impl Claiming {
     async fn judge(&self, standing: Standing, changed: i64, ahead: u32) -> Result<Verdict> {
         match standing {
             Standing::Absent | Standing::Broken(_) => Ok(Verdict::Gone),
-            Standing::First(found) if found.is_timed() => Ok(self.granted(found.lease, found.created, false)),
+            Standing::First(found) if found.is_timed() => {
+                let on = self.store.is_on_the_last(&self.session, &self.claim.key, &found).await?;
+                let on = on.ok_or_else(always_changes)?;
+                Ok(self.granted(on, found.created, false))
+            }
             Standing::First(found) => {
                 let created = found.created;
                 match self.store.hold(&self.session, &self.key, created, found.lease).await? {

@@ -15,8 +15,8 @@ use super::layout::transaction::{
 };
 use super::layout::{Contender, Layout, Record, Span, mark};
 use super::order::Turn;
-use super::seats::Timer;
 use super::sessions::{self, Place, Purpose, Session};
+use super::timers::Timer;
 use super::wire::WireError;
 use super::wire::messages::{Compare, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
 use super::{EtcdStore, fault};
@@ -67,7 +67,7 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     let seat = session.seat(&store.0.lines, &claim.key, store.0.clock.now());
     let timer = inherited(store, &session, claim).await?;
     let mut record = Record::of(claim, &store.0.client);
-    record.keep = timer.map(|timer| timer.kept(false));
+    record.keep = timer.map(|timer| timer.keep);
     let claiming = Arc::new(Claiming {
         store: store.clone(),
         claim: claim.clone(),
@@ -106,8 +106,8 @@ async fn inherited(store: &EtcdStore, session: &Arc<Session>, claim: &Claim) -> 
     let Some(old) = claim.replaces else { return Ok(None) };
     // A fixed lease has a session of its own.
     let of_old = store.0.sessions.of(old).unwrap_or_else(|| Arc::clone(session));
-    let timer = store.timer_of(&of_old, &ClaimKey { id: old, ..claim.key.clone() }).await?;
-    let timer = timer.filter(|timer| timer.until > store.0.clock.now());
+    let timer = store.inherited(&of_old, &ClaimKey { id: old, ..claim.key.clone() }).await?;
+    let timer = timer.filter(|timer| timer.is_over > store.0.clock.now());
     if let Some(timer) = timer {
         session.times(claim.key.id, timer);
     }

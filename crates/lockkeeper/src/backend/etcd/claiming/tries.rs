@@ -13,9 +13,9 @@ use super::super::sessions::{Purpose, Seat};
 use super::super::standing::{Standing, stand};
 use super::super::wire::messages::RangeRequest;
 use super::{Answer, Claiming, deletions, garbled, held, known_or_spent};
-use crate::Result;
 use crate::store::admit::same_kind;
 use crate::store::{ClaimId, ClaimKey, TOMBSTONE_MIN, refusal};
+use crate::{ErrorKind, Result};
 
 /// How often a try looks again because somebody else has joined meanwhile. Then it stands in line, and looks who is before it.
 const TRIES: u32 = 32;
@@ -110,9 +110,8 @@ impl Claiming {
             return Err(refusal::other_kind(self.claim.capacity));
         }
         let mut on = place.map(|place| place.lease);
-        // While the minimum hold needs it, this one is on its timer too.
-        let lease = match self.timer.filter(|timer| on == Some(timer.lease)) {
-            Some(timer) => timer.lease,
+        let mut lease = match &self.timer {
+            Some(timer) => self.store.last_to_end(&self.session, 0, timer).await?,
             None => self.store.lease(&self.session, Purpose::Hold).await?,
         };
         let mut leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
@@ -134,7 +133,14 @@ impl Claiming {
             otherwise.push(range(all(&self.line)));
             let answer = self.ask(transaction(when, then, otherwise)).await;
             self.let_the_next();
-            let answer = answer?;
+            let answer = match answer {
+                // The timer is over, and nothing was done.
+                Err(error) if error.kind() == ErrorKind::SessionLost && self.is_timer(lease) => {
+                    lease = self.store.lease(&self.session, Purpose::Hold).await?;
+                    continue;
+                }
+                answer => answer?,
+            };
             if answer.succeeded {
                 return Ok(held(lease, &answer));
             }
@@ -152,6 +158,10 @@ impl Claiming {
                 _ => return Ok(Answer::Outside { line, revision }),
             }
         }
+    }
+
+    fn is_timer(&self, lease: i64) -> bool {
+        self.timer.is_some_and(|timer| timer.keep.lease == lease)
     }
 
     fn would_be_admitted(&self, line: &[Contender]) -> bool {

@@ -49,7 +49,7 @@ pub(in super::super) struct Record {
 }
 
 /// The minimum hold of a claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Keep {
     /// What times it: a lease that nobody renews.
     pub(in super::super) lease: i64,

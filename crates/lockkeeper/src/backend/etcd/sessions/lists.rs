@@ -197,7 +197,7 @@ mod tests {
         for lease in FIRST..FIRST + 3 {
             if lease != FIRST {
                 session.add(lease, Purpose::Hold, now);
-                session.renewed(lease, now);
+                session.renewed(lease, now, 30);
             }
             for _ in 0..PER_LEASE {
                 others.push((lease, stands(&session, lease, None)));
@@ -223,7 +223,7 @@ mod tests {
         let (session, none) = (session(now), HashSet::new());
         let _full = session.expects(FIRST, PER_LEASE);
         session.add(FIRST + 1, Purpose::Hold, now);
-        session.renewed(FIRST + 1, now);
+        session.renewed(FIRST + 1, now, 30);
         assert!(session.given_back(&none, now).is_empty());
         assert_eq!(session.lease(Purpose::Hold), Some(FIRST + 1), "somebody is on the way there");
         assert!(session.given_back(&none, now + IDLE * 10).is_empty());
@@ -239,7 +239,7 @@ mod tests {
         let (session, none) = (session(now), HashSet::new());
         let _full = session.expects(FIRST, PER_LEASE);
         session.add(FIRST + 1, Purpose::Hold, now);
-        session.renewed(FIRST + 1, now);
+        session.renewed(FIRST + 1, now, 30);
         for minute in 0..10 {
             assert_eq!(session.lease(Purpose::Hold), Some(FIRST + 1), "after {minute} minutes");
             assert!(session.given_back(&none, now + IDLE * minute).is_empty());

@@ -5,8 +5,8 @@
 //! is made.
 
 mod lists;
-mod moves;
 mod places;
+mod timers;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,8 +67,6 @@ struct Inner {
     gone: Vec<(Bytes, Instant)>,
     /// When the keys of all leases were listed last.
     listed: Option<Instant>,
-    /// How often one of the claims began or ended to change its lease for a timer.
-    moves: u64,
 }
 
 #[derive(Debug)]
@@ -78,6 +76,8 @@ struct Lease {
     claims: usize,
     /// When its last renewal was sent.
     renewed: Instant,
+    /// For how many seconds it lives from then on; 0 before that is known.
+    life: i64,
     /// Whether it was renewed since it was listed here. A renewal of the session that does not know it proves nothing
     /// of it, and whoever is put on it believes in that renewal.
     ready: bool,
@@ -93,7 +93,7 @@ impl Sessions {
         let session = Session::new(spec.ttl + spec.lock_delay, spec.wait_ttl + SLACK, Some(spec.ttl));
         let session = Session { shares_seats: !spec.detached, ..session };
         session.add(lease, Purpose::Hold, sent);
-        session.renewed(lease, sent);
+        session.renewed(lease, sent, session.hold);
         let mut sessions = self.lock();
         // Those that were lost, or given away, are closed by nobody.
         sessions.retain(|_, session| !session.is_over(sent));
@@ -112,7 +112,7 @@ impl Sessions {
         let lease = lease_of(id).ok_or_else(lost)?;
         let session = Arc::new(Session::new(Duration::ZERO, Duration::ZERO, None));
         session.add(lease, Purpose::Hold, Instant::from_nanos(0));
-        session.renewed(lease, Instant::from_nanos(0));
+        session.renewed(lease, Instant::from_nanos(0), 0);
         sessions.insert(id.clone(), Arc::clone(&session));
         Ok(session)
     }
@@ -172,13 +172,14 @@ impl Session {
     }
 
     pub(super) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
-        self.lock().leases.push(Lease { id, purpose, claims: 0, renewed, ready: false, empty: None, retired: None });
+        let lease = Lease { id, purpose, claims: 0, renewed, life: 0, ready: false, empty: None, retired: None };
+        self.lock().leases.push(lease);
     }
 
-    /// A renewal of it was acknowledged.
-    pub(super) fn renewed(&self, id: i64, sent: Instant) {
+    /// A renewal of it was acknowledged, for so many seconds.
+    pub(super) fn renewed(&self, id: i64, sent: Instant, seconds: i64) {
         if let Some(lease) = self.lock().leases.iter_mut().find(|lease| lease.id == id) {
-            lease.renewed = lease.renewed.max(sent);
+            (lease.renewed, lease.life) = (lease.renewed.max(sent), seconds);
             lease.ready = true;
         }
     }

@@ -17,7 +17,7 @@ pub(in super::super) struct Place {
     pub(in super::super) created: i64,
     /// It was found to hold, and stands on a lease for that.
     pub(in super::super) held: bool,
-    /// Its record says since when it holds.
+    /// Its record says since when it holds, and nothing that changes it is on its way.
     pub(in super::super) is_dated: bool,
     /// When it heard of its grant, where it has waited for that.
     pub(in super::super) granted: Option<Instant>,

@@ -1,0 +1,91 @@
+//! The two leases that the key of a holder may be on: it is on the one that ends last, whatever is done to it.
+
+use std::time::Duration;
+
+use lockkeeper::store::Verdict;
+use lockkeeper::{Guard, Keeper};
+use lockkeeper_live::Etcd;
+
+use super::keeps::{LONG, TTL, only, timer};
+use super::{Bare, PATIENCE, keeper, line, name, within};
+
+/// etcd cuts what is left to whole seconds.
+fn lasts(etcd: &Etcd, name: &str) -> Duration {
+    let left = etcd.control().lease_left(line(etcd, name)[0].lease).unwrap().unwrap();
+    Duration::from_secs(u64::try_from(left).unwrap() + 1)
+}
+
+/// A fixed lease gets another session at its upgrade, which ends after what times the minimum hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_writer_that_a_fixed_reader_becomes_does_not_outlive_its_lease() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let keeper = keeper(&etcd.url(), TTL).await;
+    let reading = keeper.rw_lock(&name).unwrap().read();
+    let reader = reading.lease(Duration::from_secs(6)).min_hold(Duration::from_secs(9)).await.unwrap();
+    let (entry, record) = only(&etcd, &name);
+    assert_eq!(entry.lease, timer(&record), "the reader is on its timer");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let writer = reader.try_upgrade().await.unwrap();
+    let (lasts, believes) = (lasts(&etcd, &name), writer.remaining());
+    assert!(lasts >= believes, "it lasts {lasts:?} at most, and the writer believes for {believes:?}");
+    writer.release().await.unwrap();
+    let (entry, record) = only(&etcd, &name);
+    assert_eq!((entry.lease, record["keep"]["released"].as_bool()), (timer(&record), Some(true)), "it is kept");
+}
+
+/// Readers whose timers outlive the session as it was renewed last, and do not outlive its next renewal.
+async fn readers(etcd: &Etcd, keeper: &Keeper, names: &[String]) -> Vec<Guard> {
+    let mut readers = Vec::new();
+    for name in names {
+        let reading = keeper.rw_lock(name).unwrap().read().min_hold(TTL + Duration::from_millis(400));
+        readers.push(reading.await.unwrap());
+        let (entry, record) = only(etcd, name);
+        assert_eq!(entry.lease, timer(&record), "the reader is on its timer");
+    }
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    readers
+}
+
+/// A renewal of the session is acknowledged while an upgrade is on its way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_that_meets_a_renewal_does_not_outlive_its_lease() {
+    let etcd = Etcd::start().unwrap();
+    let keeper = keeper(&etcd.url(), TTL).await;
+    let names: Vec<_> = (0..40).map(|_| name()).collect();
+    let other = keeper.mutex(&name()).unwrap().lock().await.unwrap();
+    let readers = readers(&etcd, &keeper, &names).await;
+    let mut upgrades = tokio::task::JoinSet::new();
+    for (number, (name, reader)) in names.into_iter().zip(readers).enumerate() {
+        upgrades.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(number as u64)).await;
+            (name, reader.try_upgrade().await.unwrap())
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(15)).await;
+    other.renew_once().await.unwrap();
+    let writers = within(PATIENCE, upgrades.join_all()).await;
+    for (name, writer) in writers {
+        // In this order: it is renewed meanwhile at most.
+        let believes = writer.remaining();
+        let lasts = lasts(&etcd, &name);
+        assert!(lasts >= believes, "it lasts {lasts:?} at most, and the writer believes for {believes:?}");
+    }
+}
+
+/// The answer to the first request was lost, and etcd has given the timer its whole time once more since.
+#[tokio::test]
+async fn a_minimum_hold_that_was_asked_for_before_is_kept() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, TTL).await;
+    holder.granted().await;
+    let (entry, mut record) = only(&etcd, &name);
+    let lease = etcd.control().grant(u32::try_from(LONG.as_secs()).unwrap() + 60).unwrap();
+    record["keep"] = serde_json::json!({ "lease": lease, "until_ms": u64::MAX / 2, "term": 1 });
+    super::keeps::write(&etcd, &entry, &record);
+    holder.keeps(LONG).await;
+    assert_eq!(timer(&only(&etcd, &name).1), lease);
+    holder.withdrawn().await;
+    let (entry, record) = only(&etcd, &name);
+    assert_eq!((entry.lease, record["keep"]["released"].as_bool()), (lease, Some(true)), "it is kept: {record}");
+    assert!(matches!(holder.tries().await, Verdict::Busy { .. }));
+}

@@ -1,0 +1,51 @@
+//! The claims of a session whose minimum hold a timer times.
+
+use std::time::Duration;
+
+use super::super::timers::Timer;
+use super::Session;
+use crate::store::ClaimId;
+use crate::time::Instant;
+
+impl Session {
+    /// This times the minimum hold of a claim, which is on that lease now.
+    pub(in super::super) fn is_timed(&self, id: ClaimId, timer: Timer, on: i64) {
+        let mut inner = self.lock();
+        inner.seats.times(id, timer);
+        inner.is_on(id, on);
+        if let Some(place) = inner.claims.get_mut(&id) {
+            place.held = true;
+        }
+    }
+
+    /// The claim is about to be changed by something that may come late: no renewal takes it to be where it was before its
+    /// record was written again, after which what is late changes nothing.
+    pub(in super::super) fn is_unsettled(&self, id: ClaimId) {
+        if let Some(place) = self.lock().claims.get_mut(&id) {
+            place.is_dated = false;
+        }
+    }
+
+    /// This times the minimum hold that a claim inherits.
+    pub(in super::super) fn times(&self, id: ClaimId, timer: Timer) {
+        self.lock().seats.times(id, timer);
+    }
+
+    /// What times the minimum hold of a claim here, if anything does.
+    pub(in super::super) fn timer(&self, id: ClaimId) -> Option<Timer> {
+        self.lock().seats.of(id).and_then(|seat| seat.timer)
+    }
+
+    /// Whether what times this claim is known here, if anything does: what sits there was claimed by nobody else, or is gone.
+    pub(in super::super) fn knows(&self, id: ClaimId) -> bool {
+        self.life.is_some() && (self.shares_seats || self.place(id).is_some())
+    }
+
+    /// When the last renewal of this lease was sent, and for how long it lives from then on.
+    pub(in super::super) fn renewal_of(&self, lease: i64) -> (Instant, Duration) {
+        let inner = self.lock();
+        let lease = inner.leases.iter().find(|own| own.id == lease);
+        let life = |seconds: i64| Duration::from_secs(seconds.unsigned_abs());
+        lease.map_or((Instant::from_nanos(0), Duration::ZERO), |lease| (lease.renewed, life(lease.life)))
+    }
+}
