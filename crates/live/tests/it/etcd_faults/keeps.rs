@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::store::{
-    Amend, Amended, Evict, Line, Live, LiveState, Renewal, Store as _, Target, Verdict, Withdrawal,
-};
+use lockkeeper::store::{Amend, Amended, Evict, Line, LiveState, Renewal, Store as _, Target, Verdict, Withdrawal};
 use lockkeeper_live::{Entry, Etcd};
 use serde_json::Value;
 
@@ -204,7 +202,6 @@ async fn a_session_that_is_closed_leaves_no_marked_claim() {
     let admin = next.store.admin().unwrap();
     let evicted = admin.evict(&next.claim.key.name, &Target::Token(token), Evict::Mark, "op", "stuck").await;
     evicted.unwrap();
-    let live = [Live { key: holder.claim.key.clone(), state: LiveState::Granted }];
-    holder.store.close(&holder.claim.key.session, &live).await.unwrap();
+    holder.store.close(&holder.claim.key.session, &[]).await.unwrap();
     assert!(matches!(next.tries().await, Verdict::Granted { .. }));
 }

@@ -19,7 +19,10 @@ impl EtcdStore {
     }
 
     async fn make_lease(&self, session: &Session, purpose: Purpose) -> Result<i64> {
-        let _alone = session.gate.lock().await;
+        let is_closed = session.gate.lock().await;
+        if *is_closed {
+            return Err(sessions::lost());
+        }
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }

@@ -339,9 +339,12 @@ impl Store for EtcdStore {
     async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
         self.check_process()?;
         let (session, id) = (self.0.sessions.get(session)?, session);
+        // What is made for it at this moment is ended too, and nothing is made after that.
+        let mut is_closed = session.gate.lock().await;
+        *is_closed = true;
         let leases = session.leases();
-        let elsewhere = self.not_on(&session, &leases, live).await?;
-        for withdrawn in wire::all(elsewhere.into_iter().map(|key| self.withdraw(key, None))).await {
+        let elsewhere = self.not_on(&session, id, &leases, live).await?;
+        for withdrawn in wire::all(elsewhere.iter().map(|key| self.withdraw(key, None))).await {
             withdrawn?;
         }
         for lease in leases {

@@ -167,19 +167,26 @@ impl EtcdStore {
         Ok(Proof { keys, listed, is_whole, renewed: leases, sent })
     }
 
-    /// The claims that do not end with these leases: a break or a minimum hold has put them on others, or may do so.
-    pub(super) async fn not_on<'a>(
+    /// The claims of a session, those in `live` and any other, that do not end with these leases: a break or a minimum hold has
+    /// put them on others, or may do so.
+    pub(super) async fn not_on(
         &self,
         session: &Session,
+        id: &SessionId,
         leases: &[i64],
-        live: &'a [Live],
-    ) -> Result<Vec<&'a ClaimKey>> {
+        live: &[Live],
+    ) -> Result<Vec<ClaimKey>> {
+        let mut claims = session.seated(id);
+        claims.extend(live.iter().filter(|live| !session.has_seat(live.key.id)).map(|live| live.key.clone()));
+        if claims.is_empty() {
+            return Ok(claims);
+        }
         let Listed { keys, .. } = self.keys_on(leases, self.0.timeout).await?;
-        let is_elsewhere = |live: &&Live| {
-            let seat = session.seat_of(&self.0.lines, &live.key);
+        claims.retain(|key| {
+            let seat = session.seat_of(&self.0.lines, key);
             seat.timer.is_some() || !keys.contains_key(&seat.at)
-        };
-        Ok(live.iter().filter(is_elsewhere).map(|live| &live.key).collect())
+        });
+        Ok(claims)
     }
 
     /// Which keys are on which of these leases, and which of them are not there.

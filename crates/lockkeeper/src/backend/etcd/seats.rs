@@ -40,6 +40,8 @@ struct Free {
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
     pub(super) at: Bytes,
+    /// In the line of this lock.
+    name: LockName,
     /// Without one it is this claim's alone.
     number: Option<u32>,
     /// The revision that made it; 0 before that is known. No other claim that sits there has the same.
@@ -51,13 +53,13 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    fn new(at: Bytes, number: Option<u32>, since: Instant) -> Self {
-        Self { at, number, created: 0, since, timer: None }
+    fn new(at: Bytes, key: &ClaimKey, number: Option<u32>, since: Instant) -> Self {
+        Self { at, name: key.name.clone(), number, created: 0, since, timer: None }
     }
 
     /// That of a claim which others may have to find.
     pub(super) fn of_its_own(lines: &Lines, key: &ClaimKey, since: Instant) -> Self {
-        Self::new(lines.claim(key), None, since)
+        Self::new(lines.claim(key), key, None, since)
     }
 }
 
@@ -75,6 +77,11 @@ impl Free {
 }
 
 impl Seats {
+    /// Who has one.
+    pub(super) fn all(&self) -> impl Iterator<Item = (ClaimId, &LockName)> {
+        self.taken.iter().map(|(id, seat)| (*id, &seat.name))
+    }
+
     pub(super) fn of(&self, id: ClaimId) -> Option<&Seat> {
         self.taken.get(&id)
     }
@@ -118,7 +125,7 @@ impl Seats {
             free.next += 1;
             free.next - 1
         });
-        let seat = Seat::new(lines.seat(key, number), Some(number), now);
+        let seat = Seat::new(lines.seat(key, number), key, Some(number), now);
         self.taken.insert(key.id, seat.clone());
         seat
     }

@@ -89,14 +89,18 @@ pub async fn a_crashed_holders_lock_is_kept<H: Harness>(case: &Case<H>) {
     passed(case, before, while_of(case));
 }
 
-/// A session that is closed leaves the rest too.
+/// A session that is closed leaves the rest too, however long the minimum hold is, and whether the claim is named or not.
 pub async fn a_closed_session_leaves_it<H: Harness>(case: &Case<H>) {
-    let [a, b] = case.mutexes("lock").await;
-    a.granted_for(LONG).await;
-    let live = [a.live(LiveState::Granted)];
-    a.client.store.close(&a.client.session, &live).await.unwrap();
-    b.clone().trying().busy().await;
-    b.sees(&[&a], 1).await;
+    for (name, hold) in [("long", LONG), ("short", Lives::long().ttl / 2)] {
+        for is_named in [true, false] {
+            let [a, b] = case.mutexes(&format!("{name}/{is_named}")).await;
+            a.granted_for(hold).await;
+            let live = [a.live(LiveState::Granted)];
+            a.client.store.close(&a.client.session, if is_named { &live } else { &[] }).await.unwrap();
+            b.clone().trying().busy().await;
+            b.sees(&[&a], 1).await;
+        }
+    }
 }
 
 /// After the minimum hold a release frees the lock at once.

@@ -37,17 +37,20 @@ pub async fn a_release_leaves_the_rest_to_the_store<H: Harness>(case: &Case<H>) 
     is_kept(case, &name).await;
 }
 
-/// A dropped guard, and a keeper that is shut down, leave the rest too.
+/// A dropped guard, and a keeper that is shut down, leave the rest too, however long the minimum hold is.
 pub async fn a_drop_and_a_shutdown_leave_it<H: Harness>(case: &Case<H>) {
-    for shuts_down in [false, true] {
-        let (keeper, name) = (case.keeper().await, case.name(if shuts_down { "a" } else { "b" }));
-        let guard = keeper.mutex(&name).unwrap().lock().min_hold(LONG).await.unwrap();
-        drop(guard);
-        if shuts_down {
-            keeper.shutdown(Duration::from_secs(10)).await.unwrap();
+    for (name, hold) in [("long", LONG), ("short", Lives::long().ttl / 2)] {
+        for how in ["drop", "drop and shut down", "shut down"] {
+            let (keeper, name) = (case.keeper().await, case.name(&format!("{name}/{how}")));
+            let guard = keeper.mutex(&name).unwrap().lock().min_hold(hold).await.unwrap();
+            let guard = (how == "shut down").then_some(guard);
+            if how != "drop" {
+                keeper.shutdown(Duration::from_secs(10)).await.unwrap();
+            }
+            until_released(case, &name).await;
+            is_kept(case, &name).await;
+            drop(guard);
         }
-        until_released(case, &name).await;
-        is_kept(case, &name).await;
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) use super::seats::Seat;
 use super::seats::Seats;
 use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
 use crate::time::Instant;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, LockName, Result};
 
 /// With many more keys on one lease each put takes longer, and its revocation stops the others.
 const PER_LEASE: usize = 500;
@@ -52,8 +52,8 @@ pub(super) struct Session {
     /// Whether nobody else has to find its claims.
     shares_seats: bool,
     inner: Mutex<Inner>,
-    /// Whoever makes a lease.
-    pub(super) gate: Gate<()>,
+    /// Whoever makes a lease, or ends them all. Whether they were ended.
+    pub(super) gate: Gate<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -243,6 +243,12 @@ impl Session {
         let mut inner = self.lock();
         inner.leave(key.id);
         inner.seats.free(key, now);
+    }
+
+    /// The claims that have a seat.
+    pub(super) fn seated(&self, session: &SessionId) -> Vec<ClaimKey> {
+        let key = |(id, name): (ClaimId, &LockName)| ClaimKey { name: name.clone(), session: session.clone(), id };
+        self.lock().seats.all().map(key).collect()
     }
 
     /// Whether this claim has a seat: it was not withdrawn.
