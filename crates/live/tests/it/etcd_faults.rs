@@ -8,6 +8,7 @@ mod keeps;
 mod leaders;
 mod moves;
 mod neighbours;
+mod overdue;
 mod reconnects;
 mod requests;
 mod restarts;

@@ -170,28 +170,6 @@ async fn a_holder_whose_session_is_gone_is_shown_as_kept() {
     assert!(matches!(next.tries().await, Verdict::Granted { .. }));
 }
 
-/// A new leader gives every lease its whole time once more, and so a timer.
-#[tokio::test]
-async fn what_is_kept_for_too_long_is_ended_by_who_comes_next() {
-    let (etcd, name) = (Etcd::start().unwrap(), name());
-    let [holder, next] = [Bare::new(&etcd.url(), &name, TTL).await, Bare::new(&etcd.url(), &name, TTL).await];
-    holder.granted().await;
-    holder.keeps(LONG).await;
-    let says = |until_ms: u64| {
-        let (entry, mut record) = only(&etcd, &name);
-        record["keep"]["until_ms"] = until_ms.into();
-        write(&etcd, &entry, &record);
-    };
-    let until = only(&etcd, &name).1["keep"]["until_ms"].as_u64().unwrap();
-    says(1);
-    assert!(matches!(next.tries().await, Verdict::Busy { .. }), "its holder is there");
-    holder.withdrawn().await;
-    says(until);
-    assert!(matches!(next.tries().await, Verdict::Busy { .. }), "it is not over");
-    says(1);
-    assert!(matches!(next.tries().await, Verdict::Granted { .. }));
-}
-
 /// A mark puts a claim on the lease of who has made it. A holder that has not heard of it takes that along when it leaves.
 #[tokio::test]
 async fn a_session_that_is_closed_leaves_no_marked_claim() {

@@ -133,7 +133,7 @@ impl EtcdStore {
             .with_remedy("break --now, once it is known that nobody works under it"));
         };
         record.mark(by, reason);
-        let (lease, _) = self.grant(sessions::seconds(record.life() + ON_ITS_WAY)).await?;
+        let lease = self.grant(sessions::seconds(record.life() + ON_ITS_WAY)).await?.id;
         Ok((put(&victim.key, record.written(), lease), Some(lease)))
     }
 
@@ -142,7 +142,7 @@ impl EtcdStore {
     async fn shorten(&self, victim: &Contender, marked: i64, on: i64) {
         let Some(life) = victim.record.as_ref().map(Record::life) else { return };
         let shortening = async {
-            let (lease, _) = self.grant(sessions::seconds(life)).await?;
+            let lease = self.grant(sessions::seconds(life)).await?.id;
             let request =
                 transaction(vec![changed(&victim.key, marked)], vec![move_to(&victim.key, lease)], Vec::new());
             let answer: std::result::Result<TxnResponse, _> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
@@ -158,7 +158,7 @@ impl EtcdStore {
     /// Tells its client.
     async fn ring(&self, victim: &Contender, how: Evict, by: &str, reason: &str) -> Result<Option<RequestOp>> {
         let (Some(record), Some(id)) = (&victim.record, victim.id) else { return Ok(None) };
-        let (lease, _) = self.grant(BELL).await?;
+        let lease = self.grant(BELL).await?.id;
         let bell = Bell::new(HEXLOWER.encode(id.as_bytes()), by, reason, how == Evict::Now);
         Ok(Some(put(&self.0.lines.bell(&record.client), bell.written(), lease)))
     }
@@ -168,7 +168,7 @@ impl EtcdStore {
     async fn ask_for(&self, holder: &Contender, by: &str, reason: &str) -> Result<()> {
         let (Some(record), Some(id)) = (&holder.record, holder.id) else { return Ok(()) };
         let id = HEXLOWER.encode(id.as_bytes());
-        let (lease, _) = self.grant(sessions::seconds(record.life()).max(BELL)).await?;
+        let lease = self.grant(sessions::seconds(record.life()).max(BELL)).await?.id;
         let key = self.0.lines.request(&record.client, &id);
         let asking = put(&key, Bell::asking(id, by, reason).written(), lease);
         let when = vec![created(&holder.key, holder.created)];

@@ -17,7 +17,7 @@ use crate::store::{Amended, ClaimKey};
 use crate::time::wall_micros;
 use crate::{Effect, Error, Result};
 
-/// How much later than its own clock says a client takes a minimum hold for over whose timer still runs.
+/// How much later than its own clock says a client takes a minimum hold for over that a new leader of etcd has lengthened.
 const OVERDUE: Duration = Duration::from_secs(10);
 
 /// What a claim that is withdrawn leaves.
@@ -55,8 +55,9 @@ impl EtcdStore {
             session.times(key.id, timer);
             return Ok(Amended::Done);
         }
-        let (sent, (lease, _)) = (self.0.clock.now(), self.grant(sessions::seconds(hold)).await?);
-        let keep = Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), released: false };
+        let (sent, granted) = (self.0.clock.now(), self.grant(sessions::seconds(hold)).await?);
+        let (lease, term) = (granted.id, granted.header.map_or(0, |header| header.raft_term));
+        let keep = Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), term, released: false };
         let timer = Timer::new(keep, hold, sent, self.0.clock.now());
         let put = self.put_on(&session, key, own, &timer).await;
         match (&put, before) {
@@ -178,17 +179,26 @@ impl EtcdStore {
         }
     }
 
-    /// Ends the minimum holds in a line that are over by the clock here, and whose timers still run: a new leader of etcd gives
-    /// every lease its whole time once more. Whether there was one.
+    /// Ends the minimum holds in a line that a new leader of etcd has lengthened, which gives every lease its whole time once
+    /// more, and that are over by the clock here. Whether there was one.
     pub(super) async fn ends_overdue(&self, line: &[Contender]) -> bool {
         let mut ended = false;
         let now = unix_ms();
         for contender in line {
             let Some(keep) = contender.keep().filter(|keep| keep.lease == contender.lease) else { continue };
-            let is_over = keep.until_ms.saturating_add(millis(OVERDUE)) < now;
-            ended |= is_over && self.is_kept(contender).await.unwrap_or(false) && self.revoke(keep.lease).await.is_ok();
+            if keep.until_ms.saturating_add(millis(OVERDUE)) < now {
+                ended |=
+                    self.is_lengthened(contender, keep).await.unwrap_or(false) && self.revoke(keep.lease).await.is_ok();
+            }
         }
         ended
+    }
+
+    /// Whether etcd has had another leader since this minimum hold began, and nobody has the claim any more. While the leader
+    /// is the same, only its clock ends it.
+    async fn is_lengthened(&self, contender: &Contender, keep: &Keep) -> Result<bool> {
+        let term = self.asked_of(keep.lease).await?.header.map_or(0, |header| header.raft_term);
+        Ok(keep.term != 0 && term > keep.term && self.is_kept(contender).await?)
     }
 
     /// Ends a lease on which nothing is any more, without anybody who waits for that.

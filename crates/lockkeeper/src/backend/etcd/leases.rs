@@ -32,7 +32,7 @@ impl EtcdStore {
             return Ok(lease);
         }
         let life = if purpose == Purpose::Hold { session.hold } else { session.wait };
-        let (sent, (lease, _)) = (self.0.clock.now(), self.grant(life).await?);
+        let (sent, lease) = (self.0.clock.now(), self.grant(life).await?.id);
         session.add(lease, purpose, sent);
         match self.refresh(session, lease).await? {
             true => Ok(lease),

@@ -228,13 +228,12 @@ impl EtcdStore {
         asked.map_err(|error| fault::of(error).without_effect())
     }
 
-    /// A new lease: its name, and how many seconds it lasts.
-    async fn grant(&self, seconds: i64) -> Result<(i64, i64)> {
+    /// A new lease.
+    async fn grant(&self, seconds: i64) -> Result<LeaseGrantResponse> {
         // A name of our own would make it possible to ask again; but one that nobody knows of ends by itself.
         let request = LeaseGrantRequest { ttl: seconds, id: 0 };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await;
-        let answer: LeaseGrantResponse = asked.map_err(fault::of)?;
-        Ok((answer.id, answer.ttl))
+        asked.map_err(fault::of)
     }
 
     async fn revoke(&self, lease: i64) -> Result<()> {
@@ -320,7 +319,7 @@ impl Store for EtcdStore {
         self.capabilities().check(spec)?;
         self.mark_layout().await?;
         let (asked, sent) = (sessions::seconds(spec.ttl + spec.lock_delay), self.0.clock.now());
-        let (lease, granted) = self.grant(asked).await?;
+        let LeaseGrantResponse { id: lease, ttl: granted, .. } = self.grant(asked).await?;
         if granted < asked {
             return Err(Error::new(ErrorKind::Unsupported, format!("etcd grants {granted} s instead of {asked} s"))
                 .with_remedy("a shorter ttl"));

@@ -115,7 +115,8 @@ impl EtcdStore {
         let answer: TxnResponse = asking.map_err(|error| fault::of(error).without_effect())?;
         let mut answers = ranges(answer.responses);
         let own = only(answers.next()).filter(|own| own.create_revision == asked.created).map(Contender::read);
-        let is_there = only(answers.next()).is_some_and(|last| last.create_revision == *made);
+        let last = only(answers.next()).filter(|last| last.create_revision == *made).map(Contender::read);
+        let is_there = last.is_some() && !self.ends_overdue(last.as_slice()).await;
         Ok(own.filter(|own| is_there && !own.is_over()))
     }
 

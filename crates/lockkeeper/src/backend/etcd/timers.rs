@@ -72,10 +72,13 @@ impl EtcdStore {
 
     /// How long a lease lives at least; `None` for one that is not there.
     pub(super) async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
+        Ok(u64::try_from(self.asked_of(lease).await?.ttl).ok().map(Duration::from_secs))
+    }
+
+    pub(super) async fn asked_of(&self, lease: i64) -> Result<LeaseTimeToLiveResponse> {
         let request = LeaseTimeToLiveRequest { id: lease, keys: false };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
-        let answer: LeaseTimeToLiveResponse = asked.map_err(|error| fault::of(error).without_effect())?;
-        Ok(u64::try_from(answer.ttl).ok().map(Duration::from_secs))
+        asked.map_err(|error| fault::of(error).without_effect())
     }
 
     /// Puts a claim that was found on its timer on the lease that ends last: where it is then; `None` if it was changed
@@ -122,7 +125,7 @@ mod tests {
         ) {
             let (sent, life) = (Instant::from_nanos(1_000_000_000), Duration::from_secs(life));
             let answered = sent + Duration::from_secs(late);
-            let keep = Keep { lease: 7, until_ms: 0, released: false };
+            let keep = Keep { lease: 7, until_ms: 0, term: 1, released: false };
             let timer = Timer::new(keep, life, sent, answered);
             // What our clock shows when so much time of etcd's has passed.
             let seems = life.mul_f64((1.0 + ours) / (1.0 + drift));

@@ -134,17 +134,31 @@ impl Waiting<'_> {
                     None => Heard::Nothing,
                 },
                 heard = self.hear(whom, watch) => heard,
-                () = self.store.0.clock.sleep(jittered(LOOK)) => Heard::Look,
+                () = self.store.0.clock.sleep(jittered(LOOK)) => Heard::Nobody,
                 // It may have been broken.
                 () = rung => Heard::Look,
             };
             match heard {
                 Heard::WeAreFirst(token) => return Ok(Next::Woken(Wake::Granted { token })),
                 Heard::Look => {}
+                Heard::Nobody => self.ends_overdue(whom).await,
                 Heard::Ended => return Ok(Next::Woken(Wake::Changed)),
                 Heard::Nothing => return Ok(Next::Unwatched),
             }
         }
+    }
+
+    /// Whoever is before it may be nobody any more, and kept for too long.
+    async fn ends_overdue(&self, whom: &Whom) {
+        let before = match &whom.last {
+            Some((last, _)) if self.asked.few => RangeRequest { key: last.clone(), ..RangeRequest::default() },
+            // Where many are before it, every look finds that out.
+            Some(_) => return,
+            None => all(&self.asked.line),
+        };
+        // What cannot be read is read the next time.
+        let found = self.store.range(before).await.unwrap_or_default();
+        self.store.ends_overdue(&Contender::all(&self.store.0.lines, &self.asked.line, found.kvs)).await;
     }
 
     /// The same as [`look`](Self::look), without a look at the whole line where nothing has changed.
@@ -226,6 +240,8 @@ enum Next {
 enum Heard {
     WeAreFirst(u64),
     Look,
+    /// Nothing has happened for long.
+    Nobody,
     Ended,
     /// The watch is over: what happens now is not heard.
     Nothing,

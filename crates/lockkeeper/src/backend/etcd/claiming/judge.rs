@@ -31,6 +31,7 @@ impl Claiming {
                     self.leave(created).await?;
                     return Err(error);
                 }
+                self.store.ends_overdue(ahead).await;
                 let own = self.own(lease, created);
                 // It is among them itself.
                 let few = usize::try_from(count).is_ok_and(|count| count <= FEW + 1);

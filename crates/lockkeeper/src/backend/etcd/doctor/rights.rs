@@ -106,7 +106,7 @@ fn quoted(word: &str) -> String {
 pub(super) async fn examine(store: &EtcdStore, prefix: &str, within: Duration) -> Vec<Finding> {
     // It ends by itself if we do not come to that.
     let lease = match store.grant(sessions::seconds(within * 2)).await {
-        Ok((lease, _)) => lease,
+        Ok(granted) => granted.id,
         Err(error) => return vec![denied(store, prefix, "lease", &error)],
     };
     let mut findings = vec![];
@@ -185,7 +185,7 @@ async fn speed(store: &EtcdStore, lease: i64) -> Result<Finding> {
 /// The shortest lease: how long the dead cost others at least.
 pub(super) async fn shortest_lease(store: &EtcdStore) -> Finding {
     let (lease, seconds) = match store.grant(1).await {
-        Ok(granted) => granted,
+        Ok(granted) => (granted.id, granted.ttl),
         Err(error) => return Finding::failed("lease", &error),
     };
     drop(store.revoke(lease).await);

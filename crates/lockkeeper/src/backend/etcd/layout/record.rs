@@ -55,6 +55,10 @@ pub(in super::super) struct Keep {
     pub(in super::super) lease: i64,
     /// When it is over by the clock of the holder's machine, in milliseconds since 1970.
     pub(in super::super) until_ms: u64,
+    /// How often etcd had begun to choose a leader when this was written; 0 if that is not known. Only another leader lengthens
+    /// the lease.
+    #[serde(default)]
+    pub(in super::super) term: u64,
     /// The holder has let go.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(in super::super) released: bool,

@@ -57,6 +57,8 @@ pub struct ResponseHeader {
     pub member_id: u64,
     #[prost(int64, tag = "3")]
     pub revision: i64,
+    #[prost(uint64, tag = "4")]
+    pub raft_term: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RangeRequest {
