@@ -155,6 +155,7 @@ macro_rules! __keeper_cases {
                 all_who_hold_are_asked [Queue Admin ReadWrite GoodWeather]
                 a_leader_and_a_converted_guard_are_asked [Queue Admin ReadWrite GoodWeather]
                 a_request_while_the_holder_is_cut_off_is_heard_later [Queue Admin GoodWeather]
+                who_has_adopted_it_is_asked [Queue Admin Detached GoodWeather]
             }
             delay {
                 a_release_in_time_is_immediate [Queue LockDelay GoodWeather]

@@ -65,6 +65,7 @@ macro_rules! storm_suite {
                 asking::all_who_hold_are_asked,
                 asking::a_leader_and_a_converted_guard_are_asked,
                 asking::a_request_while_the_holder_is_cut_off_is_heard_later,
+                asking::who_has_adopted_it_is_asked,
                 delay::a_release_in_time_is_immediate,
                 delay::a_drop_in_time_is_immediate,
                 delay::a_panic_lets_the_delay_run_out,

@@ -145,6 +145,7 @@ lockkeeper::suite! {
         asking::all_who_hold_are_asked,
         asking::a_leader_and_a_converted_guard_are_asked,
         asking::a_request_while_the_holder_is_cut_off_is_heard_later,
+        asking::who_has_adopted_it_is_asked,
         min_hold::a_release_leaves_the_rest_to_the_store,
         min_hold::a_drop_and_a_shutdown_leave_it,
         min_hold::it_costs_nothing_once_it_is_over,

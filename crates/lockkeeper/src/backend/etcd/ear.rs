@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::layout::transaction::all;
-use super::layout::{Bell, Rung};
-use super::wire::messages::{Event, RangeRequest, RangeResponse};
-use super::wire::{Told, What, WireError};
+use super::layout::transaction::{self, only};
+use super::layout::{Bell, Record, Rung};
+use super::wire::messages::{Event, KeyValue, RangeRequest, RangeResponse};
+use super::wire::{Told, What, WireError, all};
 use super::{EtcdStore, Shared};
 use crate::random::jittered;
-use crate::store::Losses;
+use crate::store::{Asked, ClaimId, Losses};
 use crate::time::Clock;
 
 /// How long to wait before listening again.
@@ -78,7 +78,7 @@ impl Shared {
     /// fails the watch ends with its member, and it is asked again.
     async fn ask_for_requests(&self) {
         let found: Result<RangeResponse, WireError> =
-            self.calls.ask("/etcdserverpb.KV/Range", all(&self.lines.bells(&self.client))).await;
+            self.calls.ask("/etcdserverpb.KV/Range", transaction::all(&self.lines.bells(&self.client))).await;
         for kv in found.map(|found| found.kvs).unwrap_or_default() {
             if let Some((id, Rung::Asked(asked))) = Bell::read(&kv.value) {
                 self.losses.tell(|losses| losses.requested(id, &asked));
@@ -92,6 +92,22 @@ impl Shared {
         if again {
             self.losses.tell(Losses::reconnected);
         }
+    }
+}
+
+impl EtcdStore {
+    /// Who asks for these claims, of which another client would hear. What cannot be read is read with the next renewal.
+    pub(super) async fn requests_for(&self, records: &[Record]) -> Vec<(ClaimId, Asked)> {
+        let asking = records.iter().map(|record| {
+            let key = self.0.lines.request(&record.client, record.hex());
+            self.range(RangeRequest { key, ..RangeRequest::default() })
+        });
+        let found = all(asking).await.into_iter().filter_map(|found| only(found.ok()));
+        let asked = |kv: KeyValue| match Bell::read(&kv.value) {
+            Some((id, Rung::Asked(asked))) => Some((id, asked)),
+            _ => None,
+        };
+        found.filter_map(asked).collect()
     }
 }
 

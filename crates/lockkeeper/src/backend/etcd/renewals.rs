@@ -48,8 +48,14 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     }
     let asked: Vec<_> =
         doubtful.iter().map(|(_, live, place)| wait::asked(store, session, &live.key, place.as_ref())).collect();
-    let (mut admitted, mut places, mut timed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut admitted, mut places, mut timed, mut records) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for ((at, live, place), standing) in doubtful.into_iter().zip(store.look(&asked).await?) {
+        if let Standing::First(found) = &standing
+            && session.life.is_none()
+        {
+            // Its own client is told, which may be gone.
+            records.extend(found.record.clone());
+        }
         match standing {
             Standing::First(found) if found.is_timed() => timed.push((at, &live.key, found)),
             Standing::First(found) => {
@@ -74,7 +80,7 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
         }
     }
     store.sweep(session, live, proof);
-    Ok(Renewed { claims, server_time: None, requests: Vec::new() })
+    Ok(Renewed { claims, server_time: None, requests: store.requests_for(&records).await })
 }
 
 /// What needs no look: that it holds is what it was found to do, and its key is where it was.

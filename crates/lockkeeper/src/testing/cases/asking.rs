@@ -123,3 +123,16 @@ pub async fn a_request_while_the_holder_is_cut_off_is_heard_later<H: Harness>(ca
     heard(case, guard.release_requested()).await;
     guard.release().await.unwrap();
 }
+
+/// Who has adopted the lock hears it with a renewal, though the process that acquired it is gone.
+pub async fn who_has_adopted_it_is_asked<H: Harness>(case: &Case<H>) {
+    let (name, first) = (case.name("m"), case.party(Lives::long()).await);
+    let handle = first.mutex(&name).lock().detached(Lives::long().ttl).await.unwrap();
+    drop(first);
+    let keeper = case.keeper().await;
+    let guard = keeper.adopt(handle).unwrap();
+    assert!(ask(case, &name).await);
+    case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
+    assert_eq!(heard(case, guard.release_requested()).await.reason, "a deploy");
+    guard.release().await.unwrap();
+}

@@ -148,6 +148,11 @@ impl Record {
         }
     }
 
+    /// The claim, in hex.
+    pub(in super::super) fn hex(&self) -> &str {
+        &self.id
+    }
+
     pub(in super::super) fn id(&self) -> Option<ClaimId> {
         HEXLOWER.decode(self.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)
     }
