@@ -6,6 +6,7 @@ mod crowds;
 mod ghosts;
 mod keeps;
 mod leaders;
+mod leavings;
 mod moves;
 mod neighbours;
 mod overdue;

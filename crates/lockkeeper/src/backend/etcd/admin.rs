@@ -51,17 +51,23 @@ impl Admin for EtcdStore {
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
         self.check_process()?;
-        let mut may_be_done = false;
+        let (mut may_be_done, mut timer) = (false, None);
+        let done = |timer: Option<i64>| {
+            // Nothing is on it any more, and nobody ends it.
+            timer.into_iter().for_each(|timer| self.give_back(timer));
+            Ok(Evicted::Done)
+        };
         for _ in 0..TRIES {
             let Some(victim) = self.find(name, target).await? else {
-                return Ok(if may_be_done { Evicted::Done } else { Evicted::Absent });
+                return if may_be_done { done(timer) } else { Ok(Evicted::Absent) };
             };
+            timer = victim.keep().map(|keep| keep.lease);
             // Nobody is left to be told.
             let how = if self.is_kept(&victim).await? { Evict::Now } else { how };
             match how {
                 Evict::Mark if victim.is_broken() && may_be_done => {
                     self.shorten(&victim, victim.changed, victim.lease).await;
-                    return Ok(Evicted::Done);
+                    return done(timer);
                 }
                 Evict::Mark if victim.is_broken() => return Ok(Evicted::Done),
                 _ => {}
@@ -82,7 +88,7 @@ impl Admin for EtcdStore {
                     if let Some(lease) = lease {
                         self.shorten(&victim, answer.header.map_or(0, |header| header.revision), lease).await;
                     }
-                    return Ok(Evicted::Done);
+                    return done(timer);
                 }
                 (Ok(_), lease) => {
                     if let Some(lease) = lease {
@@ -99,15 +105,19 @@ impl Admin for EtcdStore {
         let line = self.0.lines.of(name);
         let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
         let holders = standings(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
-        let holders: Vec<_> = holders.filter(|holder| !holder.is_over()).collect();
-        for holder in &holders {
-            self.ask_for(holder, by, reason).await?;
+        let mut is_asked = false;
+        for holder in holders.filter(|holder| !holder.is_over()) {
+            // Nobody is left to be asked.
+            if !self.is_kept(holder).await? {
+                self.ask_for(holder, by, reason).await?;
+                is_asked = true;
+            }
         }
         let Some(first) = found.first() else { return Ok(false) };
         let request = transaction(vec![changed(&first.key, first.changed)], vec![touch(&first.key)], Vec::new());
         let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
         // When it has changed meanwhile, whoever watches hears of that.
-        answer.map(|_: TxnResponse| !holders.is_empty()).map_err(fault::of)
+        answer.map(|_: TxnResponse| is_asked).map_err(fault::of)
     }
 }
 
@@ -181,7 +191,7 @@ impl EtcdStore {
         Ok(self.pages(span, true).await?.0)
     }
 
-    /// Every key in there. A page is one request; between two of them the lines may change.
+    /// Every key in there, as it was when the first page was read.
     async fn pages(&self, span: &Span, keys_only: bool) -> Result<(Vec<KeyValue>, i64)> {
         let (mut found, mut from, mut revision) = (Vec::new(), span.from.clone(), 0);
         loop {
@@ -190,10 +200,13 @@ impl EtcdStore {
                 range_end: span.to.clone(),
                 limit: if keys_only { PAGE } else { PAGE_OF_CLAIMS },
                 keys_only,
+                revision,
                 ..RangeRequest::default()
             };
             let answer = self.range(page).await?;
-            revision = answer.header.as_ref().map_or(revision, |header| header.revision);
+            if revision == 0 {
+                revision = answer.header.as_ref().map_or(0, |header| header.revision);
+            }
             if let Some(last) = answer.kvs.last() {
                 from = [&last.key[..], b"\0"].concat().into();
             }

@@ -72,6 +72,7 @@ fn refused(code: Code, message: &str) -> Error {
         _ if says("authentication failed") => {
             denied("the right user in the URL, and the right password: LOCKKEEPER_PASSWORD, or in the configuration")
         }
+        _ if says("has been compacted") => not_now("again: etcd was compacted in between"),
         // It is looked at before anything is done.
         _ if says(OLD_TOKEN) || says(OLD_TOKEN_ITSELF) => not_now("again in a moment: rights are being changed"),
         _ if says("authentication is not enabled") => denied("the URL without a user: etcd asks for none"),

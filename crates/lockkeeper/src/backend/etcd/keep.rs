@@ -15,7 +15,7 @@ use super::wire::messages::{RangeRequest, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::store::{Amended, ClaimKey};
 use crate::time::wall_micros;
-use crate::{Effect, Error, Result};
+use crate::{Effect, Error, ErrorKind, Result};
 
 /// How much later than its own clock says a client takes a minimum hold for over that a new leader of etcd has lengthened.
 const OVERDUE: Duration = Duration::from_secs(10);
@@ -59,12 +59,14 @@ impl EtcdStore {
         let (lease, term) = (granted.id, granted.header.map_or(0, |header| header.raft_term));
         let keep = Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), term, released: false };
         let timer = Timer::new(keep, hold, sent, self.0.clock.now());
+        // Whatever was asked for before this is over with it.
+        let seat = session.seat_of(&self.0.lines, key);
+        let unneeded: Vec<_> = seat.strays().chain(before.map(|keep| keep.lease)).collect();
         let put = self.put_on(&session, key, own, &timer).await;
-        match (&put, before) {
-            (Ok(Amended::Done), Some(before)) => self.give_back(before.lease),
-            (Ok(Amended::NotLive), _) => self.give_back(lease),
-            (Err(error), _) if error.effect() == Effect::None => self.give_back(lease),
-            _ => {}
+        match &put {
+            Ok(Amended::Done) => unneeded.into_iter().for_each(|timer| self.give_back(timer)),
+            Err(error) if error.effect() == Effect::Unknown => session.may_be_timed(key.id, lease),
+            _ => self.give_back(lease),
         }
         put
     }
@@ -89,7 +91,11 @@ impl EtcdStore {
             let request = transaction(vec![changed(&own.key, own.changed)], then, vec![get(&own.key)]);
             let within = session.life.map_or(self.0.timeout, |life| life / 4);
             let asked = self.0.calls.ask_within("/etcdserverpb.KV/Txn", request, within).await;
-            let answer: TxnResponse = asked.map_err(fault::of)?;
+            let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() {
+                true if on == timer.keep.lease => over_before(),
+                true => sessions::lost(),
+                false => fault::of(error),
+            })?;
             if answer.succeeded {
                 session.shows(key.id, record);
                 session.is_timed(key.id, *timer, on);
@@ -210,6 +216,12 @@ impl EtcdStore {
             }
         });
     }
+}
+
+/// The timer has ended before the claim was on it.
+fn over_before() -> Error {
+    Error::new(ErrorKind::Unavailable, "etcd took longer to begin the minimum hold than that lasts")
+        .with_remedy("again in a moment")
 }
 
 fn millis(d: Duration) -> u64 {

@@ -38,7 +38,7 @@ mod wait;
 mod wire;
 mod withdraw;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -92,6 +92,8 @@ const ELECTION: Duration = Duration::from_millis(100);
 const A_LOOK: Duration = Duration::from_secs(1);
 /// Of how many leases of a line is asked how long they last.
 const LEASES: usize = 8;
+/// Of how many leases is asked at the same time.
+const ASKED_TOGETHER: usize = 64;
 
 /// A store on etcd. Clones share its connections.
 ///
@@ -244,25 +246,27 @@ impl EtcdStore {
         }
     }
 
-    /// How long the leases last on which the holders of these lines depend, of so many of them; `None` for one that is not
-    /// there.
+    /// How long the leases last on which the holders of these lines depend: those that they are on, so many of them, and those
+    /// of their sessions where only a minimum hold may be left. `None` for one that is not there.
     async fn lives<'a>(
         &self,
         lines: impl Iterator<Item = &'a [Contender]>,
         most: usize,
     ) -> HashMap<i64, Option<Duration>> {
-        let mut leases = Vec::new();
-        let holders = lines.flat_map(|line| standings(line).take_while(|(_, admitted)| *admitted));
-        for lease in holders.flat_map(|(holder, _)| [Some(holder.lease), holder.session_to_ask()]).flatten() {
-            if leases.len() == most {
-                break;
+        let (mut on, mut sessions) = (BTreeSet::new(), BTreeSet::new());
+        for (holder, _) in lines.flat_map(|line| standings(line).take_while(|(_, admitted)| *admitted)) {
+            if on.len() < most {
+                on.insert(holder.lease);
             }
-            if !leases.contains(&lease) {
-                leases.push(lease);
-            }
+            sessions.extend(holder.session_to_ask());
         }
-        let lives = wire::all(leases.iter().map(|lease| self.left_of(*lease))).await;
-        leases.into_iter().zip(lives).filter_map(|(lease, life)| Some((lease, life.ok()?))).collect()
+        let leases: Vec<i64> = on.union(&sessions).copied().collect();
+        let mut lives = HashMap::with_capacity(leases.len());
+        for leases in leases.chunks(ASKED_TOGETHER) {
+            let asked = wire::all(leases.iter().map(|lease| self.left_of(*lease))).await;
+            lives.extend(leases.iter().zip(asked).filter_map(|(lease, life)| Some((*lease, life.ok()?))));
+        }
+        lives
     }
 
     /// Connections are shared with the process that was forked from.

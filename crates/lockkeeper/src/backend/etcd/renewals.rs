@@ -271,8 +271,16 @@ mod tests {
         };
         let (id, at) = (key.id, session.seat(&Lines::new(Layout::Native, None), &key, now).at);
         let record = Arc::new(Record::of(&claim, &"c".into()));
-        let place =
-            Place { lease: 7, created: 1, held: true, is_dated: true, granted: None, watched: None, whom: None, record };
+        let place = Place {
+            lease: 7,
+            created: 1,
+            held: true,
+            is_dated: true,
+            granted: None,
+            watched: None,
+            whom: None,
+            record,
+        };
         session.stands(id, place);
         let keys = HashMap::from([(at, 7)]);
         let proof = Proof { keys, listed: vec![7], is_whole: true, renewed: vec![7], sent: now };

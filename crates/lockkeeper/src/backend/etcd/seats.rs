@@ -50,11 +50,23 @@ pub(super) struct Seat {
     since: Instant,
     /// What times the minimum hold of the claim.
     pub(super) timer: Option<Timer>,
+    /// What may time it, as far as is known: the answer to that was lost.
+    strays: Vec<i64>,
 }
 
 impl Seat {
     fn new(at: Bytes, key: &ClaimKey, number: Option<u32>, since: Instant) -> Self {
-        Self { at, name: key.name.clone(), number, created: 0, since, timer: None }
+        Self { at, name: key.name.clone(), number, created: 0, since, timer: None, strays: Vec::new() }
+    }
+
+    /// The leases that only the minimum hold of the claim needs.
+    pub(super) fn timers(&self) -> impl Iterator<Item = i64> {
+        self.timer.map(|timer| timer.keep.lease).into_iter().chain(self.strays())
+    }
+
+    /// Those of which nobody has heard whether they time it.
+    pub(super) fn strays(&self) -> impl Iterator<Item = i64> {
+        self.strays.iter().copied()
     }
 
     /// That of a claim which others may have to find.
@@ -98,6 +110,14 @@ impl Seats {
         if let Some(seat) = self.taken.get_mut(&id) {
             let is_over = seat.timer.map_or(timer.is_over, |before| before.is_over.max(timer.is_over));
             seat.timer = Some(Timer { is_over, ..timer });
+            seat.strays.retain(|stray| *stray != timer.keep.lease);
+        }
+    }
+
+    /// This may time the minimum hold of the claim.
+    pub(super) fn may_time(&mut self, id: ClaimId, lease: i64) {
+        if let Some(seat) = self.taken.get_mut(&id) {
+            seat.strays.push(lease);
         }
     }
 

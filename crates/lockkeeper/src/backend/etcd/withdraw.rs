@@ -8,7 +8,7 @@ use super::keep::Left;
 use super::layout::transaction::{delete_made, deleted, put, transaction};
 use super::sessions::Purpose;
 use super::wire::WireError;
-use super::wire::messages::{TxnRequest, TxnResponse};
+use super::wire::messages::{RequestOp, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::Result;
 use crate::store::{ClaimKey, Withdrawal};
@@ -22,31 +22,16 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     let left = store.leave_kept(key, &seat, is_known).await?;
     // Whoever comes next takes along what leaves, and not what stays.
     let leaves = store.0.order.leave(&key.name, seat.at.clone(), if left == Left::Nothing { made } else { 0 });
-    let mut ops = match left {
-        Left::Nothing => vec![delete_made(&seat.at, made)],
-        Left::Kept | Left::KeptBefore => Vec::new(),
-    };
+    let removal = (left == Left::Nothing).then(|| delete_made(&seat.at, made));
+    let (mut graves, gone) = (Vec::new(), store.0.lines.gone(key.id));
     if let Some(tombstone) = tombstone {
-        // It lives as long as a late copy of the claim could be put in line.
-        let lease = session.lease(Purpose::Hold).or_else(|| session.leases().first().copied());
-        if let Some(lease) = lease {
-            let gone = store.0.lines.gone(key.id);
-            session.said_gone(gone.clone(), store.0.clock.now() + tombstone);
-            ops.push(put(&gone, Bytes::new(), lease));
-        }
+        // It lives as long as a late copy of the claim could be put in line: on a lease of its session or, where those are
+        // gone, on its timer.
+        let hold = session.lease(Purpose::Hold).or_else(|| session.leases().first().copied());
+        graves = seat.timers().chain(hold).collect();
+        session.said_gone(gone.clone(), store.0.clock.now() + tombstone);
     }
-    let asked = match ops.is_empty() {
-        true => Ok(TxnResponse::default()),
-        false => store.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), ops, Vec::new())).await,
-    };
-    let answer: Result<TxnResponse, WireError> = match asked {
-        // Without its lease, or where there is no space, nothing of it can come; but it may be there.
-        Err(error) if error.is_no_lease() || error.is_no_space() => match left {
-            Left::Nothing => alone(store, &seat.at, made).await,
-            Left::Kept | Left::KeptBefore => Ok(TxnResponse::default()),
-        },
-        answer => answer,
-    };
+    let answer = bury(store, removal, &gone, graves).await;
     let was_taken_along = leaves.was_taken_along() && place.is_some();
     let answer = answer.map_err(|error| match was_taken_along {
         true => fault::of(error).with_unknown_effect(),
@@ -54,6 +39,10 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     })?;
     // Whoever comes next does not take along what is gone, with a seat that is another's then.
     drop(leaves);
+    if deleted(&answer.responses) > 0 {
+        // A new leader may have lengthened them.
+        seat.timers().for_each(|timer| store.give_back(timer));
+    }
     if tombstone.is_some() || made == 0 || left != Left::Nothing {
         // It stands there still; or a copy of its claim may come and finds that it is gone, or one of this request and deletes whatever is there.
         session.spoils_its_seat(key.id);
@@ -67,7 +56,24 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
 
-async fn alone(store: &EtcdStore, at: &Bytes, made: i64) -> Result<TxnResponse, WireError> {
-    let request: TxnRequest = transaction(Vec::new(), vec![delete_made(at, made)], Vec::new());
-    store.0.calls.ask("/etcdserverpb.KV/Txn", request).await
+/// Removes a claim, and says on the last of these leases that is there that it is gone.
+async fn bury(
+    store: &EtcdStore,
+    removal: Option<RequestOp>,
+    gone: &Bytes,
+    mut graves: Vec<i64>,
+) -> Result<TxnResponse, WireError> {
+    loop {
+        let grave = graves.pop();
+        let ops: Vec<_> = removal.iter().cloned().chain(grave.map(|on| put(gone, Bytes::new(), on))).collect();
+        if ops.is_empty() {
+            return Ok(TxnResponse::default());
+        }
+        match store.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), ops, Vec::new())).await {
+            Err(error) if grave.is_some() && error.is_no_lease() => {}
+            // Where there is no space nothing of it can come; but it may be there.
+            Err(error) if grave.is_some() && error.is_no_space() => graves.clear(),
+            answer => return answer,
+        }
+    }
 }

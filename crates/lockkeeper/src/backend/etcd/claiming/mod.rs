@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::OwnedMutexGuard;
 
+use super::keep::unix_ms;
 use super::layout::transaction::{
     absent, all, delete_made, empty_but_for, get, inners, last, nested, only, put, range, ranges, transaction,
 };
@@ -276,7 +277,7 @@ impl Claiming {
     fn put(&self, lease: i64, is_first: bool) -> RequestOp {
         let mut record = Record::clone(&self.record);
         // It holds from now on if this is done.
-        record.held_ms = record.asked_ms.filter(|_| is_first);
+        record.held_ms = is_first.then(unix_ms);
         put(&self.key, record.written(), lease)
     }
 

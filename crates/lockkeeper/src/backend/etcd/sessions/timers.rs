@@ -26,6 +26,11 @@ impl Session {
         }
     }
 
+    /// This may time the minimum hold of a claim: nobody has heard.
+    pub(in super::super) fn may_be_timed(&self, id: ClaimId, lease: i64) {
+        self.lock().seats.may_time(id, lease);
+    }
+
     /// This times the minimum hold that a claim inherits.
     pub(in super::super) fn times(&self, id: ClaimId, timer: Timer) {
         self.lock().seats.times(id, timer);

@@ -68,6 +68,8 @@ pub struct RangeRequest {
     pub range_end: ::prost::bytes::Bytes,
     #[prost(int64, tag = "3")]
     pub limit: i64,
+    #[prost(int64, tag = "4")]
+    pub revision: i64,
     #[prost(enumeration = "range_request::SortOrder", tag = "5")]
     pub sort_order: i32,
     #[prost(enumeration = "range_request::SortTarget", tag = "6")]
