@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lockkeeper::store::{Amend, Evict, MAX, SessionSpec, Store as _, Target, Withdrawal};
+use lockkeeper::store::{Amend, Evict, LiveState, MAX, Renewal, SessionSpec, Store as _, Target, Withdrawal};
 use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::{Act, Etcd, Proxy, Way};
 
 use super::keeps::{LONG, TTL, only};
-use super::{Bare, PATIENCE, UNRENEWED, name, within};
+use super::{Bare, PATIENCE, UNRENEWED, drive, name, within};
 
 /// Of each lock whose holder is gone etcd is asked for two leases.
 #[tokio::test]
@@ -162,6 +162,25 @@ async fn an_upgrade_that_comes_after_its_withdrawal_leaves_the_reader_that_is_ke
 fn data(bare: &Bare) -> Vec<u8> {
     let id: String = bare.claim.key.id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     format!(r#""id":"{id}""#).into_bytes()
+}
+
+/// A renewal hears of the heir before the upgrade is answered: what it has replaced is gone all the same.
+#[tokio::test]
+async fn what_was_replaced_is_forgotten_when_a_renewal_finds_its_heir() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let mut reader = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    reader.claim.weight = 1;
+    reader.granted().await;
+    let mut writer = reader.another();
+    (writer.claim.weight, writer.claim.queue, writer.claim.replaces) = (MAX, false, Some(reader.claim.key.id));
+    let before = only(&etcd, &name).0.key;
+    assert!(reader.store.place(&reader.claim.key).unwrap().ends_with(&before));
+    let mut upgrading = writer.store.claim(&writer.claim);
+    drive(&mut upgrading, || only(&etcd, &name).0.key != before).await;
+    drop(upgrading);
+    let renewal = writer.renew(LiveState::InFlight).await.unwrap();
+    assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
+    assert!(!reader.store.place(&reader.claim.key).unwrap().ends_with(&before), "it has its seat no more");
 }
 
 /// A claim is about to wait, for which a lease is made, and its keeper is shut down.

@@ -79,6 +79,11 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
             _ => {}
         }
     }
+    for (live, claim) in live.iter().zip(&claims) {
+        if let Renewal::Held { .. } = claim {
+            store.has_replaced(session, &live.key);
+        }
+    }
     store.sweep(session, live, proof);
     Ok(Renewed { claims, server_time: None, requests: store.requests_for(&records).await })
 }

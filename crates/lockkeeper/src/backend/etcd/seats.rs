@@ -46,6 +46,8 @@ pub(super) struct Seat {
     number: Option<u32>,
     /// The revision that made it; 0 before that is known. No other claim that sits there has the same.
     pub(super) created: i64,
+    /// The claim whose place this one takes, for as long as that may have a seat here.
+    heir_of: Option<ClaimId>,
     /// When it was taken.
     since: Instant,
     /// What times the minimum hold of the claim.
@@ -56,7 +58,7 @@ pub(super) struct Seat {
 
 impl Seat {
     fn new(at: Bytes, key: &ClaimKey, number: Option<u32>, since: Instant) -> Self {
-        Self { at, name: key.name.clone(), number, created: 0, since, timer: None, strays: Vec::new() }
+        Self { at, name: key.name.clone(), number, created: 0, heir_of: None, since, timer: None, strays: Vec::new() }
     }
 
     /// The leases that only the minimum hold of the claim needs.
@@ -112,6 +114,18 @@ impl Seats {
             seat.timer = Some(Timer { is_over, ..timer });
             seat.strays.retain(|stray| *stray != timer.keep.lease);
         }
+    }
+
+    /// The claim is to take the place of that one.
+    pub(super) fn replaces(&mut self, id: ClaimId, old: Option<ClaimId>) {
+        if let Some(seat) = self.taken.get_mut(&id) {
+            seat.heir_of = old;
+        }
+    }
+
+    /// The claim has taken the place of this one, which is said once.
+    pub(super) fn has_replaced(&mut self, id: ClaimId) -> Option<ClaimId> {
+        self.taken.get_mut(&id).and_then(|seat| seat.heir_of.take())
     }
 
     /// This may time the minimum hold of the claim.

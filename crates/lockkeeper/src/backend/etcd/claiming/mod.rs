@@ -66,6 +66,7 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     store.0.lines.check_name(&claim.key.name)?;
     let session = store.0.sessions.get(&claim.key.session)?;
     let seat = session.seat(&store.0.lines, &claim.key, store.0.clock.now());
+    session.replaces(claim.key.id, claim.replaces);
     let timer = inherited(store, &session, claim).await?;
     let mut record = Record::of(claim, &store.0.client);
     record.keep = timer.map(|timer| timer.keep);
@@ -88,8 +89,8 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
         Err(_) if claim.resend => true,
         Err(error) => error.effect() == crate::Effect::Unknown,
     };
-    if let (Some(old), Ok(Verdict::Granted { .. })) = (claim.replaces, &verdict) {
-        store.has_replaced(&claim.key, old);
+    if let Ok(Verdict::Granted { .. }) = &verdict {
+        store.has_replaced(&claiming.session, &claim.key);
     }
     if !is_in_line {
         claiming.session.left(claim.key.id);

@@ -9,12 +9,12 @@ use super::super::layout::transaction::{
     absent, all, created, delete, empty_but_for, get, leased, nobody_since, only, present, put, range, transaction,
 };
 use super::super::layout::{Contender, ahead_of, standings};
-use super::super::sessions::{Purpose, Seat};
+use super::super::sessions::{Purpose, Seat, Session};
 use super::super::standing::{Standing, stand};
 use super::super::wire::messages::RangeRequest;
 use super::{Answer, Claiming, deletions, garbled, held, known_or_spent};
 use crate::store::admit::same_kind;
-use crate::store::{ClaimId, ClaimKey, TOMBSTONE_MIN, refusal};
+use crate::store::{ClaimKey, TOMBSTONE_MIN, refusal};
 use crate::{ErrorKind, Result};
 
 /// How often a try looks again because somebody else has joined meanwhile. Then it stands in line, and looks who is before it.
@@ -178,10 +178,11 @@ fn staying(line: &[Contender], leaving: &[(Bytes, i64)]) -> Vec<Contender> {
 }
 
 impl EtcdStore {
-    /// Nothing of the claim whose place this one has taken is there any more.
-    pub(super) fn has_replaced(&self, key: &ClaimKey, old: ClaimId) {
-        let Some(session) = self.0.sessions.of(old) else { return };
-        session.left(old);
-        session.leaves_its_seat(&ClaimKey { id: old, ..key.clone() }, self.0.clock.now());
+    /// This claim holds: nothing of the one whose place it has taken is there any more.
+    pub(in super::super) fn has_replaced(&self, session: &Session, key: &ClaimKey) {
+        let Some(old) = session.has_replaced(key.id) else { return };
+        let Some(of_old) = self.0.sessions.of(old) else { return };
+        of_old.left(old);
+        of_old.leaves_its_seat(&ClaimKey { id: old, ..key.clone() }, self.0.clock.now());
     }
 }

@@ -245,6 +245,16 @@ impl Session {
         inner.seats.free(key, now);
     }
 
+    /// The claim is to take the place of that one.
+    pub(super) fn replaces(&self, id: ClaimId, old: Option<ClaimId>) {
+        self.lock().seats.replaces(id, old);
+    }
+
+    /// The claim holds: whose place it has taken, which is said once.
+    pub(super) fn has_replaced(&self, id: ClaimId) -> Option<ClaimId> {
+        self.lock().seats.has_replaced(id)
+    }
+
     /// The claims that have a seat.
     pub(super) fn seated(&self, session: &SessionId) -> Vec<ClaimKey> {
         let key = |(id, name): (ClaimId, &LockName)| ClaimKey { name: name.clone(), session: session.clone(), id };
