@@ -52,7 +52,7 @@ async fn an_upgrade_that_meets_a_renewal_does_not_outlive_its_lease() {
     let etcd = Etcd::start().unwrap();
     let keeper = keeper(&etcd.url(), TTL).await;
     let names: Vec<_> = (0..40).map(|_| name()).collect();
-    let other = keeper.mutex(&name()).unwrap().lock().await.unwrap();
+    let other = keeper.mutex(name()).unwrap().lock().await.unwrap();
     let readers = readers(&etcd, &keeper, &names).await;
     let mut upgrades = tokio::task::JoinSet::new();
     for (number, (name, reader)) in names.into_iter().zip(readers).enumerate() {

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn told(version: &str, cluster_id: u64, errors: &[&str]) -> StatusResponse {
-        let header = Some(ResponseHeader { cluster_id, member_id: 1, revision: 1 });
+        let header = Some(ResponseHeader { cluster_id, member_id: 1, revision: 1, raft_term: 1 });
         let errors = errors.iter().map(|&text| text.to_owned()).collect();
         StatusResponse { header, version: version.to_owned(), errors, ..StatusResponse::default() }
     }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn here(id: u64, leader: u64) -> Told {
-        let header = Some(ResponseHeader { cluster_id: 1, member_id: id, revision: 1 });
+        let header = Some(ResponseHeader { cluster_id: 1, member_id: id, revision: 1, raft_term: 1 });
         (format!("m{id}:2379"), Ok(StatusResponse { header, leader, ..StatusResponse::default() }))
     }
 
