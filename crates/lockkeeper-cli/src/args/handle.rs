@@ -44,6 +44,13 @@ pub(crate) struct AcquireArgs {
     pub(crate) reason: Option<String>,
 }
 
+impl AcquireArgs {
+    /// How long the attempt waits.
+    pub(crate) fn limit(&self) -> Option<Limit> {
+        if self.nonblocking { Some(Limit::For(Duration::ZERO)) } else { self.wait }
+    }
+}
+
 /// What `renew` and `release` take.
 #[derive(Args, Debug)]
 pub(crate) struct HandleArgs {

@@ -93,7 +93,7 @@ impl Wait<'_> {
         let Self { keeper, args, settings, .. } = self;
         let began = Instant::now();
         let (mut attempt, mode) = attempt(keeper, args)?;
-        let wait = if args.nonblocking { Some(Limit::For(Duration::ZERO)) } else { args.wait };
+        let wait = args.limit();
         let names = vec![(keeper.mutex(args.name.as_str())?.name().clone(), args.name.clone())];
         let around = Around::of_this_process();
         match unless_ended(signals, around.refuse(keeper, &names, args.mode, wait)).await {
@@ -147,7 +147,7 @@ impl Wait<'_> {
         let name = &self.args.name;
         self.reporter.away().refuse_timeout(name, began.elapsed())?;
         let line = lock::line(self.keeper, name).await;
-        self.reporter.busy(name, began.elapsed(), line.as_ref(), false);
+        self.reporter.busy(name, self.args.limit(), began.elapsed(), line.as_ref(), false);
         Ok(Exit::Busy(Exit::BUSY))
     }
 }

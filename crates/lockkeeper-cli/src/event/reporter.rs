@@ -14,14 +14,11 @@ use super::outlet::LAST_LINES;
 use super::status::Status;
 use super::{Event, Outlets, kind_word, line, reason_word};
 use crate::child::environment::Held;
-use crate::duration::{human, millis};
+use crate::duration::{Limit, human, millis};
 use crate::exit::Exit;
 use crate::lock::{Away, first_holder};
 use crate::output::{Verbosity, complaint, printable};
 use crate::waiting::in_the_way;
-
-/// Who waited for less than this has tried, not waited.
-const MOMENT: Duration = Duration::from_millis(50);
 
 /// A place in the line for a lock.
 #[derive(Clone, Debug)]
@@ -228,9 +225,16 @@ impl Reporter {
         self.event(lock, &Event::Queued { ahead: *ahead, holder });
     }
 
-    /// It was not acquired, and `line` is who holds it and who waits. `is_fine`: who asked has said that this is no
-    /// failure, and people hear nothing of it.
-    pub(crate) fn busy(&self, lock: &str, waited: Duration, line: Option<&LockInfo>, is_fine: bool) {
+    /// The lock was not acquired, and `line` has its holders and waiters. `limit` is how long the attempt was to wait. With
+    /// `is_fine` the user has said that this is no failure, and stderr gets no message.
+    pub(crate) fn busy(
+        &self,
+        lock: &str,
+        limit: Option<Limit>,
+        waited: Duration,
+        line: Option<&LockInfo>,
+        is_fine: bool,
+    ) {
         let holder = line.and_then(first_holder);
         let event = Event::Busy { waited_ms: millis(waited), holder: holder.as_deref() };
         if is_fine {
@@ -238,7 +242,7 @@ impl Reporter {
         }
         self.tell(lock, &event, || {
             let holder = line.map(in_the_way).unwrap_or_default();
-            if waited < MOMENT {
+            if limit == Some(Limit::For(Duration::ZERO)) {
                 return format!("not acquired{holder}. Try: --wait DURATION, which waits for it");
             }
             format!("not acquired within {}{holder}. Try: a longer --wait", human(waited))

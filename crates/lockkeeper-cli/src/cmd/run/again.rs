@@ -78,7 +78,7 @@ impl Run<'_> {
                 self.reporter.away().refuse_timeout(&name, began.elapsed())?;
                 let line = lock::line(keeper, &name).await;
                 let code = self.task.conflict_exit_code();
-                self.reporter.busy(&name, began.elapsed(), line.as_ref(), code == 0);
+                self.reporter.busy(&name, self.task.wait, began.elapsed(), line.as_ref(), code == 0);
                 Round::Stopped(Exit::Busy(code))
             }
             Waited::Lost(holding, reason) => Round::Ran(self.lost_before(*holding, &reason).await),
