@@ -51,7 +51,7 @@ impl Admin for EtcdStore {
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
         self.check_process()?;
-        let (mut may_be_done, mut timer) = (false, None);
+        let mut may_be_done = false;
         let done = |timer: Option<i64>| {
             // Nothing is on it any more, and nobody ends it.
             timer.into_iter().for_each(|timer| self.give_back(timer));
@@ -59,9 +59,10 @@ impl Admin for EtcdStore {
         };
         for _ in 0..TRIES {
             let Some(victim) = self.find(name, target).await? else {
-                return if may_be_done { done(timer) } else { Ok(Evicted::Absent) };
+                // An upgrade may have put another claim on the timer of the one that was found before.
+                return Ok(if may_be_done { Evicted::Done } else { Evicted::Absent });
             };
-            timer = victim.keep().map(|keep| keep.lease);
+            let timer = victim.keep().map(|keep| keep.lease);
             // Nobody is left to be told.
             let how = if self.is_kept(&victim).await? { Evict::Now } else { how };
             match how {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::amend::{self, TRIES};
-use super::layout::transaction::{changed, get, only, put, ranges, transaction};
+use super::layout::transaction::{changed, delete, get, only, put, ranges, transaction};
 use super::layout::{Contender, Keep};
 use super::seats::Seat;
 use super::sessions::{self, Session};
@@ -41,19 +41,29 @@ pub(super) async fn begin(store: &EtcdStore, key: &ClaimKey, hold: Duration) -> 
 
 impl EtcdStore {
     async fn begin(&self, key: &ClaimKey, hold: Duration) -> Result<Amended> {
+        for _ in 0..TRIES {
+            if let Some(amended) = self.begin_unless_another_does(key, hold).await? {
+                return Ok(amended);
+            }
+        }
+        Err(amend::always_changes())
+    }
+
+    /// `None` when another one of this claim's entries has begun a minimum hold meanwhile, which may be longer than this one.
+    async fn begin_unless_another_does(&self, key: &ClaimKey, hold: Duration) -> Result<Option<Amended>> {
         let session = self.0.sessions.get(&key.session)?;
-        let Some((own, is_admitted)) = amend::look(self, key).await? else { return Ok(Amended::NotLive) };
+        let Some((own, is_admitted)) = amend::look(self, key).await? else { return Ok(Some(Amended::NotLive)) };
         if !is_admitted || own.record.is_none() || own.is_over() {
-            return Ok(Amended::NotLive);
+            return Ok(Some(Amended::NotLive));
         }
         let before = own.keep().copied();
         if hold.is_zero() {
-            return Ok(Amended::Done);
+            return Ok(Some(Amended::Done));
         }
         if let Some(timer) = self.still_runs(before, hold).await? {
             // Nothing is known here of one whose request was not answered.
             session.times(key.id, timer);
-            return Ok(Amended::Done);
+            return Ok(Some(Amended::Done));
         }
         let (sent, granted) = (self.0.clock.now(), self.grant(sessions::seconds(hold)).await?);
         let (lease, term) = (granted.id, granted.header.map_or(0, |header| header.raft_term));
@@ -64,23 +74,28 @@ impl EtcdStore {
         let unneeded: Vec<_> = seat.strays().chain(before.map(|keep| keep.lease)).collect();
         let put = self.put_on(&session, key, own, &timer).await;
         match &put {
-            Ok(Amended::Done) => unneeded.into_iter().for_each(|timer| self.give_back(timer)),
+            Ok(Some(Amended::Done)) => unneeded.into_iter().for_each(|timer| self.give_back(timer)),
             Err(error) if error.effect() == Effect::Unknown => session.may_be_timed(key.id, lease),
             _ => self.give_back(lease),
         }
         put
     }
 
-    /// Says in the record of the claim what times its minimum hold, and puts it on the lease that ends last.
+    /// Says in the record of the claim what times its minimum hold, and puts it on the lease that ends last. `None` when it says
+    /// something else by then.
     async fn put_on(
         &self,
         session: &Arc<Session>,
         key: &ClaimKey,
         mut own: Contender,
         timer: &Timer,
-    ) -> Result<Amended> {
+    ) -> Result<Option<Amended>> {
+        let keep_of = |claim: &Contender| claim.keep().map(|keep| keep.lease);
+        let before = keep_of(&own);
         for _ in 0..TRIES {
-            let Some(mut record) = own.record.clone().filter(|_| !own.is_over()) else { return Ok(Amended::NotLive) };
+            let Some(mut record) = own.record.clone().filter(|_| !own.is_over()) else {
+                return Ok(Some(Amended::NotLive));
+            };
             record.keep = Some(timer.keep);
             record.held_ms.get_or_insert_with(unix_ms);
             // Before the lease is chosen: a renewal that is acknowledged from now on looks for the claim and changes it, so that
@@ -100,12 +115,13 @@ impl EtcdStore {
                 session.shows(key.id, record);
                 session.is_timed(key.id, *timer, on);
                 session.is_dated(key.id);
-                return Ok(Amended::Done);
+                return Ok(Some(Amended::Done));
             }
             let found = only(ranges(answer.responses).next()).map(Contender::read);
             match found.filter(|found| found.created == own.created) {
-                Some(found) => own = found,
-                None => return Ok(Amended::NotLive),
+                Some(found) if keep_of(&found) == before => own = found,
+                Some(_) => return Ok(None),
+                None => return Ok(Some(Amended::NotLive)),
             }
         }
         Err(amend::always_changes())
@@ -192,12 +208,25 @@ impl EtcdStore {
         let now = unix_ms();
         for contender in line {
             let Some(keep) = contender.keep().filter(|keep| keep.lease == contender.lease) else { continue };
-            if keep.until_ms.saturating_add(millis(OVERDUE)) < now {
-                ended |=
-                    self.is_lengthened(contender, keep).await.unwrap_or(false) && self.revoke(keep.lease).await.is_ok();
+            if keep.until_ms.saturating_add(millis(OVERDUE)) < now
+                && self.is_lengthened(contender, keep).await.unwrap_or(false)
+            {
+                ended |= self.ends(contender, keep.lease).await;
             }
         }
         ended
+    }
+
+    /// Deletes this claim as it was found, and then its timer: by then a claim that has replaced it may be on that.
+    async fn ends(&self, contender: &Contender, timer: i64) -> bool {
+        let when = vec![changed(&contender.key, contender.changed)];
+        let request = transaction(when, vec![delete(&contender.key)], Vec::new());
+        let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let is_ended = answer.is_ok_and(|answer: TxnResponse| answer.succeeded);
+        if is_ended {
+            self.give_back(timer);
+        }
+        is_ended
     }
 
     /// Whether etcd has had another leader since this minimum hold began, and nobody has the claim any more. While the leader

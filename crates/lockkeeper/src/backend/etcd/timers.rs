@@ -90,9 +90,14 @@ impl EtcdStore {
         found: &Found,
     ) -> Result<Option<i64>> {
         let Some(keep) = found.record.as_ref().and_then(|record| record.keep) else { return Ok(None) };
-        let timer = match session.timer(key.id) {
+        let timer = match session.timer(key.id).filter(|timer| timer.keep.lease == keep.lease) {
             Some(timer) => timer,
-            None => self.timer_of(keep).await?,
+            // Nothing is known here of one whose request was not answered.
+            None => {
+                let timer = self.timer_of(keep).await?;
+                session.times(key.id, timer);
+                timer
+            }
         };
         let on = self.last_to_end(session, found.lease, &timer).await?;
         if on == found.lease {
@@ -100,7 +105,11 @@ impl EtcdStore {
         }
         let at = session.seat_of(&self.0.lines, key).at;
         let request = transaction(vec![changed(&at, found.changed)], vec![move_to(&at, on)], Vec::new());
-        let answer: TxnResponse = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
+        let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() {
+            true => sessions::lost(),
+            false => fault::of(error),
+        })?;
         if answer.succeeded {
             session.holds(key.id, on, found.created);
         }
