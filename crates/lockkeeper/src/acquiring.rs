@@ -61,6 +61,8 @@ struct Running {
     began: Instant,
     span: Span,
     limit: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The limit was moved once already, for the answer of a store that is asked to keep the lock.
+    waits_to_keep: bool,
 }
 
 impl<G: Acquired> Future for Acquiring<G> {
@@ -113,7 +115,7 @@ impl<G: Acquired> Acquire<G> {
         let locks = u32::try_from(self.also.len()).unwrap_or(u32::MAX).saturating_add(1);
         let within = if self.waits { self.wait } else { Some(TRY.saturating_mul(locks)) };
         let limit = within.map(|within| sleep(engine, within));
-        Running { task: Some(task), patience, began, span, limit }
+        Running { task: Some(task), patience, began, span, limit, waits_to_keep: false }
     }
 
     fn advance(&self, running: &mut Running, cx: &mut Context<'_>) -> Poll<Result<Guards>> {
@@ -123,7 +125,7 @@ impl<G: Acquired> Acquire<G> {
         {
             // No timer of that runtime may be polled any more, and in a forked child nobody answers.
             let name = self.name_of(running.patience.part()).clone();
-            return Poll::Ready(Err(error.about(name)));
+            return Poll::Ready(Err(self.that_may_be_kept(&running.patience, error.about(name))));
         }
         if let Poll::Ready(result) = running.poll(engine, cx) {
             return Poll::Ready(self.conclude(result, running));
@@ -133,8 +135,14 @@ impl<G: Acquired> Acquire<G> {
             return Poll::Pending;
         }
         let took = engine.now().saturating_since(running.began);
-        if !running.patience.has_answer() && took < FIRST_ANSWER {
-            let mut more = sleep(engine, FIRST_ANSWER - took);
+        let more = if running.patience.is_keeping() {
+            // The lock is granted. Who gave up now would leave it kept from everybody for nothing.
+            (!std::mem::replace(&mut running.waits_to_keep, true)).then_some(FIRST_ANSWER)
+        } else {
+            FIRST_ANSWER.checked_sub(took).filter(|more| !running.patience.has_answer() && !more.is_zero())
+        };
+        if let Some(more) = more {
+            let mut more = sleep(engine, more);
             // It is over at once only where this thread stood still meanwhile.
             if poll_inside(&engine.runtime, &mut more, cx).is_pending() {
                 running.limit = Some(more);
@@ -184,11 +192,16 @@ impl<G: Acquired> Acquire<G> {
             format!("{} did not answer within {:.1} s{why}", self.engine.store, took.as_secs_f32()),
         );
         let error = error.with_remedy(remedy).with_unknown_effect().about(name);
+        Err(self.that_may_be_kept(patience, error))
+    }
+
+    /// Adds to an error that the store may keep the locks, if the attempt has asked for that.
+    fn that_may_be_kept(&self, patience: &Patience, error: Error) -> Error {
         if !patience.is_keeping() {
-            return Err(error);
+            return error;
         }
         let names: Vec<_> = (0..=self.also.len()).map(|part| self.name_of(part)).collect();
-        Err(kept_from_all(error, &names, self.request.min_hold))
+        kept_from_all(error.with_unknown_effect(), &names, self.request.min_hold)
     }
 }
 

@@ -96,6 +96,20 @@ async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_is_not_said_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_gets_it_with_the_answer() {
+    let world = World::new();
+    let (holder, party) = (world.party(secs(60)).await, party(&world).await);
+    let held = holder.mutex("n").lock().await.unwrap();
+    party.spy.once(Operation::Amend, Do::Late(secs(5)));
+    let waiting = tokio::spawn(party.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future());
+    sleep(secs(1)).await;
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    guard.check().unwrap();
+    assert!(guard.waited() > secs(5), "{:?}", guard.waited());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_says_so() {
     let world = World::new();
     let (holder, party) = (world.party(secs(60)).await, party(&world).await);
