@@ -191,7 +191,7 @@ pub(crate) async fn open_with(
             // An earlier try may have ended, and know more.
             Err(_) => return Err(failed.map_or_else(silent, |error| unreached(&error, limit))),
             Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(error)) if !may_pass(&error) => {
+            Ok(Err(error)) if !may_pass(&error, settings.store.url.hosts.len()) => {
                 let is_of_option = can.get().is_some_and(|can| terms.are_beyond(can, settings));
                 return Err(if is_of_option { refused(error, true) } else { configured(error) });
             }
@@ -213,9 +213,11 @@ fn noting(builder: KeeperBuilder, can: &Arc<OnceLock<Capabilities>>) -> KeeperBu
     })
 }
 
-/// Whether another try may help, as when a whole machine starts at once.
-fn may_pass(error: &Error) -> bool {
-    let is_refused = REFUSED_CERTIFICATES.iter().any(|words| error.message().contains(words));
+/// Whether another try may help, as when a whole machine starts at once: its clock may not be set yet, and of several
+/// servers others may not have started yet.
+fn may_pass(error: &Error, hosts: usize) -> bool {
+    let says = |words: &str| error.message().contains(words);
+    let is_refused = hosts == 1 && REFUSED_CERTIFICATES.iter().any(|words| says(words)) && !says("not valid yet");
     error.kind() == ErrorKind::Unavailable && !is_refused
 }
 

@@ -63,7 +63,7 @@ impl Around {
             let is_around =
                 |holder: &&HolderInfo| !holder.kept && around.iter().any(|held| Some(held.token()) == holder.token);
             let around: Vec<_> = info.holders.iter().filter(is_around).collect();
-            if let Some(why) = would_wait(&info, &around, mode) {
+            if let Some(why) = would_wait(&info, &around, mode, wait) {
                 return Err(Failure::usage(format!(
                     "lock {typed:?}: the outer run holds the lock until this command ends, {why}. Try: the command \
                      without an inner run of {typed:?}, or -w 0"
@@ -74,24 +74,29 @@ impl Around {
     }
 }
 
-/// Why such a wait would last for as long as these holders hold the lock, if it would: they keep it out themselves, or
-/// somebody who stands in line before it. Kinds that do not go together are the store's to refuse.
-fn would_wait(info: &LockInfo, around: &[&HolderInfo], mode: ModeArgs) -> Option<String> {
+/// Why such a wait would last for as long as these holders hold the lock, if it would: they keep it out themselves, or they
+/// keep out a waiter that is in the queue before it. A limited wait behind a waiter ends by itself. Kinds that do not go
+/// together are the store's to refuse.
+fn would_wait(info: &LockInfo, around: &[&HolderInfo], mode: ModeArgs, wait: Option<Limit>) -> Option<String> {
     let (weight, capacity) = match mode {
         ModeArgs { permits: Some(Permits { count, of }), .. } => (count, Some(of)),
         ModeArgs { shared: true, .. } => (1, None),
         ModeArgs { shared: false, permits: None } => (u32::MAX, None),
     };
-    if keep_out(info, around, weight, capacity) {
+    if keep_out(around, weight, capacity) {
         return Some("so this wait would never end".to_owned());
     }
-    let ahead = info.waiters.iter().find(|waiter| keep_out(info, around, waiter.weight, waiter.capacity))?;
+    if let Some(Limit::For(_)) = wait {
+        return None;
+    }
+    let ahead = info.waiters.iter().find(|waiter| keep_out(around, waiter.weight, waiter.capacity))?;
     Some(format!("{} waits for that, and this wait would be behind that waiter", printable(&ahead.owner)))
 }
 
-/// Whether these holders alone keep a claim of this weight and capacity from such a lock.
-fn keep_out(info: &LockInfo, around: &[&HolderInfo], weight: u32, capacity: Option<u32>) -> bool {
-    let most = match (capacity, info.capacity) {
+/// Whether these holders alone keep out a claim of this weight and capacity. Other holders, and the capacities that they
+/// name, leave sooner or later.
+fn keep_out(around: &[&HolderInfo], weight: u32, capacity: Option<u32>) -> bool {
+    let most = match (capacity, around.iter().filter_map(|holder| holder.capacity).min()) {
         _ if around.is_empty() => return false,
         (Some(of), Some(smallest)) => of.min(smallest),
         (None, None) => u32::MAX,

@@ -17,12 +17,13 @@ use self::outcome::Total;
 use crate::packages::Program;
 use crate::{examples, go, packages};
 
-/// What the live tests start. The memory and the file store need no server. A Sentinel is `redis-server --sentinel`.
+/// What the live tests start, and the tracer that stops a command at a step of a test. The memory and the file store need no server. A Sentinel is `redis-server --sentinel`.
 /// The current etcd is built from its Go module.
 const SERVERS: &[Program] = &[
     Program { binary: "etcd", package: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") },
     Program { binary: "redis-server", package: "redis-server", variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER") },
     Program { binary: "redis-cli", package: "redis-tools", variable: None },
+    Program { binary: "strace", package: "strace", variable: None },
 ];
 
 /// Names another etcd than the one that is built.

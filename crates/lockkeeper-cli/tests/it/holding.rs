@@ -4,10 +4,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use lockkeeper::store::Evict;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Process, Store, children, events, eventually, reaped, sh, signal, stderr, stdout, text};
+use crate::support::{Process, Store, children, events, eventually, reaped, sh, stderr, stdout, text};
 
 #[test]
 fn max_hold_that_is_over_before_the_lock_is_confirmed_is_the_end() {
@@ -289,10 +289,16 @@ fn once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another() {
         traced.args(["-f", "-e", "trace=flock", "-e", &inject, "-o", "/dev/null"]).arg(run.get_program());
         traced.args(run.get_args()).current_dir(store.path("")).env("LOCKKEEPER_CONFIG", "/dev/null");
         let mut traced = Process::start(&mut traced);
+        // For longer than its lease, if it is stopped by then.
         std::thread::sleep(Duration::from_millis(2500));
-        for pid in children(traced.pid()) {
-            signal(pid.parse().unwrap(), Signal::CONT);
-        }
+        eventually("the end of the run", || {
+            let left = children(traced.pid());
+            for pid in &left {
+                // It may have ended since the look.
+                let _ = kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::CONT);
+            }
+            left.is_empty()
+        });
         let code = crate::support::code_of(traced.wait());
         (code, traced.lines().contains(&"RAN".to_owned()), store.inspect("m")["state"].clone())
     };

@@ -123,7 +123,7 @@ fn a_wait_behind_somebody_who_waits_for_the_run_around_is_64_at_once() {
     for (outer, between, inner) in
         [(["-s", "m"], ["-w", "40s"], "-s m"), (["--permits", "1/2"], ["--permits", "2/2"], "--permits 1/2 m")]
     {
-        let script = format!("read -r _; {} run -w 30s {inner} -- echo ran", binary().display());
+        let script = format!("read -r _; {} run {inner} -- echo ran", binary().display());
         let name = if outer[1] == "m" { &outer[..] } else { &[outer[0], outer[1], "m"] };
         let mut run = store.start(&sh(&[&["run", "--json"], name].concat(), &script));
         run.event("started");
@@ -133,6 +133,33 @@ fn a_wait_behind_somebody_who_waits_for_the_run_around_is_64_at_once() {
         assert!(run.seen.iter().any(|line| line.contains("the outer run holds the lock")), "{:?}", run.seen);
         assert_eq!(waiter.finish(), 0);
     }
+}
+
+/// The waiter between may give up before, and a limit ends the wait in any case.
+#[test]
+fn a_limited_wait_behind_somebody_who_waits_for_the_run_around_ends_by_itself() {
+    let store = Store::new();
+    let script = format!("read -r _; {} run -w 1s -s m -- echo ran", binary().display());
+    let mut run = store.start(&sh(&["run", "--json", "-s", "m"], &script));
+    run.event("started");
+    let mut waiter = store.queue(&["run", "m", "-w", "40s", "--", "true"], "m", 0);
+    assert_eq!(run.finish(), 75, "{}", run.rest());
+    assert_eq!(waiter.finish(), 0);
+}
+
+/// A holder that is not around, and what it names, leaves: it makes no wait endless.
+#[test]
+fn a_smaller_number_of_permits_of_another_holder_is_no_reason_to_refuse() {
+    let store = Store::new();
+    let mut other = store.start(&["run", "--json", "--permits", "1/3", "m", "--", "cat"]);
+    other.event("started");
+    let script = format!("read -r _; {} run --permits 1/10 m -- echo ran", binary().display());
+    let mut run = store.start(&sh(&["run", "--json", "--permits", "2/10", "m"], &script));
+    run.event("started");
+    run.close_stdin();
+    store.inspect_until("m", |lock| crate::support::waiters(lock) == 1);
+    assert_eq!(other.finish(), 0);
+    assert_eq!(run.finish(), 0, "{}", run.rest());
 }
 
 /// Whoever is ahead waits for others too, or for nobody: that ends by itself.

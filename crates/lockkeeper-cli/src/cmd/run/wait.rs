@@ -33,8 +33,10 @@ impl Run<'_> {
                 }
                 firm = firm(&holding, lead) => match firm {
                     Firm::Yes => return Ok(Waited::Acquired(holding)),
-                    // It would wait for what the store keeps for itself.
-                    Firm::Lost(reason) if !holding.kept().is_zero() => return Ok(Waited::Lost(holding, reason)),
+                    // Another wait would be for what the store keeps for this one. A break has ended that.
+                    Firm::Lost(reason) if !holding.kept().is_zero() && !is_broken(&reason) => {
+                        return Ok(Waited::Lost(holding, reason));
+                    }
                     // Who asked for it has it.
                     Firm::Lost(_) => self.reporter.forget_requests(),
                     Firm::Over(max_hold) => {
@@ -83,6 +85,10 @@ impl Run<'_> {
             Some(Limit::Forever) | None => None,
         }
     }
+}
+
+fn is_broken(reason: &LostReason) -> bool {
+    matches!(reason, LostReason::Broken { .. } | LostReason::Removed { .. })
 }
 
 /// Which of them others hold, as it was typed.

@@ -73,7 +73,7 @@ impl Run<'_> {
     pub(super) async fn lost_before(&mut self, holding: Holding, reason: &LostReason) -> Ran {
         self.reporter.lost(holding.weakest(), reason, None);
         let kept = Some(holding.kept()).filter(|kept| !kept.is_zero());
-        let kept = kept.map(|kept| format!("; the store keeps the lock for another {}", human(kept)));
+        let kept = kept.map(|kept| format!("; the store may keep the lock for another {}", human(kept)));
         self.reporter.warn(&format!("the command was not started{}", kept.unwrap_or_default()));
         self.release(holding, LEAVE, true).await;
         Ran { exit: Exit::Lost, is_last: false, lasted: Duration::ZERO }
