@@ -167,13 +167,19 @@ impl Said {
 pub(crate) fn in_the_way(info: &LockInfo) -> String {
     let more = |others: usize| if others > 0 { format!(", and {others} more") } else { String::new() };
     match (holds(info), info.holders.first(), info.waiters.first()) {
-        (Some(first), ..) => format!("; held by {}{}", described(first), more(info.holders.len() - 1)),
+        (Some(first), ..) => format!("; held by {}{}{}", described(first), more(info.holders.len() - 1), permits(info)),
         (None, Some(kept), _) => format!("; nobody holds it, and it is kept{}", rest(kept)),
         (None, None, Some(waiter)) => {
             format!("; nobody holds it, and {} is first in the queue", printable(&waiter.owner))
         }
         (None, None, None) => String::new(),
     }
+}
+
+/// How many permits are taken, and of how many: another holder may have named fewer than who asks.
+fn permits(info: &LockInfo) -> String {
+    let taken: u64 = info.holders.iter().map(|holder| u64::from(holder.weight)).sum();
+    info.capacity.map_or_else(String::new, |of| format!("; {taken} of {of} permits are taken"))
 }
 
 /// The first holder that has neither released the lock nor ended.

@@ -42,9 +42,16 @@ pub(crate) struct Counted(Option<Gauge>);
 impl Figures {
     /// The figures of the keepers on a store, which is shown by the scheme of its address.
     pub(crate) fn of(self, store: &dyn Display) -> Self {
-        with_recorder(describe);
         let store: Arc<str> = scheme(&store.to_string()).into();
-        Self { keys: Some(Arc::new(Keys::new(&store, None))), ..self }
+        let keys = Keys::new(&store, None);
+        with_recorder(|recorder| {
+            describe(recorder);
+            // With groups, nothing is counted without a group.
+            if self.groups.is_none() {
+                keys.appear(recorder);
+            }
+        });
+        Self { keys: Some(Arc::new(keys)), ..self }
     }
 
     pub(crate) fn grouped(self, of: impl Fn(&LockName) -> String + Send + Sync + 'static) -> Self {
@@ -110,7 +117,12 @@ impl Figures {
 
     fn raise(&self, name: &LockName, key: impl Fn(&Keys) -> &Key) -> Counted {
         let mut gauge = None;
-        self.with(name, |keys| gauge = Some(with_recorder(|r| r.register_gauge(key(keys), &METADATA))));
+        self.with(name, |keys| {
+            gauge = Some(with_recorder(|recorder| {
+                keys.appear(recorder);
+                recorder.register_gauge(key(keys), &METADATA)
+            }));
+        });
         if let Some(gauge) = &gauge {
             gauge.increment(1.0);
         }

@@ -96,7 +96,7 @@ pub(crate) struct CommandArgs {
 
     /// Write figures for the textfile collector of node exporter
     ///
-    /// Each write replaces the whole file.
+    /// Each write replaces the whole file. An attempt that does not acquire the lock writes nothing.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) metrics_textfile: Option<PathBuf>,
 

@@ -1,4 +1,7 @@
 //! `--metrics-textfile`: what became of the locks of this run, as gauges for node exporter's textfile collector.
+//!
+//! The file is that of the last run that got its locks: a start that finds them held leaves the figures of the run that
+//! holds them as they are.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,12 +22,11 @@ use crate::output::complaint;
 use crate::runtime;
 
 /// Each gauge with its help. A run has a value for some of them.
-const GAUGES: [(&str, &str); 8] = [
+const GAUGES: [(&str, &str); 7] = [
     ("lockkeeper_run_held", "1 while the run holds the lock"),
     ("lockkeeper_run_acquired_timestamp_seconds", "When the run acquired the lock"),
     ("lockkeeper_run_waited_seconds", "How long the run waited for the lock"),
     ("lockkeeper_run_hold_seconds", "How long the run held the lock that it released last"),
-    ("lockkeeper_run_busy", "1 when the run did not get the lock because others held it"),
     ("lockkeeper_run_lost", "1 when the run lost the lock"),
     ("lockkeeper_run_end_timestamp_seconds", "When the run ended"),
     ("lockkeeper_run_exit_code", "The exit code of the run"),
@@ -34,10 +36,9 @@ const HELD: usize = 0;
 const ACQUIRED: usize = 1;
 const WAITED: usize = 2;
 const HOLD: usize = 3;
-const BUSY: usize = 4;
-const LOST: usize = 5;
-const END: usize = 6;
-const CODE: usize = 7;
+const LOST: usize = 4;
+const END: usize = 5;
+const CODE: usize = 6;
 
 /// The file, written by a thread of its own: a slow disk must keep nobody from renewing a lock.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ impl Textfile {
     /// Where the file cannot be written now: later nobody may be there to hear of it.
     pub(super) fn open(path: PathBuf, stderr: Outlet) -> Result<Self, Failure> {
         let (tasks, todo) = channel();
-        write(&path, "").map_err(|error| {
+        try_to_write(&path).map_err(|error| {
             let remedy = "a path in the folder of --collector.textfile.directory in which you may write";
             Failure::config(format!("--metrics-textfile {path:?}: it cannot be written: {error}. Try: {remedy}"))
         })?;
@@ -68,9 +69,12 @@ impl Textfile {
         Ok(Self { locks: Arc::default(), tasks })
     }
 
-    /// Takes an event of a lock.
+    /// Takes an event of a lock. Nothing is written before the first lock is acquired.
     pub(super) fn note(&self, lock: &str, event: &Event<'_>, now: Timestamp) {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if locks.is_empty() && !matches!(event, Event::Acquired { .. }) {
+            return;
+        }
         let gauges = locks.entry(lock.to_owned()).or_default();
         let mut set = |gauge: usize, value: f64| gauges[gauge] = Some(value);
         let time = now.as_millisecond() as f64 / 1000.0;
@@ -79,7 +83,6 @@ impl Textfile {
                 set(HELD, 1.0);
                 set(ACQUIRED, time);
                 set(WAITED, seconds(*waited_ms));
-                set(BUSY, 0.0);
                 set(LOST, 0.0);
             }
             Event::Released { held_ms } => {
@@ -89,11 +92,6 @@ impl Textfile {
             Event::Lost { .. } => {
                 set(HELD, 0.0);
                 set(LOST, 1.0);
-            }
-            Event::Busy { waited_ms, .. } => {
-                set(HELD, 0.0);
-                set(BUSY, 1.0);
-                set(WAITED, seconds(*waited_ms));
             }
             Event::Exited { code, .. } => {
                 set(HELD, 0.0);
@@ -158,12 +156,26 @@ fn work(path: &Path, todo: &Receiver<Task>, stderr: &Outlet) {
 
 /// As a whole: the collector never reads a part. Others may read it.
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = NamedTempFile::new_in(folder)?;
+    let mut file = beside(path)?;
     file.write_all(text.as_bytes())?;
     file.as_file().set_permissions(Permissions::from_mode(0o644))?;
     file.persist(path)?;
     Ok(())
+}
+
+/// Whether it can be written, as far as can be known without writing it: it may be that of a run that holds the lock.
+fn try_to_write(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    drop(beside(path)?);
+    Ok(())
+}
+
+/// A file that is to take its place.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    NamedTempFile::new_in(folder)
 }
 
 #[cfg(test)]

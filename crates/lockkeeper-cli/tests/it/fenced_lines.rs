@@ -108,6 +108,24 @@ fn a_refused_write_is_the_exit_code_of_run() {
 }
 
 #[test]
+fn recipe_the_file_with_the_write_to_redis_runs_under_the_lock() {
+    let store = Store::new();
+    script(&store.path("write.sh"), &block("docs/recipes.md", "redis-cli -u "));
+    script(&store.path("redis-cli"), "#!/bin/sh\nfor last; do :; done\necho \"$last $*\" > asked\ncat answer\n");
+    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().display();
+    let path = format!("{}:{programs}:/usr/bin:/bin", store.path("").display());
+    for (answer, code) in [("1\n", 0), ("0\n", 1), ("", 1)] {
+        std::fs::write(store.path("answer"), answer).unwrap();
+        let mut shell = Command::new("sh");
+        shell.arg("-ec").arg(block("docs/recipes.md", "./write.sh")).current_dir(store.path(""));
+        let status = shell.env("PATH", &path).env("LOCKKEEPER_STORE", store.url()).status().unwrap();
+        assert_eq!(code_of(status), code, "{answer:?}");
+        let asked = text(store.path("asked"));
+        assert!(asked.starts_with("1 -u redis://10.0.0.5 EVAL ") && asked.contains("redis.call('HSET', "), "{asked}");
+    }
+}
+
+#[test]
 fn every_documented_write_with_a_token_fails_where_it_is_refused() {
     let manual = stdout(&Store::new().output(&["man"])).replace("\\-", "-");
     let documented = ["README.md", "docs/recipes.md"].into_iter().flat_map(blocks);

@@ -92,6 +92,14 @@ fn the_lines_of_lockkeeper_are_found_in_other_files() {
 }
 
 #[test]
+fn the_first_lock_of_the_readme_is_as_it_is_printed() {
+    let mut console = blocks("README.md").into_iter().find(|block| block.language == "console").unwrap();
+    let wait = "until lockkeeper inspect deploy > /dev/null 2>&1; do sleep 0.1; done;";
+    console.code = console.code.replace("me@host:4411", "anna@web1:4710").replace("sleep 1;", wait) + "$ kill $!\n";
+    Console::start(&Stage::new(), &console).finish();
+}
+
+#[test]
 fn the_first_steps_are_as_they_are_printed() {
     page("docs/getting-started.md", &["builds lockkeeper", "needs a server"]);
 }

@@ -6,8 +6,8 @@ use std::thread;
 use rusqlite::Connection;
 use rustix::process::Signal;
 
-use crate::documents::block;
-use crate::support::{Process, Store, event_names, eventually, script, sh, stderr, stdout, text, waiters};
+use crate::documents::{block, blocks};
+use crate::support::{Process, Store, code_of, event_names, eventually, script, sh, stderr, stdout, text, waiters};
 
 /// A line as somebody types it into a shell, or into a crontab.
 fn shell(store: &Store, line: &str) -> Command {
@@ -177,4 +177,28 @@ fn a_late_write_of_a_stopped_holder_is_refused() {
     a.signal(Signal::CONT);
     assert_eq!(a.finish(), 79);
     assert_eq!(b.finish(), 0);
+}
+
+/// A waiter has a token too on this store, and a later one.
+#[test]
+fn the_documented_break_breaks_the_holder_while_another_waits() {
+    let scripts: Vec<String> =
+        blocks("docs/operations.md").into_iter().filter(|code| code.contains("--token \"$token\"")).collect();
+    assert_eq!(scripts.len(), 2, "{scripts:?}");
+    for code in scripts {
+        // The waiter comes first after the break.
+        let code = code.replace("lockkeeper run -n", "lockkeeper run -n -E 0");
+        let store = Store::new();
+        script(&store.path("deploy.sh"), "#!/bin/sh\nexit 0\n");
+        let mut holder = store.start(&["run", "-t", "3s", "deploy/web", "--json", "--", "cat"]);
+        holder.event("started");
+        let mut next = store.queue(&sh(&["run", "deploy/web"], "echo mine; cat"), "deploy/web", 0);
+        let lock = store.inspect("deploy/web");
+        assert_ne!(lock["holders"][0]["token"], lock["last_token"]);
+        let output = shell(&store, &format!("set -e\n{code}")).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{code}{}", stderr(&output));
+        assert_eq!(code_of(holder.wait()), 79, "{code}");
+        assert_eq!(next.line(), "mine", "{code}");
+        assert_eq!(next.finish(), 0, "{code}");
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::process::Signal;
+
 use crate::support::{Store, sh, stderr, text};
 
 /// The gauges of a lock, by name without what they have in common.
@@ -23,8 +25,6 @@ fn the_figures_of_a_run_are_there_while_it_holds_the_lock_and_after_its_end() {
     assert_eq!((gauge(&held, "lost"), gauge(&held, "exit_code")), (Some(0.0), None));
     // Whoever runs node exporter may read it.
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o644);
-    assert_eq!(store.code(&["run", "-n", "nightly", "--metrics-textfile", path, "--", "true"]), 75);
-    assert_eq!(gauge(&text(&file), "busy"), Some(1.0));
     assert_eq!(run.finish(), 3);
     let over = text(&file);
     assert_eq!((gauge(&over, "held"), gauge(&over, "exit_code")), (Some(0.0), Some(3.0)), "{over}");
@@ -33,6 +33,37 @@ fn the_figures_of_a_run_are_there_while_it_holds_the_lock_and_after_its_end() {
         let name = line.split('{').next().unwrap();
         assert!(over.contains(&format!("# TYPE {name} gauge\n")), "{line}");
     }
+}
+
+#[test]
+fn a_start_that_does_not_get_the_lock_leaves_the_figures_of_the_holder_as_they_are() {
+    let store = Store::new();
+    let file = store.path("run.prom");
+    let path = file.to_str().unwrap();
+    let mut run = store.start(&sh(&["run", "nightly", "--metrics-textfile", path], "echo ready; cat"));
+    assert_eq!(run.line(), "ready");
+    let held = text(&file);
+    let again = ["run", "nightly", "--metrics-textfile", path, "--", "true"];
+    assert_eq!(store.code(&[&again[..1], &["-n", "-E", "0"], &again[1..]].concat()), 0);
+    assert_eq!(store.code(&[&again[..1], &["-w", "100ms"], &again[1..]].concat()), 75);
+    assert_eq!(text(&file), held, "a start that found the lock busy");
+    let waiter = store.queue(&again, "nightly", 0);
+    assert_eq!(text(&file), held, "a start that waits");
+    waiter.signal(Signal::TERM);
+    assert_eq!(text(&file), held);
+    assert_eq!(run.finish(), 0);
+}
+
+#[test]
+fn a_run_that_failed_is_in_the_textfile_until_the_command_runs_again() {
+    let store = Store::new();
+    let file = store.path("run.prom");
+    let run = ["run", "--once-per", "1h", "nightly", "--metrics-textfile", file.to_str().unwrap()];
+    assert_eq!(store.code(&sh(&run, "exit 3")), 3);
+    let failed = text(&file);
+    assert_eq!(gauge(&failed, "exit_code"), Some(3.0), "{failed}");
+    assert_eq!(store.code(&sh(&run, "exit 0")), 0, "another start within the hour");
+    assert_eq!(text(&file), failed);
 }
 
 #[test]

@@ -273,6 +273,22 @@ fn who_did_not_get_the_lock_hears_who_holds_it_since_when_and_why() {
 }
 
 #[test]
+fn who_wants_more_permits_than_a_holder_names_hears_how_many_count() {
+    let store = Store::new();
+    let mut holders: Vec<Process> = Vec::new();
+    for _ in 0..3 {
+        let mut holder = store.start(&["run", "a", "--permits", "3", "--json", "--", "cat"]);
+        holder.event("started");
+        holders.push(holder);
+    }
+    let told = stderr(&store.output(&["run", "a", "-n", "--permits", "5", "--", "true"]));
+    assert!(told.contains(", and 2 more; 3 of 3 permits are taken. Try: "), "{told}");
+    let waiter = store.start(&["run", "a", "--permits", "5", "--", "true"]);
+    let told = waiter.error_line();
+    assert!(told.contains(": waiting, ") && told.ends_with("; 3 of 3 permits are taken"), "{told}");
+}
+
+#[test]
 fn a_dumb_terminal_gets_lines_without_control_characters() {
     let store = Store::new();
     let _holder = store.hold("a");

@@ -1,9 +1,11 @@
 //! The names and the labels of the figures: what docs/metrics.md lists.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use metrics::{Key, Label, Recorder, Unit};
 
+use super::METADATA;
 use crate::event::Missed;
 use crate::{LostReason, Mode};
 
@@ -39,6 +41,8 @@ pub(super) struct Keys {
     pub(super) release_failures: Key,
     pub(super) dropped: Key,
     pub(super) clock_anomalies: Key,
+    /// The address of the recorder that has seen the counters.
+    shown_to: AtomicUsize,
 }
 
 impl Keys {
@@ -64,6 +68,7 @@ impl Keys {
             release_failures: with(RELEASE_FAILURES, None),
             dropped: with(DROPPED, None),
             clock_anomalies: with(CLOCK_ANOMALIES, None),
+            shown_to: AtomicUsize::new(0),
         }
     }
 }
@@ -107,6 +112,23 @@ pub(super) fn reason_of(reason: &LostReason) -> usize {
         LostReason::Forked => 5,
         LostReason::Forgotten => 6,
         LostReason::Uncollected => 7,
+    }
+}
+
+impl Keys {
+    fn counters(&self) -> impl Iterator<Item = &Key> {
+        let others = [&self.renewed, &self.not_renewed, &self.release_failures, &self.dropped, &self.clock_anomalies];
+        self.attempts.iter().chain(&self.losses).chain(others)
+    }
+
+    /// Shows all counters to this recorder, each at 0: the first event of a counter that begins at 1 is no increase.
+    pub(super) fn appear(&self, recorder: &dyn Recorder) {
+        let this = std::ptr::from_ref(recorder).cast::<()>().addr();
+        if self.shown_to.swap(this, Ordering::Relaxed) != this {
+            for key in self.counters() {
+                drop(recorder.register_counter(key, &METADATA));
+            }
+        }
     }
 }
 

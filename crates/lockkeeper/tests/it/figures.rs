@@ -385,3 +385,32 @@ fn groups_of_locks_have_a_label_and_there_are_a_hundred_of_them() {
         guard.release().await.unwrap();
     });
 }
+
+#[test]
+fn the_counters_are_there_before_anything_is_counted() {
+    let group = |name: &lockkeeper::LockName| name.as_str().split('/').next().unwrap_or_default().to_owned();
+    recorded(async |figures| {
+        let _keepers = keepers().await;
+        let counted = &figures.look().counted;
+        for name in
+            [&lost("expired"), &lost("broken"), &attempts("unavailable"), NOT_RENEWED, RELEASE_FAILURES, DROPPED]
+        {
+            assert_eq!(counted.get(name), Some(&0.0), "{name}: {counted:?}");
+        }
+    });
+    // Those of a group are there when it is used.
+    recorded(async |figures| {
+        let keeper = Keeper::builder(MemoryStore::new()).metrics_group(group).connect().await.unwrap();
+        assert!(figures.look().counted.is_empty());
+        let guard = keeper.mutex("nightly/a").unwrap().lock().await.unwrap();
+        let lost = "lockkeeper_losses_total{group=nightly,reason=expired,store=memory}";
+        assert_eq!(figures.look().counted.get(lost), Some(&0.0));
+        guard.release().await.unwrap();
+    });
+    // A recorder that comes later sees them with the next lock.
+    let keeper = Keeper::memory();
+    recorded(async |figures| {
+        keeper.mutex(NAME).unwrap().lock().await.unwrap().release().await.unwrap();
+        assert_eq!(figures.look().counted.get(&lost("expired")), Some(&0.0));
+    });
+}

@@ -1,6 +1,7 @@
 //! The programs of the pages in docs/, compiled as they are printed.
 
 mod getting_started;
+mod library;
 mod testing;
 
 /// Each block of Rust in the page is in the program, letter by letter.
@@ -16,6 +17,14 @@ fn is_compiled(page: &str, program: &str) {
 fn the_first_lock_in_rust_is_compiled_as_it_is_printed() {
     let page = include_str!("../../../../docs/getting-started.md");
     is_compiled(page, include_str!("pages/getting_started.rs"));
+}
+
+#[test]
+fn the_leader_of_the_page_on_the_library_is_run_as_it_is_printed() {
+    let page = include_str!("../../../../docs/library.md");
+    let (_, leader) = page.split_once("## A leader").unwrap();
+    let (leader, _) = leader.split_once("\n## ").unwrap();
+    is_compiled(leader, include_str!("pages/library.rs"));
 }
 
 #[test]
