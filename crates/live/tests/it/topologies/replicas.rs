@@ -129,9 +129,12 @@ async fn a_master_that_no_replica_follows_renews_nothing() {
 async fn min_replicas_a_minimum_hold_counts_only_on_a_replica() {
     let master = Redis::start().unwrap();
     let mut replica = Redis::builder().replica_of(&master).start().unwrap();
-    let url = format!("{}?min-replicas=1&timeout=1s", master.url());
+    let url = format!("{}?min-replicas=1&timeout=5s", master.url());
     let store = RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
     let claimant = Claimant::new(&store, "a-lock", UNRENEWED).await;
+    // A replica has to connect first, and a busy one takes longer than the timeout for that.
+    let granted = async { while claimant.send().await.is_err() {} };
+    within(PATIENCE, granted).await;
     claimant.granted().await;
     replica.pause().unwrap();
     let error = within(PATIENCE, claimant.keep(LONG)).await.expect_err("no replica has it");
