@@ -129,7 +129,7 @@ fn what_stays_unknown_is_settled_later() {
     chaos.plan(Fault::LostReply);
     let error = register.try_update(&once, "n", |_| Ok::<_, Error>(b"theirs".to_vec())).unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
-    assert!(error.to_string().contains("Try: settle() later"), "{error}");
+    assert!(error.to_string().contains("Try: call settle() later"), "{error}");
     assert_eq!(register.load("n").unwrap().unwrap().version, Version::new(3));
 }
 
