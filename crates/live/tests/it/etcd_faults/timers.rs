@@ -89,3 +89,20 @@ async fn a_minimum_hold_that_was_asked_for_before_is_kept() {
     assert_eq!((entry.lease, record["keep"]["released"].as_bool()), (lease, Some(true)), "it is kept: {record}");
     assert!(matches!(holder.tries().await, Verdict::Busy { .. }));
 }
+
+/// Two entries of one claim ask for minimum holds side by side: the claim is kept for the longer one, and no timer is left over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_minimum_holds_that_begin_side_by_side_the_longer_one_counts() {
+    let etcd = Etcd::start().unwrap();
+    for _ in 0..10 {
+        let name = name();
+        let holder = Bare::new(&etcd.url(), &name, TTL).await;
+        holder.granted().await;
+        tokio::join!(holder.keeps(LONG), holder.keeps(LONG / 100));
+        holder.withdrawn().await;
+        let (entry, record) = only(&etcd, &name);
+        assert_eq!(entry.lease, timer(&record), "it is kept: {record}");
+        let lasts = lasts(&etcd, &name);
+        assert!(lasts > LONG / 2, "it lasts {lasts:?}");
+    }
+}
