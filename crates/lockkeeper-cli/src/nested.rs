@@ -93,8 +93,8 @@ fn would_wait(info: &LockInfo, around: &[&HolderInfo], mode: ModeArgs, wait: Opt
     Some(format!("{} waits for that, and this wait would be behind that waiter", printable(&ahead.owner)))
 }
 
-/// Whether these holders alone keep out a claim of this weight and capacity. Other holders, and the capacities that they
-/// name, leave sooner or later.
+/// Whether these holders alone keep out a claim of this weight and capacity. Other holders leave sooner or later, and the
+/// capacities that they name leave with them.
 fn keep_out(around: &[&HolderInfo], weight: u32, capacity: Option<u32>) -> bool {
     let most = match (capacity, around.iter().filter_map(|holder| holder.capacity).min()) {
         _ if around.is_empty() => return false,

@@ -136,7 +136,7 @@ impl<G: Acquired> Acquire<G> {
         }
         let took = engine.now().saturating_since(running.began);
         let more = if running.patience.is_keeping() {
-            // The lock is granted. Who gave up now would leave it kept from everybody for nothing.
+            // The lock is granted. An attempt that gave up now would leave it kept, and no client would use it.
             (!std::mem::replace(&mut running.waits_to_keep, true)).then_some(FIRST_ANSWER)
         } else {
             FIRST_ANSWER.checked_sub(took).filter(|more| !running.patience.has_answer() && !more.is_zero())

@@ -19,7 +19,7 @@ pub(crate) struct Patience {
     /// counts as one that waits.
     waiting: OnceLock<Counted>,
     in_line: AtomicBool,
-    /// The store is asked, or was, to keep from others what was granted: nobody can say any more that nothing is left.
+    /// The attempt has asked the store to keep a granted lock, so the lock may stay taken after a failure.
     keeps: AtomicBool,
     /// Of the locks that are wanted together, the one that is being acquired.
     part: AtomicUsize,

@@ -110,9 +110,8 @@ impl Session {
         self.fixed.load(Ordering::Acquire)
     }
 
-    /// Until when a claim may be believed in that was found granted by a request sent at `sent`: where life belongs to the
-    /// session, for what was proven of that before. What is proven while the request is on its way, nothing has found the
-    /// claim by.
+    /// The deadline of a claim that a request sent at `sent` found granted. If claims live with their session, only a renewal
+    /// that was proven before `sent` counts: a later renewal need not have found the claim.
     pub(crate) fn proven_until(&self, sent: Instant) -> Instant {
         let proven = if self.owns_life() { lock(&self.proofs).front().copied() } else { None };
         proven.map_or(sent, |proven| proven.min(sent)) + believed(self.ttl)

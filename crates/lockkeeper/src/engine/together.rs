@@ -37,7 +37,7 @@ impl Together {
             let all = self.clone().acquire_all().await?;
             match beside(&engine, &all, self.keep(&all, min_hold)).await {
                 Ok(()) => return Ok(all),
-                // To begin anew would be to wait for what the store keeps, which this attempt has asked it to.
+                // Another round would wait for the claim that the store keeps on the request of this attempt.
                 Err(error) if error.effect() == Effect::Unknown => return Err(error),
                 Err(error) => {
                     patience.set_keeping(false);
@@ -46,7 +46,7 @@ impl Together {
                     }
                 }
             }
-            // Before the pause, in which this may be polled for the last time.
+            // Before the pause: this future may not be polled again after it.
             drop(all);
             self.first.pause(jittered(PAUSE)).await;
         }
@@ -155,7 +155,7 @@ async fn beside<T>(engine: &Engine, held: &AllGranted, work: impl Future<Output 
     }
 }
 
-/// What a caller hears who does not get what the store may keep, which is never that others have it.
+/// The error of an attempt whose locks the store may keep. It never says that another client has them.
 pub(crate) fn kept_from_all(error: Error, names: &[&LockName], min_hold: Duration) -> Error {
     let error = match error.kind() {
         ErrorKind::Timeout => Error::new(ErrorKind::Unavailable, "the wait was over before the store had answered"),
@@ -164,7 +164,7 @@ pub(crate) fn kept_from_all(error: Error, names: &[&LockName], min_hold: Duratio
     let error = names.iter().fold(error, |error, name| error.about((*name).clone()));
     let names: Vec<_> = names.iter().map(|name| format!("{:?}", name.as_str())).collect();
     let kept = format!("the store may keep {} from everybody for {}", names.join(" and "), format_duration(min_hold));
-    error.adding(&kept).with_unknown_effect().with_remedy("it again when that time is over, or to break it")
+    error.adding(&kept).with_unknown_effect().with_remedy("again when that time is over, or break the lock")
 }
 
 /// They are granted, and nobody has made guards of them yet.

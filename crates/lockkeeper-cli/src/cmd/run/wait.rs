@@ -33,7 +33,7 @@ impl Run<'_> {
                 }
                 firm = firm(&holding, lead) => match firm {
                     Firm::Yes => return Ok(Waited::Acquired(holding)),
-                    // Another wait would be for what the store keeps for this one. A break has ended that.
+                    // Another wait would be for the claim that the store keeps for this run. After a break the store keeps nothing.
                     Firm::Lost(reason) if !holding.kept().is_zero() && !is_broken(&reason) => {
                         return Ok(Waited::Lost(holding, reason));
                     }

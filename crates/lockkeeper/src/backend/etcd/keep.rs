@@ -49,7 +49,7 @@ impl EtcdStore {
         Err(amend::always_changes())
     }
 
-    /// `None` when another one of this claim's entries has begun a minimum hold meanwhile, which may be longer than this one.
+    /// `None` if another entry of this claim has begun a minimum hold meanwhile, which may be longer.
     async fn begin_unless_another_does(&self, key: &ClaimKey, hold: Duration) -> Result<Option<Amended>> {
         let session = self.0.sessions.get(&key.session)?;
         let Some((own, is_admitted)) = amend::look(self, key).await? else { return Ok(Some(Amended::NotLive)) };
@@ -61,7 +61,7 @@ impl EtcdStore {
             return Ok(Some(Amended::Done));
         }
         if let Some(timer) = self.still_runs(before, hold).await? {
-            // Nothing is known here of one whose request was not answered.
+            // The answer to the request that began it may have been lost.
             session.times(key.id, timer);
             return Ok(Some(Amended::Done));
         }
@@ -81,8 +81,8 @@ impl EtcdStore {
         put
     }
 
-    /// Says in the record of the claim what times its minimum hold, and puts it on the lease that ends last. `None` when it says
-    /// something else by then.
+    /// Writes the timer into the record of the claim, and puts the claim on the lease that ends last. `None` if the record names
+    /// another timer by then.
     async fn put_on(
         &self,
         session: &Arc<Session>,
@@ -217,7 +217,7 @@ impl EtcdStore {
         ended
     }
 
-    /// Deletes this claim as it was found, and then its timer: by then a claim that has replaced it may be on that.
+    /// Deletes this claim if it has not changed, and then gives its timer back. A claim that has replaced it may be on the timer.
     async fn ends(&self, contender: &Contender, timer: i64) -> bool {
         let when = vec![changed(&contender.key, contender.changed)];
         let request = transaction(when, vec![delete(&contender.key)], Vec::new());

@@ -92,7 +92,7 @@ impl EtcdStore {
         let Some(keep) = found.record.as_ref().and_then(|record| record.keep) else { return Ok(None) };
         let timer = match session.timer(key.id).filter(|timer| timer.keep.lease == keep.lease) {
             Some(timer) => timer,
-            // Nothing is known here of one whose request was not answered.
+            // The answer to the request that began this timer was lost.
             None => {
                 let timer = self.timer_of(keep).await?;
                 session.times(key.id, timer);
