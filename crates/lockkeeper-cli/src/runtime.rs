@@ -7,6 +7,7 @@ use std::thread;
 use rustix::io::Errno;
 use tokio::runtime::Runtime;
 
+use crate::child::signals;
 use crate::exit::{Exit, Failure};
 
 /// More than a command needs of them.
@@ -27,7 +28,7 @@ pub(crate) fn start() -> Result<Runtime, Failure> {
 
 /// A thread that nobody waits for.
 pub(crate) fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
+    let started = signals::with_queued_blocked(|| thread::Builder::new().name(name.to_owned()).spawn(run));
     started.map(drop).map_err(|error| refused("no thread", &error))
 }
 

@@ -1,6 +1,5 @@
 //! The signals that this process gets, kept in order until somebody asks.
 
-use std::fmt;
 use std::future::{poll_fn, ready};
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -10,24 +9,17 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::flag;
 use tokio::signal::unix::{self, SignalKind};
-use tokio::task::yield_now;
 
-use super::pauses::{self, Pauses};
 use super::processes;
+use super::signal_queue::SignalQueue;
 use crate::exit::Exit;
 
-/// What is caught: for the command to hear of it, or, the last one, because a pause concerns both of us.
-const CAUGHT: [Signal; 8] = [
-    Signal::INT,
-    Signal::TERM,
-    Signal::HUP,
-    Signal::QUIT,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::WINCH,
-    // A thread that blocks it writes to the terminal from the background, so it is not one of `pauses::KEPT`.
-    Signal::TTOU,
-];
+/// What is caught for the command to hear of it.
+const CAUGHT: [Signal; 7] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH];
+/// What begins and ends a pause, which concerns both of us. A thread that does not block it would stop before anybody
+/// could read that it came; one that blocks TTOU, which does the same, writes to the terminal from the background.
+const PAUSES: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::CONT];
 
 /// The signals that were blocked when this process was started.
 static GIVEN: OnceLock<SigSet> = OnceLock::new();
@@ -38,54 +30,55 @@ pub(crate) const END_A_RUN: &[Signal] =
 pub(crate) const END_A_CANDIDATE: &[Signal] = &[Signal::INT, Signal::TERM, Signal::QUIT];
 
 /// Catches signals from its making on, so that none is lost before the command runs.
+#[derive(Debug)]
 pub(crate) struct Signals {
-    caught: Vec<(Signal, unix::Signal)>,
+    /// What handlers give: TTOU, and what comes while a thread blocks nothing.
+    handled: Vec<(Signal, unix::Signal)>,
+    /// What all threads block; `None` where they block nothing.
+    queue: Option<SignalQueue>,
     /// Those that end a wait.
     ending: &'static [Signal],
-    /// Those of a pause that the kernel keeps in order; `None` where only others are caught.
-    pauses: Option<Pauses>,
     /// The set of those that were asked for.
     heard: u64,
 }
 
-impl fmt::Debug for Signals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.caught.iter().map(|(signal, _)| signal)).finish()
-    }
-}
-
 impl Signals {
-    /// Signals that whoever started us had ignored (nohup, a shell's background job) stay ignored: to catch them
-    /// would give the command their default action.
+    /// Signals that were ignored when this process started (nohup, a shell's background job) stay ignored: to catch
+    /// them would give the command their default action.
+    ///
+    /// This thread blocks what is caught, and so does each thread that it starts from then on. A thread that was
+    /// started before has to block it already ([`with_queued_blocked`]).
     pub(crate) fn catch(ending: &'static [Signal]) -> io::Result<Self> {
         take_over()?;
+        let mut handled = Self::catch_only(&CAUGHT)?.handled;
+        handled.extend(Self::catch_only(&[Signal::TTOU])?.handled);
+        set_of(CAUGHT).thread_block()?;
         let ignored = ignored();
-        let pauses = pauses::KEPT.into_iter().filter(|signal| ignored & mask(*signal) == 0);
-        let pauses = Some(Pauses::read(pauses)?);
-        Ok(Self { ending, pauses, ..Self::catch_only(&CAUGHT)? })
+        let queue = SignalQueue::read(queued().filter(|signal| ignored & mask(*signal) == 0))?;
+        Ok(Self { handled, queue: Some(queue), ending, heard: 0 })
     }
 
     /// Leaves all others to their default action.
     pub(crate) fn catch_only(signals: &[Signal]) -> io::Result<Self> {
         let ignored = ignored();
-        let mut caught = Vec::with_capacity(signals.len());
+        let mut handled = Vec::with_capacity(signals.len());
         for &signal in signals {
             if ignored & mask(signal) == 0 {
-                caught.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
+                handled.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
-        Ok(Self { caught, ending: END_A_RUN, pauses: None, heard: 0 })
+        Ok(Self { handled, queue: None, ending: END_A_RUN, heard: 0 })
     }
 
     /// The next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
         let signal = poll_fn(|cx| {
-            for (signal, stream) in &mut self.caught {
+            for (signal, stream) in &mut self.handled {
                 if let Poll::Ready(Some(())) = stream.poll_recv(cx) {
                     return Poll::Ready(*signal);
                 }
             }
-            self.pauses.as_mut().map_or(Poll::Pending, |pauses| pauses.poll_next(cx))
+            self.queue.as_mut().map_or(Poll::Pending, |queue| queue.poll_next(cx))
         })
         .await;
         self.heard |= mask(signal);
@@ -102,15 +95,10 @@ impl Signals {
     }
 
     /// Hears those that ask for the end and are there already. It leaves all others for the next who asks.
-    pub(super) async fn hear_the_rest(&mut self) {
-        // The signals that came until now are handed out only then.
-        yield_now().await;
+    pub(super) fn hear_the_rest(&mut self) {
         let asks = |signal: Signal| matches!(signal, Signal::INT | Signal::TERM | Signal::QUIT);
-        for (signal, stream) in self.caught.iter_mut().filter(|(signal, _)| asks(*signal)) {
-            if poll_fn(|cx| Poll::Ready(stream.poll_recv(cx).is_ready())).await {
-                self.heard |= mask(*signal);
-            }
-        }
+        let asking = self.queue.as_mut().map(|queue| queue.take(asks)).unwrap_or_default();
+        self.heard |= asking.into_iter().map(mask).fold(0, |all, one| all | one);
     }
 
     /// Stops this process, as the signal that we caught would have done, until it is continued. Whether somebody could
@@ -128,7 +116,7 @@ impl Signals {
 
     /// Whether this process was continued since the last signal that asked for a stop.
     pub(super) fn was_continued(&mut self) -> bool {
-        self.pauses.as_mut().is_some_and(Pauses::end_in_cont)
+        self.queue.as_mut().is_some_and(SignalQueue::ends_in_cont)
     }
 
     /// Forgets those that were heard so far: what they were for has ended.
@@ -169,6 +157,11 @@ impl Signals {
     }
 }
 
+/// What one descriptor gives in its order.
+fn queued() -> impl Iterator<Item = Signal> {
+    CAUGHT.into_iter().chain(PAUSES)
+}
+
 /// Whether it begins or ends a pause, and is nothing else.
 pub(super) fn is_a_pause(signal: Signal) -> bool {
     matches!(signal, Signal::TSTP | Signal::TTIN | Signal::TTOU | Signal::CONT)
@@ -200,9 +193,13 @@ pub(super) fn pause_group() -> bool {
 pub(crate) fn take_over() -> io::Result<()> {
     let given = SigSet::thread_get_mask()?;
     GIVEN.get_or_init(|| given);
-    let ours = CAUGHT.into_iter().chain([Signal::CHILD]);
-    set_of(ours).thread_unblock()?;
-    Ok(set_of(pauses::KEPT).thread_block()?)
+    set_of(CAUGHT.into_iter().chain([Signal::TTOU, Signal::CHILD])).thread_unblock()?;
+    Ok(set_of(PAUSES).thread_block()?)
+}
+
+/// Does something, such as the start of a thread, with all signals blocked that [`Signals::catch`] reads.
+pub(crate) fn with_queued_blocked<T>(f: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    with_blocked(set_of(queued()), f)
 }
 
 /// Makes a file that has met its limit (`ulimit -f`) an error that can be told, where the kernel would end us without a
@@ -229,7 +226,11 @@ pub(super) fn with_given_mask<T>(f: impl FnOnce() -> io::Result<T>) -> io::Resul
 
 /// Does something with all signals blocked: for what is started by it they stay so.
 pub(super) fn with_all_blocked<T>(f: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    with_blocked(SigSet::all(), f)
+}
+
+fn with_blocked<T>(signals: SigSet, f: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let result = f();
     before.thread_set_mask()?;
     result
@@ -278,7 +279,7 @@ mod tests {
     fn an_end_is_explained_by_a_signal_that_asks_for_it_or_that_it_came_by() {
         let explained = |heard: &[Signal], exit, had_terminal| {
             let heard = heard.iter().map(|signal| mask(*signal)).sum();
-            Signals { caught: Vec::new(), ending: END_A_RUN, pauses: None, heard }.explain(exit, had_terminal)
+            Signals { handled: Vec::new(), queue: None, ending: END_A_RUN, heard }.explain(exit, had_terminal)
         };
         for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
             assert!(explained(&[signal, Signal::WINCH], Exit::Child(1), false), "{signal:?}");

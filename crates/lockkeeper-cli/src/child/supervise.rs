@@ -89,7 +89,7 @@ pub(crate) async fn supervise(
             let exit = status.into();
             let has_heard = signals.heard_term();
             // Where somebody terminates both of us, the end of the command may be seen first.
-            signals.hear_the_rest().await;
+            signals.hear_the_rest();
             let stop = policy.clear_away(exit, signals.explain(exit, false));
             if let Some(stop) = stop {
                 let kill_at = stop::begin(&mut running, lease, &stop, has_heard).await;

@@ -1,8 +1,9 @@
-//! The signals that begin and end a pause, in the order in which they came.
+//! The signals of this process, in the order in which the kernel gives them.
 //!
-//! A process that has several threads runs the handlers of two signals side by side, so that handlers cannot tell which
-//! signal came first. The kernel can: a stop removes a CONT that waits to be read, and a CONT removes a stop. So all
-//! threads block these signals, and one descriptor gives them to this process (`signalfd(2)`).
+//! A process that has several threads runs the handlers of two signals side by side: a handler that has begun may be
+//! interrupted for long, and nobody sees that its signal came first. So all threads block these signals, and one
+//! descriptor gives them to this process (`signalfd(2)`): a signal that was sent is there to be read. A stop removes a
+//! CONT that waits to be read, and a CONT removes a stop.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,32 +15,31 @@ use rustix::process::Signal;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::signals::set_of;
-
-/// The signals that every thread has to block from its start on.
-pub(super) const KEPT: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::CONT];
+use super::signals::{is_a_pause, set_of};
 
 /// What was read, and what is still to be read.
-pub(super) struct Pauses {
+pub(super) struct SignalQueue {
     descriptor: AsyncFd<SignalFd>,
     /// The signals that nobody has asked for yet.
     unheard: VecDeque<Signal>,
-    latest: Option<Signal>,
+    latest_pause: Option<Signal>,
 }
 
-impl fmt::Debug for Pauses {
+impl fmt::Debug for SignalQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pauses").field("unheard", &self.unheard).field("latest", &self.latest).finish_non_exhaustive()
+        let mut debug = f.debug_struct("SignalQueue");
+        debug.field("unheard", &self.unheard).field("latest_pause", &self.latest_pause).finish_non_exhaustive()
     }
 }
 
-impl Pauses {
+impl SignalQueue {
+    /// Reads these signals, which every thread has to block.
     #[allow(deprecated, reason = "a SignalFd owns its descriptor, which is what the unsafe successor asks for")]
     pub(super) fn read(signals: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let descriptor = SignalFd::with_flags(&set_of(signals), flags)?;
         let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
-        Ok(Self { descriptor, unheard: VecDeque::new(), latest: None })
+        Ok(Self { descriptor, unheard: VecDeque::new(), latest_pause: None })
     }
 
     /// The next signal.
@@ -57,17 +57,25 @@ impl Pauses {
         }
     }
 
-    /// Whether the last one of all that came until now is CONT.
-    pub(super) fn end_in_cont(&mut self) -> bool {
+    /// Takes those that were sent until now and that `wanted` selects. It leaves all others for the next who asks.
+    pub(super) fn take(&mut self, wanted: impl Fn(Signal) -> bool) -> Vec<Signal> {
         self.take_all();
-        self.latest == Some(Signal::CONT)
+        let (taken, left) = self.unheard.drain(..).partition(|signal| wanted(*signal));
+        self.unheard = left;
+        taken.into()
+    }
+
+    /// Whether the last one of all that begin or end a pause is CONT, of those that came until now.
+    pub(super) fn ends_in_cont(&mut self) -> bool {
+        self.take_all();
+        self.latest_pause == Some(Signal::CONT)
     }
 
     fn take_all(&mut self) {
         while let Ok(Some(info)) = self.descriptor.get_ref().read_signal() {
             let signal = info.ssi_signo.try_into().ok().and_then(Signal::from_named_raw);
             self.unheard.extend(signal);
-            self.latest = signal.or(self.latest);
+            self.latest_pause = signal.filter(|it| is_a_pause(*it)).or(self.latest_pause);
         }
     }
 }
