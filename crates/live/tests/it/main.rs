@@ -30,7 +30,7 @@ mod rights;
 mod scripts;
 mod sentinel;
 #[allow(dead_code, reason = "what only the contract needs")]
-#[path = "../contract/servers.rs"]
+#[path = "../stores/servers.rs"]
 mod servers;
 mod support;
 mod tls;

@@ -1,14 +1,15 @@
 //! One case on one store: its names, its clients, its time.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Client, Contender, Harness, Lives, Need, Time};
+use super::harness::AnyHarness;
+use super::{Client, Contender, Harness, Lives, Need, Time, cases};
 use crate::LockName;
-use crate::store::Store;
 use crate::time::{Clock, Instant};
 
 /// No case takes longer than this, on its own time: a wake-up that never comes is a failure, not a hang.
@@ -21,23 +22,36 @@ const fn limit(time: Time) -> Duration {
 
 /// The names, the clients and the time of one case.
 #[derive(Debug)]
-pub struct Case<H> {
-    harness: H,
+pub struct Case {
+    harness: Box<dyn AnyHarness>,
     clock: Clock,
     prefix: String,
     seeds: AtomicU64,
 }
 
-impl<H: Harness> Case<H> {
-    async fn start() -> Self {
+/// A case as a value.
+pub(super) struct Entry {
+    pub(super) name: &'static str,
+    pub(super) needs: &'static [Need],
+    pub(super) body: for<'a> fn(&'a Case) -> Body<'a>,
+}
+
+/// What a case does.
+type Body<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Every case of the suite.
+static CASES: &[Entry] = crate::__store_cases! { __timed_cases __entries [] };
+
+impl Case {
+    async fn start<H: Harness>() -> Self {
         let harness = H::start().await;
         let (clock, prefix) = (harness.clock(), harness.prefix());
-        Self { harness, clock, prefix, seeds: AtomicU64::new(1) }
+        Self { harness: Box::new(harness), clock, prefix, seeds: AtomicU64::new(1) }
     }
 
     /// The store under test.
-    pub fn harness(&self) -> &H {
-        &self.harness
+    pub fn harness(&self) -> &dyn AnyHarness {
+        &*self.harness
     }
 
     /// A name that belongs to this case.
@@ -128,42 +142,74 @@ impl<H: Harness> Case<H> {
     }
 
     async fn missing(&self, needs: &[Need]) -> Option<Need> {
-        let store: Arc<dyn Store> = self.harness.client().await;
-        needs.iter().copied().find(|need| !need.is_met(&self.harness, &*store))
+        let store = self.harness.client().await;
+        needs.iter().copied().find(|need| !need.is_met(&*self.harness, &*store))
+    }
+
+    async fn assert_has(&self, needs: &[Need], name: &str) {
+        if let Some(need) = self.missing(needs).await {
+            panic!("{name} needs {need}, which this store has not: enter it under `lacks`");
+        }
+    }
+
+    async fn end(&self, body: impl Future<Output = ()>, name: &str) {
+        let limit = limit(self.harness.time());
+        let ended = self.clock.timeout(limit, body).await;
+        assert!(ended.is_some(), "{name} did not end within {limit:?}");
     }
 }
 
-/// Runs one case on a store and a runtime of its own.
-pub fn run<H: Harness>(name: &str, needs: &[Need], body: impl AsyncFn(&Case<H>)) {
-    runtime::<H>().block_on(async {
-        let case = Case::<H>::start().await;
-        if let Some(need) = case.missing(needs).await {
-            panic!("{name} needs {need}, which this store has not: list the case under `left_out`");
-        }
-        let limit = limit(H::TIME);
-        let ended = case.clock.timeout(limit, body(&case)).await;
-        assert!(ended.is_some(), "{name} did not end within {limit:?}");
+/// Runs one case of the suite on a store and a runtime of its own.
+pub fn run_case<H: Harness>(name: &str) {
+    run_entry(H::TIME, Box::pin(Case::start::<H>()), name);
+}
+
+/// The same for all stores.
+fn run_entry(time: Time, start: Pin<Box<dyn Future<Output = Case>>>, name: &str) {
+    let entry = entry(name);
+    runtime(time).block_on(async {
+        let case = start.await;
+        case.assert_has(entry.needs, name).await;
+        case.end((entry.body)(&case), name).await;
     });
 }
 
-/// Asserts that `listed` has exactly the cases that this store cannot run.
-pub fn check_left_out<H: Harness>(all: &[(&str, &[Need])], listed: &[&str]) {
-    runtime::<H>().block_on(async {
-        let case = Case::<H>::start().await;
-        let mut left_out = Vec::new();
-        for (name, needs) in all {
-            if let Some(need) = case.missing(needs).await {
-                eprintln!("{name} needs {need}");
-                left_out.push(*name);
+/// Runs a case that is not one of the suite.
+pub fn run<H: Harness>(name: &str, needs: &[Need], body: impl AsyncFn(&Case)) {
+    runtime(H::TIME).block_on(async {
+        let case = Case::start::<H>().await;
+        case.assert_has(needs, name).await;
+        case.end(body(&case), name).await;
+    });
+}
+
+fn entry(name: &str) -> &'static Entry {
+    CASES.iter().find(|entry| entry.name == name).unwrap_or_else(|| panic!("the suite has no case {name}"))
+}
+
+/// Asserts that `lacks` names what this store has not, of all that `cases` need, and that so many of them need it.
+pub fn check_left_out<H: Harness>(cases: &[&str], lacks: &[Need], left_out: usize) {
+    let needs: Vec<&[Need]> = cases.iter().map(|name| entry(name).needs).collect();
+    let missing = runtime(H::TIME).block_on(async {
+        let case = Case::start::<H>().await;
+        let mut missing = Vec::new();
+        for need in needs.iter().copied().flatten().copied() {
+            if !missing.contains(&need) && case.missing(&[need]).await.is_some() {
+                missing.push(need);
             }
         }
-        // `cargo xtask test` adds these numbers.
-        eprintln!("left out: {} of {} cases", left_out.len(), all.len());
-        assert_eq!(left_out, listed, "what this store cannot do has to be listed under `left_out`, in this order");
+        missing
     });
+    let names = |needs: &[Need]| needs.iter().map(|need| format!("{need:?}")).collect::<BTreeSet<_>>();
+    assert_eq!(names(&missing), names(lacks), "what this store has not is to be named under `lacks`");
+    let is_left_out = |needs: &&&[Need]| needs.iter().any(|need| lacks.contains(need));
+    let count = needs.iter().filter(is_left_out).count();
+    // `cargo xtask test` adds these numbers.
+    eprintln!("left out: {count} of {} cases", cases.len());
+    assert_eq!(count, left_out, "the number under `left_out` is another one");
 }
 
-fn runtime<H: Harness>() -> Runtime {
-    let paused = H::TIME == Time::Virtual;
-    Builder::new_current_thread().enable_all().start_paused(paused).build().expect("a runtime")
+fn runtime(time: Time) -> Runtime {
+    let is_paused = time == Time::Virtual;
+    Builder::new_current_thread().enable_all().start_paused(is_paused).build().expect("a runtime")
 }

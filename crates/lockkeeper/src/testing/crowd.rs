@@ -25,12 +25,8 @@ use crate::{KeeperBuilder, LockName, Result};
 ///     mod memory_store_crowded;
 ///     // An example only: no other program has access to this store.
 ///     harness = lockkeeper::testing::Crowded<lockkeeper::testing::MemoryHarness>;
-///     left_out = [
-///         session::an_unknown_session_is_lost,
-///         session::a_closed_session_is_lost,
-///         session::an_expired_session_is_lost,
-///         session::leftovers_are_removed,
-///     ]
+///     lacks = [SessionExpiry];
+///     left_out = 4
 /// }
 /// ```
 #[derive(Debug)]
@@ -73,13 +69,6 @@ impl<H: Harness> Crowd<H> {
 impl<H> fmt::Debug for Crowd<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Crowd").finish_non_exhaustive()
-    }
-}
-
-impl<H> Crowded<H> {
-    /// The store, which also crowds its locks.
-    pub fn inner(&self) -> &H {
-        &self.0.harness
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use data_encoding::HEXLOWER;
 
 use crate::layer::{Fault, Faults, Operation};
@@ -63,6 +64,74 @@ pub trait Harness: Sized + Send + Sync + 'static {
 
     /// The times of claims that expire within a case: as short as the store allows on a busy machine.
     fn short(&self) -> Lives;
+}
+
+/// A [`Harness`] of any type: what a case sees of its store. So each case is compiled once, and not for each store.
+#[async_trait]
+pub trait AnyHarness: Send + Sync {
+    /// [`Harness::TIME`].
+    fn time(&self) -> Time;
+    /// [`Harness::ON_CRASH`].
+    fn on_crash(&self) -> Crash;
+    /// [`Harness::WAITERS_DIE_FIRST`].
+    fn waiters_die_first(&self) -> bool;
+    /// [`Harness::NAME_MAX`].
+    fn name_max(&self) -> usize;
+    /// [`Harness::client`].
+    async fn client(&self) -> Arc<dyn Store>;
+    /// [`Harness::crash`].
+    async fn crash(&self, client: Arc<dyn Store>);
+    /// [`Harness::weather`].
+    fn weather(&self) -> Faults;
+    /// [`Harness::set_up`].
+    fn set_up(&self, builder: KeeperBuilder) -> KeeperBuilder;
+    /// [`Harness::short`].
+    fn short(&self) -> Lives;
+}
+
+#[async_trait]
+impl<H: Harness> AnyHarness for H {
+    fn time(&self) -> Time {
+        H::TIME
+    }
+
+    fn on_crash(&self) -> Crash {
+        H::ON_CRASH
+    }
+
+    fn waiters_die_first(&self) -> bool {
+        H::WAITERS_DIE_FIRST
+    }
+
+    fn name_max(&self) -> usize {
+        H::NAME_MAX
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        Harness::client(self).await
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        Harness::crash(self, client).await;
+    }
+
+    fn weather(&self) -> Faults {
+        Harness::weather(self)
+    }
+
+    fn set_up(&self, builder: KeeperBuilder) -> KeeperBuilder {
+        Harness::set_up(self, builder)
+    }
+
+    fn short(&self) -> Lives {
+        Harness::short(self)
+    }
+}
+
+impl fmt::Debug for dyn AnyHarness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyHarness").field("time", &self.time()).finish_non_exhaustive()
+    }
 }
 
 /// Which time the cases run on.
@@ -142,7 +211,7 @@ pub enum Need {
 }
 
 impl Need {
-    pub(super) fn is_met<H: Harness>(self, harness: &H, store: &dyn Store) -> bool {
+    pub(super) fn is_met(self, harness: &dyn AnyHarness, store: &dyn Store) -> bool {
         let can: Capabilities = store.capabilities();
         match self {
             Self::Admin => store.admin().is_some(),
@@ -154,9 +223,9 @@ impl Need {
             Self::Queue => can.queue,
             Self::ReadWrite => can.admission >= Admission::ReadWrite,
             Self::SessionExpiry => matches!(can.expiry, Expiry::Session { .. }),
-            Self::VirtualTime => H::TIME == Time::Virtual,
+            Self::VirtualTime => harness.time() == Time::Virtual,
             Self::GoodWeather => harness.weather().is_none(),
-            Self::WaitersDieFirst => H::WAITERS_DIE_FIRST,
+            Self::WaitersDieFirst => harness.waiters_die_first(),
             Self::Weighted => can.admission >= Admission::Weighted,
         }
     }

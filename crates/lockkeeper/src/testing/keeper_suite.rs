@@ -4,8 +4,8 @@
 /// hold under other conditions, such as [`InAStorm`](crate::testing::InAStorm).
 #[macro_export]
 macro_rules! keeper_suite {
-    (mod $module:ident; harness = $harness:ty; left_out = [$($group:ident :: $case:ident),* $(,)?]) => {
-        $crate::__keeper_cases! { $module $harness, [$($group $case),*], }
+    (mod $module:ident; harness = $harness:ty; lacks = [$($lack:ident),* $(,)?]; left_out = $left_out:literal) => {
+        $crate::__keeper_cases! { __tests [$module $harness, [$($lack)*] $left_out], }
     };
 }
 
@@ -13,9 +13,9 @@ macro_rules! keeper_suite {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __keeper_cases {
-    ($module:ident $harness:ty, $left_out:tt, $($of_the_store:tt)*) => {
-        $crate::__tests! {
-            $module $harness, $left_out,
+    ($callback:ident $args:tt, $($of_the_store:tt)*) => {
+        $crate::$callback! {
+            $args
             $($of_the_store)*
             mutex {
                 a_second_holder_waits_for_the_first [Queue]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Case, Harness, Lives};
+use super::{Case, Lives};
 use crate::layer::{Chaos, Faults};
 use crate::{Event, Guard, Keeper, KeeperBuilder, LockName, Mutex as Lock};
 
@@ -72,7 +72,7 @@ impl Party {
     }
 }
 
-impl<H: Harness> Case<H> {
+impl Case {
     /// A keeper in a process of its own, whose locks outlive the case.
     pub async fn keeper(&self) -> Keeper {
         self.party(Lives::long()).await.keeper

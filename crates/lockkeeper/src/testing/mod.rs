@@ -25,17 +25,13 @@
 //! lockkeeper::suite! {
 //!     mod memory_store;
 //!     harness = lockkeeper::testing::MemoryHarness;
-//!     left_out = [
-//!         session::an_unknown_session_is_lost,
-//!         session::a_closed_session_is_lost,
-//!         session::an_expired_session_is_lost,
-//!         session::leftovers_are_removed,
-//!     ]
+//!     lacks = [SessionExpiry];
+//!     left_out = 4
 //! }
 //! ```
 //!
-//! Every store runs every case. List by name under `left_out` the cases that need more than the store's capabilities. A
-//! test compares that list with the capabilities, so that no case is left out unseen.
+//! Every store runs every case. Name under `lacks` what the store has not of all that cases [need](Need), and count the
+//! cases that need it under `left_out`. A test compares both with the capabilities, so that no case is left out unseen.
 //!
 //! [`Crowded`] runs the same suite with data of others around every lock. [`Harness::crowd`] says what to put there.
 //!
@@ -70,11 +66,13 @@ pub use crate::backend::redis::{
 };
 /// The methods of a store, for the tests of programs that use locks.
 pub use crate::layer::Operation as Op;
-pub use case::{Case, check_left_out, run};
+pub use case::{Case, run};
+#[doc(hidden)]
+pub use case::{check_left_out, run_case};
 pub use client::Client;
 pub use contender::Contender;
 pub use crowd::Crowded;
-pub use harness::{Crash, Harness, InAStorm, Lives, MemoryHarness, Need, Time, unique_prefix};
+pub use harness::{AnyHarness, Crash, Harness, InAStorm, Lives, MemoryHarness, Need, Time, unique_prefix};
 pub use keepers::{Diary, Party, Tally};
 pub use seed::Seeded;
 pub use storm::storm;

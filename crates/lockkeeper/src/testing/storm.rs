@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Case, Client, Contender, Harness, Lives, Seeded};
+use super::{Case, Client, Contender, Lives, Seeded};
 use crate::layer::{Chaos, Faults};
 use crate::store::{Amend, Amended, Renewal, Store, Verdict};
 use crate::time::{Clock, Instant, believed};
@@ -25,7 +25,7 @@ const KEPT: Duration = Duration::from_millis(600);
 ///
 /// Panics when two clients hold the lock at once, when one holds it before a minimum hold is over, when a token goes
 /// back, or when a claim is left in line at the end. It is for stores whose claims expire one by one.
-pub async fn storm<H: Harness>(case: &Case<H>, seed: u64, faults: &Faults) {
+pub async fn storm(case: &Case, seed: u64, faults: &Faults) {
     eprintln!("storm {seed}");
     let log = Arc::new(Log { clock: case.clock().clone(), last: Mutex::default(), kept: Mutex::default() });
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,37 +1,45 @@
-//! The list of the cases of a store, and what makes tests of all cases. Those of the public interface are in
+//! The list of the cases of a store, and what makes tests of cases. The cases of the public interface are in
 //! `keeper_suite`.
 
 /// Makes a module of tests for one store: one test for each case of the contract, with the case's name.
 ///
-/// `harness` is a type that implements [`Harness`](crate::testing::Harness). `left_out` names the cases that need more
-/// than the store's capabilities. One more test asserts that these are exactly those cases.
+/// `harness` is a type that implements [`Harness`](crate::testing::Harness). `lacks` names what the store and its harness
+/// have not, of all that cases [need](crate::testing::Need), and `left_out` counts the cases that need one of these. One
+/// more test asserts that both are true.
 ///
 /// ```
 /// lockkeeper::suite! {
 ///     mod memory_store;
 ///     harness = lockkeeper::testing::MemoryHarness;
-///     left_out = [
-///         session::an_unknown_session_is_lost,
-///         session::a_closed_session_is_lost,
-///         session::an_expired_session_is_lost,
-///         session::leftovers_are_removed,
-///     ]
+///     lacks = [SessionExpiry];
+///     left_out = 4
 /// }
 /// ```
 #[macro_export]
 macro_rules! suite {
-    (mod $module:ident; harness = $harness:ty; left_out = [$($group:ident :: $case:ident),* $(,)?]) => {
-        $crate::__cases! { $module $harness, [$($group $case),*] }
+    (mod $module:ident; harness = $harness:ty; lacks = [$($lack:ident),* $(,)?]; left_out = $left_out:literal) => {
+        $crate::__store_cases! { __timed_cases __tests [$module $harness, [$($lack)*] $left_out] }
     };
 }
 
-/// Every case, with what it needs of a store. A store has a case by the case's being here.
+/// The same as [`suite!`](crate::suite) with the cases of a [`Store`](crate::store::Store) only, and without those that
+/// wait for the end of a lease. For another way to a store that passes the whole suite: another protocol, another number
+/// of servers, another version.
+#[macro_export]
+macro_rules! way_suite {
+    (mod $module:ident; harness = $harness:ty; lacks = [$($lack:ident),* $(,)?]; left_out = $left_out:literal) => {
+        $crate::__store_cases! { __no_more_cases __tests [$module $harness, [$($lack)*] $left_out] }
+    };
+}
+
+/// The cases of a store, with what each needs. A store has a case by the case's being here. `$then` is the macro that
+/// adds more cases, and `$callback` the macro that gets all of them.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __cases {
-    ($module:ident $harness:ty, $left_out:tt) => {
-        $crate::__keeper_cases! {
-            $module $harness, $left_out,
+macro_rules! __store_cases {
+    ($then:ident $callback:ident $args:tt) => {
+        $crate::$then! {
+            $callback $args,
             claim {
                 a_free_lock_is_granted []
                 a_held_lock_is_not_granted_again [Queue]
@@ -58,43 +66,6 @@ macro_rules! __cases {
                 an_empty_line_shows_nobody []
                 looking_changes_nothing [Queue]
                 the_revision_changes_with_the_line [Queue]
-            }
-            life {
-                a_silent_holder_loses_the_lock [Queue]
-                a_dead_claim_is_not_told_that_it_holds []
-                a_dead_holder_is_in_nobodys_way []
-                the_lock_delay_is_kept [Queue LockDelay]
-                a_release_ends_the_lock_delay [LockDelay]
-                a_resent_claim_starts_its_life_anew [PerClaimExpiry]
-                a_resent_waiting_claim_starts_its_life_anew [Queue PerClaimExpiry]
-                a_silent_waiter_leaves_the_line [Queue WaitersDieFirst]
-                a_dead_waiter_at_the_head_is_passed_by [Queue WaitersDieFirst]
-                a_dead_waiter_in_the_middle_is_passed_by [Queue WaitersDieFirst]
-                a_dead_waiter_is_not_revived [Queue WaitersDieFirst]
-                who_finds_a_dead_holder_wakes_the_others [Queue ReadWrite]
-                a_pushed_grant_gives_no_new_time [Queue WaitersDieFirst]
-                a_renewed_grantee_has_a_holders_life [Queue WaitersDieFirst]
-                a_crash_frees_what_was_held [Queue]
-            }
-            hold {
-                what_was_released_is_kept [MinHold]
-                what_was_kept_is_the_next_ones [MinHold Queue]
-                who_waits_gets_it_when_it_is_over [MinHold Queue]
-                a_dead_holders_lock_is_kept [MinHold Queue]
-                a_crashed_holders_lock_is_kept [MinHold Queue]
-                a_closed_session_leaves_it [MinHold]
-                a_late_release_is_immediate [MinHold]
-                it_begins_when_it_is_asked_for [MinHold Queue]
-                a_waiter_has_none [MinHold Queue]
-                what_is_kept_is_nobodys [MinHold]
-                a_reader_keeps_its_share [MinHold ReadWrite]
-                permits_are_kept_one_by_one [MinHold Weighted]
-                permits_that_were_kept_let_the_next_in [MinHold Queue Weighted]
-                a_replacement_inherits_it [MinHold ReadWrite]
-                what_was_lowered_is_kept_as_it_is [MinHold ReadWrite]
-                what_is_kept_is_not_replaced [MinHold ReadWrite]
-                what_is_broken_gets_none [MinHold Admin Queue]
-                a_break_ends_it [MinHold Admin Queue]
             }
             renew {
                 a_holder_is_told_that_it_holds []
@@ -218,6 +189,55 @@ macro_rules! __cases {
                 a_listing_never_shows_an_id [Queue]
                 asking_for_the_lock_breaks_nothing [Admin]
             }
+        }
+    };
+}
+
+/// The cases of a store that wait for the end of a lease, or take long. Before them stand those that are given.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __timed_cases {
+    ($callback:ident $args:tt, $($before:tt)*) => {
+        $crate::__keeper_cases! {
+            $callback $args,
+            $($before)*
+            life {
+                a_silent_holder_loses_the_lock [Queue]
+                a_dead_claim_is_not_told_that_it_holds []
+                a_dead_holder_is_in_nobodys_way []
+                the_lock_delay_is_kept [Queue LockDelay]
+                a_release_ends_the_lock_delay [LockDelay]
+                a_resent_claim_starts_its_life_anew [PerClaimExpiry]
+                a_resent_waiting_claim_starts_its_life_anew [Queue PerClaimExpiry]
+                a_silent_waiter_leaves_the_line [Queue WaitersDieFirst]
+                a_dead_waiter_at_the_head_is_passed_by [Queue WaitersDieFirst]
+                a_dead_waiter_in_the_middle_is_passed_by [Queue WaitersDieFirst]
+                a_dead_waiter_is_not_revived [Queue WaitersDieFirst]
+                who_finds_a_dead_holder_wakes_the_others [Queue ReadWrite]
+                a_pushed_grant_gives_no_new_time [Queue WaitersDieFirst]
+                a_renewed_grantee_has_a_holders_life [Queue WaitersDieFirst]
+                a_crash_frees_what_was_held [Queue]
+            }
+            hold {
+                what_was_released_is_kept [MinHold]
+                what_was_kept_is_the_next_ones [MinHold Queue]
+                who_waits_gets_it_when_it_is_over [MinHold Queue]
+                a_dead_holders_lock_is_kept [MinHold Queue]
+                a_crashed_holders_lock_is_kept [MinHold Queue]
+                a_closed_session_leaves_it [MinHold]
+                a_late_release_is_immediate [MinHold]
+                it_begins_when_it_is_asked_for [MinHold Queue]
+                a_waiter_has_none [MinHold Queue]
+                what_is_kept_is_nobodys [MinHold]
+                a_reader_keeps_its_share [MinHold ReadWrite]
+                permits_are_kept_one_by_one [MinHold Weighted]
+                permits_that_were_kept_let_the_next_in [MinHold Queue Weighted]
+                a_replacement_inherits_it [MinHold ReadWrite]
+                what_was_lowered_is_kept_as_it_is [MinHold ReadWrite]
+                what_is_kept_is_not_replaced [MinHold ReadWrite]
+                what_is_broken_gets_none [MinHold Admin Queue]
+                a_break_ends_it [MinHold Admin Queue]
+            }
             model {
                 readers_and_writers [Queue Weighted Amend]
                 permits [Queue Weighted Amend]
@@ -229,9 +249,30 @@ macro_rules! __cases {
 
 #[doc(hidden)]
 #[macro_export]
+macro_rules! __no_more_cases {
+    ($callback:ident $args:tt, $($cases:tt)*) => {
+        $crate::$callback! { $args $($cases)* }
+    };
+}
+
+/// All cases as values, for `testing::case`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __entries {
+    ([] $($group:ident { $($case:ident [$($need:ident)*])* })*) => {
+        &[$($(Entry {
+            name: concat!(stringify!($group), "::", stringify!($case)),
+            needs: &[$(Need::$need),*],
+            body: |case| Box::pin(cases::$group::$case(case)),
+        },)*)*]
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
 macro_rules! __tests {
     (
-        $module:ident $harness:ty, [$($left_group:ident $left_case:ident),*],
+        [$module:ident $harness:ty, [$($lack:ident)*] $left_out:literal]
         $($group:ident { $($case:ident [$($need:ident)*])* })*
     ) => {
         mod $module {
@@ -240,44 +281,37 @@ macro_rules! __tests {
 
             type Subject = $harness;
 
-            $crate::__unless_left_out! { ($) [$($left_group $left_case),*] }
+            $crate::__unless_lacking! { ($) [$($lack)*] }
 
             $(mod $group {
-                $(unless_left_out! { $group $case [$($need)*] })*
+                $(unless_lacking! { $group $case [$($need)*] })*
             })*
 
             #[test]
-            fn what_is_left_out_is_listed() {
-                let all: &[(&str, &[$crate::testing::Need])] = &[
-                    $($((
-                        concat!(stringify!($group), "::", stringify!($case)),
-                        &[$($crate::testing::Need::$need),*],
-                    ),)*)*
-                ];
-                let listed: &[&str] = &[$(concat!(stringify!($left_group), "::", stringify!($left_case))),*];
-                $crate::testing::check_left_out::<Subject>(all, listed);
+            fn what_is_left_out_is_counted() {
+                let cases = &[$($(concat!(stringify!($group), "::", stringify!($case)),)*)*];
+                $crate::testing::check_left_out::<Subject>(cases, &[$($crate::testing::Need::$lack),*], $left_out);
             }
         }
     };
 }
 
-/// Makes the macro that makes a test of a case, or nothing where the case is left out. `$d` is a
-/// dollar sign.
+/// Makes the macro that makes a test of a case, or nothing where the case needs what the store lacks. `$d` is a dollar
+/// sign.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __unless_left_out {
-    (($d:tt) [$($left_group:ident $left_case:ident),*]) => {
-        macro_rules! unless_left_out {
-            $(($left_group $left_case $d needs:tt) => {};)*
-            ($d group:ident $d case:ident [$d($d need:ident)*]) => {
+macro_rules! __unless_lacking {
+    (($d:tt) [$($lack:ident)*]) => {
+        macro_rules! unless_lacking {
+            $(($d group:ident $d case:ident [$lack $d($d need:ident)*]) => {};)*
+            ($d group:ident $d case:ident []) => {
                 #[test]
                 fn $d case() {
-                    $crate::testing::run::<super::Subject>(
-                        concat!(stringify!($d group), "::", stringify!($d case)),
-                        &[$d($crate::testing::Need::$d need),*],
-                        async |case| $crate::testing::cases::$d group::$d case(case).await,
-                    );
+                    $crate::testing::run_case::<super::Subject>(concat!(stringify!($d group), "::", stringify!($d case)));
                 }
+            };
+            ($d group:ident $d case:ident [$d met:ident $d($d need:ident)*]) => {
+                unless_lacking! { $d group $d case [$d($d need)*] }
             };
         }
     };

@@ -165,7 +165,7 @@ caught! {
 }
 
 /// What an engine of this habit does by this seed.
-async fn walk_of_an_engine(case: &Case<Memory>, habit: Habit, seed: Seed) -> Result<Summary, String> {
+async fn walk_of_an_engine(case: &Case, habit: Habit, seed: Seed) -> Result<Summary, String> {
     let plan = Plan::stormy(Kind::Mutex, lives()).plain();
     let clock = case.clock().clone();
     let engine = |party: &Party, name: &_| {

@@ -16,12 +16,8 @@ mod contract {
     lockkeeper::suite! {
         mod test_store_at_rest;
         harness = AtRest;
-        left_out = [
-            session::an_unknown_session_is_lost,
-            session::a_closed_session_is_lost,
-            session::an_expired_session_is_lost,
-            session::leftovers_are_removed,
-        ]
+        lacks = [SessionExpiry];
+        left_out = 4
     }
 }
 

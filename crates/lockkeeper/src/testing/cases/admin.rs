@@ -6,7 +6,7 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 
 use crate::store::{Amend, Amended, Broken, Evict, Evicted, LiveState, Renewal, Target, Verdict};
-use crate::testing::{Case, Contender, Harness, Lives};
+use crate::testing::{Case, Contender, Lives};
 
 async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
     let admin = contender.client.store.admin().unwrap();
@@ -18,7 +18,7 @@ fn broken() -> Broken {
 }
 
 /// The names in use are listed by prefix, sorted by their bytes, and only so many.
-pub async fn names_are_sorted_and_limited<H: Harness>(case: &Case<H>) {
+pub async fn names_are_sorted_and_limited(case: &Case) {
     let client = case.client(Lives::long()).await;
     for name in ["b/2", "b/10", "a/1", "b", "c/1", "B/1", "b/é", "b%1", "b_1"] {
         client.mutex(&case.name(name)).granted().await;
@@ -39,7 +39,7 @@ pub async fn names_are_sorted_and_limited<H: Harness>(case: &Case<H>) {
 }
 
 /// A name is listed while its line has a live claim. A look at a name does not list it.
-pub async fn only_names_in_use_are_listed<H: Harness>(case: &Case<H>) {
+pub async fn only_names_in_use_are_listed(case: &Case) {
     let [a] = case.mutexes("left").await;
     let dead = case.mutex("dead", case.short()).await;
     let [looked_at] = case.mutexes("looked at").await;
@@ -58,7 +58,7 @@ pub async fn only_names_in_use_are_listed<H: Harness>(case: &Case<H>) {
 }
 
 /// A list shows of each lock what a look at that lock shows: its holders and their ages, and its waiters.
-pub async fn a_list_shows_what_a_look_shows<H: Harness>(case: &Case<H>) {
+pub async fn a_list_shows_what_a_look_shows(case: &Case) {
     let [holder, waiter] = case.mutexes("waited").await;
     let [alone] = case.mutexes("alone").await;
     let long: String = "long ".repeat(45);
@@ -90,7 +90,7 @@ pub async fn a_list_shows_what_a_look_shows<H: Harness>(case: &Case<H>) {
 
 /// The renewals of a marked holder are refused and name the administrator, and its lifetime does not change. The next
 /// claim has the lock only when the holder's guard no longer reports it as held.
-pub async fn a_mark_refuses_renewals_and_shortens_nothing<H: Harness>(case: &Case<H>) {
+pub async fn a_mark_refuses_renewals_and_shortens_nothing(case: &Case) {
     let holder = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     let token = holder.granted().await;
@@ -114,7 +114,7 @@ pub async fn a_mark_refuses_renewals_and_shortens_nothing<H: Harness>(case: &Cas
 }
 
 /// A marked claim that is sent again is `Gone`: its owner must not count on a new lifetime.
-pub async fn a_marked_claim_cannot_be_sent_again<H: Harness>(case: &Case<H>) {
+pub async fn a_marked_claim_cannot_be_sent_again(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
     b.queued().await;
@@ -126,7 +126,7 @@ pub async fn a_marked_claim_cannot_be_sent_again<H: Harness>(case: &Case<H>) {
 }
 
 /// A marked claim holds the lock until it expires. Until then it can be changed, and it stays marked.
-pub async fn a_marked_claim_can_be_changed<H: Harness>(case: &Case<H>) {
+pub async fn a_marked_claim_can_be_changed(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
     evict(&a, Target::Token(token), Evict::Mark).await;
@@ -140,7 +140,7 @@ pub async fn a_marked_claim_can_be_changed<H: Harness>(case: &Case<H>) {
 }
 
 /// A marked holder may still release the lock. Then no waiter has to wait until its lease expires.
-pub async fn a_marked_holder_can_release<H: Harness>(case: &Case<H>) {
+pub async fn a_marked_holder_can_release(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
     let seen = b.queued().await;
@@ -149,7 +149,7 @@ pub async fn a_marked_holder_can_release<H: Harness>(case: &Case<H>) {
 }
 
 /// The removal of a holder frees the lock at once, and wakes the next waiter.
-pub async fn a_removal_frees_the_lock_at_once<H: Harness>(case: &Case<H>) {
+pub async fn a_removal_frees_the_lock_at_once(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
     let seen = b.queued().await;
@@ -161,7 +161,7 @@ pub async fn a_removal_frees_the_lock_at_once<H: Harness>(case: &Case<H>) {
 }
 
 /// A waiter can be removed by the hash that listings show.
-pub async fn a_waiter_can_be_removed_by_its_hash<H: Harness>(case: &Case<H>) {
+pub async fn a_waiter_can_be_removed_by_its_hash(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -173,7 +173,7 @@ pub async fn a_waiter_can_be_removed_by_its_hash<H: Harness>(case: &Case<H>) {
 }
 
 /// A break finds no claim for a wrong token, for the id of a waiter that left, and for another name.
-pub async fn what_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
+pub async fn what_is_not_there_is_not_broken(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
     b.queued().await;
@@ -189,7 +189,7 @@ pub async fn what_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
 }
 
 /// No listing shows an id, since an id authorises the release.
-pub async fn a_listing_never_shows_an_id<H: Harness>(case: &Case<H>) {
+pub async fn a_listing_never_shows_an_id(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -201,7 +201,7 @@ pub async fn a_listing_never_shows_an_id<H: Harness>(case: &Case<H>) {
 }
 
 /// A request to release the lock breaks nothing.
-pub async fn asking_for_the_lock_breaks_nothing<H: Harness>(case: &Case<H>) {
+pub async fn asking_for_the_lock_breaks_nothing(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
     let admin = a.client.store.admin().unwrap();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::store::{Amend, Amended, Meta};
-use crate::testing::{Case, Harness};
+use crate::testing::Case;
 
 /// A writer becomes a reader, keeps its id and its token, and lets in the readers up to the next writer.
-pub async fn a_downgrade_lets_readers_in<H: Harness>(case: &Case<H>) {
+pub async fn a_downgrade_lets_readers_in(case: &Case) {
     let writer = case.writer("lock").await;
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let next_writer = case.writer("lock").await;
@@ -23,7 +23,7 @@ pub async fn a_downgrade_lets_readers_in<H: Harness>(case: &Case<H>) {
 }
 
 /// A downgrade that arrives twice counts once.
-pub async fn a_downgrade_twice_is_one<H: Harness>(case: &Case<H>) {
+pub async fn a_downgrade_twice_is_one(case: &Case) {
     let writer = case.writer("lock").await;
     let token = writer.granted().await;
     assert_eq!(writer.amend(Amend::Lower(1)).await, Amended::Done);
@@ -34,7 +34,7 @@ pub async fn a_downgrade_twice_is_one<H: Harness>(case: &Case<H>) {
 }
 
 /// Permits that are given back let in the next waiter. The rest stays held, with its token.
-pub async fn permits_that_are_given_back_let_others_in<H: Harness>(case: &Case<H>) {
+pub async fn permits_that_are_given_back_let_others_in(case: &Case) {
     let (all, next, last) =
         (case.permits("pool", 3, 3).await, case.permits("pool", 2, 3).await, case.permits("pool", 1, 3).await);
     let token = all.granted().await;
@@ -51,7 +51,7 @@ pub async fn permits_that_are_given_back_let_others_in<H: Harness>(case: &Case<H
 }
 
 /// A late copy of an earlier change takes back no permit that other claims may have by now.
-pub async fn what_was_lowered_is_not_raised<H: Harness>(case: &Case<H>) {
+pub async fn what_was_lowered_is_not_raised(case: &Case) {
     let (all, others, late) =
         (case.permits("pool", 3, 3).await, case.permits("pool", 2, 3).await, case.permits("pool", 1, 3).await);
     all.granted().await;
@@ -65,7 +65,7 @@ pub async fn what_was_lowered_is_not_raised<H: Harness>(case: &Case<H>) {
 }
 
 /// The weight of a waiter cannot be lowered.
-pub async fn a_waiter_is_not_downgraded<H: Harness>(case: &Case<H>) {
+pub async fn a_waiter_is_not_downgraded(case: &Case) {
     let (reader, writer) = (case.reader("lock").await, case.writer("lock").await);
     reader.granted().await;
     writer.queued().await;
@@ -74,7 +74,7 @@ pub async fn a_waiter_is_not_downgraded<H: Harness>(case: &Case<H>) {
 }
 
 /// A claim that was never made or was withdrawn is not changed, and not created.
-pub async fn what_is_not_there_is_not_changed<H: Harness>(case: &Case<H>) {
+pub async fn what_is_not_there_is_not_changed(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     for change in [Amend::Lower(1), Amend::Value(Arc::from(*b"v")), Amend::Meta(Meta::default())] {
         assert_eq!(a.amend(change.clone()).await, Amended::NotLive, "never claimed: {change:?}");
@@ -87,7 +87,7 @@ pub async fn what_is_not_there_is_not_changed<H: Harness>(case: &Case<H>) {
 }
 
 /// A dead claim is not changed, and not revived.
-pub async fn a_dead_claim_is_not_changed<H: Harness>(case: &Case<H>) {
+pub async fn a_dead_claim_is_not_changed(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     dead.granted().await;
@@ -101,7 +101,7 @@ pub async fn a_dead_claim_is_not_changed<H: Harness>(case: &Case<H>) {
 }
 
 /// The value of a candidate can be replaced, whether it leads or waits, and every client sees the new value.
-pub async fn a_value_is_shown_to_everybody<H: Harness>(case: &Case<H>) {
+pub async fn a_value_is_shown_to_everybody(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let a = a.showing(Meta { owner: "a".into(), value: Some(Arc::from(*b"one")), ..Meta::default() });
     a.granted().await;
@@ -115,7 +115,7 @@ pub async fn a_value_is_shown_to_everybody<H: Harness>(case: &Case<H>) {
 }
 
 /// An observer hears of a new value.
-pub async fn a_change_is_heard_of<H: Harness>(case: &Case<H>) {
+pub async fn a_change_is_heard_of(case: &Case) {
     let [a, watcher] = case.mutexes("lock").await;
     a.granted().await;
     let seen = watcher.line().await.revision;

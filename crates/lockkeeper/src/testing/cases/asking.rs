@@ -5,23 +5,23 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::{Admin, Keeper, LockName, ReleaseRequest, ReleaseRequested};
 
 /// How the diary calls the request that these make.
 const TOLD: &str = "asked by somebody: a deploy";
 
-async fn ask<H: Harness>(case: &Case<H>, name: &LockName) -> bool {
+async fn ask(case: &Case, name: &LockName) -> bool {
     admin(case).await.request_release(name, "a deploy").await.unwrap()
 }
 
-async fn admin<H: Harness>(case: &Case<H>) -> Admin {
+async fn admin(case: &Case) -> Admin {
     let keeper: Keeper = case.keeper().await;
     keeper.admin().unwrap()
 }
 
 /// Within two renewals, wherever the store does not tell at once.
-async fn heard<H: Harness>(case: &Case<H>, requested: ReleaseRequested) -> ReleaseRequest {
+async fn heard(case: &Case, requested: ReleaseRequested) -> ReleaseRequest {
     let within = Lives::long().ttl;
     case.clock().timeout(within, requested).await.expect("the holder hears of it by its next renewals")
 }
@@ -34,7 +34,7 @@ fn at_once(requested: ReleaseRequested) -> Option<ReleaseRequest> {
 }
 
 /// The holder hears who asks, for which lock, and why. It goes on holding, and gets one event.
-pub async fn a_holder_hears_who_asks_and_why<H: Harness>(case: &Case<H>) {
+pub async fn a_holder_hears_who_asks_and_why(case: &Case) {
     let (name, holder) = (case.name("m"), case.party(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
     assert!(!ask(case, &case.name("unused")).await, "nobody holds it");
@@ -54,7 +54,7 @@ pub async fn a_holder_hears_who_asks_and_why<H: Harness>(case: &Case<H>) {
 }
 
 /// A holder that begins to wait for a request hears of an earlier one.
-pub async fn a_request_before_the_wait_is_not_missed<H: Harness>(case: &Case<H>) {
+pub async fn a_request_before_the_wait_is_not_missed(case: &Case) {
     let (name, holder) = (case.name("m"), case.party(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
     assert!(ask(case, &name).await);
@@ -64,7 +64,7 @@ pub async fn a_request_before_the_wait_is_not_missed<H: Harness>(case: &Case<H>)
 }
 
 /// A waiter is not asked, and the next holder does not hear of a request to the holder before it.
-pub async fn the_next_holder_is_not_asked<H: Harness>(case: &Case<H>) {
+pub async fn the_next_holder_is_not_asked(case: &Case) {
     let name = case.name("m");
     let (first, second) = (case.party(case.short()).await, case.party(case.short()).await);
     let held = first.mutex(&name).lock().await.unwrap();
@@ -84,7 +84,7 @@ pub async fn the_next_holder_is_not_asked<H: Harness>(case: &Case<H>) {
 }
 
 /// All holders of a shared lock are asked. The guard of several locks hears of the first request for one of them.
-pub async fn all_who_hold_are_asked<H: Harness>(case: &Case<H>) {
+pub async fn all_who_hold_are_asked(case: &Case) {
     let (name, other) = (case.name("r"), case.name("s"));
     let (one, two) = (case.party(case.short()).await, case.party(case.short()).await);
     let first = one.keeper.rw_lock(&name).unwrap().read().await.unwrap();
@@ -97,7 +97,7 @@ pub async fn all_who_hold_are_asked<H: Harness>(case: &Case<H>) {
 }
 
 /// A leader hears of a request. A reader that has become the writer is asked as before.
-pub async fn a_leader_and_a_converted_guard_are_asked<H: Harness>(case: &Case<H>) {
+pub async fn a_leader_and_a_converted_guard_are_asked(case: &Case) {
     let (name, party) = (case.name("e"), case.party(case.short()).await);
     let leadership = party.keeper.election(&name).unwrap().campaign("here").await.unwrap();
     assert!(ask(case, &name).await);
@@ -113,7 +113,7 @@ pub async fn a_leader_and_a_converted_guard_are_asked<H: Harness>(case: &Case<H>
 }
 
 /// A holder that is cut off hears of a request when it is connected again.
-pub async fn a_request_while_the_holder_is_cut_off_is_heard_later<H: Harness>(case: &Case<H>) {
+pub async fn a_request_while_the_holder_is_cut_off_is_heard_later(case: &Case) {
     let (name, holder) = (case.name("m"), case.party(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
     holder.cut_off(true);
@@ -125,7 +125,7 @@ pub async fn a_request_while_the_holder_is_cut_off_is_heard_later<H: Harness>(ca
 }
 
 /// Who has adopted the lock hears it with a renewal, though the process that acquired it is gone.
-pub async fn who_has_adopted_it_is_asked<H: Harness>(case: &Case<H>) {
+pub async fn who_has_adopted_it_is_asked(case: &Case) {
     let (name, first) = (case.name("m"), case.party(Lives::long()).await);
     let handle = first.mutex(&name).lock().detached(Lives::long().ttl).await.unwrap();
     drop(first);

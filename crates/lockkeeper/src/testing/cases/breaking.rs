@@ -2,7 +2,7 @@
 
 use std::future::IntoFuture;
 
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::{Break, ErrorKind, IdHash, Keeper, LockName, LostReason, Target};
 
 async fn holder(keeper: &Keeper, name: &LockName) -> IdHash {
@@ -13,7 +13,7 @@ async fn holder(keeper: &Keeper, name: &LockName) -> IdHash {
 const STANDSTILLS: usize = 3;
 
 /// A marked holder hears who broke the lock and why, and only after that the next waiter has the lock.
-pub async fn a_mark_is_told_before_the_next_has_the_lock<H: Harness>(case: &Case<H>) {
+pub async fn a_mark_is_told_before_the_next_has_the_lock(case: &Case) {
     for attempt in 1..=STANDSTILLS {
         if mark_is_told(case, &format!("m{attempt}")).await {
             return;
@@ -25,7 +25,7 @@ pub async fn a_mark_is_told_before_the_next_has_the_lock<H: Harness>(case: &Case
 /// Returns false when the holder has heard nothing, and has at least stopped to believe. That happens
 /// in a storm, and where the holder and the store stand still for longer than a lock lives: then the
 /// end of the belief and the news wait side by side.
-async fn mark_is_told<H: Harness>(case: &Case<H>, name: &str) -> bool {
+async fn mark_is_told(case: &Case, name: &str) -> bool {
     let name = case.name(name);
     let (a, b) = (case.party(case.short()).await, case.keeper().await);
     let guard = a.mutex(&name).lock().await.unwrap();
@@ -43,7 +43,7 @@ async fn mark_is_told<H: Harness>(case: &Case<H>, name: &str) -> bool {
 }
 
 /// A removal gives the lock to the next waiter at once.
-pub async fn a_removal_gives_the_lock_to_the_next_at_once<H: Harness>(case: &Case<H>) {
+pub async fn a_removal_gives_the_lock_to_the_next_at_once(case: &Case) {
     let name = case.name("m");
     let (a, b) = (case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
@@ -59,7 +59,7 @@ pub async fn a_removal_gives_the_lock_to_the_next_at_once<H: Harness>(case: &Cas
 }
 
 /// A marked holder that is removed before its lease expires hears of the removal.
-pub async fn a_removal_of_what_was_marked_is_told<H: Harness>(case: &Case<H>) {
+pub async fn a_removal_of_what_was_marked_is_told(case: &Case) {
     let name = case.name("m");
     let lives = Lives { ttl: case.short().ttl * 12, ..case.short() };
     let (a, b) = (case.party(lives).await, case.keeper().await);
@@ -81,7 +81,7 @@ pub async fn a_removal_of_what_was_marked_is_told<H: Harness>(case: &Case<H>) {
 }
 
 /// A token names its present holder. It names neither a waiter that will have it, nor the same number of another epoch.
-pub async fn a_token_names_its_holder_and_nobody_else<H: Harness>(case: &Case<H>) {
+pub async fn a_token_names_its_holder_and_nobody_else(case: &Case) {
     let name = case.name("m");
     let party = case.party_with(Lives::long(), |builder| builder.epoch(3)).await;
     let (other, admin) = (case.party_with(Lives::long(), |b| b.epoch(3)).await, party.keeper.admin().unwrap());
@@ -98,7 +98,7 @@ pub async fn a_token_names_its_holder_and_nobody_else<H: Harness>(case: &Case<H>
 }
 
 /// A waiter that is broken joins the end of the queue again.
-pub async fn a_waiter_that_is_broken_goes_to_the_end<H: Harness>(case: &Case<H>) {
+pub async fn a_waiter_that_is_broken_goes_to_the_end(case: &Case) {
     let name = case.name("m");
     let (a, b, c) = (case.keeper().await, case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
@@ -122,7 +122,7 @@ pub async fn a_waiter_that_is_broken_goes_to_the_end<H: Harness>(case: &Case<H>)
 }
 
 /// The break of a claim that is not there breaks nothing, and is no error.
-pub async fn who_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
+pub async fn who_is_not_there_is_not_broken(case: &Case) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let admin = keeper.admin().unwrap();
     let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
@@ -140,7 +140,7 @@ pub async fn who_is_not_there_is_not_broken<H: Harness>(case: &Case<H>) {
 }
 
 /// A break that can never succeed is refused.
-pub async fn what_can_never_be_broken_is_refused<H: Harness>(case: &Case<H>) {
+pub async fn what_can_never_be_broken_is_refused(case: &Case) {
     let (name, admin) = (case.name("m"), case.keeper().await.admin().unwrap());
     let target = Target::Token("7".parse().unwrap());
     let error = admin.break_lock(&name, target, &"x".repeat(1025), Break::Mark).await.unwrap_err();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::together::together;
 use crate::layer::{Fault, Faults, Operation};
 use crate::testing::Party;
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::{Guard, LockName, MultiGuard};
 
 /// More polls than any attempt takes.
@@ -20,7 +20,7 @@ const POLLS_MAX: usize = 300;
 const BATCH: usize = 8;
 
 /// `lock()` dropped after the k-th poll, for every k until it completes: the lock is free afterwards.
-pub async fn a_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn a_lock_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, Faults::none(), async |party, name, polls| {
         let guard = polled(polls, party.mutex(name).lock().into_future()).await;
         guard.map(|guard| drop(guard.unwrap())).is_some()
@@ -29,7 +29,7 @@ pub async fn a_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
 }
 
 /// The same on a store that loses, doubles, delays and refuses requests.
-pub async fn a_lock_can_be_dropped_in_a_storm<H: Harness>(case: &Case<H>) {
+pub async fn a_lock_can_be_dropped_in_a_storm(case: &Case) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let guard = polled(polls, party.mutex(name).lock().into_future()).await;
         guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
@@ -39,7 +39,7 @@ pub async fn a_lock_can_be_dropped_in_a_storm<H: Harness>(case: &Case<H>) {
 
 /// `lock().min_hold(d)` dropped while it begins the minimum hold, also by requests that arrive late: the lock is free when
 /// `d` is over.
-pub async fn a_minimum_hold_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn a_minimum_hold_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let attempt = party.mutex(name).lock().min_hold(Duration::from_millis(30));
         let guard = polled(polls, attempt.into_future()).await;
@@ -49,7 +49,7 @@ pub async fn a_minimum_hold_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H
 }
 
 /// `lock()` dropped while it waits in line behind a holder.
-pub async fn a_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn a_wait_can_be_dropped_at_any_poll(case: &Case) {
     let blocker = case.keeper().await;
     at_every_poll(case, storm(), async |party, name, polls| {
         let held = blocker.mutex(name).unwrap().lock().await.unwrap();
@@ -64,7 +64,7 @@ pub async fn a_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
 }
 
 /// `lock().unfair()` dropped while it waits beside the line.
-pub async fn an_unfair_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn an_unfair_wait_can_be_dropped_at_any_poll(case: &Case) {
     let blocker = case.keeper().await;
     at_every_poll(case, storm(), async |party, name, polls| {
         let held = blocker.mutex(name).unwrap().lock().await.unwrap();
@@ -80,7 +80,7 @@ pub async fn an_unfair_wait_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H
 }
 
 /// `try_upgrade()` dropped after the k-th poll: neither the reader nor the writer is left.
-pub async fn an_upgrade_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn an_upgrade_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let Ok(reader) = party.keeper.rw_lock(name).unwrap().read().await else { return false };
         polled(polls, reader.try_upgrade()).await.map(drop).is_some()
@@ -89,7 +89,7 @@ pub async fn an_upgrade_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
 }
 
 /// `downgrade()` dropped after the k-th poll.
-pub async fn a_downgrade_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn a_downgrade_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let Ok(writer) = party.keeper.rw_lock(name).unwrap().write().await else { return false };
         polled(polls, writer.downgrade()).await.map(drop).is_some()
@@ -98,7 +98,7 @@ pub async fn a_downgrade_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) 
 }
 
 /// `multi_lock().lock()` dropped on its way through three locks, one of which another client holds.
-pub async fn a_multi_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn a_multi_lock_can_be_dropped_at_any_poll(case: &Case) {
     let blocker = case.keeper().await;
     at_every_poll(case, storm(), async |party, name, polls| {
         let names = [format!("{name}/1"), format!("{name}/2"), name.to_string()];
@@ -115,7 +115,7 @@ pub async fn a_multi_lock_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>)
 }
 
 /// The release of a multi-lock dropped after the k-th poll: all its locks are released nevertheless.
-pub async fn a_release_of_many_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn a_release_of_many_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let names = [format!("{name}/1"), format!("{name}/2"), name.to_string()];
         let Ok(guard) = party.keeper.multi_lock(names).unwrap().lock().await else { return false };
@@ -125,7 +125,7 @@ pub async fn a_release_of_many_can_be_dropped_at_any_poll<H: Harness>(case: &Cas
 }
 
 /// `release()` dropped after the k-th poll: the lock is released nevertheless.
-pub async fn a_release_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn a_release_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let Ok(guard) = party.mutex(name).lock().await else { return false };
         polled(polls, guard.release()).await.is_some()
@@ -134,7 +134,7 @@ pub async fn a_release_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
 }
 
 /// `lock().detached()` dropped on its way: either there is a handle, or no claim is left.
-pub async fn a_detached_attempt_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn a_detached_attempt_can_be_dropped_at_any_poll(case: &Case) {
     let (blocker, life) = (case.keeper().await, case.short().ttl);
     at_every_poll(case, storm(), async |party, name, polls| {
         let held = blocker.mutex(name).unwrap().lock().await.unwrap();
@@ -155,7 +155,7 @@ pub async fn a_detached_attempt_can_be_dropped_at_any_poll<H: Harness>(case: &Ca
 }
 
 /// The release of an adopted lock dropped after the k-th poll: the lock is released nevertheless.
-pub async fn an_adopted_release_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn an_adopted_release_can_be_dropped_at_any_poll(case: &Case) {
     let life = case.short().ttl;
     at_every_poll(case, storm(), async |party, name, polls| {
         let Ok(handle) = party.mutex(name).lock().detached(life).await else { return false };
@@ -166,7 +166,7 @@ pub async fn an_adopted_release_can_be_dropped_at_any_poll<H: Harness>(case: &Ca
 }
 
 /// `try_lock()` dropped after the k-th poll.
-pub async fn a_try_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
+pub async fn a_try_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |party, name, polls| {
         let guard = polled(polls, party.mutex(name).try_lock().into_future()).await;
         guard.map(|guard: crate::Result<Option<Guard>>| drop(guard.ok())).is_some()
@@ -175,7 +175,7 @@ pub async fn a_try_can_be_dropped_at_any_poll<H: Harness>(case: &Case<H>) {
 }
 
 /// A scope that is dropped leaves the lock held; a guard moved into a task that is aborted is released.
-pub async fn a_task_can_be_aborted<H: Harness>(case: &Case<H>) {
+pub async fn a_task_can_be_aborted(case: &Case) {
     let name = case.name("m");
     let party = case.party(Lives::long()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
@@ -203,11 +203,7 @@ fn storm() -> Faults {
 
 /// Does `attempt` with 1, 2, 3 … polls until it completes by itself; after each the lock is free, and what has a name
 /// under it, and the keeper is empty. Some attempts go on side by side: each has a lock and a keeper of its own.
-async fn at_every_poll<H: Harness>(
-    case: &Case<H>,
-    faults: Faults,
-    attempt: impl AsyncFn(&Party, &LockName, usize) -> bool,
-) {
+async fn at_every_poll(case: &Case, faults: Faults, attempt: impl AsyncFn(&Party, &LockName, usize) -> bool) {
     for first in (1..POLLS_MAX).step_by(BATCH) {
         let batch = (first..first + BATCH).map(|polls| at_poll(case, &faults, &attempt, polls));
         if together(batch).await.contains(&true) {
@@ -218,8 +214,8 @@ async fn at_every_poll<H: Harness>(
 }
 
 /// Returns whether `attempt` completed with so many polls.
-async fn at_poll<H: Harness>(
-    case: &Case<H>,
+async fn at_poll(
+    case: &Case,
     faults: &Faults,
     attempt: &impl AsyncFn(&Party, &LockName, usize) -> bool,
     polls: usize,

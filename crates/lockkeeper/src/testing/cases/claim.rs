@@ -2,17 +2,17 @@
 
 use crate::ErrorKind;
 use crate::store::{Meta, Verdict};
-use crate::testing::{Case, Harness};
+use crate::testing::Case;
 
 /// The first claim of a free lock is granted, and the line shows it.
-pub async fn a_free_lock_is_granted<H: Harness>(case: &Case<H>) {
+pub async fn a_free_lock_is_granted(case: &Case) {
     let [a] = case.mutexes("lock").await;
     a.granted().await;
     a.sees(&[&a], 1).await;
 }
 
 /// While one claim holds the lock, no other is granted: neither at once nor in line.
-pub async fn a_held_lock_is_not_granted_again<H: Harness>(case: &Case<H>) {
+pub async fn a_held_lock_is_not_granted_again(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -22,7 +22,7 @@ pub async fn a_held_lock_is_not_granted_again<H: Harness>(case: &Case<H>) {
 }
 
 /// The same claim twice is one claim, with one token.
-pub async fn the_same_claim_again_is_the_same_claim<H: Harness>(case: &Case<H>) {
+pub async fn the_same_claim_again_is_the_same_claim(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
     assert_eq!(a.granted().await, token);
@@ -33,7 +33,7 @@ pub async fn the_same_claim_again_is_the_same_claim<H: Harness>(case: &Case<H>) 
 }
 
 /// A claim that waits and is sent again keeps its place.
-pub async fn a_waiting_claim_sent_again_keeps_its_place<H: Harness>(case: &Case<H>) {
+pub async fn a_waiting_claim_sent_again_keeps_its_place(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -45,7 +45,7 @@ pub async fn a_waiting_claim_sent_again_keeps_its_place<H: Harness>(case: &Case<
 }
 
 /// A grant is sticky: whatever is in line, the holder's claim is granted again when it is sent again.
-pub async fn a_grant_is_sticky<H: Harness>(case: &Case<H>) {
+pub async fn a_grant_is_sticky(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     let token = a.granted().await;
     b.queued().await;
@@ -56,7 +56,7 @@ pub async fn a_grant_is_sticky<H: Harness>(case: &Case<H>) {
 }
 
 /// A re-send that finds nothing is `Gone`, and so is every later copy of that claim.
-pub async fn a_resend_that_finds_nothing_spends_the_id<H: Harness>(case: &Case<H>) {
+pub async fn a_resend_that_finds_nothing_spends_the_id(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     assert_eq!(a.resend().await, Verdict::Gone);
     a.gone().await;
@@ -66,7 +66,7 @@ pub async fn a_resend_that_finds_nothing_spends_the_id<H: Harness>(case: &Case<H
 }
 
 /// An attempt that does not join the line leaves nothing behind: no later claim waits for it.
-pub async fn a_try_leaves_no_trace<H: Harness>(case: &Case<H>) {
+pub async fn a_try_leaves_no_trace(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
     b.clone().trying().busy().await;
@@ -77,7 +77,7 @@ pub async fn a_try_leaves_no_trace<H: Harness>(case: &Case<H>) {
 }
 
 /// An attempt that was turned away may be made again with the same id.
-pub async fn a_try_can_be_made_again<H: Harness>(case: &Case<H>) {
+pub async fn a_try_can_be_made_again(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let b = b.trying();
     a.granted().await;
@@ -88,7 +88,7 @@ pub async fn a_try_can_be_made_again<H: Harness>(case: &Case<H>) {
 }
 
 /// Attempts that are turned away do not hinder each other.
-pub async fn a_try_is_not_refused_for_another<H: Harness>(case: &Case<H>) {
+pub async fn a_try_is_not_refused_for_another(case: &Case) {
     let reader = case.reader("lock").await;
     let writer = case.writer("lock").await.trying();
     let another = case.reader("lock").await.trying();
@@ -99,7 +99,7 @@ pub async fn a_try_is_not_refused_for_another<H: Harness>(case: &Case<H>) {
 
 /// A line takes `max_waiters` waiters and no more. A claim that is refused leaves no trace, and a claim that waits
 /// already is not refused.
-pub async fn a_full_line_takes_nobody<H: Harness>(case: &Case<H>) {
+pub async fn a_full_line_takes_nobody(case: &Case) {
     let [a, b, c, d] = case.mutexes("lock").await.map(|c| c.behind_at_most(2));
     a.granted().await;
     b.queued().await;
@@ -113,7 +113,7 @@ pub async fn a_full_line_takes_nobody<H: Harness>(case: &Case<H>) {
 }
 
 /// Waiters that have died do not fill the line.
-pub async fn dead_waiters_do_not_fill_the_line<H: Harness>(case: &Case<H>) {
+pub async fn dead_waiters_do_not_fill_the_line(case: &Case) {
     let [a, live] = case.mutexes("lock").await.map(|c| c.behind_at_most(2));
     let dead = case.mutex("lock", case.short()).await;
     let late = case.writer("lock").await.behind_at_most(2);
@@ -126,7 +126,7 @@ pub async fn dead_waiters_do_not_fill_the_line<H: Harness>(case: &Case<H>) {
 }
 
 /// A semaphore and a mutex cannot share one name: the second kind is refused, and leaves no trace.
-pub async fn a_mutex_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
+pub async fn a_mutex_and_a_semaphore_do_not_mix(case: &Case) {
     let mutex = case.writer("lock").await;
     let permit = case.permits("lock", 1, 5).await;
     mutex.granted().await;
@@ -140,7 +140,7 @@ pub async fn a_mutex_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
 }
 
 /// A semaphore and readers cannot share one name either, whichever comes first.
-pub async fn a_reader_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
+pub async fn a_reader_and_a_semaphore_do_not_mix(case: &Case) {
     let reader = case.reader("lock").await;
     let permit = case.permits("lock", 1, 5).await;
     permit.granted().await;
@@ -153,7 +153,7 @@ pub async fn a_reader_and_a_semaphore_do_not_mix<H: Harness>(case: &Case<H>) {
 }
 
 /// A claim of a lower epoch is refused while a higher one is in line, even one that only waits.
-pub async fn a_lower_epoch_is_refused<H: Harness>(case: &Case<H>) {
+pub async fn a_lower_epoch_is_refused(case: &Case) {
     let [old, new, low] = case.mutexes("lock").await;
     let new = new.showing(Meta { epoch: 7, ..Meta::default() });
     old.granted().await;
@@ -169,7 +169,7 @@ pub async fn a_lower_epoch_is_refused<H: Harness>(case: &Case<H>) {
 }
 
 /// A claim that is turned away learns which holder has the lock and when to try again, if the store knows.
-pub async fn the_holder_is_shown_to_who_is_turned_away<H: Harness>(case: &Case<H>) {
+pub async fn the_holder_is_shown_to_who_is_turned_away(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let a = a.showing(Meta { owner: "host-1/billing".into(), ..Meta::default() });
     a.granted().await;
@@ -183,7 +183,7 @@ pub async fn the_holder_is_shown_to_who_is_turned_away<H: Harness>(case: &Case<H
 }
 
 /// Two claims of one client count as two: a client does not share a lock with itself.
-pub async fn a_client_does_not_share_with_itself<H: Harness>(case: &Case<H>) {
+pub async fn a_client_does_not_share_with_itself(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let b = a.anew();
     a.granted().await;

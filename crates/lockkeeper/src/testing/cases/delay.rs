@@ -4,13 +4,13 @@ use std::future::IntoFuture;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use crate::testing::Case;
 use crate::testing::Party;
-use crate::testing::{Case, Harness};
 use crate::time::Instant;
 use crate::{ErrorKind, Guard, LockName};
 
 /// A release in time frees the lock at once.
-pub async fn a_release_in_time_is_immediate<H: Harness>(case: &Case<H>) {
+pub async fn a_release_in_time_is_immediate(case: &Case) {
     let (party, name, guard) = held(case).await;
     let other = case.keeper().await;
     guard.release().await.unwrap();
@@ -19,7 +19,7 @@ pub async fn a_release_in_time_is_immediate<H: Harness>(case: &Case<H>) {
 }
 
 /// A drop in time frees the lock at once too.
-pub async fn a_drop_in_time_is_immediate<H: Harness>(case: &Case<H>) {
+pub async fn a_drop_in_time_is_immediate(case: &Case) {
     let (party, name, guard) = held(case).await;
     drop(guard);
     case.until("the lock is free", async || !party.keeper.inspect(&name).await.unwrap().is_held()).await;
@@ -27,7 +27,7 @@ pub async fn a_drop_in_time_is_immediate<H: Harness>(case: &Case<H>) {
 }
 
 /// After a panic nothing is known of the holder's work: the lease and the delay run out.
-pub async fn a_panic_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
+pub async fn a_panic_lets_the_delay_run_out(case: &Case) {
     let (party, name, guard) = held(case).await;
     let believed = case.now() + guard.remaining();
     let panicked = catch_unwind(AssertUnwindSafe(move || {
@@ -40,7 +40,7 @@ pub async fn a_panic_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
 }
 
 /// A release after the lease has expired comes too late to end the delay.
-pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
+pub async fn a_late_release_lets_the_delay_run_out(case: &Case) {
     let (party, name, guard) = held(case).await;
     party.cut_off(true);
     let _ = guard.lost().await;
@@ -51,7 +51,7 @@ pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
 }
 
 /// After a process is killed the delay runs out too.
-pub async fn a_crash_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
+pub async fn a_crash_lets_the_delay_run_out(case: &Case) {
     let lives = case.harness().short();
     let name = case.name("m");
     let client = case.client(lives).await;
@@ -65,7 +65,7 @@ pub async fn a_crash_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
 }
 
 /// A pushed grant is handed out only after the store has acknowledged its delay too.
-pub async fn a_pushed_grant_has_its_delay<H: Harness>(case: &Case<H>) {
+pub async fn a_pushed_grant_has_its_delay(case: &Case) {
     let lives = case.harness().short();
     let name = case.name("m");
     let (first, second) = (case.party(lives).await, case.party(lives).await);
@@ -79,7 +79,7 @@ pub async fn a_pushed_grant_has_its_delay<H: Harness>(case: &Case<H>) {
     is_taken_only_after(case, &name, case.now()).await;
 }
 
-async fn held<H: Harness>(case: &Case<H>) -> (Party, LockName, Guard) {
+async fn held(case: &Case) -> (Party, LockName, Guard) {
     let name = case.name("m");
     let party = case.party(case.harness().short()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
@@ -87,7 +87,7 @@ async fn held<H: Harness>(case: &Case<H>) -> (Party, LockName, Guard) {
 }
 
 /// Nobody gets the lock before `end` and the delay are over; somebody does afterwards.
-async fn is_taken_only_after<H: Harness>(case: &Case<H>, name: &LockName, end: Instant) {
+async fn is_taken_only_after(case: &Case, name: &LockName, end: Instant) {
     let delay = case.harness().short().lock_delay;
     let other = case.keeper().await;
     let next = other.mutex(name).unwrap().lock().await.unwrap();

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::{Break, Effect, ErrorKind, Guard, Handle, Keeper, LockName, LostReason, Result, Target};
 
 const LONG: Duration = Duration::from_secs(600);
@@ -13,18 +13,18 @@ async fn detach(keeper: &Keeper, name: &LockName, life: Duration) -> Handle {
 }
 
 /// Renews it by hand, again if a busy machine has held up the answer.
-async fn renew<H: Harness>(case: &Case<H>, guard: &Guard) {
+async fn renew(case: &Case, guard: &Guard) {
     case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
 }
 
 /// A release that the network doubles finds nothing the second time.
-fn assert_released<H: Harness>(case: &Case<H>, released: Result<()>) {
+fn assert_released(case: &Case, released: Result<()>) {
     let was_lost = released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost);
     assert!(released.is_ok() || (was_lost && !case.harness().weather().is_none()), "{released:?}");
 }
 
 /// A lock is acquired in one process, renewed in a second, and released in a third, after the first two have ended.
-pub async fn it_outlives_its_process<H: Harness>(case: &Case<H>) {
+pub async fn it_outlives_its_process(case: &Case) {
     let (name, first, other) = (case.name("m"), case.party(Lives::long()).await, case.keeper().await);
     let handle = detach(&first.keeper, &name, LONG).await;
     assert_eq!((handle.full_name(), handle.ttl()), (&name, LONG));
@@ -52,7 +52,7 @@ pub async fn it_outlives_its_process<H: Harness>(case: &Case<H>) {
 }
 
 /// A detached lock ends if no process renews it. A renewal then reports a loss, and so does a release.
-pub async fn it_ends_with_its_life_when_nobody_renews_it<H: Harness>(case: &Case<H>) {
+pub async fn it_ends_with_its_life_when_nobody_renews_it(case: &Case) {
     let (name, party, other) = (case.name("m"), case.party(Lives::long()).await, case.keeper().await);
     let life = case.short().ttl;
     let start = case.now();
@@ -75,7 +75,7 @@ pub async fn it_ends_with_its_life_when_nobody_renews_it<H: Harness>(case: &Case
 }
 
 /// A renewal starts the lease again, whichever process makes it.
-pub async fn a_renewal_begins_its_life_anew<H: Harness>(case: &Case<H>) {
+pub async fn a_renewal_begins_its_life_anew(case: &Case) {
     let (name, life) = (case.name("m"), case.short().ttl * 3);
     let handle = detach(&case.keeper().await, &name, life).await;
     for _ in 0..4 {
@@ -90,7 +90,7 @@ pub async fn a_renewal_begins_its_life_anew<H: Harness>(case: &Case<H>) {
 }
 
 /// An adopted guard does not report the lock as held before the store has answered.
-pub async fn nobody_believes_before_the_store_was_asked<H: Harness>(case: &Case<H>) {
+pub async fn nobody_believes_before_the_store_was_asked(case: &Case) {
     let (name, party) = (case.name("m"), case.party(Lives::long()).await);
     let handle = detach(&case.keeper().await, &name, LONG).await;
     let guard = party.keeper.adopt(handle).unwrap();
@@ -114,7 +114,7 @@ pub async fn nobody_believes_before_the_store_was_asked<H: Harness>(case: &Case<
 
 /// An adopted guard reports the lock as held for the lease that its own renewal has proven. Renewals of other processes
 /// prove nothing.
-pub async fn what_was_adopted_is_believed_for_its_life_and_no_longer<H: Harness>(case: &Case<H>) {
+pub async fn what_was_adopted_is_believed_for_its_life_and_no_longer(case: &Case) {
     let (name, life) = (case.name("m"), case.short().ttl * 3);
     let (a, b) = (case.keeper().await, case.keeper().await);
     let handle = detach(&a, &name, life).await;
@@ -142,7 +142,7 @@ pub async fn what_was_adopted_is_believed_for_its_life_and_no_longer<H: Harness>
 }
 
 /// The lock belongs to the handle, not to its guard.
-pub async fn dropping_what_was_adopted_leaves_it<H: Harness>(case: &Case<H>) {
+pub async fn dropping_what_was_adopted_leaves_it(case: &Case) {
     let (name, party) = (case.name("m"), case.party(Lives::long()).await);
     let handle = detach(&party.keeper, &name, LONG).await;
     let guard = party.keeper.adopt(handle.clone()).unwrap();
@@ -157,7 +157,7 @@ pub async fn dropping_what_was_adopted_leaves_it<H: Harness>(case: &Case<H>) {
 }
 
 /// A shutdown of the keeper ends neither the locks that it has detached nor those that it has adopted.
-pub async fn a_shutdown_leaves_it<H: Harness>(case: &Case<H>) {
+pub async fn a_shutdown_leaves_it(case: &Case) {
     let (name, first, second) = (case.name("m"), case.keeper().await, case.keeper().await);
     let handle = detach(&first, &name, LONG).await;
     let guard = second.adopt(handle.clone()).unwrap();
@@ -174,7 +174,7 @@ pub async fn a_shutdown_leaves_it<H: Harness>(case: &Case<H>) {
 }
 
 /// A second release finds nothing, and takes nothing from the next holder.
-pub async fn a_second_release_finds_it_lost<H: Harness>(case: &Case<H>) {
+pub async fn a_second_release_finds_it_lost(case: &Case) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let handle = detach(&keeper, &name, LONG).await;
     assert_released(case, keeper.adopt(handle.clone()).unwrap().release().await);
@@ -186,7 +186,7 @@ pub async fn a_second_release_finds_it_lost<H: Harness>(case: &Case<H>) {
 }
 
 /// However long a detached attempt has waited, its lease begins at the grant.
-pub async fn one_that_stands_in_line_is_granted_its_whole_life<H: Harness>(case: &Case<H>) {
+pub async fn one_that_stands_in_line_is_granted_its_whole_life(case: &Case) {
     let (name, holder, keeper) = (case.name("m"), case.keeper().await, case.keeper().await);
     let life = case.short().ttl;
     let held = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -201,7 +201,7 @@ pub async fn one_that_stands_in_line_is_granted_its_whole_life<H: Harness>(case:
 }
 
 /// A detached attempt that gives up leaves no lock and no place in line, though its session could have outlived it.
-pub async fn one_that_gives_up_leaves_nothing<H: Harness>(case: &Case<H>) {
+pub async fn one_that_gives_up_leaves_nothing(case: &Case) {
     let (name, holder, party) = (case.name("m"), case.keeper().await, case.party(Lives::long()).await);
     let held = holder.mutex(&name).unwrap().lock().await.unwrap();
     for wait in [Duration::ZERO, Duration::from_millis(200)] {
@@ -215,7 +215,7 @@ pub async fn one_that_gives_up_leaves_nothing<H: Harness>(case: &Case<H>) {
 }
 
 /// A process that renews a broken lock learns who broke it, and why.
-pub async fn who_broke_it_is_told_to_who_renews<H: Harness>(case: &Case<H>) {
+pub async fn who_broke_it_is_told_to_who_renews(case: &Case) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let handle = detach(&keeper, &name, LONG).await;
     let target = Target::Token(handle.token());
@@ -229,7 +229,7 @@ pub async fn who_broke_it_is_told_to_who_renews<H: Harness>(case: &Case<H>) {
 }
 
 /// With a lock-delay, a release after the lease has expired lets the delay run out.
-pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
+pub async fn a_late_release_lets_the_delay_run_out(case: &Case) {
     let (name, lives) = (case.name("m"), case.harness().short());
     let (keeper, other) = (case.keeper().await, case.keeper().await);
     let mutex = keeper.mutex(&name).unwrap().lock_delay(lives.lock_delay);
@@ -249,7 +249,7 @@ pub async fn a_late_release_lets_the_delay_run_out<H: Harness>(case: &Case<H>) {
 }
 
 /// Neither the process that detached a lock nor the process that adopted it renews it automatically.
-pub async fn nobody_renews_it_but_by_hand<H: Harness>(case: &Case<H>) {
+pub async fn nobody_renews_it_but_by_hand(case: &Case) {
     let (name, life) = (case.name("m"), case.short().ttl * 3);
     let (first, second, other) = (case.keeper().await, case.keeper().await, case.keeper().await);
     let handle = detach(&first, &name, life).await;

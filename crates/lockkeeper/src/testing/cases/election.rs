@@ -3,10 +3,10 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::{Break, Election, ErrorKind, FencingToken, Leader, Target};
 
-async fn election<H: Harness>(case: &Case<H>) -> Election {
+async fn election(case: &Case) -> Election {
     case.keeper().await.election(case.name("leader")).unwrap()
 }
 
@@ -15,7 +15,7 @@ fn shown(leader: Option<Leader>) -> Option<(FencingToken, String)> {
 }
 
 /// One candidate leads, and the others wait, each with its own value. The next candidate leads when the leader resigns.
-pub async fn one_leads_and_the_next_follows<H: Harness>(case: &Case<H>) {
+pub async fn one_leads_and_the_next_follows(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("leader"));
     assert_eq!(election(case).await.leader().await.unwrap(), None);
     let first = election(case).await.campaign("first").await.unwrap();
@@ -39,7 +39,7 @@ pub async fn one_leads_and_the_next_follows<H: Harness>(case: &Case<H>) {
 }
 
 /// The leader can show another value, and only while it leads.
-pub async fn a_proclaimed_value_is_shown<H: Harness>(case: &Case<H>) {
+pub async fn a_proclaimed_value_is_shown(case: &Case) {
     let party = case.party(case.short()).await;
     let candidate = party.keeper.election(case.name("leader")).unwrap();
     let mut leadership = candidate.campaign("starting").await.unwrap();
@@ -61,7 +61,7 @@ pub async fn a_proclaimed_value_is_shown<H: Harness>(case: &Case<H>) {
 
 /// An observer hears of each leader, of its value, and of a vacancy. It hears of nothing twice, and tokens never go
 /// back.
-pub async fn an_observer_hears_of_leaders_and_vacancies<H: Harness>(case: &Case<H>) {
+pub async fn an_observer_hears_of_leaders_and_vacancies(case: &Case) {
     let mut observer = election(case).await.observe();
     assert_eq!(observer.next().await.unwrap(), None);
     let mut leadership = election(case).await.campaign("a").await.unwrap();
@@ -85,7 +85,7 @@ pub async fn an_observer_hears_of_leaders_and_vacancies<H: Harness>(case: &Case<
 }
 
 /// When the leader vanishes the next candidate leads, and observers see it.
-pub async fn a_vanished_leader_is_followed_by_the_next<H: Harness>(case: &Case<H>) {
+pub async fn a_vanished_leader_is_followed_by_the_next(case: &Case) {
     let party = case.party(case.short()).await;
     let gone = party.keeper.election(case.name("leader")).unwrap().campaign("gone").await.unwrap();
     let mut observer = election(case).await.observe();
@@ -100,7 +100,7 @@ pub async fn a_vanished_leader_is_followed_by_the_next<H: Harness>(case: &Case<H
 }
 
 /// A leader whose lock was broken learns of it.
-pub async fn a_broken_leader_is_told<H: Harness>(case: &Case<H>) {
+pub async fn a_broken_leader_is_told(case: &Case) {
     let party = case.party(case.short()).await;
     let leadership = party.keeper.election(case.name("leader")).unwrap().campaign("x").await.unwrap();
     let admin = case.keeper().await.admin().unwrap();
@@ -111,7 +111,7 @@ pub async fn a_broken_leader_is_told<H: Harness>(case: &Case<H>) {
 }
 
 /// An election is the mutex of its name: readers do not count as leaders, and cannot hold the lock beside a leader.
-pub async fn an_election_is_the_mutex_of_its_name<H: Harness>(case: &Case<H>) {
+pub async fn an_election_is_the_mutex_of_its_name(case: &Case) {
     let keeper = case.party(Lives::long()).await.keeper;
     let lock = keeper.rw_lock(case.name("leader")).unwrap();
     let reader = lock.read().await.unwrap();

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use crate::store::{Amend, Amended, Evict, Evicted, LiveState, Renewal, Target, Verdict, Withdrawal};
-use crate::testing::{Case, Contender, Harness, Lives};
+use crate::testing::{Case, Contender, Lives};
 use crate::time::Instant;
 
 /// Longer than every case lasts.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Longer than a short life.
-fn while_of<H: Harness>(case: &Case<H>) -> Duration {
+fn while_of(case: &Case) -> Duration {
     case.short().ttl * 5 / 2
 }
 
 /// Asserts that so much time has passed since `then`. Two clocks may differ by 1 %.
-fn passed<H: Harness>(case: &Case<H>, then: Instant, hold: Duration) {
+fn passed(case: &Case, then: Instant, hold: Duration) {
     let after = case.since(then);
     assert!(after >= hold.mul_f64(0.98), "given away after {after:?}, the minimum hold is {hold:?}");
 }
@@ -26,7 +26,7 @@ async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
 }
 
 /// A released lock belongs to no client before the minimum hold is over, also not to the client that has released it.
-pub async fn what_was_released_is_kept<H: Harness>(case: &Case<H>) {
+pub async fn what_was_released_is_kept(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted_for(LONG).await;
     a.release().await;
@@ -40,7 +40,7 @@ pub async fn what_was_released_is_kept<H: Harness>(case: &Case<H>) {
 }
 
 /// When the minimum hold is over, the next claim gets the released lock.
-pub async fn what_was_kept_is_the_next_ones<H: Harness>(case: &Case<H>) {
+pub async fn what_was_kept_is_the_next_ones(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let before = case.now();
     a.granted_for(while_of(case)).await;
@@ -51,7 +51,7 @@ pub async fn what_was_kept_is_the_next_ones<H: Harness>(case: &Case<H>) {
 }
 
 /// The first waiter gets the lock when the minimum hold is over, and the waiter behind it does not.
-pub async fn who_waits_gets_it_when_it_is_over<H: Harness>(case: &Case<H>) {
+pub async fn who_waits_gets_it_when_it_is_over(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     let before = case.now();
     a.granted_for(while_of(case)).await;
@@ -64,7 +64,7 @@ pub async fn who_waits_gets_it_when_it_is_over<H: Harness>(case: &Case<H>) {
 }
 
 /// A holder that is silent until it expires leaves the rest of the minimum hold.
-pub async fn a_dead_holders_lock_is_kept<H: Harness>(case: &Case<H>) {
+pub async fn a_dead_holders_lock_is_kept(case: &Case) {
     let silent = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     let before = case.now();
@@ -76,7 +76,7 @@ pub async fn a_dead_holders_lock_is_kept<H: Harness>(case: &Case<H>) {
 }
 
 /// A process that crashes leaves the rest too.
-pub async fn a_crashed_holders_lock_is_kept<H: Harness>(case: &Case<H>) {
+pub async fn a_crashed_holders_lock_is_kept(case: &Case) {
     let name = case.name("lock");
     let client = case.client(case.short()).await;
     let next = case.writer("lock").await;
@@ -90,7 +90,7 @@ pub async fn a_crashed_holders_lock_is_kept<H: Harness>(case: &Case<H>) {
 }
 
 /// A session that is closed leaves the rest too, however long the minimum hold is, and whether the claim is named or not.
-pub async fn a_closed_session_leaves_it<H: Harness>(case: &Case<H>) {
+pub async fn a_closed_session_leaves_it(case: &Case) {
     for (name, hold) in [("long", LONG), ("short", Lives::long().ttl / 2)] {
         for is_named in [true, false] {
             let [a, b] = case.mutexes(&format!("{name}/{is_named}")).await;
@@ -104,7 +104,7 @@ pub async fn a_closed_session_leaves_it<H: Harness>(case: &Case<H>) {
 }
 
 /// After the minimum hold a release frees the lock at once.
-pub async fn a_late_release_is_immediate<H: Harness>(case: &Case<H>) {
+pub async fn a_late_release_is_immediate(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted_for(case.short().ttl / 2).await;
     case.pass(case.short().ttl).await;
@@ -113,7 +113,7 @@ pub async fn a_late_release_is_immediate<H: Harness>(case: &Case<H>) {
 }
 
 /// A waiter has no minimum hold: it would keep the lock from others for nothing.
-pub async fn a_waiter_has_none<H: Harness>(case: &Case<H>) {
+pub async fn a_waiter_has_none(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -125,7 +125,7 @@ pub async fn a_waiter_has_none<H: Harness>(case: &Case<H>) {
 }
 
 /// A kept claim belongs to no client: its holder has lost it, and its id is spent.
-pub async fn what_is_kept_is_nobodys<H: Harness>(case: &Case<H>) {
+pub async fn what_is_kept_is_nobodys(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted_for(LONG).await;
     a.release().await;
@@ -137,7 +137,7 @@ pub async fn what_is_kept_is_nobodys<H: Harness>(case: &Case<H>) {
 }
 
 /// A kept reader lets readers in, and no writer.
-pub async fn a_reader_keeps_its_share<H: Harness>(case: &Case<H>) {
+pub async fn a_reader_keeps_its_share(case: &Case) {
     let (a, b) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await.trying();
     a.granted_for(LONG).await;
@@ -149,7 +149,7 @@ pub async fn a_reader_keeps_its_share<H: Harness>(case: &Case<H>) {
 }
 
 /// Only the permits that are kept are missing.
-pub async fn permits_are_kept_one_by_one<H: Harness>(case: &Case<H>) {
+pub async fn permits_are_kept_one_by_one(case: &Case) {
     let a = case.permits("permits", 2, 3).await;
     a.granted_for(LONG).await;
     a.release().await;
@@ -161,7 +161,7 @@ pub async fn permits_are_kept_one_by_one<H: Harness>(case: &Case<H>) {
 }
 
 /// When the minimum hold is over, the waiters take the permits that were kept.
-pub async fn permits_that_were_kept_let_the_next_in<H: Harness>(case: &Case<H>) {
+pub async fn permits_that_were_kept_let_the_next_in(case: &Case) {
     let a = case.permits("permits", 2, 3).await;
     let before = case.now();
     a.granted_for(while_of(case)).await;
@@ -171,7 +171,7 @@ pub async fn permits_that_were_kept_let_the_next_in<H: Harness>(case: &Case<H>) 
 }
 
 /// A claim that replaces another claim has its minimum hold.
-pub async fn a_replacement_inherits_it<H: Harness>(case: &Case<H>) {
+pub async fn a_replacement_inherits_it(case: &Case) {
     let reader = case.reader("lock").await;
     reader.granted_for(LONG).await;
     let writer = reader.client.mutex(&reader.claim.key.name).replacing(&reader).trying();
@@ -189,7 +189,7 @@ pub async fn a_replacement_inherits_it<H: Harness>(case: &Case<H>) {
 }
 
 /// A claim that has given back a part keeps only the rest.
-pub async fn what_was_lowered_is_kept_as_it_is<H: Harness>(case: &Case<H>) {
+pub async fn what_was_lowered_is_kept_as_it_is(case: &Case) {
     let writer = case.writer("lock").await;
     writer.granted_for(LONG).await;
     assert_eq!(writer.amend(Amend::Lower(1)).await, Amended::Done);
@@ -200,7 +200,7 @@ pub async fn what_was_lowered_is_kept_as_it_is<H: Harness>(case: &Case<H>) {
 
 /// The minimum hold begins with the request for it, however long the lock was held before. A further request can only
 /// end it later.
-pub async fn it_begins_when_it_is_asked_for<H: Harness>(case: &Case<H>) {
+pub async fn it_begins_when_it_is_asked_for(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     case.pass(while_of(case)).await;
@@ -213,7 +213,7 @@ pub async fn it_begins_when_it_is_asked_for<H: Harness>(case: &Case<H>) {
 }
 
 /// A broken claim gets no minimum hold, which would bring back what the break has ended.
-pub async fn what_is_broken_gets_none<H: Harness>(case: &Case<H>) {
+pub async fn what_is_broken_gets_none(case: &Case) {
     let (marked, next) = (case.mutex("lock", case.short()).await, case.writer("lock").await);
     let token = marked.granted().await;
     assert_eq!(evict(&next, Target::Token(token), Evict::Mark).await, Evicted::Done);
@@ -222,7 +222,7 @@ pub async fn what_is_broken_gets_none<H: Harness>(case: &Case<H>) {
 }
 
 /// A kept claim belongs to no client, so no claim replaces it.
-pub async fn what_is_kept_is_not_replaced<H: Harness>(case: &Case<H>) {
+pub async fn what_is_kept_is_not_replaced(case: &Case) {
     let reader = case.reader("lock").await;
     reader.granted_for(LONG).await;
     let writer = reader.client.mutex(&reader.claim.key.name).replacing(&reader).trying();
@@ -231,7 +231,7 @@ pub async fn what_is_kept_is_not_replaced<H: Harness>(case: &Case<H>) {
 }
 
 /// A break ends the minimum hold: for a holder when its claim expires, for a kept claim at once.
-pub async fn a_break_ends_it<H: Harness>(case: &Case<H>) {
+pub async fn a_break_ends_it(case: &Case) {
     let (marked, next) = (case.mutex("marked", case.short()).await, case.writer("marked").await);
     let token = marked.granted_for(LONG).await;
     assert_eq!(evict(&next, Target::Token(token), Evict::Mark).await, Evicted::Done);

@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use crate::store::{Interest, Verdict, Wake};
-use crate::testing::{Case, Crash, Harness, Lives};
+use crate::testing::{Case, Crash, Lives};
 
 /// Nobody is to wait longer than this for a death that is due.
 const LOOSELY: Duration = Duration::from_secs(20);
 
 /// A silent holder keeps the lock for its ttl, and then loses it.
-pub async fn a_silent_holder_loses_the_lock<H: Harness>(case: &Case<H>) {
+pub async fn a_silent_holder_loses_the_lock(case: &Case) {
     let silent = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     let old = silent.granted().await;
@@ -26,7 +26,7 @@ pub async fn a_silent_holder_loses_the_lock<H: Harness>(case: &Case<H>) {
 }
 
 /// A wait for a dead claim does not report it as granted, though no client has removed it yet.
-pub async fn a_dead_claim_is_not_told_that_it_holds<H: Harness>(case: &Case<H>) {
+pub async fn a_dead_claim_is_not_told_that_it_holds(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     dead.granted().await;
     case.pass(dead.lives().ttl * 2).await;
@@ -39,7 +39,7 @@ pub async fn a_dead_claim_is_not_told_that_it_holds<H: Harness>(case: &Case<H>) 
 }
 
 /// An attempt that does not wait finds the lock of a dead holder free.
-pub async fn a_dead_holder_is_in_nobodys_way<H: Harness>(case: &Case<H>) {
+pub async fn a_dead_holder_is_in_nobodys_way(case: &Case) {
     let silent = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await.trying();
     silent.granted().await;
@@ -50,7 +50,7 @@ pub async fn a_dead_holder_is_in_nobodys_way<H: Harness>(case: &Case<H>) {
 }
 
 /// A lock that was not released is kept for the lock-delay on top of the ttl.
-pub async fn the_lock_delay_is_kept<H: Harness>(case: &Case<H>) {
+pub async fn the_lock_delay_is_kept(case: &Case) {
     let silent = case.mutex("lock", case.harness().short()).await;
     let next = case.writer("lock").await;
     silent.granted().await;
@@ -62,7 +62,7 @@ pub async fn the_lock_delay_is_kept<H: Harness>(case: &Case<H>) {
 }
 
 /// A release ends the lock-delay at once.
-pub async fn a_release_ends_the_lock_delay<H: Harness>(case: &Case<H>) {
+pub async fn a_release_ends_the_lock_delay(case: &Case) {
     let a = case.mutex("lock", case.harness().short()).await;
     let b = case.writer("lock").await;
     a.granted().await;
@@ -71,7 +71,7 @@ pub async fn a_release_ends_the_lock_delay<H: Harness>(case: &Case<H>) {
 }
 
 /// A holder's claim that is sent again starts its lifetime again. Its owner counts on this from that request on.
-pub async fn a_resent_claim_starts_its_life_anew<H: Harness>(case: &Case<H>) {
+pub async fn a_resent_claim_starts_its_life_anew(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let other = case.writer("lock").await.trying();
     let token = a.granted().await;
@@ -84,7 +84,7 @@ pub async fn a_resent_claim_starts_its_life_anew<H: Harness>(case: &Case<H>) {
 }
 
 /// A waiting claim that is sent again starts its lifetime again.
-pub async fn a_resent_waiting_claim_starts_its_life_anew<H: Harness>(case: &Case<H>) {
+pub async fn a_resent_waiting_claim_starts_its_life_anew(case: &Case) {
     let a = case.writer("lock").await;
     let b = case.mutex("lock", case.short()).await;
     a.granted().await;
@@ -97,7 +97,7 @@ pub async fn a_resent_waiting_claim_starts_its_life_anew<H: Harness>(case: &Case
 }
 
 /// A silent waiter is gone after its own, shorter lifetime.
-pub async fn a_silent_waiter_leaves_the_line<H: Harness>(case: &Case<H>) {
+pub async fn a_silent_waiter_leaves_the_line(case: &Case) {
     let a = case.writer("lock").await;
     let b = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
     a.granted().await;
@@ -108,7 +108,7 @@ pub async fn a_silent_waiter_leaves_the_line<H: Harness>(case: &Case<H>) {
 }
 
 /// A dead waiter at the head of the queue is skipped. It costs the waiters behind it nothing at the hand-off.
-pub async fn a_dead_waiter_at_the_head_is_passed_by<H: Harness>(case: &Case<H>) {
+pub async fn a_dead_waiter_at_the_head_is_passed_by(case: &Case) {
     let [a, c] = case.mutexes("lock").await;
     let dead = case.mutex("lock", case.short()).await;
     a.granted().await;
@@ -121,7 +121,7 @@ pub async fn a_dead_waiter_at_the_head_is_passed_by<H: Harness>(case: &Case<H>) 
 }
 
 /// A dead waiter in the middle of the queue is not shown, and costs no other waiter anything.
-pub async fn a_dead_waiter_in_the_middle_is_passed_by<H: Harness>(case: &Case<H>) {
+pub async fn a_dead_waiter_in_the_middle_is_passed_by(case: &Case) {
     let [a, b, d] = case.mutexes("lock").await;
     let dead = case.mutex("lock", case.short()).await;
     a.granted().await;
@@ -137,7 +137,7 @@ pub async fn a_dead_waiter_in_the_middle_is_passed_by<H: Harness>(case: &Case<H>
 }
 
 /// A dead claim stays dead, wherever in the line it was: neither a renewal nor a re-send revives it.
-pub async fn a_dead_waiter_is_not_revived<H: Harness>(case: &Case<H>) {
+pub async fn a_dead_waiter_is_not_revived(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let renewed = case.mutex("lock", case.short()).await;
     let resent = case.mutex("lock", case.short()).await;
@@ -155,7 +155,7 @@ pub async fn a_dead_waiter_is_not_revived<H: Harness>(case: &Case<H>) {
 }
 
 /// When a claim finds a dead holder, the store grants *and wakes* all claims that can go on, and not only that claim.
-pub async fn who_finds_a_dead_holder_wakes_the_others<H: Harness>(case: &Case<H>) {
+pub async fn who_finds_a_dead_holder_wakes_the_others(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     let finder = case.reader("lock").await;
     let waiting = case.reader("lock").await;
@@ -171,7 +171,7 @@ pub async fn who_finds_a_dead_holder_wakes_the_others<H: Harness>(case: &Case<H>
 }
 
 /// A pushed grant starts no new lifetime: a silent claim expires when it would have expired as a waiter.
-pub async fn a_pushed_grant_gives_no_new_time<H: Harness>(case: &Case<H>) {
+pub async fn a_pushed_grant_gives_no_new_time(case: &Case) {
     let [a, c] = case.mutexes("lock").await;
     let pushed = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
     a.granted().await;
@@ -185,7 +185,7 @@ pub async fn a_pushed_grant_gives_no_new_time<H: Harness>(case: &Case<H>) {
 }
 
 /// The renewal after a pushed grant starts the lifetime of a holder.
-pub async fn a_renewed_grantee_has_a_holders_life<H: Harness>(case: &Case<H>) {
+pub async fn a_renewed_grantee_has_a_holders_life(case: &Case) {
     let [a, c] = case.mutexes("lock").await;
     let pushed = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
     a.granted().await;
@@ -199,7 +199,7 @@ pub async fn a_renewed_grantee_has_a_holders_life<H: Harness>(case: &Case<H>) {
 }
 
 /// The locks of a killed process are free: at once if the store notices, and when they expire if it does not.
-pub async fn a_crash_frees_what_was_held<H: Harness>(case: &Case<H>) {
+pub async fn a_crash_frees_what_was_held(case: &Case) {
     let victim = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     victim.granted().await;
@@ -208,7 +208,7 @@ pub async fn a_crash_frees_what_was_held<H: Harness>(case: &Case<H>) {
     drop(victim);
     case.harness().crash(store).await;
     next.acquire().await;
-    match H::ON_CRASH {
+    match case.harness().on_crash() {
         Crash::Frees => assert!(case.since(start) < LOOSELY),
         Crash::Silent => assert!(case.since(proven) >= ttl && case.since(start) < ttl + LOOSELY),
     }

@@ -1,9 +1,9 @@
 //! The order of the line, and what it shows.
 
-use crate::testing::{Case, Harness};
+use crate::testing::Case;
 
 /// The lock goes from one claim to the next in the order of their arrival.
-pub async fn the_lock_is_handed_on_in_order<H: Harness>(case: &Case<H>) {
+pub async fn the_lock_is_handed_on_in_order(case: &Case) {
     let all = case.mutexes::<5>("lock").await;
     all[0].granted().await;
     for waiter in &all[1..] {
@@ -19,7 +19,7 @@ pub async fn the_lock_is_handed_on_in_order<H: Harness>(case: &Case<H>) {
 }
 
 /// A later claim overtakes no earlier one, also not at the moment of the hand-off.
-pub async fn nobody_overtakes_at_the_hand_off<H: Harness>(case: &Case<H>) {
+pub async fn nobody_overtakes_at_the_hand_off(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -31,7 +31,7 @@ pub async fn nobody_overtakes_at_the_hand_off<H: Harness>(case: &Case<H>) {
 }
 
 /// A waiter that leaves from the middle changes nothing for the others.
-pub async fn a_waiter_may_leave_from_the_middle<H: Harness>(case: &Case<H>) {
+pub async fn a_waiter_may_leave_from_the_middle(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -43,7 +43,7 @@ pub async fn a_waiter_may_leave_from_the_middle<H: Harness>(case: &Case<H>) {
 }
 
 /// The line shows the holders and the waiters, with what they show and how long they live.
-pub async fn it_shows_what_is_there<H: Harness>(case: &Case<H>) {
+pub async fn it_shows_what_is_there(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
     b.queued().await;
@@ -61,7 +61,7 @@ pub async fn it_shows_what_is_there<H: Harness>(case: &Case<H>) {
 }
 
 /// An empty line shows no claims, whether it was ever used or not.
-pub async fn an_empty_line_shows_nobody<H: Harness>(case: &Case<H>) {
+pub async fn an_empty_line_shows_nobody(case: &Case) {
     let [a] = case.mutexes("lock").await;
     assert!(a.line().await.entries.is_empty());
     assert_eq!(a.line().await.capacity(), None);
@@ -72,7 +72,7 @@ pub async fn an_empty_line_shows_nobody<H: Harness>(case: &Case<H>) {
 }
 
 /// A look changes nothing, and two looks at the same line return the same revision.
-pub async fn looking_changes_nothing<H: Harness>(case: &Case<H>) {
+pub async fn looking_changes_nothing(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -83,7 +83,7 @@ pub async fn looking_changes_nothing<H: Harness>(case: &Case<H>) {
 }
 
 /// The revision changes with each change of the line.
-pub async fn the_revision_changes_with_the_line<H: Harness>(case: &Case<H>) {
+pub async fn the_revision_changes_with_the_line(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let mut seen = vec![a.line().await.revision];
     let mut look = async |what: &str| {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::layer::{Fault, Faults, Operation};
 use crate::store::{Evict, Store, Target};
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::{Error, ErrorKind, LostReason, SessionState};
 
 /// Renewals keep a lock for as long as its holder needs it.
-pub async fn a_lock_is_kept_for_many_ttls<H: Harness>(case: &Case<H>) {
+pub async fn a_lock_is_kept_for_many_ttls(case: &Case) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
@@ -25,7 +25,7 @@ pub async fn a_lock_is_kept_for_many_ttls<H: Harness>(case: &Case<H>) {
 }
 
 /// A holder that cannot renew knows that it has lost the lock before another client has it, without any message.
-pub async fn a_silent_store_ends_the_belief_in_time<H: Harness>(case: &Case<H>) {
+pub async fn a_silent_store_ends_the_belief_in_time(case: &Case) {
     let name = case.name("m");
     let (a, b) = (case.party(case.short()).await, case.party(case.short()).await);
     let guard = a.mutex(&name).lock().await.unwrap();
@@ -52,7 +52,7 @@ pub async fn a_silent_store_ends_the_belief_in_time<H: Harness>(case: &Case<H>) 
 }
 
 /// An outage that is shorter than the lease causes events, and changes nothing else.
-pub async fn a_short_outage_is_survived<H: Harness>(case: &Case<H>) {
+pub async fn a_short_outage_is_survived(case: &Case) {
     let name = case.name("m");
     let lives = Lives { ttl: case.short().ttl * 3, ..case.short() };
     let party = case.party(lives).await;
@@ -70,7 +70,7 @@ pub async fn a_short_outage_is_survived<H: Harness>(case: &Case<H>) {
 }
 
 /// A store that does not answer at all puts the holder into jeopardy before it costs the lock, and an event reports it.
-pub async fn a_renewal_that_hangs_is_told<H: Harness>(case: &Case<H>) {
+pub async fn a_renewal_that_hangs_is_told(case: &Case) {
     let name = case.name("m");
     let lives = Lives { ttl: case.short().ttl * 3, ..case.short() };
     let party = case.party(lives).await;
@@ -84,7 +84,7 @@ pub async fn a_renewal_that_hangs_is_told<H: Harness>(case: &Case<H>) {
 }
 
 /// A lost lock stays lost: no late answer revives it, and the keeper goes on with a new session.
-pub async fn a_lost_lock_stays_lost<H: Harness>(case: &Case<H>) {
+pub async fn a_lost_lock_stays_lost(case: &Case) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
@@ -107,7 +107,7 @@ pub async fn a_lost_lock_stays_lost<H: Harness>(case: &Case<H>) {
 }
 
 /// A renewal that is answered after the lease has expired renews nothing.
-pub async fn a_late_answer_revives_nothing<H: Harness>(case: &Case<H>) {
+pub async fn a_late_answer_revives_nothing(case: &Case) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
@@ -121,7 +121,7 @@ pub async fn a_late_answer_revives_nothing<H: Harness>(case: &Case<H>) {
 }
 
 /// A holder whose lock was broken learns who broke it and why, and the lock is free only when its lease has expired.
-pub async fn a_broken_lock_tells_who_and_why<H: Harness>(case: &Case<H>) {
+pub async fn a_broken_lock_tells_who_and_why(case: &Case) {
     let name = case.name("m");
     let (a, b) = (case.party(case.short()).await, case.keeper().await);
     let guard = a.mutex(&name).lock().await.unwrap();
@@ -139,7 +139,7 @@ pub async fn a_broken_lock_tells_who_and_why<H: Harness>(case: &Case<H>) {
 }
 
 /// The next renewal finds that a claim was removed.
-pub async fn a_removed_claim_is_found_out<H: Harness>(case: &Case<H>) {
+pub async fn a_removed_claim_is_found_out(case: &Case) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
@@ -153,7 +153,7 @@ pub async fn a_removed_claim_is_found_out<H: Harness>(case: &Case<H>) {
 }
 
 /// A lock is held for `max_hold` and no longer, however often it is renewed.
-pub async fn max_hold_ends_a_hold<H: Harness>(case: &Case<H>) {
+pub async fn max_hold_ends_a_hold(case: &Case) {
     let (name, max) = (case.name("m"), case.short().ttl * 2);
     let party = case.party(case.short()).await;
     let start = case.now();
@@ -166,7 +166,7 @@ pub async fn max_hold_ends_a_hold<H: Harness>(case: &Case<H>) {
 }
 
 /// A fixed lease ends at its announced time, and is not renewed.
-pub async fn a_fixed_lease_is_not_renewed<H: Harness>(case: &Case<H>) {
+pub async fn a_fixed_lease_is_not_renewed(case: &Case) {
     let (name, lease) = (case.name("m"), case.short().ttl * 2);
     let (a, b) = (case.party(case.short()).await, case.keeper().await);
     let start = case.now();
@@ -181,7 +181,7 @@ pub async fn a_fixed_lease_is_not_renewed<H: Harness>(case: &Case<H>) {
 }
 
 /// A fixed lease has its whole length from the grant on, however long the claim waited in line.
-pub async fn a_fixed_lease_begins_at_the_grant<H: Harness>(case: &Case<H>) {
+pub async fn a_fixed_lease_begins_at_the_grant(case: &Case) {
     let (name, lease) = (case.name("m"), case.short().ttl * 2);
     let (a, b) = (case.keeper().await, case.party(case.short()).await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
@@ -196,7 +196,7 @@ pub async fn a_fixed_lease_begins_at_the_grant<H: Harness>(case: &Case<H>) {
 }
 
 /// The work inside a scope is dropped when the lock is lost, and its result does not count.
-pub async fn a_scope_ends_with_the_lock<H: Harness>(case: &Case<H>) {
+pub async fn a_scope_ends_with_the_lock(case: &Case) {
     struct Dropped(Arc<AtomicBool>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -219,7 +219,7 @@ pub async fn a_scope_ends_with_the_lock<H: Harness>(case: &Case<H>) {
 }
 
 /// `with` returns the loss, but the user's own error wins; a release that fails does not matter.
-pub async fn with_returns_the_loss_or_the_users_error<H: Harness>(case: &Case<H>) {
+pub async fn with_returns_the_loss_or_the_users_error(case: &Case) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
     let mutex = party.mutex(&name);
@@ -238,7 +238,7 @@ pub async fn with_returns_the_loss_or_the_users_error<H: Harness>(case: &Case<H>
 }
 
 /// Every clone of the future reports the loss, also after the guard is gone.
-pub async fn everybody_hears_of_the_loss<H: Harness>(case: &Case<H>) {
+pub async fn everybody_hears_of_the_loss(case: &Case) {
     let name = case.name("m");
     let party = case.party(case.short()).await;
     let guard = party.mutex(&name).lock().await.unwrap();

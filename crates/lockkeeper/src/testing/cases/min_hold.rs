@@ -4,13 +4,13 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::layer::{Faults, Operation};
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::{Break, Effect, ErrorKind, Keeper, LockName, Owner, Target};
 
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Nobody gets it, and all see why.
-async fn is_kept<H: Harness>(case: &Case<H>, name: &LockName) {
+async fn is_kept(case: &Case, name: &LockName) {
     let other = case.keeper().await;
     assert!(other.mutex(name).unwrap().try_lock().await.unwrap().is_none());
     let info = other.inspect(name).await.unwrap();
@@ -18,14 +18,14 @@ async fn is_kept<H: Harness>(case: &Case<H>, name: &LockName) {
 }
 
 /// Waits until no client has the lock.
-async fn until_released<H: Harness>(case: &Case<H>, name: &LockName) {
+async fn until_released(case: &Case, name: &LockName) {
     let other = case.keeper().await;
     let is_released = async || other.inspect(name).await.unwrap().holders.iter().all(|holder| holder.kept);
     case.until("it is released", is_released).await;
 }
 
 /// A release ends the hold, and leaves the rest of the minimum hold to the store: the lock is busy for all clients.
-pub async fn a_release_leaves_the_rest_to_the_store<H: Harness>(case: &Case<H>) {
+pub async fn a_release_leaves_the_rest_to_the_store(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("m"));
     let mutex = keeper.mutex(&name).unwrap();
     let guard = mutex.lock().min_hold(LONG).await.unwrap();
@@ -38,7 +38,7 @@ pub async fn a_release_leaves_the_rest_to_the_store<H: Harness>(case: &Case<H>) 
 }
 
 /// A dropped guard, and a keeper that is shut down, leave the rest too, however long the minimum hold is.
-pub async fn a_drop_and_a_shutdown_leave_it<H: Harness>(case: &Case<H>) {
+pub async fn a_drop_and_a_shutdown_leave_it(case: &Case) {
     for (name, hold) in [("long", LONG), ("short", Lives::long().ttl / 2)] {
         for how in ["drop", "drop and shut down", "shut down"] {
             let (keeper, name) = (case.keeper().await, case.name(&format!("{name}/{how}")));
@@ -55,7 +55,7 @@ pub async fn a_drop_and_a_shutdown_leave_it<H: Harness>(case: &Case<H>) {
 }
 
 /// A lock that was held for longer than its minimum hold is released at once.
-pub async fn it_costs_nothing_once_it_is_over<H: Harness>(case: &Case<H>) {
+pub async fn it_costs_nothing_once_it_is_over(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("m"));
     let guard = keeper.mutex(&name).unwrap().lock().min_hold(Duration::from_millis(10)).await.unwrap();
     case.pass(Duration::from_millis(50)).await;
@@ -64,7 +64,7 @@ pub async fn it_costs_nothing_once_it_is_over<H: Harness>(case: &Case<H>) {
 }
 
 /// An attempt that gave up in line leaves no minimum hold behind.
-pub async fn who_gives_up_keeps_nothing<H: Harness>(case: &Case<H>) {
+pub async fn who_gives_up_keeps_nothing(case: &Case) {
     let (holder, keeper, name) = (case.keeper().await, case.keeper().await, case.name("m"));
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     let waiting = keeper.mutex(&name).unwrap().lock().min_hold(LONG).wait(Duration::from_millis(100));
@@ -74,7 +74,7 @@ pub async fn who_gives_up_keeps_nothing<H: Harness>(case: &Case<H>) {
 }
 
 /// A task that needs another minimum hold does not inherit a place in line.
-pub async fn each_task_has_its_own<H: Harness>(case: &Case<H>) {
+pub async fn each_task_has_its_own(case: &Case) {
     let (holder, keeper, name) = (case.keeper().await, case.keeper().await, case.name("m"));
     let (held, mutex) = (holder.mutex(&name).unwrap().lock().await.unwrap(), keeper.mutex(&name).unwrap());
     let gives_up = mutex.lock().min_hold(LONG).wait(Duration::from_millis(300));
@@ -88,7 +88,7 @@ pub async fn each_task_has_its_own<H: Harness>(case: &Case<H>) {
 }
 
 /// A multi-lock keeps none of its locks unless it held all of them.
-pub async fn a_multi_lock_that_gets_not_all_keeps_none<H: Harness>(case: &Case<H>) {
+pub async fn a_multi_lock_that_gets_not_all_keeps_none(case: &Case) {
     let (holder, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = ["a", "b"].map(|name| case.name(name));
     let held = holder.mutex(&b).unwrap().lock().await.unwrap();
@@ -102,7 +102,7 @@ pub async fn a_multi_lock_that_gets_not_all_keeps_none<H: Harness>(case: &Case<H
 }
 
 /// If the owner holds the lock already, the minimum hold counts from its entry.
-pub async fn an_entry_of_its_owner_has_it<H: Harness>(case: &Case<H>) {
+pub async fn an_entry_of_its_owner_has_it(case: &Case) {
     let (keeper, name, owner) = (case.keeper().await, case.name("m"), Owner::new());
     let mutex = keeper.reentrant_mutex(&name).unwrap();
     let first = mutex.lock(&owner).await.unwrap();
@@ -113,7 +113,7 @@ pub async fn an_entry_of_its_owner_has_it<H: Harness>(case: &Case<H>) {
 }
 
 /// An upgrade and a downgrade keep the minimum hold that the first grant began.
-pub async fn a_conversion_keeps_it<H: Harness>(case: &Case<H>) {
+pub async fn a_conversion_keeps_it(case: &Case) {
     let (keeper, other, name) = (case.keeper().await, case.keeper().await, case.name("rw"));
     let lock = keeper.rw_lock(&name).unwrap();
     let writer = lock.read().min_hold(LONG).await.unwrap().try_upgrade().await.unwrap();
@@ -123,7 +123,7 @@ pub async fn a_conversion_keeps_it<H: Harness>(case: &Case<H>) {
 }
 
 /// A lock that was lost while the store kept it is an error, and not busy: only the attempt itself keeps it from others.
-pub async fn an_attempt_never_waits_for_what_it_has_kept_itself<H: Harness>(case: &Case<H>) {
+pub async fn an_attempt_never_waits_for_what_it_has_kept_itself(case: &Case) {
     let late = case.short().ttl * 3 / 2;
     for waits in [false, true] {
         let party = case.party(case.short()).await;
@@ -144,7 +144,7 @@ pub async fn an_attempt_never_waits_for_what_it_has_kept_itself<H: Harness>(case
 }
 
 /// A multi-lock that loses one part does not wait for another part that it has kept itself.
-pub async fn a_multi_lock_never_waits_for_a_part_that_it_has_kept<H: Harness>(case: &Case<H>) {
+pub async fn a_multi_lock_never_waits_for_a_part_that_it_has_kept(case: &Case) {
     let (party, other) = (case.party(Lives::long()).await, case.keeper().await);
     let [a, b] = ["a", "b"].map(|name| case.name(name));
     party.line.delay(Operation::Amend, case.short().ttl);
@@ -163,7 +163,7 @@ pub async fn a_multi_lock_never_waits_for_a_part_that_it_has_kept<H: Harness>(ca
 }
 
 /// An attempt that is dropped before the answer to its claim comes leaves nothing behind.
-pub async fn who_is_dropped_before_its_answer_keeps_nothing<H: Harness>(case: &Case<H>) {
+pub async fn who_is_dropped_before_its_answer_keeps_nothing(case: &Case) {
     let (party, other, name) = (case.party(Lives::long()).await, case.keeper().await, case.name("m"));
     party.line.delay(Operation::Claim, case.short().ttl);
     let attempt = tokio::spawn(party.mutex(&name).lock().min_hold(LONG).into_future());
@@ -174,7 +174,7 @@ pub async fn who_is_dropped_before_its_answer_keeps_nothing<H: Harness>(case: &C
 }
 
 /// A leader that has resigned leads no more, and no candidate leads before the minimum hold is over.
-pub async fn nobody_leads_while_it_lasts<H: Harness>(case: &Case<H>) {
+pub async fn nobody_leads_while_it_lasts(case: &Case) {
     let (keeper, other, name) = (case.keeper().await, case.keeper().await, case.name("e"));
     let election = keeper.election(&name).unwrap();
     election.campaign("one").min_hold(LONG).await.unwrap().resign().await.unwrap();
@@ -184,7 +184,7 @@ pub async fn nobody_leads_while_it_lasts<H: Harness>(case: &Case<H>) {
 }
 
 /// A minimum hold that the store cannot keep is refused before anything is sent, also by a store that has none.
-pub async fn what_the_store_cannot_keep_is_refused<H: Harness>(case: &Case<H>) {
+pub async fn what_the_store_cannot_keep_is_refused(case: &Case) {
     let party = case.party(Lives::long()).await;
     let keeper: &Keeper = &party.keeper;
     let (name, most) = (case.name("m"), keeper.capabilities().min_hold_max);

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use crate::store::admit::{Standing, admitted};
 use crate::store::{Amend, Amended, Expiry, MAX, Renewal, Verdict, Withdrawal};
-use crate::testing::{Case, Client, Contender, Harness, Lives, Seeded, Time};
+use crate::testing::{Case, Client, Contender, Lives, Seeded, Time};
 use crate::time::Instant;
 
 const CLIENTS: usize = 5;
 const STEPS: usize = 80;
 
 /// For any operations of readers and writers, the store answers as the model does.
-pub async fn readers_and_writers<H: Harness>(case: &Case<H>) {
+pub async fn readers_and_writers(case: &Case) {
     check(case, &[MAX], &[1, MAX]).await;
 }
 
 /// For any operations on a semaphore, the store answers as the model does.
-pub async fn permits<H: Harness>(case: &Case<H>) {
+pub async fn permits(case: &Case) {
     check(case, &[4], &[1, 2, 3, 4]).await;
 }
 
 /// The same if each claim names a size of its own.
-pub async fn permits_of_changing_size<H: Harness>(case: &Case<H>) {
+pub async fn permits_of_changing_size(case: &Case) {
     check(case, &[1, 2, 3, 5], &[1, 2, 3, 5]).await;
 }
 
-async fn check<H: Harness>(case: &Case<H>, capacities: &'static [u32], weights: &'static [u32]) {
-    let seeds = if H::TIME == Time::Virtual { 60 } else { 4 };
+async fn check(case: &Case, capacities: &'static [u32], weights: &'static [u32]) {
+    let seeds = if case.harness().time() == Time::Virtual { 60 } else { 4 };
     for seed in 0..seeds {
         eprintln!("seed {seed}");
         let mut model = Model::new(case, seed, capacities, weights).await;
@@ -48,8 +48,8 @@ struct Member {
     floor: u64,
 }
 
-struct Model<'a, H> {
-    case: &'a Case<H>,
+struct Model<'a> {
+    case: &'a Case,
     seed: Seeded,
     clients: Vec<Client>,
     observer: Contender,
@@ -60,17 +60,18 @@ struct Model<'a, H> {
     dies: bool,
 }
 
-impl<'a, H: Harness> Model<'a, H> {
-    async fn new(case: &'a Case<H>, seed: u64, capacities: &'static [u32], weights: &'static [u32]) -> Self {
+impl<'a> Model<'a> {
+    async fn new(case: &'a Case, seed: u64, capacities: &'static [u32], weights: &'static [u32]) -> Self {
         // Where nobody is to die, a slow machine must not kill anybody either.
-        let wait_ttl = if H::TIME == Time::Virtual { Lives::long().wait_ttl } else { Lives::long().ttl };
+        let wait_ttl = if case.harness().time() == Time::Virtual { Lives::long().wait_ttl } else { Lives::long().ttl };
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
             clients.push(case.client(Lives { wait_ttl, ..Lives::long() }).await);
         }
         let name = case.name(&format!("seed-{seed}"));
         let observer = case.client(Lives::long()).await.permits(&name, 1, capacities[0]);
-        let dies = H::TIME == Time::Virtual && observer.client.store.capabilities().expiry == Expiry::PerClaim;
+        let dies =
+            case.harness().time() == Time::Virtual && observer.client.store.capabilities().expiry == Expiry::PerClaim;
         let seed = Seeded::new(seed);
         Self { case, seed, clients, observer, weights, capacities, line: Vec::new(), highest: 0, dies }
     }

@@ -3,10 +3,10 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Harness, Lives, Tally};
+use crate::testing::{Case, Lives, Tally};
 use crate::{Break, ErrorKind, Guard, Keeper, LockName, LostReason, Mode, MultiLock, Owner, Target};
 
-fn names<H: Harness, const N: usize>(case: &Case<H>, names: [&str; N]) -> [LockName; N] {
+fn names<const N: usize>(case: &Case, names: [&str; N]) -> [LockName; N] {
     names.map(|name| case.name(name))
 }
 
@@ -15,7 +15,7 @@ fn multi(keeper: &Keeper, names: &[LockName]) -> MultiLock {
 }
 
 /// All locks are held, each once, in the order of the bytes of their names. Then all are released.
-pub async fn all_are_held_in_the_order_of_their_names<H: Harness>(case: &Case<H>) {
+pub async fn all_are_held_in_the_order_of_their_names(case: &Case) {
     let keeper = case.keeper().await;
     let given = names(case, ["b", "a", "é", "B", "a", "a/1"]);
     let sorted = names(case, ["B", "a", "a/1", "b", "é"]);
@@ -44,7 +44,7 @@ pub async fn all_are_held_in_the_order_of_their_names<H: Harness>(case: &Case<H>
 }
 
 /// A try acquires all locks, or none.
-pub async fn a_try_takes_all_or_nothing<H: Harness>(case: &Case<H>) {
+pub async fn a_try_takes_all_or_nothing(case: &Case) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let all = names(case, ["a", "b", "c"]);
     for held in &all {
@@ -61,7 +61,7 @@ pub async fn a_try_takes_all_or_nothing<H: Harness>(case: &Case<H>) {
 }
 
 /// A wait that ends names the lock that was not acquired, and leaves nothing: no lock, no place in line.
-pub async fn a_wait_that_ends_leaves_nothing<H: Harness>(case: &Case<H>) {
+pub async fn a_wait_that_ends_leaves_nothing(case: &Case) {
     let (blocker, party) = (case.keeper().await, case.party(Lives::long()).await);
     let all = names(case, ["a", "b", "c"]);
     let guard = blocker.mutex(&all[1]).unwrap().lock().await.unwrap();
@@ -79,7 +79,7 @@ pub async fn a_wait_that_ends_leaves_nothing<H: Harness>(case: &Case<H>) {
 }
 
 /// The wait is for all locks together, not for each.
-pub async fn one_wait_is_for_all_of_them<H: Harness>(case: &Case<H>) {
+pub async fn one_wait_is_for_all_of_them(case: &Case) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = names(case, ["a", "b"]);
     let first = blocker.mutex(&a).unwrap().lock().await.unwrap();
@@ -95,7 +95,7 @@ pub async fn one_wait_is_for_all_of_them<H: Harness>(case: &Case<H>) {
 }
 
 /// When one lock is lost, all are: their holder learns of it, and releases the others.
-pub async fn the_loss_of_one_is_the_loss_of_all<H: Harness>(case: &Case<H>) {
+pub async fn the_loss_of_one_is_the_loss_of_all(case: &Case) {
     let (keeper, admin) = (case.party(case.short()).await.keeper, case.keeper().await.admin().unwrap());
     let all = names(case, ["a", "b", "c"]);
     let guard = multi(&keeper, &all).lock().await.unwrap();
@@ -119,7 +119,7 @@ pub async fn the_loss_of_one_is_the_loss_of_all<H: Harness>(case: &Case<H>) {
 }
 
 /// A lock that is lost while the attempt waits for others is acquired again, so that in the end all are held.
-pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again<H: Harness>(case: &Case<H>) {
+pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again(case: &Case) {
     let (blocker, party) = (case.keeper().await, case.party(case.short()).await);
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
@@ -146,7 +146,7 @@ pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again<H: Harne
 
 /// Two attempts that name the same locks in different orders never wait for each other, and exclude each other on each
 /// lock.
-pub async fn crossing_names_never_wait_for_each_other<H: Harness>(case: &Case<H>) {
+pub async fn crossing_names_never_wait_for_each_other(case: &Case) {
     let sets = [&["a", "b", "c"][..], &["c", "b", "a"], &["b", "c"], &["c", "a"]];
     let (tallies, mut tasks) = ([Tally::default(), Tally::default(), Tally::default()], Vec::new());
     for set in sets {
@@ -173,7 +173,7 @@ pub async fn crossing_names_never_wait_for_each_other<H: Harness>(case: &Case<H>
 }
 
 /// A fixed lease is the same for all locks, and begins when the last one is held.
-pub async fn a_fixed_lease_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
+pub async fn a_fixed_lease_begins_when_all_are_held(case: &Case) {
     let (blocker, party) = (case.keeper().await, case.party(Lives::long()).await);
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
@@ -195,7 +195,7 @@ pub async fn a_fixed_lease_begins_when_all_are_held<H: Harness>(case: &Case<H>) 
 }
 
 /// `max_hold` begins then too.
-pub async fn max_hold_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
+pub async fn max_hold_begins_when_all_are_held(case: &Case) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
@@ -213,7 +213,7 @@ pub async fn max_hold_begins_when_all_are_held<H: Harness>(case: &Case<H>) {
 }
 
 /// A wait for a lock of the same owner is refused, and leaves nothing.
-pub async fn waiting_for_oneself_is_refused_and_leaves_nothing<H: Harness>(case: &Case<H>) {
+pub async fn waiting_for_oneself_is_refused_and_leaves_nothing(case: &Case) {
     let (keeper, me) = (case.keeper().await, Owner::new());
     let [a, b] = names(case, ["a", "b"]);
     let guard = keeper.mutex(&b).unwrap().lock().owner(&me).await.unwrap();
@@ -232,7 +232,7 @@ pub async fn waiting_for_oneself_is_refused_and_leaves_nothing<H: Harness>(case:
 }
 
 /// An unfair multi-lock has no place in any line.
-pub async fn unfair_ones_wait_beside_every_line<H: Harness>(case: &Case<H>) {
+pub async fn unfair_ones_wait_beside_every_line(case: &Case) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = names(case, ["a", "b"]);
     let first = blocker.mutex(&a).unwrap().lock().await.unwrap();
@@ -248,7 +248,7 @@ pub async fn unfair_ones_wait_beside_every_line<H: Harness>(case: &Case<H>) {
 }
 
 /// Each lock is held in its own mode: readers share one lock, while the others are exclusive or counted.
-pub async fn each_is_held_in_its_own_mode<H: Harness>(case: &Case<H>) {
+pub async fn each_is_held_in_its_own_mode(case: &Case) {
     let (one, two) = (case.keeper().await, case.keeper().await);
     let [a, b, c] = names(case, ["a", "b", "c"]);
     let lock = one.multi().permits(&c, 2, 3).read(&a).lock(&b).build().unwrap();
@@ -270,7 +270,7 @@ pub async fn each_is_held_in_its_own_mode<H: Harness>(case: &Case<H>) {
 }
 
 /// A name that is given twice counts once, in the stronger mode. A name that is given as two kinds of locks is refused.
-pub async fn a_name_counts_once_in_its_strongest_mode<H: Harness>(case: &Case<H>) {
+pub async fn a_name_counts_once_in_its_strongest_mode(case: &Case) {
     let keeper = case.keeper().await;
     let [a, b, c] = names(case, ["a", "b", "c"]);
     let twice = keeper.multi().read(&a).lock(&a).read(&a).read(&b).read(&b).permits(&c, 2, 5).permits(&c, 3, 5);
@@ -296,7 +296,7 @@ pub async fn a_name_counts_once_in_its_strongest_mode<H: Harness>(case: &Case<H>
 }
 
 /// Readers and writers of the same names, taken together in any order, never wait for each other.
-pub async fn mixed_modes_never_wait_for_each_other<H: Harness>(case: &Case<H>) {
+pub async fn mixed_modes_never_wait_for_each_other(case: &Case) {
     let all = names(case, ["a", "b", "c"]);
     let mut tasks = Vec::new();
     for seed in 0..6_usize {
@@ -327,7 +327,7 @@ pub async fn mixed_modes_never_wait_for_each_other<H: Harness>(case: &Case<H>) {
 }
 
 /// A multi-lock that is only dropped lets the next waiters in.
-pub async fn a_dropped_one_is_released<H: Harness>(case: &Case<H>) {
+pub async fn a_dropped_one_is_released(case: &Case) {
     let party = case.party(Lives::long()).await;
     let all = names(case, ["a", "b"]);
     drop(multi(&party.keeper, &all).lock().await.unwrap());

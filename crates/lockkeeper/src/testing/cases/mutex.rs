@@ -4,11 +4,11 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::testing::Tally;
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::{ErrorKind, Mode, Owner};
 
 /// A second holder waits until the first releases, and has a higher token.
-pub async fn a_second_holder_waits_for_the_first<H: Harness>(case: &Case<H>) {
+pub async fn a_second_holder_waits_for_the_first(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let first = a.mutex(&name).unwrap().lock().await.unwrap();
     let second = tokio::spawn(b.mutex(&name).unwrap().lock().into_future());
@@ -24,7 +24,7 @@ pub async fn a_second_holder_waits_for_the_first<H: Harness>(case: &Case<H>) {
 }
 
 /// A try on a busy lock answers `None`, and leaves no claim in line.
-pub async fn a_try_on_a_busy_lock_is_none<H: Harness>(case: &Case<H>) {
+pub async fn a_try_on_a_busy_lock_is_none(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().try_lock().await.unwrap().unwrap();
     for mutex in [a.mutex(&name).unwrap(), b.mutex(&name).unwrap()] {
@@ -36,7 +36,7 @@ pub async fn a_try_on_a_busy_lock_is_none<H: Harness>(case: &Case<H>) {
 }
 
 /// An attempt whose wait is over gets `Timeout`, and has left the line.
-pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
+pub async fn a_wait_ends_with_its_time(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
     let wait = Duration::from_millis(300);
@@ -53,7 +53,7 @@ pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
 }
 
 /// A wait of zero is a try.
-pub async fn to_wait_for_no_time_is_to_try<H: Harness>(case: &Case<H>) {
+pub async fn to_wait_for_no_time_is_to_try(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let free = b.mutex(&name).unwrap().lock().wait(Duration::ZERO).await.unwrap();
     free.release().await.unwrap();
@@ -64,7 +64,7 @@ pub async fn to_wait_for_no_time_is_to_try<H: Harness>(case: &Case<H>) {
 }
 
 /// No increment is lost, in whatever process it is made.
-pub async fn no_increment_is_lost<H: Harness>(case: &Case<H>) {
+pub async fn no_increment_is_lost(case: &Case) {
     let (name, tally) = (case.name("m"), Tally::default());
     let mut tasks = Vec::new();
     for _ in 0..3 {
@@ -87,7 +87,7 @@ pub async fn no_increment_is_lost<H: Harness>(case: &Case<H>) {
 }
 
 /// A guard that is only dropped lets the next waiter in.
-pub async fn a_dropped_guard_is_released<H: Harness>(case: &Case<H>) {
+pub async fn a_dropped_guard_is_released(case: &Case) {
     let name = case.name("m");
     let party = case.party(Lives::long()).await;
     drop(party.mutex(&name).lock().await.unwrap());
@@ -100,7 +100,7 @@ pub async fn a_dropped_guard_is_released<H: Harness>(case: &Case<H>) {
 }
 
 /// Other clients see the owner and the reason that a holder gives.
-pub async fn a_holder_is_seen_as_it_says<H: Harness>(case: &Case<H>) {
+pub async fn a_holder_is_seen_as_it_says(case: &Case) {
     let name = case.name("m");
     let party = case.party(Lives::long()).await;
     let other = case.keeper().await;
@@ -116,7 +116,7 @@ pub async fn a_holder_is_seen_as_it_says<H: Harness>(case: &Case<H>) {
 }
 
 /// A sequencer is valid for as long as its grant is.
-pub async fn a_sequencer_is_valid_while_its_grant_is<H: Harness>(case: &Case<H>) {
+pub async fn a_sequencer_is_valid_while_its_grant_is(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
     let sequencer = guard.sequencer().to_string().parse().unwrap();
@@ -128,7 +128,7 @@ pub async fn a_sequencer_is_valid_while_its_grant_is<H: Harness>(case: &Case<H>)
 }
 
 /// An attempt that would wait for its own lock is refused. A try is not.
-pub async fn waiting_for_oneself_is_refused<H: Harness>(case: &Case<H>) {
+pub async fn waiting_for_oneself_is_refused(case: &Case) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let (me, other) = (Owner::new(), Owner::new());
     let mutex = keeper.mutex(&name).unwrap();
@@ -143,7 +143,7 @@ pub async fn waiting_for_oneself_is_refused<H: Harness>(case: &Case<H>) {
 }
 
 /// An attempt that can never succeed is refused before anything is sent.
-pub async fn what_can_never_work_is_refused<H: Harness>(case: &Case<H>) {
+pub async fn what_can_never_work_is_refused(case: &Case) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let mutex = keeper.mutex(&name).unwrap();
     let can = keeper.capabilities();
@@ -166,7 +166,7 @@ pub async fn what_can_never_work_is_refused<H: Harness>(case: &Case<H>) {
 }
 
 /// A prefix and a name together are one name.
-pub async fn a_prefix_and_a_name_are_one_name<H: Harness>(case: &Case<H>) {
+pub async fn a_prefix_and_a_name_are_one_name(case: &Case) {
     let start = case.name("team").to_string();
     let party = case.party_with(Lives::long(), |b| b.prefix(format!("{start}/"))).await;
     let plain = case.keeper().await;
@@ -179,7 +179,7 @@ pub async fn a_prefix_and_a_name_are_one_name<H: Harness>(case: &Case<H>) {
 }
 
 /// A higher epoch makes higher tokens, and refuses claims of lower epochs.
-pub async fn a_higher_epoch_outranks_the_lower<H: Harness>(case: &Case<H>) {
+pub async fn a_higher_epoch_outranks_the_lower(case: &Case) {
     let name = case.name("m");
     let old = case.keeper().await;
     let before = old.mutex(&name).unwrap().lock().await.unwrap();
@@ -194,7 +194,7 @@ pub async fn a_higher_epoch_outranks_the_lower<H: Harness>(case: &Case<H>) {
 }
 
 /// A full line takes no further waiter.
-pub async fn a_full_line_takes_nobody<H: Harness>(case: &Case<H>) {
+pub async fn a_full_line_takes_nobody(case: &Case) {
     let name = case.name("m");
     let holder = case.keeper().await;
     let _guard = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -209,7 +209,7 @@ pub async fn a_full_line_takes_nobody<H: Harness>(case: &Case<H>) {
 }
 
 /// A shutdown ends the waits, releases the held locks, and ends the keeper.
-pub async fn a_shutdown_lets_go_of_everything<H: Harness>(case: &Case<H>) {
+pub async fn a_shutdown_lets_go_of_everything(case: &Case) {
     let (name, other) = (case.name("m"), case.name("other"));
     let (a, b) = (case.party(Lives::long()).await, case.keeper().await);
     let held = a.mutex(&name).lock().await.unwrap();

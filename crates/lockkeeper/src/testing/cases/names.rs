@@ -1,6 +1,6 @@
 //! Names: any text without control characters. Two different names are never the same lock.
 
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 
 /// Names that a careless layout takes for one another, or for something of its own.
 const NEAR: &[&str] = &[
@@ -65,7 +65,7 @@ const NEAR: &[&str] = &[
 ];
 
 /// Names that look alike are different locks: all of them can be held at once.
-pub async fn near_collisions_are_different_locks<H: Harness>(case: &Case<H>) {
+pub async fn near_collisions_are_different_locks(case: &Case) {
     let client = case.client(Lives::long()).await;
     let held: Vec<_> = NEAR.iter().map(|name| client.mutex(&case.name(name))).collect();
     for (name, holder) in NEAR.iter().zip(&held) {
@@ -81,8 +81,8 @@ pub async fn near_collisions_are_different_locks<H: Harness>(case: &Case<H>) {
 }
 
 /// A name may have all its 255 bytes, and its last one counts.
-pub async fn the_longest_names_work<H: Harness>(case: &Case<H>) {
-    let room = H::NAME_MAX - case.name("x").as_str().len();
+pub async fn the_longest_names_work(case: &Case) {
+    let room = case.harness().name_max() - case.name("x").as_str().len();
     let client = case.client(Lives::long()).await;
     let long = |fill: &str, end: char| {
         let mut name = fill.repeat(room / fill.len());
@@ -100,7 +100,7 @@ pub async fn the_longest_names_work<H: Harness>(case: &Case<H>) {
 }
 
 /// Every name comes back from the listing as it was given.
-pub async fn they_are_listed_as_given<H: Harness>(case: &Case<H>) {
+pub async fn they_are_listed_as_given(case: &Case) {
     let client = case.client(Lives::long()).await;
     let mut names: Vec<_> = NEAR.iter().map(|name| case.name(name)).collect();
     for name in &names {

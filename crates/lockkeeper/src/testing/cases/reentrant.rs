@@ -3,20 +3,20 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Harness, Lives, Party};
+use crate::testing::{Case, Lives, Party};
 use crate::{ErrorKind, Owner, ReentrantMutex};
 
-fn lock<H: Harness>(case: &Case<H>, party: &Party) -> ReentrantMutex {
+fn lock(case: &Case, party: &Party) -> ReentrantMutex {
     party.keeper.reentrant_mutex(case.name("lock")).unwrap()
 }
 
-async fn others<H: Harness>(case: &Case<H>) -> ReentrantMutex {
+async fn others(case: &Case) -> ReentrantMutex {
     case.keeper().await.reentrant_mutex(case.name("lock")).unwrap()
 }
 
 /// The owner acquires the lock any number of times, with one token. Other owners wait until the last guard is gone,
 /// whichever that is.
-pub async fn its_owner_takes_it_again<H: Harness>(case: &Case<H>) {
+pub async fn its_owner_takes_it_again(case: &Case) {
     let party = case.party(Lives::long()).await;
     let (mine, theirs) = (lock(case, &party), others(case).await);
     let (me, they) = (Owner::new(), Owner::new());
@@ -52,7 +52,7 @@ pub async fn its_owner_takes_it_again<H: Harness>(case: &Case<H>) {
 }
 
 /// Tasks that share an owner acquire the lock once together, however they race.
-pub async fn tasks_of_one_owner_share_one_claim<H: Harness>(case: &Case<H>) {
+pub async fn tasks_of_one_owner_share_one_claim(case: &Case) {
     let party = case.party(Lives::long()).await;
     let (mine, me) = (lock(case, &party), Owner::new());
     let blocker = others(case).await.lock(&Owner::new()).await.unwrap();
@@ -75,7 +75,7 @@ pub async fn tasks_of_one_owner_share_one_claim<H: Harness>(case: &Case<H>) {
 }
 
 /// The guards of the lock are lost together. While one of them lives, its owner gets no other.
-pub async fn its_guards_are_lost_together<H: Harness>(case: &Case<H>) {
+pub async fn its_guards_are_lost_together(case: &Case) {
     let party = case.party(case.short()).await;
     let (mine, me) = (lock(case, &party), Owner::new());
     let (outer, inner) = (mine.lock(&me).await.unwrap(), mine.lock(&me).await.unwrap());
@@ -93,7 +93,7 @@ pub async fn its_guards_are_lost_together<H: Harness>(case: &Case<H>) {
 }
 
 /// A reentrant attempt does not join a plain mutex that the owner holds: a wait for it is refused.
-pub async fn a_plain_guard_is_not_joined<H: Harness>(case: &Case<H>) {
+pub async fn a_plain_guard_is_not_joined(case: &Case) {
     let party = case.party(Lives::long()).await;
     let (mine, me) = (lock(case, &party), Owner::new());
     let plain = party.mutex(&case.name("lock"));
@@ -114,7 +114,7 @@ pub async fn a_plain_guard_is_not_joined<H: Harness>(case: &Case<H>) {
 }
 
 /// The lock is renewed while any of its guards lives.
-pub async fn it_is_renewed_for_its_last_guard<H: Harness>(case: &Case<H>) {
+pub async fn it_is_renewed_for_its_last_guard(case: &Case) {
     let party = case.party(case.short()).await;
     let (mine, me) = (lock(case, &party), Owner::new());
     let (outer, inner) = (mine.lock(&me).await.unwrap(), mine.lock(&me).await.unwrap());

@@ -1,10 +1,10 @@
 //! What a renewal gives, to which claims, and its answers.
 
 use crate::store::{LiveState, Renewal, Withdrawal};
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 
 /// The renewal of a holder answers `Held`, with the token of the claim.
-pub async fn a_holder_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
+pub async fn a_holder_is_told_that_it_holds(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
     assert_eq!(a.renewed().await.unwrap(), Renewal::Held { token });
@@ -12,7 +12,7 @@ pub async fn a_holder_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
 }
 
 /// The renewal of a waiter answers `Queued`, whatever state its client named: the answer is what the store found.
-pub async fn a_waiter_is_told_that_it_waits<H: Harness>(case: &Case<H>) {
+pub async fn a_waiter_is_told_that_it_waits(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -23,7 +23,7 @@ pub async fn a_waiter_is_told_that_it_waits<H: Harness>(case: &Case<H>) {
 }
 
 /// A renewal after the hand-off answers `Held`.
-pub async fn a_grantee_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
+pub async fn a_grantee_is_told_that_it_holds(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     let seen = b.queued().await;
@@ -33,7 +33,7 @@ pub async fn a_grantee_is_told_that_it_holds<H: Harness>(case: &Case<H>) {
 }
 
 /// A holder that renews keeps the lock for any time.
-pub async fn a_holder_lives_on_renewals<H: Harness>(case: &Case<H>) {
+pub async fn a_holder_lives_on_renewals(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let other = case.writer("lock").await.trying();
     let token = a.granted().await;
@@ -43,7 +43,7 @@ pub async fn a_holder_lives_on_renewals<H: Harness>(case: &Case<H>) {
 }
 
 /// A waiter that renews keeps its place for any time.
-pub async fn a_waiter_lives_on_renewals<H: Harness>(case: &Case<H>) {
+pub async fn a_waiter_lives_on_renewals(case: &Case) {
     let a = case.writer("lock").await;
     let b = case.mutex("lock", case.short()).await;
     a.granted().await;
@@ -55,7 +55,7 @@ pub async fn a_waiter_lives_on_renewals<H: Harness>(case: &Case<H>) {
 }
 
 /// The renewal of a claim that was never made answers `Lost`, and creates no claim.
-pub async fn a_renewal_never_creates_a_claim<H: Harness>(case: &Case<H>) {
+pub async fn a_renewal_never_creates_a_claim(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     assert_eq!(a.renewed().await.unwrap(), Renewal::Lost(None));
     assert_eq!(a.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Lost(None));
@@ -64,7 +64,7 @@ pub async fn a_renewal_never_creates_a_claim<H: Harness>(case: &Case<H>) {
 }
 
 /// A late renewal does not revive a withdrawn claim.
-pub async fn a_renewal_never_revives_what_was_withdrawn<H: Harness>(case: &Case<H>) {
+pub async fn a_renewal_never_revives_what_was_withdrawn(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     a.release().await;
@@ -78,7 +78,7 @@ pub async fn a_renewal_never_revives_what_was_withdrawn<H: Harness>(case: &Case<
 }
 
 /// A late renewal does not revive an expired claim, even if no other claim came in the meantime.
-pub async fn a_renewal_never_revives_what_expired<H: Harness>(case: &Case<H>) {
+pub async fn a_renewal_never_revives_what_expired(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let b = case.writer("lock").await;
     a.granted().await;
@@ -89,14 +89,14 @@ pub async fn a_renewal_never_revives_what_expired<H: Harness>(case: &Case<H>) {
 }
 
 /// A claim that is not there and may still be under way is neither renewed nor ended.
-pub async fn what_is_in_flight_is_unknown<H: Harness>(case: &Case<H>) {
+pub async fn what_is_in_flight_is_unknown(case: &Case) {
     let [a] = case.mutexes("lock").await;
     assert_eq!(a.renewed_as(LiveState::InFlight).await.unwrap(), Renewal::Unknown);
     a.granted().await;
 }
 
 /// Each claim gets its own answer, in the order of the request.
-pub async fn each_claim_is_answered_in_order<H: Harness>(case: &Case<H>) {
+pub async fn each_claim_is_answered_in_order(case: &Case) {
     let client = case.client(Lives::long()).await;
     let [held, missing, waits, in_flight] =
         ["held", "missing", "waits", "in flight"].map(|n| client.mutex(&case.name(n)));
@@ -119,7 +119,7 @@ pub async fn each_claim_is_answered_in_order<H: Harness>(case: &Case<H>) {
 }
 
 /// Exactly the listed claims are renewed, where claims expire one by one.
-pub async fn only_what_is_listed_is_renewed<H: Harness>(case: &Case<H>) {
+pub async fn only_what_is_listed_is_renewed(case: &Case) {
     let client = case.client(case.short()).await;
     let [listed, forgotten] = ["listed", "forgotten"].map(|name| client.mutex(&case.name(name)));
     listed.granted().await;
@@ -130,13 +130,13 @@ pub async fn only_what_is_listed_is_renewed<H: Harness>(case: &Case<H>) {
 }
 
 /// A session may be renewed without any claim.
-pub async fn a_session_without_claims_can_be_renewed<H: Harness>(case: &Case<H>) {
+pub async fn a_session_without_claims_can_be_renewed(case: &Case) {
     let client = case.client(Lives::long()).await;
     assert!(client.renew(&[]).await.unwrap().claims.is_empty());
 }
 
 /// A healthy session proves nothing about a claim: a claim that an administrator removed is lost.
-pub async fn a_healthy_session_proves_nothing<H: Harness>(case: &Case<H>) {
+pub async fn a_healthy_session_proves_nothing(case: &Case) {
     let client = case.client(Lives::long()).await;
     let [kept, removed] = ["kept", "removed"].map(|name| client.mutex(&case.name(name)));
     let token = kept.granted().await;

@@ -3,10 +3,10 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Harness, Time};
+use crate::testing::{Case, Time};
 use crate::{ErrorKind, Guard, LostReason, Mode, NotConverted, Owner, Result, RwLock};
 
-async fn lock<H: Harness>(case: &Case<H>) -> RwLock {
+async fn lock(case: &Case) -> RwLock {
     case.keeper().await.rw_lock(case.name("lock")).unwrap()
 }
 
@@ -18,7 +18,7 @@ fn still_read(upgrade: Result<Guard, NotConverted>) -> Guard {
 
 /// Readers hold the lock together, each with a token of its own. A writer holds it alone. The mutex of the same name is
 /// a writer.
-pub async fn readers_hold_it_together_and_writers_alone<H: Harness>(case: &Case<H>) {
+pub async fn readers_hold_it_together_and_writers_alone(case: &Case) {
     let (one, two) = (lock(case).await, lock(case).await);
     let (a, b) = (one.read().await.unwrap(), two.read().await.unwrap());
     assert!(a.mode() == Mode::Shared && a.token() != b.token());
@@ -38,7 +38,7 @@ pub async fn readers_hold_it_together_and_writers_alone<H: Harness>(case: &Case<
 }
 
 /// Claims are served in the order of their arrival: readers behind a writer wait with it, and none of them starves.
-pub async fn neither_readers_nor_writers_starve<H: Harness>(case: &Case<H>) {
+pub async fn neither_readers_nor_writers_starve(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("lock"));
     let reading = lock(case).await.read().await.unwrap();
     let writing = tokio::spawn(lock(case).await.write().into_future());
@@ -61,7 +61,7 @@ pub async fn neither_readers_nor_writers_starve<H: Harness>(case: &Case<H>) {
 }
 
 /// A wait ends with its time, and leaves nothing. Unfair readers wait beside the line.
-pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
+pub async fn a_wait_ends_with_its_time(case: &Case) {
     let (one, two) = (lock(case).await, lock(case).await);
     let writer = one.write().await.unwrap();
     let wait = Duration::from_millis(200);
@@ -77,7 +77,7 @@ pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
 }
 
 /// A writer that becomes a reader lets readers in, and no writer. Its token stays, and it is renewed as before.
-pub async fn a_downgrade_lets_readers_in_and_no_writer<H: Harness>(case: &Case<H>) {
+pub async fn a_downgrade_lets_readers_in_and_no_writer(case: &Case) {
     let party = case.party(case.short()).await;
     let others = lock(case).await;
     let writer = party.keeper.rw_lock(case.name("lock")).unwrap().write().await.unwrap();
@@ -98,7 +98,7 @@ pub async fn a_downgrade_lets_readers_in_and_no_writer<H: Harness>(case: &Case<H
 }
 
 /// Only a writer can be downgraded, and only while it holds the lock. Otherwise the guard comes back.
-pub async fn what_cannot_be_downgraded_comes_back<H: Harness>(case: &Case<H>) {
+pub async fn what_cannot_be_downgraded_comes_back(case: &Case) {
     let party = case.party(case.short()).await;
     let lock = party.keeper.rw_lock(case.name("lock")).unwrap();
     let reader = lock.read().await.unwrap();
@@ -119,7 +119,7 @@ pub async fn what_cannot_be_downgraded_comes_back<H: Harness>(case: &Case<H>) {
 }
 
 /// A lone reader becomes the writer, with a token of its own, and is renewed as one.
-pub async fn a_lone_reader_becomes_the_writer<H: Harness>(case: &Case<H>) {
+pub async fn a_lone_reader_becomes_the_writer(case: &Case) {
     let (party, others) = (case.party(case.short()).await, lock(case).await);
     let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().reason("why").await.unwrap();
     let (token, lost) = (reader.token(), reader.lost());
@@ -140,7 +140,7 @@ pub async fn a_lone_reader_becomes_the_writer<H: Harness>(case: &Case<H>) {
 }
 
 /// A reader beside another reader, or before a waiting writer, is not upgraded and stays a reader.
-pub async fn a_reader_in_company_stays_a_reader<H: Harness>(case: &Case<H>) {
+pub async fn a_reader_in_company_stays_a_reader(case: &Case) {
     let (party, others) = (case.party(case.short()).await, lock(case).await);
     let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().await.unwrap();
     let token = reader.token();
@@ -161,7 +161,7 @@ pub async fn a_reader_in_company_stays_a_reader<H: Harness>(case: &Case<H>) {
 }
 
 /// Of two readers that ask for an upgrade, one gets its read lock back, and neither hangs.
-pub async fn two_upgraders_stay_readers_until_one_gives_way<H: Harness>(case: &Case<H>) {
+pub async fn two_upgraders_stay_readers_until_one_gives_way(case: &Case) {
     let (one, two) = (lock(case).await, lock(case).await);
     for _ in 0..5 {
         let (a, b) = (one.read().await.unwrap(), two.read().await.unwrap());
@@ -176,7 +176,7 @@ pub async fn two_upgraders_stay_readers_until_one_gives_way<H: Harness>(case: &C
 }
 
 /// A writer cannot be upgraded, and stays the writer.
-pub async fn only_a_reader_is_upgraded<H: Harness>(case: &Case<H>) {
+pub async fn only_a_reader_is_upgraded(case: &Case) {
     let lock = lock(case).await;
     let writer = lock.write().await.unwrap();
     let (writer, error) = writer.try_upgrade().await.unwrap_err().into_parts();
@@ -188,7 +188,7 @@ pub async fn only_a_reader_is_upgraded<H: Harness>(case: &Case<H>) {
 }
 
 /// An upgrade whose time is over before the store has answered leaves neither lock.
-pub async fn an_upgrade_without_an_answer_ends_both<H: Harness>(case: &Case<H>) {
+pub async fn an_upgrade_without_an_answer_ends_both(case: &Case) {
     let party = case.party(case.short()).await;
     let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().await.unwrap();
     party.cut_off(true);
@@ -200,7 +200,7 @@ pub async fn an_upgrade_without_an_answer_ends_both<H: Harness>(case: &Case<H>) 
 }
 
 /// A reader with a fixed lease becomes a writer with a fixed lease.
-pub async fn a_fixed_lease_is_upgraded<H: Harness>(case: &Case<H>) {
+pub async fn a_fixed_lease_is_upgraded(case: &Case) {
     let (party, others) = (case.party(case.short()).await, lock(case).await);
     let lease = Duration::from_secs(30);
     let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().lease(lease).await.unwrap();
@@ -213,7 +213,7 @@ pub async fn a_fixed_lease_is_upgraded<H: Harness>(case: &Case<H>) {
 }
 
 /// `max_hold` outlives the conversions.
-pub async fn max_hold_outlives_an_upgrade<H: Harness>(case: &Case<H>) {
+pub async fn max_hold_outlives_an_upgrade(case: &Case) {
     let lock = lock(case).await;
     let start = case.now();
     // A busy machine has what is left of it for the upgrade.
@@ -225,11 +225,11 @@ pub async fn max_hold_outlives_an_upgrade<H: Harness>(case: &Case<H>) {
     let held = case.since(start);
     assert!(held >= most, "{held:?}");
     // On a busy machine everything may take long.
-    assert!(H::TIME == Time::Real || held < most + most / 4, "it began anew with the upgrade: {held:?}");
+    assert!(case.harness().time() == Time::Real || held < most + most / 4, "it began anew with the upgrade: {held:?}");
 }
 
 /// An attempt that would wait behind its own owner is refused. If it need not wait, it is granted.
-pub async fn waiting_behind_oneself_is_refused<H: Harness>(case: &Case<H>) {
+pub async fn waiting_behind_oneself_is_refused(case: &Case) {
     let (keeper, others, me) = (case.keeper().await, lock(case).await, Owner::new());
     let lock = keeper.rw_lock(case.name("lock")).unwrap();
     let reader = lock.read().owner(&me).await.unwrap();

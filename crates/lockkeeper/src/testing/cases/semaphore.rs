@@ -3,15 +3,15 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::{ErrorKind, Mode, Owner, Semaphore};
 
-async fn semaphore<H: Harness>(case: &Case<H>, permits: u32) -> Semaphore {
+async fn semaphore(case: &Case, permits: u32) -> Semaphore {
     case.keeper().await.semaphore(case.name("pool"), permits).unwrap()
 }
 
 /// The semaphore has as many holders as permits, and no more.
-pub async fn there_are_so_many_permits_and_no_more<H: Harness>(case: &Case<H>) {
+pub async fn there_are_so_many_permits_and_no_more(case: &Case) {
     let (one, two) = (semaphore(case, 3).await, semaphore(case, 3).await);
     let (a, b) = (one.acquire().await.unwrap(), two.acquire_many(2).await.unwrap());
     assert_eq!((a.mode(), b.mode()), (Mode::Permits(1), Mode::Permits(2)));
@@ -30,7 +30,7 @@ pub async fn there_are_so_many_permits_and_no_more<H: Harness>(case: &Case<H>) {
 }
 
 /// The permits of one guard go back one by one. The rest is renewed under the same token.
-pub async fn permits_are_given_back_one_by_one<H: Harness>(case: &Case<H>) {
+pub async fn permits_are_given_back_one_by_one(case: &Case) {
     let (party, others) = (case.party(case.short()).await, semaphore(case, 3).await);
     let mut guard = party.keeper.semaphore(case.name("pool"), 3).unwrap().acquire_many(3).await.unwrap();
     let (token, waiting) = (guard.token(), tokio::spawn(others.acquire_many(2).into_future()));
@@ -53,7 +53,7 @@ pub async fn permits_are_given_back_one_by_one<H: Harness>(case: &Case<H>) {
 }
 
 /// An adopted guard has the permits that its handle names, so all of them go back, or none.
-pub async fn an_adopted_guard_gives_back_all_or_nothing<H: Harness>(case: &Case<H>) {
+pub async fn an_adopted_guard_gives_back_all_or_nothing(case: &Case) {
     let (keeper, pool) = (case.keeper().await, semaphore(case, 3).await);
     let handle = pool.acquire_many(3).detached(Duration::from_secs(60)).await.unwrap();
     let mut guard = keeper.adopt(handle.clone()).unwrap();
@@ -67,7 +67,7 @@ pub async fn an_adopted_guard_gives_back_all_or_nothing<H: Harness>(case: &Case<
 }
 
 /// A claim for many permits is not overtaken by claims for few.
-pub async fn who_wants_many_is_not_overtaken<H: Harness>(case: &Case<H>) {
+pub async fn who_wants_many_is_not_overtaken(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));
     let (one, two) = (semaphore(case, 3).await, semaphore(case, 3).await);
     let first = one.acquire().await.unwrap();
@@ -86,7 +86,7 @@ pub async fn who_wants_many_is_not_overtaken<H: Harness>(case: &Case<H>) {
 }
 
 /// Permits are renewed while they are held, and come back when their holder vanishes.
-pub async fn permits_are_leased_and_renewed<H: Harness>(case: &Case<H>) {
+pub async fn permits_are_leased_and_renewed(case: &Case) {
     let (party, others) = (case.party(case.short()).await, semaphore(case, 2).await);
     let held = party.keeper.semaphore(case.name("pool"), 2).unwrap().acquire_many(2).await.unwrap();
     case.pass(case.short().ttl * 3).await;
@@ -103,7 +103,7 @@ pub async fn permits_are_leased_and_renewed<H: Harness>(case: &Case<H>) {
 
 /// A deploy changes the number of permits up or down while some are held. The smallest number that a holder names
 /// counts, and `inspect` shows it.
-pub async fn the_number_of_permits_may_change_while_it_is_in_use<H: Harness>(case: &Case<H>) {
+pub async fn the_number_of_permits_may_change_while_it_is_in_use(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));
     let (old, new) = (semaphore(case, 3).await, semaphore(case, 5).await);
     let first = old.acquire_many(2).await.unwrap();
@@ -131,7 +131,7 @@ pub async fn the_number_of_permits_may_change_while_it_is_in_use<H: Harness>(cas
 }
 
 /// A semaphore and a mutex or read-write lock of one name refuse each other while one of them is in use.
-pub async fn another_kind_of_lock_is_refused<H: Harness>(case: &Case<H>) {
+pub async fn another_kind_of_lock_is_refused(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));
     let held = semaphore(case, 3).await.acquire().await.unwrap();
     let error = keeper.mutex(&name).unwrap().try_lock().await.unwrap_err();
@@ -147,7 +147,7 @@ pub async fn another_kind_of_lock_is_refused<H: Harness>(case: &Case<H>) {
 }
 
 /// A number of permits that can never be granted is refused, and the error names the limits.
-pub async fn impossible_numbers_are_refused<H: Harness>(case: &Case<H>) {
+pub async fn impossible_numbers_are_refused(case: &Case) {
     let keeper = case.keeper().await;
     for permits in [0, (1 << 31) + 1, u32::MAX] {
         let error = keeper.semaphore(case.name("pool"), permits).unwrap_err();
@@ -165,7 +165,7 @@ pub async fn impossible_numbers_are_refused<H: Harness>(case: &Case<H>) {
 }
 
 /// Unfair attempts wait without a place in line, and are granted when permits are free.
-pub async fn unfair_ones_wait_beside_the_line<H: Harness>(case: &Case<H>) {
+pub async fn unfair_ones_wait_beside_the_line(case: &Case) {
     let (one, two) = (semaphore(case, 2).await, semaphore(case, 2).await);
     let held = one.acquire_many(2).await.unwrap();
     let unfair: Vec<_> = (0..2).map(|_| tokio::spawn(two.acquire().unfair().into_future())).collect();
@@ -179,7 +179,7 @@ pub async fn unfair_ones_wait_beside_the_line<H: Harness>(case: &Case<H>) {
 }
 
 /// No more permits are held than there are, however many tasks want some, and each task is served.
-pub async fn many_tasks_share_few_permits<H: Harness>(case: &Case<H>) {
+pub async fn many_tasks_share_few_permits(case: &Case) {
     let used = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let mut tasks = Vec::new();
     for i in 0..4_u32 {
@@ -204,7 +204,7 @@ pub async fn many_tasks_share_few_permits<H: Harness>(case: &Case<H>) {
 }
 
 /// An owner may acquire further permits, but never waits behind those that it has.
-pub async fn waiting_behind_oneself_is_refused<H: Harness>(case: &Case<H>) {
+pub async fn waiting_behind_oneself_is_refused(case: &Case) {
     let (party, me) = (case.party(Lives::long()).await, Owner::new());
     let pool = party.keeper.semaphore(case.name("pool"), 2).unwrap();
     let one = pool.acquire().owner(&me).await.unwrap();

@@ -2,10 +2,10 @@
 
 use crate::ErrorKind;
 use crate::store::{LiveState, SessionId, SessionSpec};
-use crate::testing::{Case, Client, Harness, Lives};
+use crate::testing::{Case, Client, Lives};
 
 /// The close of a session frees its locks and removes its waiters, listed or not, and wakes the claims that can go on.
-pub async fn closing_frees_everything<H: Harness>(case: &Case<H>) {
+pub async fn closing_frees_everything(case: &Case) {
     let client = case.client(Lives::long()).await;
     let (held, waiting) = (client.mutex(&case.name("x")), client.mutex(&case.name("y")));
     let (next_x, first_y, next_y) = (case.writer("x").await, case.writer("y").await, case.writer("y").await);
@@ -21,7 +21,7 @@ pub async fn closing_frees_everything<H: Harness>(case: &Case<H>) {
 }
 
 /// A session may be closed twice, and without anything in it.
-pub async fn closing_twice_is_fine<H: Harness>(case: &Case<H>) {
+pub async fn closing_twice_is_fine(case: &Case) {
     let client = case.client(Lives::long()).await;
     let [other] = case.mutexes("lock").await;
     for _ in 0..2 {
@@ -33,7 +33,7 @@ pub async fn closing_twice_is_fine<H: Harness>(case: &Case<H>) {
 }
 
 /// The close of one session does not touch other sessions, even of the same client.
-pub async fn other_sessions_are_left_alone<H: Harness>(case: &Case<H>) {
+pub async fn other_sessions_are_left_alone(case: &Case) {
     let [a, b] = case.mutexes("x").await;
     let [other] = case.mutexes("y").await;
     a.granted().await;
@@ -46,7 +46,7 @@ pub async fn other_sessions_are_left_alone<H: Harness>(case: &Case<H>) {
 }
 
 /// Two sessions of one connection are separate: the close of one leaves the claims of the other.
-pub async fn a_connection_may_have_two_sessions<H: Harness>(case: &Case<H>) {
+pub async fn a_connection_may_have_two_sessions(case: &Case) {
     let first = case.client(Lives::long()).await;
     let second = first.another_session().await;
     let (a, b) = (first.mutex(&case.name("x")), second.mutex(&case.name("y")));
@@ -58,7 +58,7 @@ pub async fn a_connection_may_have_two_sessions<H: Harness>(case: &Case<H>) {
 }
 
 /// An unknown session cannot claim or renew, on stores whose claims belong to sessions.
-pub async fn an_unknown_session_is_lost<H: Harness>(case: &Case<H>) {
+pub async fn an_unknown_session_is_lost(case: &Case) {
     let [mut a, b] = case.mutexes("lock").await;
     a.client.session = SessionId::random();
     a.claim.key.session = a.client.session.clone();
@@ -68,7 +68,7 @@ pub async fn an_unknown_session_is_lost<H: Harness>(case: &Case<H>) {
 }
 
 /// A closed session can no longer claim: a claim that arrives late gets `SessionLost`.
-pub async fn a_closed_session_is_lost<H: Harness>(case: &Case<H>) {
+pub async fn a_closed_session_is_lost(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.client.store.close(&a.client.session, &[]).await.unwrap();
     a.refused(ErrorKind::SessionLost).await;
@@ -77,7 +77,7 @@ pub async fn a_closed_session_is_lost<H: Harness>(case: &Case<H>) {
 }
 
 /// A session that was not renewed is lost with all its claims, and stays lost.
-pub async fn an_expired_session_is_lost<H: Harness>(case: &Case<H>) {
+pub async fn an_expired_session_is_lost(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let b = case.writer("lock").await;
     a.granted().await;
@@ -97,7 +97,7 @@ async fn renewed(client: &Client) {
 }
 
 /// The claims of a session that its renewals do not list are leftovers, and are removed.
-pub async fn leftovers_are_removed<H: Harness>(case: &Case<H>) {
+pub async fn leftovers_are_removed(case: &Case) {
     let client = case.client(case.short()).await;
     let leftover = client.mutex(&case.name("lock"));
     let next = case.writer("lock").await;
@@ -114,7 +114,7 @@ pub async fn leftovers_are_removed<H: Harness>(case: &Case<H>) {
 }
 
 /// The store grants a ttl in its range.
-pub async fn the_granted_ttl_is_in_range<H: Harness>(case: &Case<H>) {
+pub async fn the_granted_ttl_is_in_range(case: &Case) {
     let client = case.client(Lives::long()).await;
     let can = client.store.capabilities();
     let opened = client.store.open(&SessionSpec::new(Lives::long().ttl, Lives::long().lock_delay)).await.unwrap();
@@ -123,7 +123,7 @@ pub async fn the_granted_ttl_is_in_range<H: Harness>(case: &Case<H>) {
 }
 
 /// A ttl or a lock-delay out of the store's range is refused, and the error names the range.
-pub async fn what_is_out_of_range_is_refused<H: Harness>(case: &Case<H>) {
+pub async fn what_is_out_of_range_is_refused(case: &Case) {
     let client = case.client(Lives::long()).await;
     let can = client.store.capabilities();
     let none = std::time::Duration::ZERO;

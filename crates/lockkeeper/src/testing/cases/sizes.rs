@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use crate::testing::{Case, Contender, Harness};
+use crate::testing::{Case, Contender};
 
 /// Claims of these weights and numbers, as `(weight, of)`.
-async fn pool<H: Harness, const N: usize>(case: &Case<H>, claims: [(u32, u32); N]) -> [Contender; N] {
+async fn pool<const N: usize>(case: &Case, claims: [(u32, u32); N]) -> [Contender; N] {
     let mut contenders = Vec::new();
     for (weight, of) in claims {
         contenders.push(case.permits("pool", weight, of).await);
@@ -15,7 +15,7 @@ async fn pool<H: Harness, const N: usize>(case: &Case<H>, claims: [(u32, u32); N
 }
 
 /// The size goes from 3 to 5. Claims that name 5 keep to 3 beside a holder that names 3, and to 5 when it has left.
-pub async fn a_larger_number_counts_when_the_smaller_has_left<H: Harness>(case: &Case<H>) {
+pub async fn a_larger_number_counts_when_the_smaller_has_left(case: &Case) {
     let [a, b, c, d, e, f] = pool(case, [(2, 3), (1, 3), (1, 5), (3, 5), (1, 5), (1, 5)]).await;
     a.granted().await;
     b.granted().await;
@@ -34,7 +34,7 @@ pub async fn a_larger_number_counts_when_the_smaller_has_left<H: Harness>(case: 
 
 /// The size goes from 5 to 3. A claim that names 3 waits until no more than 3 permits are held with its own. From then
 /// on the limit is 3.
-pub async fn a_smaller_number_waits_until_it_is_kept_to<H: Harness>(case: &Case<H>) {
+pub async fn a_smaller_number_waits_until_it_is_kept_to(case: &Case) {
     let [a, b, c, d, e] = pool(case, [(3, 5), (2, 5), (1, 3), (2, 5), (1, 5)]).await;
     a.granted().await;
     b.granted().await;
@@ -51,7 +51,7 @@ pub async fn a_smaller_number_waits_until_it_is_kept_to<H: Harness>(case: &Case<
 }
 
 /// Waiters that name a larger number do not raise the number of the holder before them.
-pub async fn a_larger_number_behind_lifts_no_limit<H: Harness>(case: &Case<H>) {
+pub async fn a_larger_number_behind_lifts_no_limit(case: &Case) {
     let [holder, first, second, late] = pool(case, [(2, 3), (2, 10), (1, 100), (1, 3)]).await;
     holder.granted().await;
     first.queued().await;
@@ -69,7 +69,7 @@ pub async fn a_larger_number_behind_lifts_no_limit<H: Harness>(case: &Case<H>) {
 }
 
 /// A claim with a small number at the head of the queue is not overtaken by claims with a larger one.
-pub async fn a_small_number_at_the_head_is_not_overtaken<H: Harness>(case: &Case<H>) {
+pub async fn a_small_number_at_the_head_is_not_overtaken(case: &Case) {
     let [holder, small, behind] = pool(case, [(2, 5), (1, 2), (1, 5)]).await;
     holder.granted().await;
     small.queued().await;
@@ -82,7 +82,7 @@ pub async fn a_small_number_at_the_head_is_not_overtaken<H: Harness>(case: &Case
 }
 
 /// When that claim gives up, the store grants all claims behind it that fit, and wakes them.
-pub async fn a_small_number_that_gives_up_lets_others_in<H: Harness>(case: &Case<H>) {
+pub async fn a_small_number_that_gives_up_lets_others_in(case: &Case) {
     let [holder, small, a, b, c] = pool(case, [(2, 4), (1, 2), (1, 4), (1, 5), (1, 5)]).await;
     holder.granted().await;
     small.queued().await;
@@ -98,7 +98,7 @@ pub async fn a_small_number_that_gives_up_lets_others_in<H: Harness>(case: &Case
 }
 
 /// The same happens when that claim expires.
-pub async fn a_small_number_that_dies_waiting_lets_others_in<H: Harness>(case: &Case<H>) {
+pub async fn a_small_number_that_dies_waiting_lets_others_in(case: &Case) {
     let [holder, small, a, b] = pool(case, [(2, 5), (1, 2), (1, 5), (1, 5)]).await;
     holder.granted().await;
     small.queued().await;
@@ -111,7 +111,7 @@ pub async fn a_small_number_that_dies_waiting_lets_others_in<H: Harness>(case: &
 }
 
 /// A holder with a small number keeps many claims waiting. When it leaves, they are granted together, and woken.
-pub async fn a_small_number_that_leaves_lets_many_in<H: Harness>(case: &Case<H>) {
+pub async fn a_small_number_that_leaves_lets_many_in(case: &Case) {
     let [small, a, b, c, more] = pool(case, [(1, 1), (1, 3), (1, 4), (1, 5), (1, 5)]).await;
     small.granted().await;
     let seen = [a.queued().await, b.queued().await, c.queued().await];
@@ -128,7 +128,7 @@ pub async fn a_small_number_that_leaves_lets_many_in<H: Harness>(case: &Case<H>)
 }
 
 /// A small number counts for exactly as long as its holder has the lock, whatever other holders there are.
-pub async fn a_small_number_leaves_with_its_holder<H: Harness>(case: &Case<H>) {
+pub async fn a_small_number_leaves_with_its_holder(case: &Case) {
     let [large, small, beside, waits, also] = pool(case, [(1, 5), (1, 3), (1, 5), (1, 5), (1, 5)]).await;
     large.granted().await;
     small.granted().await;
@@ -147,7 +147,7 @@ pub async fn a_small_number_leaves_with_its_holder<H: Harness>(case: &Case<H>) {
 }
 
 /// The same holds for a holder that expires.
-pub async fn a_small_number_dies_with_its_holder<H: Harness>(case: &Case<H>) {
+pub async fn a_small_number_dies_with_its_holder(case: &Case) {
     let lives = case.short();
     let [large, waits, also] = pool(case, [(1, 5), (1, 5), (1, 5)]).await;
     let name = case.name("pool");
@@ -163,7 +163,7 @@ pub async fn a_small_number_dies_with_its_holder<H: Harness>(case: &Case<H>) {
 }
 
 /// A try is granted only within the numbers of all holders and its own.
-pub async fn a_try_keeps_to_everybodys_number<H: Harness>(case: &Case<H>) {
+pub async fn a_try_keeps_to_everybodys_number(case: &Case) {
     let [small, large, own, fits] = pool(case, [(1, 2), (2, 5), (1, 1), (1, 5)]).await;
     small.granted().await;
     large.clone().trying().busy().await;
@@ -176,7 +176,7 @@ pub async fn a_try_keeps_to_everybodys_number<H: Harness>(case: &Case<H>) {
 }
 
 /// A smaller number that comes later takes nothing from the holders.
-pub async fn what_is_granted_stays_granted<H: Harness>(case: &Case<H>) {
+pub async fn what_is_granted_stays_granted(case: &Case) {
     let [a, b, small] = pool(case, [(2, 5), (2, 5), (1, 2)]).await;
     let tokens = [a.granted().await, b.granted().await];
     small.queued().await;
@@ -186,7 +186,7 @@ pub async fn what_is_granted_stays_granted<H: Harness>(case: &Case<H>) {
 }
 
 /// The smallest number of the holders counts, and each claim shows its own. The number of a waiter does not count.
-pub async fn the_number_that_counts_is_shown<H: Harness>(case: &Case<H>) {
+pub async fn the_number_that_counts_is_shown(case: &Case) {
     let [a, b, c, late] = pool(case, [(1, 5), (1, 3), (1, 4), (2, 2)]).await;
     a.granted().await;
     assert_eq!(a.line().await.capacity(), Some(5));
@@ -207,7 +207,7 @@ pub async fn the_number_that_counts_is_shown<H: Harness>(case: &Case<H>) {
 }
 
 /// A claim that replaces the only holder counts with its own number.
-pub async fn a_replacement_brings_its_own_number<H: Harness>(case: &Case<H>) {
+pub async fn a_replacement_brings_its_own_number(case: &Case) {
     let [permit] = pool(case, [(1, 3)]).await;
     let mut other = permit.anew().replacing(&permit);
     (other.claim.weight, other.claim.capacity) = (4, 5);

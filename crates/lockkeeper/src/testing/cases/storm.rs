@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::layer::{Fault, Faults};
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 use crate::time::Instant;
 use crate::{Error, ErrorKind};
 
@@ -18,7 +18,7 @@ struct Held {
 }
 
 /// Replies are lost, and requests arrive twice, late, and too late.
-pub async fn nobody_believes_beside_another<H: Harness>(case: &Case<H>) {
+pub async fn nobody_believes_beside_another(case: &Case) {
     let faults = Faults::none()
         .with(Fault::LostReply, 60)
         .with(Fault::LostRequest, 30)
@@ -34,12 +34,12 @@ pub async fn nobody_believes_beside_another<H: Harness>(case: &Case<H>) {
 }
 
 /// Every other request is lost, and answers take as long as a lease.
-pub async fn an_outage_breaks_nothing<H: Harness>(case: &Case<H>) {
+pub async fn an_outage_breaks_nothing(case: &Case) {
     let faults = Faults::none().with(Fault::LostReply, 250).with(Fault::LostRequest, 250).slow(200, case.short().ttl);
     weather(case, &faults, 3, 2).await;
 }
 
-async fn weather<H: Harness>(case: &Case<H>, faults: &Faults, clients: u64, rounds: usize) {
+async fn weather(case: &Case, faults: &Faults, clients: u64, rounds: usize) {
     let name = case.name("m");
     let held = Arc::new(Mutex::new(Vec::new()));
     let mut parties = Vec::new();
@@ -109,7 +109,7 @@ fn survivable(error: &Error) {
 }
 
 /// The more faults there are the longer it takes, but every client gets the lock.
-pub async fn everybody_gets_it_in_the_end<H: Harness>(case: &Case<H>) {
+pub async fn everybody_gets_it_in_the_end(case: &Case) {
     let name = case.name("m");
     let faults = Faults::none().with(Fault::LostReply, 250).with(Fault::LostWake, 500);
     let mut tasks = Vec::new();

@@ -4,10 +4,10 @@ use std::future::IntoFuture;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::testing::{Case, Harness, Lives};
+use crate::testing::{Case, Lives};
 
 /// One task of a process stands in the store's line for all of them, and they are served in their order.
-pub async fn one_of_them_stands_in_line<H: Harness>(case: &Case<H>) {
+pub async fn one_of_them_stands_in_line(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     let party = case.party(Lives::long()).await;
@@ -38,7 +38,7 @@ pub async fn one_of_them_stands_in_line<H: Harness>(case: &Case<H>) {
 }
 
 /// A task that gives up leaves its place to the next task of its process, not to another process.
-pub async fn a_place_in_line_is_inherited<H: Harness>(case: &Case<H>) {
+pub async fn a_place_in_line_is_inherited(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     let (early, late) = (case.party(Lives::long()).await, case.party(Lives::long()).await);
@@ -66,7 +66,7 @@ pub async fn a_place_in_line_is_inherited<H: Harness>(case: &Case<H>) {
 }
 
 /// When all tasks give up, no claim is left in line.
-pub async fn nobody_is_left_when_all_give_up<H: Harness>(case: &Case<H>) {
+pub async fn nobody_is_left_when_all_give_up(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     let party = case.party(Lives::long()).await;
@@ -83,7 +83,7 @@ pub async fn nobody_is_left_when_all_give_up<H: Harness>(case: &Case<H>) {
 }
 
 /// A task that stops waiting does not delay the tasks behind it.
-pub async fn a_timeout_in_the_queue_holds_up_nobody<H: Harness>(case: &Case<H>) {
+pub async fn a_timeout_in_the_queue_holds_up_nobody(case: &Case) {
     let name = case.name("m");
     let party = case.party(Lives::long()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
@@ -96,7 +96,7 @@ pub async fn a_timeout_in_the_queue_holds_up_nobody<H: Harness>(case: &Case<H>) 
 }
 
 /// A process that holds the lock and waits for it again takes its turn behind other processes.
-pub async fn a_process_does_not_keep_the_lock_to_itself<H: Harness>(case: &Case<H>) {
+pub async fn a_process_does_not_keep_the_lock_to_itself(case: &Case) {
     let (name, busy) = (case.name("m"), case.party(Lives::long()).await);
     let other = case.party(Lives::long()).await;
     let first = busy.mutex(&name).lock().await.unwrap();

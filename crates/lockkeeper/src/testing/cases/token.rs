@@ -1,17 +1,17 @@
 //! Tokens: they are in range, one for each claim, and never go back.
 
 use crate::store::{Evict, Target, Wake};
-use crate::testing::{Case, Harness};
+use crate::testing::Case;
 
 /// Tokens leave room for the epoch above them, and none is 0.
-pub async fn they_are_in_range<H: Harness>(case: &Case<H>) {
+pub async fn they_are_in_range(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
     assert!((1..1 << 54).contains(&token), "{token}");
 }
 
 /// Each holder's token is higher than that of the holder before it, however quickly they follow one another.
-pub async fn they_rise_over_releases<H: Harness>(case: &Case<H>) {
+pub async fn they_rise_over_releases(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let mut last = 0;
     for _ in 0..20 {
@@ -24,7 +24,7 @@ pub async fn they_rise_over_releases<H: Harness>(case: &Case<H>) {
 }
 
 /// Tokens rise along the line: a later claim has the higher token, also after the hand-off.
-pub async fn they_rise_along_the_line<H: Harness>(case: &Case<H>) {
+pub async fn they_rise_along_the_line(case: &Case) {
     let all = case.mutexes::<4>("lock").await;
     let mut last = all[0].granted().await;
     for waiter in &all[1..] {
@@ -39,7 +39,7 @@ pub async fn they_rise_along_the_line<H: Harness>(case: &Case<H>) {
 }
 
 /// A token is higher than that of a holder that has died.
-pub async fn they_rise_over_expiry<H: Harness>(case: &Case<H>) {
+pub async fn they_rise_over_expiry(case: &Case) {
     let silent = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     let old = silent.granted().await;
@@ -49,7 +49,7 @@ pub async fn they_rise_over_expiry<H: Harness>(case: &Case<H>) {
 }
 
 /// A token is higher than that of a holder whose session was closed.
-pub async fn they_rise_over_a_close<H: Harness>(case: &Case<H>) {
+pub async fn they_rise_over_a_close(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let old = a.granted().await;
     a.client.store.close(&a.client.session, &[]).await.unwrap();
@@ -58,7 +58,7 @@ pub async fn they_rise_over_a_close<H: Harness>(case: &Case<H>) {
 }
 
 /// A token is higher than that of a holder whose lock was broken.
-pub async fn they_rise_over_a_break<H: Harness>(case: &Case<H>) {
+pub async fn they_rise_over_a_break(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let old = a.granted().await;
     let admin = a.client.store.admin().unwrap();
@@ -68,7 +68,7 @@ pub async fn they_rise_over_a_break<H: Harness>(case: &Case<H>) {
 }
 
 /// One claim has one token in all answers: claim, wait, renewal, listing.
-pub async fn one_claim_has_one_token<H: Harness>(case: &Case<H>) {
+pub async fn one_claim_has_one_token(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     let seen = b.queued().await;
@@ -83,7 +83,7 @@ pub async fn one_claim_has_one_token<H: Harness>(case: &Case<H>) {
 }
 
 /// Holders that share the lock have tokens of their own, and a writer after them has a higher one.
-pub async fn readers_have_tokens_of_their_own<H: Harness>(case: &Case<H>) {
+pub async fn readers_have_tokens_of_their_own(case: &Case) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;
     let (first, second) = (r1.granted().await, r2.granted().await);
@@ -95,7 +95,7 @@ pub async fn readers_have_tokens_of_their_own<H: Harness>(case: &Case<H>) {
 }
 
 /// The highest token is remembered when the line is empty, if the store remembers it at all.
-pub async fn the_last_one_is_remembered<H: Harness>(case: &Case<H>) {
+pub async fn the_last_one_is_remembered(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
     a.release().await;

@@ -3,11 +3,11 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Harness, Lives, Tally};
+use crate::testing::{Case, Lives, Tally};
 use crate::{ErrorKind, LostReason};
 
 /// An unfair attempt waits until the lock is free, and is not in line meanwhile.
-pub async fn it_waits_for_the_lock_without_a_place_in_line<H: Harness>(case: &Case<H>) {
+pub async fn it_waits_for_the_lock_without_a_place_in_line(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let free = b.mutex(&name).unwrap().lock().unfair().await.unwrap();
     free.release().await.unwrap();
@@ -27,7 +27,7 @@ pub async fn it_waits_for_the_lock_without_a_place_in_line<H: Harness>(case: &Ca
 }
 
 /// A later claim that stands in line gets the lock before an unfair attempt.
-pub async fn it_never_overtakes_who_stands_in_line<H: Harness>(case: &Case<H>) {
+pub async fn it_never_overtakes_who_stands_in_line(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let (beside, in_line) = (case.party(Lives::long()).await, case.party(Lives::long()).await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -60,7 +60,7 @@ pub async fn it_never_overtakes_who_stands_in_line<H: Harness>(case: &Case<H>) {
 }
 
 /// The release wakes an unfair attempt, not a look from time to time.
-pub async fn a_release_wakes_it<H: Harness>(case: &Case<H>) {
+pub async fn a_release_wakes_it(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let mut fastest = Duration::MAX;
     for _ in 0..5 {
@@ -77,7 +77,7 @@ pub async fn a_release_wakes_it<H: Harness>(case: &Case<H>) {
 }
 
 /// An unfair attempt waits for as long as it may, and no longer.
-pub async fn its_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
+pub async fn its_wait_ends_with_its_time(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
     let wait = Duration::from_millis(300);
@@ -93,7 +93,7 @@ pub async fn its_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
 }
 
 /// Unfair attempts exclude each other, and the claims in line.
-pub async fn many_of_them_lose_no_increment<H: Harness>(case: &Case<H>) {
+pub async fn many_of_them_lose_no_increment(case: &Case) {
     let (name, tally) = (case.name("m"), Tally::default());
     let mut tasks = Vec::new();
     for _ in 0..2 {
@@ -118,7 +118,7 @@ pub async fn many_of_them_lose_no_increment<H: Harness>(case: &Case<H>) {
 }
 
 /// An unfair attempt with a fixed lease has the whole lease, however long it has waited, and no more.
-pub async fn it_keeps_to_its_lease<H: Harness>(case: &Case<H>) {
+pub async fn it_keeps_to_its_lease(case: &Case) {
     let (name, a) = (case.name("m"), case.keeper().await);
     let party = case.party(Lives::long()).await;
     // Half of it is more than a slow machine takes to look.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::store::{Interest, Wake};
-use crate::testing::{Case, Contender, Harness};
+use crate::testing::{Case, Contender};
 
 const SHORTLY: Duration = Duration::from_millis(300);
 
 /// The next waiter hears of the hand-off while it waits.
-pub async fn a_hand_off_wakes_the_next<H: Harness>(case: &Case<H>) {
+pub async fn a_hand_off_wakes_the_next(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     let seen = b.queued().await;
@@ -21,7 +21,7 @@ pub async fn a_hand_off_wakes_the_next<H: Harness>(case: &Case<H>) {
 }
 
 /// A wait hears at once of a grant between the claim and the wait.
-pub async fn a_grant_before_the_wait_is_not_missed<H: Harness>(case: &Case<H>) {
+pub async fn a_grant_before_the_wait_is_not_missed(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     let seen = b.queued().await;
@@ -30,7 +30,7 @@ pub async fn a_grant_before_the_wait_is_not_missed<H: Harness>(case: &Case<H>) {
 }
 
 /// A release grants the lock to no other waiter than the next one.
-pub async fn a_hand_off_grants_nobody_else<H: Harness>(case: &Case<H>) {
+pub async fn a_hand_off_grants_nobody_else(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -42,7 +42,7 @@ pub async fn a_hand_off_grants_nobody_else<H: Harness>(case: &Case<H>) {
 }
 
 /// A wait without news ends when its time is over, not before and not much later.
-pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
+pub async fn a_wait_ends_with_its_time(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     let seen = b.queued().await;
@@ -61,7 +61,7 @@ pub async fn a_wait_ends_with_its_time<H: Harness>(case: &Case<H>) {
 }
 
 /// A wait for a claim that is no longer there ends, whenever the claim was removed.
-pub async fn the_wait_of_a_removed_claim_ends<H: Harness>(case: &Case<H>) {
+pub async fn the_wait_of_a_removed_claim_ends(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     let seen = b.queued().await;
@@ -76,7 +76,7 @@ pub async fn the_wait_of_a_removed_claim_ends<H: Harness>(case: &Case<H>) {
 }
 
 /// An observer of a name hears of every change of its line.
-pub async fn a_watcher_hears_of_every_change<H: Harness>(case: &Case<H>) {
+pub async fn a_watcher_hears_of_every_change(case: &Case) {
     let [watcher, a, b] = case.mutexes("lock").await;
     let seen = async || watcher.line().await.revision;
     tokio::join!(watcher.hears_of_a_change(seen().await), a.granted());
@@ -86,7 +86,7 @@ pub async fn a_watcher_hears_of_every_change<H: Harness>(case: &Case<H>) {
 }
 
 /// A wait from the revision of an earlier look misses nothing that happened in between.
-pub async fn a_change_before_the_watch_is_not_missed<H: Harness>(case: &Case<H>) {
+pub async fn a_change_before_the_watch_is_not_missed(case: &Case) {
     let [watcher, a] = case.mutexes("lock").await;
     let empty = watcher.line().await.revision;
     a.granted().await;
@@ -97,7 +97,7 @@ pub async fn a_change_before_the_watch_is_not_missed<H: Harness>(case: &Case<H>)
 }
 
 /// A wait that is dropped leaves the line as it was.
-pub async fn a_wait_can_be_dropped<H: Harness>(case: &Case<H>) {
+pub async fn a_wait_can_be_dropped(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     let seen = b.queued().await;
@@ -112,7 +112,7 @@ pub async fn a_wait_can_be_dropped<H: Harness>(case: &Case<H>) {
 }
 
 /// Many waits on many names may go on at once, and each hears of its own name.
-pub async fn each_waiter_hears_of_its_own<H: Harness>(case: &Case<H>) {
+pub async fn each_waiter_hears_of_its_own(case: &Case) {
     let mut waiting: Vec<(Contender, Contender)> = Vec::new();
     let client = case.client(crate::testing::Lives::long()).await;
     let other = case.client(crate::testing::Lives::long()).await;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::ErrorKind;
 use crate::store::{Evict, LiveState, MAX, Renewal, Target, Verdict};
-use crate::testing::{Case, Contender, Harness};
+use crate::testing::{Case, Contender};
 
 /// Readers hold together.
-pub async fn readers_share<H: Harness>(case: &Case<H>) {
+pub async fn readers_share(case: &Case) {
     let (r1, r2, r3) = (case.reader("lock").await, case.reader("lock").await, case.reader("lock").await);
     r1.granted().await;
     r2.granted().await;
@@ -16,7 +16,7 @@ pub async fn readers_share<H: Harness>(case: &Case<H>) {
 }
 
 /// A writer holds alone, against readers and writers.
-pub async fn a_writer_is_alone<H: Harness>(case: &Case<H>) {
+pub async fn a_writer_is_alone(case: &Case) {
     let (writer, another) = (case.writer("lock").await, case.writer("lock").await.trying());
     let reader = case.reader("lock").await.trying();
     writer.granted().await;
@@ -29,7 +29,7 @@ pub async fn a_writer_is_alone<H: Harness>(case: &Case<H>) {
 
 /// A writer waits for the readers before it, and readers that come later wait for the writer, so that it does not
 /// starve.
-pub async fn a_writer_is_not_starved<H: Harness>(case: &Case<H>) {
+pub async fn a_writer_is_not_starved(case: &Case) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;
     r1.granted().await;
@@ -44,7 +44,7 @@ pub async fn a_writer_is_not_starved<H: Harness>(case: &Case<H>) {
 }
 
 /// An attempt that does not join the line does not overtake a waiter, even if it would fit.
-pub async fn a_try_does_not_overtake<H: Harness>(case: &Case<H>) {
+pub async fn a_try_does_not_overtake(case: &Case) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;
     r1.granted().await;
@@ -54,7 +54,7 @@ pub async fn a_try_does_not_overtake<H: Harness>(case: &Case<H>) {
 }
 
 /// As many permits are granted as there are.
-pub async fn permits_are_counted<H: Harness>(case: &Case<H>) {
+pub async fn permits_are_counted(case: &Case) {
     let [a, b, c, d] = permits(case, [1, 1, 1, 1]).await;
     a.granted().await;
     b.granted().await;
@@ -68,7 +68,7 @@ pub async fn permits_are_counted<H: Harness>(case: &Case<H>) {
 
 /// The granted claims are the front of the line: a small claim waits behind a large one although it would fit. If the
 /// small claim were granted first, the large one would later exceed the capacity.
-pub async fn a_large_claim_holds_up_smaller_ones<H: Harness>(case: &Case<H>) {
+pub async fn a_large_claim_holds_up_smaller_ones(case: &Case) {
     let [first, second, large, small] = permits(case, [1, 1, 2, 1]).await;
     first.granted().await;
     second.granted().await;
@@ -84,7 +84,7 @@ pub async fn a_large_claim_holds_up_smaller_ones<H: Harness>(case: &Case<H>) {
 }
 
 /// Several claims are granted at once when enough permits are given back.
-pub async fn a_release_of_many_permits_lets_many_in<H: Harness>(case: &Case<H>) {
+pub async fn a_release_of_many_permits_lets_many_in(case: &Case) {
     let [all, a, b, c] = permits(case, [3, 1, 1, 1]).await;
     let more = case.permits("pool", 1, 3).await;
     all.granted().await;
@@ -103,7 +103,7 @@ pub async fn a_release_of_many_permits_lets_many_in<H: Harness>(case: &Case<H>) 
 }
 
 /// The number of claims ahead counts all of them, holders and waiters.
-pub async fn the_number_ahead_counts_everybody<H: Harness>(case: &Case<H>) {
+pub async fn the_number_ahead_counts_everybody(case: &Case) {
     let [a, b, c, d] = permits(case, [2, 1, 3, 1]).await;
     a.granted().await;
     b.granted().await;
@@ -112,7 +112,7 @@ pub async fn the_number_ahead_counts_everybody<H: Harness>(case: &Case<H>) {
 }
 
 /// A reader that is alone becomes a writer, with a new token in the place of the old claim.
-pub async fn a_lone_reader_can_be_replaced<H: Harness>(case: &Case<H>) {
+pub async fn a_lone_reader_can_be_replaced(case: &Case) {
     let reader = case.reader("lock").await;
     let writer = upgrade_of(&reader);
     let old = reader.granted().await;
@@ -128,7 +128,7 @@ pub async fn a_lone_reader_can_be_replaced<H: Harness>(case: &Case<H>) {
 }
 
 /// A claim of another kind cannot get in by replacing one.
-pub async fn a_replacement_is_of_the_same_kind<H: Harness>(case: &Case<H>) {
+pub async fn a_replacement_is_of_the_same_kind(case: &Case) {
     let [permit] = permits(case, [1]).await;
     let mut other = permit.anew().replacing(&permit);
     other.claim.capacity = MAX;
@@ -138,7 +138,7 @@ pub async fn a_replacement_is_of_the_same_kind<H: Harness>(case: &Case<H>) {
 }
 
 /// A reader beside another reader is not replaced: it keeps its claim, and nothing is left of the attempt.
-pub async fn a_reader_in_company_is_not_replaced<H: Harness>(case: &Case<H>) {
+pub async fn a_reader_in_company_is_not_replaced(case: &Case) {
     let (reader, other) = (case.reader("lock").await, case.reader("lock").await);
     let token = reader.granted().await;
     other.granted().await;
@@ -148,7 +148,7 @@ pub async fn a_reader_in_company_is_not_replaced<H: Harness>(case: &Case<H>) {
 }
 
 /// A reader before a waiter is not replaced: a new token would stand before that of the waiter.
-pub async fn a_reader_before_a_waiter_is_not_replaced<H: Harness>(case: &Case<H>) {
+pub async fn a_reader_before_a_waiter_is_not_replaced(case: &Case) {
     let (reader, waiter) = (case.reader("lock").await, case.writer("lock").await);
     let token = reader.granted().await;
     waiter.queued().await;
@@ -158,7 +158,7 @@ pub async fn a_reader_before_a_waiter_is_not_replaced<H: Harness>(case: &Case<H>
 }
 
 /// A broken reader is not replaced: no claim of its client may take its place.
-pub async fn a_broken_reader_is_not_replaced<H: Harness>(case: &Case<H>) {
+pub async fn a_broken_reader_is_not_replaced(case: &Case) {
     let reader = case.reader("lock").await;
     let token = reader.granted().await;
     let admin = reader.client.store.admin().unwrap();
@@ -172,7 +172,7 @@ fn upgrade_of(reader: &Contender) -> Contender {
     writer
 }
 
-async fn permits<H: Harness, const N: usize>(case: &Case<H>, weights: [u32; N]) -> [Contender; N] {
+async fn permits<const N: usize>(case: &Case, weights: [u32; N]) -> [Contender; N] {
     let mut contenders = Vec::new();
     for weight in weights {
         contenders.push(case.permits("pool", weight, 3).await);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::store::{LiveState, Renewal, TOMBSTONE_MIN, Withdrawal};
-use crate::testing::{Case, Harness};
+use crate::testing::Case;
 
 /// A release frees the lock at once.
-pub async fn a_release_frees_the_lock<H: Harness>(case: &Case<H>) {
+pub async fn a_release_frees_the_lock(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     assert_eq!(a.withdraw().await, Withdrawal::Removed);
@@ -14,7 +14,7 @@ pub async fn a_release_frees_the_lock<H: Harness>(case: &Case<H>) {
 }
 
 /// A second withdrawal finds nothing, and does not touch the next holder.
-pub async fn a_second_withdrawal_does_nothing<H: Harness>(case: &Case<H>) {
+pub async fn a_second_withdrawal_does_nothing(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -27,7 +27,7 @@ pub async fn a_second_withdrawal_does_nothing<H: Harness>(case: &Case<H>) {
 
 /// Only the id that is named is removed. The withdrawal of another client, of a waiter, or of an earlier attempt does
 /// not touch the holder.
-pub async fn only_the_id_that_is_named_is_removed<H: Harness>(case: &Case<H>) {
+pub async fn only_the_id_that_is_named_is_removed(case: &Case) {
     let [a, waiter, stranger] = case.mutexes("lock").await;
     let token = a.granted().await;
     assert_eq!(stranger.withdraw().await, Withdrawal::Absent);
@@ -40,7 +40,7 @@ pub async fn only_the_id_that_is_named_is_removed<H: Harness>(case: &Case<H>) {
 }
 
 /// The withdrawal of a dead holder does not touch the next holder.
-pub async fn a_dead_holders_withdrawal_does_nothing<H: Harness>(case: &Case<H>) {
+pub async fn a_dead_holders_withdrawal_does_nothing(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     dead.granted().await;
@@ -52,7 +52,7 @@ pub async fn a_dead_holders_withdrawal_does_nothing<H: Harness>(case: &Case<H>) 
 }
 
 /// A copy of a holder's claim that arrives after its unsettled withdrawal is `Gone`.
-pub async fn a_late_copy_of_a_released_claim_is_gone<H: Harness>(case: &Case<H>) {
+pub async fn a_late_copy_of_a_released_claim_is_gone(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     assert_eq!(a.withdraw_unsettled().await, Withdrawal::Removed);
@@ -64,7 +64,7 @@ pub async fn a_late_copy_of_a_released_claim_is_gone<H: Harness>(case: &Case<H>)
 }
 
 /// A copy of a waiter's claim that arrives after its unsettled withdrawal is `Gone`.
-pub async fn a_late_copy_of_a_waiting_claim_is_gone<H: Harness>(case: &Case<H>) {
+pub async fn a_late_copy_of_a_waiting_claim_is_gone(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -74,7 +74,7 @@ pub async fn a_late_copy_of_a_waiting_claim_is_gone<H: Harness>(case: &Case<H>) 
 }
 
 /// A claim that arrives only after its own withdrawal is `Gone`, and so is its renewal.
-pub async fn a_claim_after_its_withdrawal_is_gone<H: Harness>(case: &Case<H>) {
+pub async fn a_claim_after_its_withdrawal_is_gone(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     assert_eq!(a.withdraw_unsettled().await, Withdrawal::Absent);
     a.gone().await;
@@ -85,7 +85,7 @@ pub async fn a_claim_after_its_withdrawal_is_gone<H: Harness>(case: &Case<H>) {
 }
 
 /// A tombstone counts for one id only: the next attempt of the same client is not affected.
-pub async fn a_tombstone_is_one_ids<H: Harness>(case: &Case<H>) {
+pub async fn a_tombstone_is_one_ids(case: &Case) {
     let [a] = case.mutexes("lock").await;
     a.granted().await;
     a.withdraw_unsettled().await;
@@ -94,7 +94,7 @@ pub async fn a_tombstone_is_one_ids<H: Harness>(case: &Case<H>) {
 }
 
 /// A tombstone lasts for its whole time, and a second withdrawal does not shorten it.
-pub async fn a_tombstone_stands_for_its_time<H: Harness>(case: &Case<H>) {
+pub async fn a_tombstone_stands_for_its_time(case: &Case) {
     let [a] = case.mutexes("lock").await;
     a.granted().await;
     a.withdraw_unsettled().await;
@@ -106,7 +106,7 @@ pub async fn a_tombstone_stands_for_its_time<H: Harness>(case: &Case<H>) {
 }
 
 /// A writer's release wakes the readers behind it up to the next writer, and no waiter beyond.
-pub async fn a_release_wakes_all_who_can_go_on<H: Harness>(case: &Case<H>) {
+pub async fn a_release_wakes_all_who_can_go_on(case: &Case) {
     let writer = case.writer("lock").await;
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let next_writer = case.writer("lock").await;
@@ -121,7 +121,7 @@ pub async fn a_release_wakes_all_who_can_go_on<H: Harness>(case: &Case<H>) {
 }
 
 /// A waiter that leaves lets the waiters behind it go on.
-pub async fn a_waiter_that_leaves_lets_others_go_on<H: Harness>(case: &Case<H>) {
+pub async fn a_waiter_that_leaves_lets_others_go_on(case: &Case) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;
     r1.granted().await;

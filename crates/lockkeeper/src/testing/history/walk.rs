@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{Contestant, Habits, History, Kind, LibraryClient, Recorder, Rules, Seed, Summary, Walker};
 use crate::layer::{Fault, Faults};
-use crate::testing::{Case, Harness, Lives, Party, Seeded};
+use crate::testing::{Case, Lives, Party, Seeded};
 use crate::{LockName, layer::Chaos};
 
 /// The lock's name, in the history and in the store.
@@ -90,15 +90,15 @@ impl Plan {
     }
 
     /// Runs the plan with clients of the library, and returns the history.
-    pub async fn walk<H: Harness>(&self, case: &Case<H>, seed: Seed) -> History {
+    pub async fn walk(&self, case: &Case, seed: Seed) -> History {
         let kind = self.kind;
         self.walk_as(case, seed, &|party, name| Arc::new(LibraryClient::new(&party.keeper, name, kind))).await
     }
 
     /// Runs the plan with the contestants that `make` makes of a connection.
-    pub async fn walk_as<H: Harness>(
+    pub async fn walk_as(
         &self,
-        case: &Case<H>,
+        case: &Case,
         seed: Seed,
         make: &dyn Fn(&Party, &LockName) -> Arc<dyn Contestant>,
     ) -> History {
@@ -146,7 +146,7 @@ impl Plan {
     ///
     /// # Errors
     /// The violation, and the seed that repeats the run.
-    pub async fn check<H: Harness>(&self, case: &Case<H>, seed: Seed) -> Result<Summary, String> {
+    pub async fn check(&self, case: &Case, seed: Seed) -> Result<Summary, String> {
         self.judge(&self.walk(case, seed).await, seed)
     }
 
@@ -158,9 +158,9 @@ impl Plan {
         history.check(LOCK, &self.rules()).map_err(|violation| format!("{violation}. To repeat it: {seed}"))
     }
 
-    fn walker<H: Harness>(
+    fn walker(
         &self,
-        case: &Case<H>,
+        case: &Case,
         recorder: &Recorder,
         contestant: &Arc<dyn Contestant>,
         client: String,

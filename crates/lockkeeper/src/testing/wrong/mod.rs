@@ -81,8 +81,8 @@ pub trait Flaw: Default + fmt::Debug + Send + Sync + 'static {
 }
 
 /// Runs a case on a store with this flaw, and returns the failure of the case. `None` if the case passes.
-pub fn complaint<H: Harness, F: Flaw>(name: &str, body: impl AsyncFn(&Case<Flawed<H, F>>)) -> Option<String> {
-    let panic = catch_unwind(AssertUnwindSafe(|| run(name, &[], body))).err()?;
+pub fn complaint<H: Harness, F: Flaw>(name: &str, body: impl AsyncFn(&Case)) -> Option<String> {
+    let panic = catch_unwind(AssertUnwindSafe(|| run::<Flawed<H, F>>(name, &[], body))).err()?;
     let text = panic.downcast_ref::<String>().cloned();
     Some(text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default())
 }

@@ -1,0 +1,34 @@
+//! The whole suite in every way to etcd.
+
+use lockkeeper::testing::InAStorm;
+
+use crate::stores::etcd::{BehindTls, OfDebian, Oldest, On, One, SharedWithGo, Three};
+
+macro_rules! whole_suite {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper::suite! {
+        mod $module;
+        harness = $harness;
+        lacks = [PerClaimExpiry, VirtualTime];
+        left_out = 4
+    })*};
+}
+
+whole_suite! {
+    etcd_one: On<One>;
+    etcd_three: On<Three>;
+    etcd_behind_tls: On<BehindTls>;
+    etcd_oldest: On<Oldest>;
+    etcd_of_debian: On<OfDebian>;
+}
+
+lockkeeper::suite! {
+    mod etcd_shared_with_go;
+    harness = On<SharedWithGo>;
+    lacks = [MinHold, PerClaimExpiry, ReadWrite, VirtualTime, Weighted];
+    left_out = 107
+}
+
+lockkeeper::storm_suite! {
+    mod etcd_three_in_a_storm;
+    harness = InAStorm<On<Three>>
+}

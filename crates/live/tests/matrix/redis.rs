@@ -1,0 +1,35 @@
+//! The whole suite in every way to Redis.
+
+use lockkeeper::testing::{Crowded, InAStorm};
+
+use crate::stores::redis::On;
+use crate::stores::servers::{BehindTls, ByResp2, BySentinels, Clustered, Standalone, WithAReplica};
+
+macro_rules! whole_suite {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper::suite! {
+        mod $module;
+        harness = $harness;
+        lacks = [SessionExpiry, VirtualTime];
+        left_out = 5
+    })*};
+}
+
+whole_suite! {
+    redis_standalone: On<Standalone>;
+    redis_by_resp2: On<ByResp2>;
+    redis_behind_tls: On<BehindTls>;
+    redis_by_sentinels: On<BySentinels>;
+    redis_with_a_replica: On<WithAReplica>;
+    redis_cluster: On<Clustered>;
+    redis_cluster_crowded: Crowded<On<Clustered>>;
+}
+
+lockkeeper::storm_suite! {
+    mod redis_by_sentinels_in_a_storm;
+    harness = InAStorm<On<BySentinels>>
+}
+
+lockkeeper::storm_suite! {
+    mod redis_cluster_in_a_storm;
+    harness = InAStorm<On<Clustered>>
+}

@@ -1,0 +1,115 @@
+//! etcd stores under test, on real servers.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper::layer::Faults;
+use lockkeeper::store::Store;
+use lockkeeper::testing::{Crash, Harness, Lives, Time, unique_prefix};
+use lockkeeper::time::Clock;
+use lockkeeper::{ErrorKind, EtcdStore, LockName};
+
+use super::crowd;
+use super::servers::Servers;
+
+pub(crate) struct One;
+
+impl Servers for One {
+    fn url() -> String {
+        lockkeeper_live::etcd().unwrap().url()
+    }
+}
+
+pub(crate) struct Three;
+
+impl Servers for Three {
+    fn url() -> String {
+        lockkeeper_live::etcd_three().unwrap().url()
+    }
+}
+
+pub(crate) struct BehindTls;
+
+impl Servers for BehindTls {
+    fn url() -> String {
+        let etcd = lockkeeper_live::etcd_tls().unwrap();
+        format!("{}?ca={}", etcd.url(), etcd.certificates().unwrap().authority().display())
+    }
+}
+
+pub(crate) struct Oldest;
+
+impl Servers for Oldest {
+    fn url() -> String {
+        lockkeeper_live::etcd_oldest().unwrap().url()
+    }
+}
+
+/// 3.4, which has bugs with leases that no case here meets.
+pub(crate) struct OfDebian;
+
+impl Servers for OfDebian {
+    fn url() -> String {
+        lockkeeper_live::etcd_debian().unwrap().url() + "?unsafe=version"
+    }
+}
+
+pub(crate) struct SharedWithGo;
+
+impl Servers for SharedWithGo {
+    fn url() -> String {
+        One::url() + "?layout=concurrency"
+    }
+}
+
+/// Cases have names of their own on servers that they share.
+pub(crate) struct On<S>(PhantomData<S>);
+
+impl<S: Servers> Harness for On<S> {
+    const TIME: Time = Time::Real;
+    const ON_CRASH: Crash = Crash::Silent;
+    const WAITERS_DIE_FIRST: bool = true;
+    /// Less the prefix.
+    const NAME_MAX: usize = 255 - 13;
+
+    async fn start() -> Self {
+        Self(PhantomData)
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        // A busy machine causes elections: nobody answers until they are over.
+        loop {
+            match EtcdStore::from_url(&S::url().parse().unwrap()).unwrap().connect().await {
+                Ok(store) => return Arc::new(store),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+            }
+        }
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        // It closes its connection and says nothing.
+        drop(client);
+    }
+
+    async fn crowd(&self, name: &LockName, round: usize) {
+        crowd::etcd::comes(&S::url(), name, round);
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boot()
+    }
+
+    fn prefix(&self) -> String {
+        unique_prefix()
+    }
+
+    /// Whole seconds; waiters have a lease of their own where that is shorter by more than one.
+    fn short(&self) -> Lives {
+        Lives { ttl: Duration::from_secs(4), wait_ttl: Duration::from_secs(2), lock_delay: Duration::from_secs(1) }
+    }
+
+    fn weather(&self) -> Faults {
+        Faults::none()
+    }
+}

@@ -1,0 +1,59 @@
+//! Redis stores under test, on real servers.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper::layer::Faults;
+use lockkeeper::store::Store;
+use lockkeeper::testing::{Crash, Harness, Lives, Time, unique_prefix};
+use lockkeeper::time::Clock;
+use lockkeeper::{LockName, RedisStore};
+
+use super::crowd;
+use super::servers::Servers;
+
+/// Cases have names of their own on servers that they share.
+pub(crate) struct On<S>(PhantomData<S>);
+
+impl<S: Servers> Harness for On<S> {
+    const TIME: Time = Time::Real;
+    const ON_CRASH: Crash = Crash::Silent;
+    const WAITERS_DIE_FIRST: bool = true;
+    /// Less the prefix.
+    const NAME_MAX: usize = 255 - 13;
+
+    async fn start() -> Self {
+        Self(PhantomData)
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        Arc::new(RedisStore::from_url(&S::url().parse().unwrap()).unwrap().connect().await.unwrap())
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        // It closes its connection and says nothing.
+        drop(client);
+    }
+
+    async fn crowd(&self, name: &LockName, round: usize) {
+        crowd::redis::comes(&S::url(), name, round);
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boot()
+    }
+
+    fn prefix(&self) -> String {
+        unique_prefix()
+    }
+
+    fn short(&self) -> Lives {
+        // Real servers beside a busy machine: a stall of a second is no loss.
+        Lives { ttl: Duration::from_secs(3), wait_ttl: Duration::from_millis(1500), lock_delay: Duration::from_secs(1) }
+    }
+
+    fn weather(&self) -> Faults {
+        Faults::none()
+    }
+}
