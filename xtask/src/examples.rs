@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
@@ -33,11 +33,14 @@ pub(crate) fn run(root: &Path, examples: &[Example]) -> Result<Outcome> {
     }
     let (mut failures, mut outcome) = (Vec::new(), Outcome::default());
     for example in examples {
+        let start = Instant::now();
         println!("\n---- example {} ----", example.name);
         let mut command = Command::new(&example.program);
         let command = command.current_dir(root).stdin(Stdio::null());
         let (status, secrets) = secrets::watch(command, Some(LIMIT), &secrets::show, &|| ())?;
         outcome.secrets += secrets;
+        outcome.times.push((example.name.clone(), start.elapsed()));
+        outcome.took += start.elapsed();
         match complaint(example, status) {
             None => outcome.passed += 1,
             Some(complaint) => failures.push(complaint),

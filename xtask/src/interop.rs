@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::go;
 use crate::packages::{Program, install_missing, is_installed, say_and_run};
-use crate::test::{cargo, run_tests};
+use crate::test::{Total, cargo, run_tests};
 
 /// What the Rust etcd-client is built with. Debian has the second in a package of its own.
 const PROTOBUF: &[Program] = &[
@@ -24,12 +24,17 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
         bail!("{missing} is not installed. Try: apt-get install default-jdk-headless maven");
     }
     install_missing(PROTOBUF)?;
+    let mut total = Total::default();
+    total.time("foreign clients", || build_clients(root))?;
+    // As `test` has built it: for one package alone cargo would build most of it again.
+    run_tests(root, &["--workspace", "--test", "interop"], args, total)
+}
+
+fn build_clients(root: &Path) -> Result<()> {
     let target = go::target(root)?.join("interop");
     go::build(root)?;
     build_rust(&root.join("interop/rust"), &target)?;
-    build_java(&root.join("interop/java"), &target.join("java"))?;
-    // As `test` has built it: for one package alone cargo would build most of it again.
-    run_tests(root, &["--workspace", "--test", "interop"], args)
+    build_java(&root.join("interop/java"), &target.join("java"))
 }
 
 fn build_rust(package: &Path, target: &Path) -> Result<()> {

@@ -12,8 +12,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use anyhow::Result;
 
 use self::args::Args;
-pub(crate) use self::outcome::Outcome;
-use self::outcome::Total;
+pub(crate) use self::outcome::{Outcome, Total};
 use crate::packages::Program;
 use crate::{examples, go, packages};
 
@@ -30,8 +29,9 @@ const SERVERS: &[Program] = &[
 const ETCD: &str = "LOCKKEEPER_LIVE_ETCD";
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
-    install(root)?;
-    run_tests(root, &["--workspace"], args)
+    let mut total = Total::default();
+    total.time("install", || install(root))?;
+    run_tests(root, &["--workspace"], args, total)
 }
 
 /// Installs and builds the servers of the live tests.
@@ -44,28 +44,28 @@ pub(crate) fn install(root: &Path) -> Result<()> {
 }
 
 /// Runs some of the tests, with all features. Without `args`, the documentation's and the examples
-/// are among them where `which` names whole packages.
-pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String]) -> Result<ExitCode> {
+/// are among them where `which` names whole packages. `total` has the steps that were done before.
+pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String], mut total: Total) -> Result<ExitCode> {
     let args = Args::new(args);
     // Beside `--workspace` cargo would pass over the packages that the user names.
     let which = if args.name_packages() { &[] } else { which };
-    let built = programs::build(root, which, &args)?;
+    let built = total.time("build", || programs::build(root, which, &args))?;
     let everything = args.is_empty() && which == ["--workspace"];
     let mut programs = built.programs;
     if everything {
         programs.push(programs::documentation(root));
     }
     programs.sort_by_key(programs::TestProgram::rank);
-    let mut total = side_by_side::run(programs, &args)?;
+    side_by_side::run(programs, &args, &mut total)?;
     if everything {
         total.add("examples", examples::run(root, &built.examples)?);
     }
     Ok(summary(&total))
 }
 
-/// Prints what failed and how to repeat it, and in the last line how many tests there were.
+/// Prints the times, what failed and how to repeat it, and in the last line how many tests there were.
 fn summary(total: &Total) -> ExitCode {
-    for line in total.lines() {
+    for line in total.times().into_iter().chain(total.lines()) {
         println!("xtask: {line}");
     }
     if total.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -1,10 +1,14 @@
 //! What became of the tests, read from what their programs print.
 
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 /// What a line begins with by which a test says that it cannot show what it shows, or how many cases
 /// a suite has made no tests of.
 const NOTE: &str = "left out: ";
+
+/// How many of the slowest tests are listed.
+const SLOWEST: usize = 20;
 
 /// Of one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +22,10 @@ pub(crate) struct Outcome {
     pub(crate) skipped: Vec<String>,
     /// The names of those that failed.
     pub(crate) failures: Vec<String>,
+    /// How long each test took, where its program says so.
+    pub(crate) times: Vec<(String, Duration)>,
+    /// How long they all took.
+    pub(crate) took: Duration,
     /// What went wrong with the program, and how to repeat it.
     pub(crate) complaint: Option<String>,
 }
@@ -28,8 +36,9 @@ impl Outcome {
         if let Some(result) = line.strip_prefix("test result: ") {
             self.passed += number_before(result, " passed");
             self.failed += number_before(result, " failed");
-        } else if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
-            self.failures.push(name.to_owned());
+        } else if let Some(test) = Test::new(line) {
+            self.failures.extend(test.has_failed.then(|| test.name.to_owned()));
+            self.times.extend(test.took.map(|took| (test.name.to_owned(), took)));
         } else if let Some(note) = line.strip_prefix(NOTE) {
             let cases = note.strip_suffix(" cases").and_then(|note| note.split_once(" of ")?.0.parse::<usize>().ok());
             self.left_out += cases.unwrap_or(0);
@@ -46,6 +55,30 @@ impl Outcome {
     }
 }
 
+/// What a line says of one test: `test a::b ... ok`, or `test a::b ... FAILED <0.123s>`.
+struct Test<'a> {
+    name: &'a str,
+    has_failed: bool,
+    took: Option<Duration>,
+}
+
+impl<'a> Test<'a> {
+    /// The test that a line speaks of, if it has ended.
+    fn new(line: &'a str) -> Option<Self> {
+        let (name, result) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
+        let (result, took) = match result.split_once(" <") {
+            Some((result, took)) => (result, seconds(took.strip_suffix("s>")?)),
+            None => (result, None),
+        };
+        ["ok", "FAILED"].contains(&result).then_some(Self { name, has_failed: result == "FAILED", took })
+    }
+}
+
+/// `0.123`
+fn seconds(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.parse().ok()?).ok()
+}
+
 /// The number at the end of what stands before `word`, or 0.
 fn number_before(text: &str, word: &str) -> usize {
     let before = text.split(word).next().filter(|before| before.len() < text.len());
@@ -57,10 +90,22 @@ fn number_before(text: &str, word: &str) -> usize {
 pub(crate) struct Total {
     sum: Outcome,
     complaints: Vec<String>,
+    /// How long each step took, in their order.
+    steps: Vec<(String, Duration)>,
 }
 
 impl Total {
+    /// Does a step that runs no tests, and notes how long it takes.
+    pub(crate) fn time<T>(&mut self, name: &str, step: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = step();
+        self.steps.push((name.to_owned(), start.elapsed()));
+        done
+    }
+
     pub(crate) fn add(&mut self, name: &str, of: Outcome) {
+        self.steps.push((name.to_owned(), of.took));
+        self.sum.times.extend(of.times.into_iter().map(|(test, took)| (format!("{name}: {test}"), took)));
         self.sum.passed += of.passed;
         self.sum.failed += of.failed;
         self.sum.secrets += of.secrets;
@@ -75,6 +120,20 @@ impl Total {
 
     pub(crate) fn is_good(&self) -> bool {
         self.complaints.is_empty() && self.sum.failed == 0
+    }
+
+    /// How long each step took, and the slowest tests.
+    pub(crate) fn times(&self) -> Vec<String> {
+        let line = |(name, took): &(String, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
+        let mut lines: Vec<_> = self.steps.iter().map(line).collect();
+        let mut tests: Vec<_> = self.sum.times.iter().collect();
+        tests.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+        tests.truncate(SLOWEST);
+        if !tests.is_empty() {
+            lines.push("the slowest tests:".to_owned());
+            lines.extend(tests.into_iter().map(line));
+        }
+        lines
     }
 
     /// What failed, and how many there were.
@@ -109,6 +168,44 @@ mod tests {
         let outcome = read(&[one, "test a::b ... FAILED", "test a::c ... ok", other]);
         assert_eq!((outcome.passed, outcome.failed), (15, 2));
         assert_eq!(outcome.failures, ["a::b"]);
+    }
+
+    #[test]
+    fn a_test_that_has_ended_is_read_with_its_time_or_without() {
+        let outcome = read(&[
+            "test a::b ... FAILED <12.345s>",
+            "test a::c ... ok <0.001s>",
+            "test a::d ... ok",
+            "test src/lib.rs - e (line 3) ... FAILED",
+            "test a::f - should panic ... ok <2.000s>",
+            "test a::g ... ignored",
+            "test a::h has been running for over 60 seconds",
+            "test a::i ... ok <soon>",
+        ]);
+        assert_eq!(outcome.failures, ["a::b", "src/lib.rs - e (line 3)"]);
+        let times = [("a::b", 12_345), ("a::c", 1), ("a::f - should panic", 2_000)];
+        assert_eq!(outcome.times, times.map(|(test, took)| (test.to_owned(), Duration::from_millis(took))));
+    }
+
+    #[test]
+    fn the_time_of_each_step_is_listed_and_the_slowest_tests_of_all_programs() {
+        let mut total = Total::default();
+        assert_eq!(total.time("build", || 7), 7);
+        total.add("x", Outcome { took: Duration::from_millis(1_234_560), ..read(&["test a::b ... ok <1.000s>"]) });
+        let many: Vec<_> = (0..SLOWEST).map(|i| format!("test c{i} ... ok <{}.000s>", i + 2)).collect();
+        total.add("y", read(&many.iter().map(String::as_str).collect::<Vec<_>>()));
+        let times = total.times();
+        assert_eq!(times[..4], ["     0.0 s  build", "  1234.6 s  x", "     0.0 s  y", "the slowest tests:"]);
+        assert_eq!(times[4], "    21.0 s  y: c19");
+        assert_eq!(times.len(), 4 + SLOWEST);
+        assert!(!times.iter().any(|line| line.contains("a::b")), "{times:?}");
+    }
+
+    #[test]
+    fn where_no_program_tells_times_no_tests_are_listed() {
+        let mut total = Total::default();
+        total.add("x", read(&["test a::b ... ok"]));
+        assert_eq!(total.times(), ["     0.0 s  x"]);
     }
 
     #[test]

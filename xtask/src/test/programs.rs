@@ -44,6 +44,12 @@ const KINDS: [(&str, &str, Kind); 5] = [
     ("lockkeeper-live", "storms", Kind::Storm),
 ];
 
+/// What makes a test program say how long each test took. The option is not stable: the program takes it only with the
+/// variable in its environment, whatever its value. This value leaves a compiler that a test might start as it is: for that
+/// it is the name of the crate that may use what is not stable.
+const TIMES: [&str; 2] = ["--report-time", "-Zunstable-options"];
+const UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "libtest");
+
 /// A program whose tests are run.
 #[derive(Debug)]
 pub(crate) struct TestProgram {
@@ -53,6 +59,8 @@ pub(crate) struct TestProgram {
     /// What cargo is told to run it.
     choice: Vec<String>,
     command: Command,
+    /// Whether it can say how long each test took.
+    tells_times: bool,
 }
 
 impl TestProgram {
@@ -62,8 +70,15 @@ impl TestProgram {
         place.unwrap_or(KINDS.len())
     }
 
-    pub(crate) fn command(&mut self) -> &mut Command {
-        &mut self.command
+    /// With the options of the user, and ours beside them.
+    pub(crate) fn command(&mut self, given: &[String]) -> &mut Command {
+        let ours = ["--show-output"].into_iter().chain(TIMES.into_iter().filter(|_| self.tells_times));
+        // A program refuses an option that it gets twice.
+        let ours: Vec<_> = ours.filter(|option| !given.iter().any(|given| is_same(given, option))).collect();
+        if self.tells_times {
+            self.command.env(UNSTABLE.0, UNSTABLE.1);
+        }
+        self.command.args(given).args(ours)
     }
 
     /// The line that runs these tests of it again.
@@ -76,6 +91,11 @@ impl TestProgram {
         }
         line
     }
+}
+
+/// `-Z` is one option, whatever stands behind it.
+fn is_same(given: &str, option: &str) -> bool {
+    given == option || given.starts_with("-Z") && option.starts_with("-Z")
 }
 
 /// What there is to run.
@@ -115,7 +135,8 @@ pub(crate) fn documentation(root: &Path) -> TestProgram {
     let mut command = cargo(root);
     command.args(["test", "--doc", "--workspace", "--all-features", "--locked", "--"]);
     let choice = vec!["--workspace".to_owned(), "--doc".to_owned()];
-    TestProgram { name: "documentation".to_owned(), kind: Kind::Compute, choice, command }
+    // With the variable cargo would build the dependencies again that look at it.
+    TestProgram { name: "documentation".to_owned(), kind: Kind::Compute, choice, command, tells_times: false }
 }
 
 /// A program, by a message of cargo.
@@ -160,9 +181,11 @@ impl Artifact {
         let (package, name) = (self.package, self.name);
         let known = KINDS.iter().find(|known| (known.0, known.1) == (&package, &name));
         let kind = known.map_or(Kind::Compute, |known| known.2);
+        // A benchmark is no program of libtest.
+        let tells_times = self.kind != "bench";
         let name = if self.kind == "test" { name } else { self.kind };
         let choice = ["-p".to_owned(), package.clone()].into_iter().chain(target).collect();
-        TestProgram { name: format!("{package} {name}"), kind, choice, command }
+        TestProgram { name: format!("{package} {name}"), kind, choice, command, tells_times }
     }
 }
 
@@ -200,6 +223,32 @@ mod tests {
         assert_eq!((unit.name.as_str(), unit.kind), ("lockkeeper lib", Kind::Compute));
         assert_eq!(unit.to_repeat(&[]), "cargo test --all-features --locked -p lockkeeper --lib");
         assert!(unit.rank() > test.rank());
+    }
+
+    fn options(kind: &str, given: &[&str]) -> (Vec<String>, bool) {
+        let id = "crates/lockkeeper#0.1.0";
+        let mut test = Artifact::new(&message(kind, id, "it", true, r#""/t/l-1""#)).unwrap().test();
+        let given: Vec<_> = given.iter().map(ToString::to_string).collect();
+        let command = test.command(&given);
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let is_set = command.get_envs().any(|(name, value)| name == UNSTABLE.0 && value.is_some());
+        (words[2..].to_vec(), is_set)
+    }
+
+    #[test]
+    fn a_test_program_is_asked_for_the_times_of_its_tests_and_a_benchmark_is_not() {
+        let times = ["a::b", "--show-output", "--report-time", "-Zunstable-options"];
+        assert_eq!(options("test", &["a::b"]), (times.map(str::to_owned).to_vec(), true));
+        assert_eq!(options("bench", &[]), (vec!["--show-output".to_owned()], false));
+    }
+
+    #[test]
+    fn an_option_that_the_user_gives_is_not_given_twice() {
+        for given in [&["--report-time", "-Zunstable-options", "--show-output"][..], &["-Z", "unstable-options"]] {
+            let (words, _) = options("test", given);
+            let count = |option: &str| words.iter().filter(|word| word.starts_with(option)).count();
+            assert_eq!(["--report-time", "-Z", "--show-output"].map(count), [1; 3], "{words:?}");
+        }
     }
 
     #[test]

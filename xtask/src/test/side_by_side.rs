@@ -24,8 +24,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Runs all of them, whatever becomes of one, in this order.
-pub(super) fn run(programs: Vec<TestProgram>, args: &Args) -> Result<Total> {
-    let (queue, total) = (Mutex::new(VecDeque::from(programs)), Mutex::new(Total::default()));
+pub(super) fn run(programs: Vec<TestProgram>, args: &Args, total: &mut Total) -> Result<()> {
+    let (queue, total) = (Mutex::new(VecDeque::from(programs)), Mutex::new(total));
     let worker = || -> Result<()> {
         loop {
             let Some(mut program) = take(&queue) else { return Ok(()) };
@@ -39,8 +39,7 @@ pub(super) fn run(programs: Vec<TestProgram>, args: &Args) -> Result<Total> {
             Ok(ended) => ended,
             Err(panic) => std::panic::resume_unwind(panic),
         })
-    })?;
-    Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner))
+    })
 }
 
 fn take(queue: &Mutex<VecDeque<TestProgram>>) -> Option<TestProgram> {
@@ -59,7 +58,7 @@ struct Seen {
 fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
     let (name, threads, start) = (program.name.clone(), program.kind.threads(), Instant::now());
     eprintln!("xtask: {name} begins, {threads} tests at a time");
-    let command = program.command().args(&args.program).arg("--show-output").stdin(Stdio::null());
+    let command = program.command(&args.program).stdin(Stdio::null());
     if std::env::var_os(THREADS).is_none() {
         command.env(THREADS, threads.to_string());
     }
@@ -82,16 +81,16 @@ fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
     };
     let (status, secrets) = secrets::watch(command, None, &see, &look)?;
     let mut seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
-    seen.outcome.secrets = secrets;
+    (seen.outcome.secrets, seen.outcome.took) = (secrets, start.elapsed());
     if let Some(status) = status {
         seen.outcome.end(&name, status, |tests| program.to_repeat(tests));
     }
-    print(&name, &seen, start.elapsed());
+    print(&name, &seen);
     Ok(seen.outcome)
 }
 
 /// As a whole, so that nothing of another program comes between.
-fn print(name: &str, seen: &Seen, took: Duration) {
+fn print(name: &str, seen: &Seen) {
     let outcome = &seen.outcome;
     let mut out = stdout().lock();
     // Nobody is left to whom a failure could be told.
@@ -102,7 +101,7 @@ fn print(name: &str, seen: &Seen, took: Duration) {
         "==== {name}: {} passed, {} failed, {:.1} s ====",
         outcome.passed,
         outcome.failed,
-        took.as_secs_f64()
+        outcome.took.as_secs_f64()
     );
     if let Some(complaint) = &outcome.complaint {
         let _ = writeln!(out, "xtask: {complaint}");
