@@ -38,8 +38,9 @@ const TASKS: [(&str, &str, &str); 7] = [
     ("tables", "[--check]", "write what the stores promise into docs/stores.md, or only compare"),
     (
         "test",
-        "[ARG…]",
-        "install what the tests need, then run them all, and the examples; ARGs go to cargo test, without the examples",
+        "[--all] [ARG…]",
+        "install what the tests need, then run them and the examples, with --all the rarely run ones too; ARGs go to cargo \
+         test, without the examples",
     ),
     (
         "tidy",

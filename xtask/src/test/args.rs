@@ -18,6 +18,9 @@ const WITH_VALUE: [&str; 14] = [
     "--config",
 ];
 
+/// Runs what is left out otherwise. To cargo it would be an old name of `--workspace`.
+pub(crate) const ALL: &str = "--all";
+
 /// Arguments for cargo, and for the test programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Args {
@@ -25,6 +28,8 @@ pub(crate) struct Args {
     pub(crate) cargo: Vec<String>,
     /// Names of tests, and options of a test program.
     pub(crate) program: Vec<String>,
+    /// Whether the programs that are left out otherwise are run too: `--all`, which is ours.
+    pub(crate) all: bool,
 }
 
 impl Args {
@@ -36,6 +41,8 @@ impl Args {
         while let Some(arg) = args.next() {
             if arg == "--" {
                 sorted.program.extend(args.by_ref().cloned());
+            } else if arg == ALL {
+                sorted.all = true;
             } else if arg.starts_with('-') {
                 sorted.cargo.push(arg.clone());
                 if WITH_VALUE.contains(&arg.as_str()) {
@@ -53,8 +60,14 @@ impl Args {
         self.cargo.iter().any(|arg| arg.starts_with("-p") || arg.starts_with("--package"))
     }
 
+    /// Whether test programs are named, of which cargo builds no others then.
+    pub(crate) fn name_programs(&self) -> bool {
+        self.cargo.iter().any(|arg| arg == "--test" || arg.starts_with("--test="))
+    }
+
+    /// Whether nothing is chosen; `--all` chooses nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.cargo.is_empty() && self.program.is_empty()
     }
 }
 
@@ -62,9 +75,32 @@ impl Args {
 mod tests {
     use super::*;
 
+    fn args(line: &str) -> Args {
+        Args::new(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn all_is_an_option_of_ours_and_chooses_nothing() {
+        let sorted = args("--all -p lockkeeper mutex");
+        assert!(sorted.all && !sorted.is_empty());
+        assert_eq!((sorted.cargo, sorted.program), (args("-p lockkeeper").cargo, args("mutex").program));
+        assert!(args("--all").is_empty() && args("--all").all && !args("").all);
+        // Behind the dashes it is one of the programs', and no value of another option is ours.
+        assert!(!args("-- --all").all && !args("--test --all").all);
+    }
+
+    #[test]
+    fn a_program_is_named_by_its_option_alone() {
+        for named in ["--test matrix", "--test=matrix", "-p lockkeeper-live --test it"] {
+            assert!(args(named).name_programs(), "{named}");
+        }
+        for other in ["", "matrix", "--tests", "-p lockkeeper-live", "-- --test", "--all"] {
+            assert!(!args(other).name_programs(), "{other}");
+        }
+    }
+
     #[test]
     fn options_go_to_cargo_and_names_of_tests_to_the_programs() {
-        let args = |line: &str| Args::new(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         let sorted = args("-p lockkeeper --lib mutex -- --exact --nocapture");
         assert_eq!(sorted.cargo, ["-p", "lockkeeper", "--lib"]);
         assert_eq!(sorted.program, ["mutex", "--exact", "--nocapture"]);

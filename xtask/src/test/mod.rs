@@ -13,6 +13,7 @@ use anyhow::Result;
 
 use self::args::Args;
 pub(crate) use self::outcome::{Outcome, Total};
+use self::programs::TestProgram;
 use crate::packages::Program;
 use crate::{examples, go, packages};
 
@@ -51,16 +52,23 @@ pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String], mut total:
     let which = if args.name_packages() { &[] } else { which };
     let built = total.time("build", || programs::build(root, which, &args))?;
     let everything = args.is_empty() && which == ["--workspace"];
-    let mut programs = built.programs;
+    let mut programs = choose(built.programs, &args, &mut total);
     if everything {
         programs.push(programs::documentation(root));
     }
-    programs.sort_by_key(programs::TestProgram::rank);
+    programs.sort_by_key(TestProgram::rank);
     side_by_side::run(programs, &args, &mut total)?;
     if everything {
         total.add("examples", examples::run(root, &built.examples)?);
     }
     Ok(summary(&total))
+}
+
+/// What is to be run. What is left out is noted, with how to run it.
+fn choose(programs: Vec<TestProgram>, args: &Args, total: &mut Total) -> Vec<TestProgram> {
+    let (left_out, programs): (Vec<_>, Vec<_>) = programs.into_iter().partition(|program| program.is_left_out(args));
+    left_out.iter().for_each(|program| total.leave_out(program.note()));
+    programs
 }
 
 /// Prints the times, what failed and how to repeat it, and in the last line how many tests there were.

@@ -122,6 +122,11 @@ impl Total {
         self.complaints.is_empty() && self.sum.failed == 0
     }
 
+    /// Notes a program that is not run, and how to run it.
+    pub(crate) fn leave_out(&mut self, note: String) {
+        self.sum.skipped.push(note);
+    }
+
     /// How long each step took, and the slowest tests.
     pub(crate) fn times(&self) -> Vec<String> {
         let line = |(name, took): &(String, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
@@ -225,9 +230,14 @@ mod tests {
     fn what_is_left_out_and_what_is_skipped_is_said() {
         let mut total = Total::default();
         let lines = ["left out: 69 of 128 cases", "left out: a::b: only root may", "69 of 128 cases"];
+        total.leave_out("y. To run it: cargo xtask test --all".to_owned());
         [&lines[..1], &lines[..]].into_iter().for_each(|lines| total.add("x", read(lines)));
-        let said =
-            ["left out: a::b: only root may", "138 cases left out: their stores cannot do them", "0 passed, 0 failed"];
+        let said = [
+            "left out: y. To run it: cargo xtask test --all",
+            "left out: a::b: only root may",
+            "138 cases left out: their stores cannot do them",
+            "0 passed, 0 failed",
+        ];
         assert_eq!(total.lines(), said);
     }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::args::Args;
+use super::args::{ALL, Args};
 use super::{cargo, say};
 use crate::examples::Example;
 
@@ -50,6 +50,15 @@ const KINDS: [(&str, &str, Kind); 5] = [
 const TIMES: [&str; 2] = ["--report-time", "-Zunstable-options"];
 const UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "libtest");
 
+/// By package and program, what is run only with `--all` or by its name: other ways to the same stores, other versions of
+/// the servers, long histories.
+const ONLY_WITH_ALL: [(&str, &str, Kind); 1] = [("lockkeeper-live", "matrix", Kind::Sleep)];
+
+/// All that is known of programs, the longest first.
+fn known() -> impl Iterator<Item = (&'static str, &'static str, Kind)> {
+    KINDS.into_iter().chain(ONLY_WITH_ALL)
+}
+
 /// A program whose tests are run.
 #[derive(Debug)]
 pub(crate) struct TestProgram {
@@ -64,10 +73,18 @@ pub(crate) struct TestProgram {
 }
 
 impl TestProgram {
-    /// The longest first: the place in `KINDS`.
+    /// The place among those that are known, or behind them.
     pub(crate) fn rank(&self) -> usize {
-        let place = KINDS.iter().position(|(package, name, _)| self.name == format!("{package} {name}"));
-        place.unwrap_or(KINDS.len())
+        known().position(|known| self.is(known)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether it is run only with `--all` or by its name, and neither is given.
+    pub(crate) fn is_left_out(&self, args: &Args) -> bool {
+        !args.all && !args.name_programs() && ONLY_WITH_ALL.into_iter().any(|known| self.is(known))
+    }
+
+    fn is(&self, (package, name, _): (&str, &str, Kind)) -> bool {
+        self.name == format!("{package} {name}")
     }
 
     /// With the options of the user, and ours beside them.
@@ -79,6 +96,15 @@ impl TestProgram {
             self.command.env(UNSTABLE.0, UNSTABLE.1);
         }
         self.command.args(given).args(ours)
+    }
+
+    /// The line that says how to run what is left out.
+    pub(crate) fn note(&self) -> String {
+        format!(
+            "{}. To run it: cargo xtask test {}; with all others: cargo xtask test {ALL}",
+            self.name,
+            self.choice.join(" ")
+        )
     }
 
     /// The line that runs these tests of it again.
@@ -179,8 +205,8 @@ impl Artifact {
             _ => vec!["--lib".to_owned()],
         };
         let (package, name) = (self.package, self.name);
-        let known = KINDS.iter().find(|known| (known.0, known.1) == (&package, &name));
-        let kind = known.map_or(Kind::Compute, |known| known.2);
+        let kind = known().find(|known| (known.0, known.1) == (&package, &name));
+        let kind = kind.map_or(Kind::Compute, |known| known.2);
         // A benchmark is no program of libtest.
         let tells_times = self.kind != "bench";
         let name = if self.kind == "test" { name } else { self.kind };
@@ -249,6 +275,31 @@ mod tests {
             let count = |option: &str| words.iter().filter(|word| word.starts_with(option)).count();
             assert_eq!(["--report-time", "-Z", "--show-output"].map(count), [1; 3], "{words:?}");
         }
+    }
+
+    #[test]
+    fn a_program_that_is_left_out_says_how_to_run_it() {
+        let id = "crates/other#lockkeeper-live@0.1.0";
+        let test = |name: &str| Artifact::new(&message("test", id, name, true, r#""/t/m-1""#)).unwrap().test();
+        let matrix = test("matrix");
+        for (given, is_left_out) in [
+            (&[][..], true),
+            (&["-p", "lockkeeper-live"], true),
+            (&["matrix"], true),
+            (&["--all"], false),
+            (&["--test", "matrix"], false),
+        ] {
+            let args = Args::new(&given.iter().map(ToString::to_string).collect::<Vec<_>>());
+            assert_eq!(matrix.is_left_out(&args), is_left_out, "{given:?}");
+            assert!(!test("contract").is_left_out(&args), "{given:?}");
+        }
+        assert!(matrix.kind == Kind::Sleep && matrix.rank() > test("storms").rank());
+        assert!(matrix.rank() < test("unknown").rank());
+        assert_eq!(
+            matrix.note(),
+            "lockkeeper-live matrix. To run it: cargo xtask test -p lockkeeper-live --test matrix; with all others: \
+             cargo xtask test --all"
+        );
     }
 
     #[test]

@@ -23,6 +23,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 /// How many tests of a program run at a time, if the user sets it.
 const THREADS: &str = "RUST_TEST_THREADS";
 
+/// Tells the tests that they may take long.
+const ALL: &str = "LOCKKEEPER_ALL";
+
 /// Runs all of them, whatever becomes of one, in this order.
 pub(super) fn run(programs: Vec<TestProgram>, args: &Args, total: &mut Total) -> Result<()> {
     let (queue, total) = (Mutex::new(VecDeque::from(programs)), Mutex::new(total));
@@ -59,6 +62,9 @@ fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
     let (name, threads, start) = (program.name.clone(), program.kind.threads(), Instant::now());
     eprintln!("xtask: {name} begins, {threads} tests at a time");
     let command = program.command(&args.program).stdin(Stdio::null());
+    if args.all {
+        command.env(ALL, "1");
+    }
     if std::env::var_os(THREADS).is_none() {
         command.env(THREADS, threads.to_string());
     }
@@ -83,7 +89,8 @@ fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
     let mut seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
     (seen.outcome.secrets, seen.outcome.took) = (secrets, start.elapsed());
     if let Some(status) = status {
-        seen.outcome.end(&name, status, |tests| program.to_repeat(tests));
+        let variable = if args.all { format!("{ALL}=1 ") } else { String::new() };
+        seen.outcome.end(&name, status, |tests| variable.clone() + &program.to_repeat(tests));
     }
     print(&name, &seen);
     Ok(seen.outcome)
