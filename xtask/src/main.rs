@@ -1,6 +1,7 @@
 //! The tasks of the repository: `cargo xtask TASK`.
 
 mod bench;
+mod ci;
 mod examples;
 mod go;
 mod interop;
@@ -18,8 +19,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 /// Name, arguments, what it does.
-const TASKS: [(&str, &str, &str); 7] = [
+const TASKS: [(&str, &str, &str); 8] = [
     ("bench", "[GOAL…]", "measure the goals, and print the table of docs/benchmarks.md"),
+    ("ci", "", "do all that a change has to pass, as .ci/run does"),
     (
         "interop",
         "[ARG…]",
@@ -70,6 +72,7 @@ fn run() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some("bench") => bench::run(&root()?, &args.collect::<Vec<_>>()),
+        Some("ci") => ci::run(&root()?),
         Some("interop") => interop::run(&root()?, &args.collect::<Vec<_>>()),
         Some("mutants") => mutants::run(&root()?, &args.collect::<Vec<_>>()),
         Some("storm") => storm::run(&root()?, &args.collect::<Vec<_>>()),
