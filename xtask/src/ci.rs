@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::budgets::{self, Budgets};
+
 /// Name and command, in the order of what fails fastest.
 const STEPS: [(&str, &[&str]); 7] = [
     ("formatting", &["cargo", "fmt", "--all", "--check"]),
@@ -32,14 +34,16 @@ const COMPONENTS: [&str; 2] = ["fmt", "clippy"];
 /// Does every step, whatever becomes of the others, and says at the end how long each took and what failed.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     COMPONENTS.into_iter().try_for_each(need)?;
+    let budgets = Budgets::read(root)?;
+    has_all(&budgets, &STEPS)?;
     let mut report = Report::default();
     for (name, words) in STEPS {
         println!("ci: {name}: {}", quoted(words));
         let start = Instant::now();
         let status = command(root, words).status().with_context(|| format!("cannot run {}", words[0]))?;
-        report.add(name, words, status, start.elapsed());
+        report.add(name, words, status, start.elapsed(), &budgets);
     }
-    for line in report.lines() {
+    for line in report.lines(&budgets) {
         println!("ci: {line}");
     }
     Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -50,6 +54,19 @@ fn need(component: &str) -> Result<()> {
     let is_there = version.args([component, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !is_there.is_ok_and(|status| status.success()) {
         bail!("cargo {component} is missing. Try: rustup component add rustfmt clippy");
+    }
+    Ok(())
+}
+
+/// Before anything is done: a missing line needs no half an hour to be seen.
+fn has_all(budgets: &Budgets, steps: &[(&str, &[&str])]) -> Result<()> {
+    let missing: Vec<_> = steps.iter().map(|(name, _)| *name).filter(|name| budgets.of(name).is_none()).collect();
+    if !missing.is_empty() {
+        bail!(
+            "{} has no budget for: {}. Try: add a line with the name and its seconds",
+            budgets::FILE,
+            missing.join(", ")
+        );
     }
     Ok(())
 }
@@ -75,17 +92,17 @@ struct Report {
 }
 
 impl Report {
-    fn add(&mut self, name: &str, words: &[&str], status: ExitStatus, took: Duration) {
+    fn add(&mut self, name: &str, words: &[&str], status: ExitStatus, took: Duration, budgets: &Budgets) {
         if !status.success() {
             self.failures.push(format!("{name} failed ({status}). To repeat it: {}", quoted(words)));
         }
+        self.failures.extend(budgets.complaint(name, took));
         self.took.push((name.to_owned(), took));
     }
 
     /// The times, what failed, and in the last line whether anything did.
-    fn lines(&self) -> Vec<String> {
-        let line = |(name, took): &(String, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
-        let mut lines: Vec<_> = self.took.iter().map(line).collect();
+    fn lines(&self, budgets: &Budgets) -> Vec<String> {
+        let mut lines = budgets::table(&self.took, budgets);
         lines.extend(self.failures.iter().cloned());
         let all: Duration = self.took.iter().map(|(_, took)| *took).sum();
         let end = if self.failures.is_empty() { "all passed" } else { "not all passed" };
@@ -105,6 +122,15 @@ mod tests {
     }
 
     #[test]
+    fn every_step_has_a_budget_and_one_without_is_an_error() {
+        has_all(&Budgets::read(&crate::root().unwrap()).unwrap(), &STEPS).unwrap();
+        let budgets = Budgets::parse("docs 60").unwrap();
+        has_all(&budgets, &[("docs", DOCS)]).unwrap();
+        let error = has_all(&budgets, &[("docs", DOCS), ("new", DOCS), ("newer", DOCS)]).unwrap_err().to_string();
+        assert!(error.starts_with(".ci/budgets has no budget for: new, newer. Try: "), "{error}");
+    }
+
+    #[test]
     fn a_command_is_quoted_so_that_it_can_be_typed_again() {
         assert_eq!(quoted(DOCS), "env 'RUSTDOCFLAGS=-D warnings' cargo doc");
         for (name, words) in STEPS {
@@ -114,17 +140,19 @@ mod tests {
 
     #[test]
     fn every_failure_is_listed_after_the_times_with_the_line_that_repeats_it() {
-        let mut report = Report::default();
-        report.add("docs", DOCS, status("exit 101"), Duration::from_secs(7));
-        report.add("tidy", &["cargo", "xtask", "tidy"], status("exit 0"), Duration::from_secs(1));
-        report.add("test", &["cargo", "xtask", "test"], status("exit 0"), Duration::from_secs(20));
+        let (budgets, mut report) = (Budgets::parse("docs 60\ntest 10\ntidy 10").unwrap(), Report::default());
+        report.add("docs", DOCS, status("exit 101"), Duration::from_secs(7), &budgets);
+        report.add("tidy", &["cargo", "xtask", "tidy"], status("exit 0"), Duration::from_secs(1), &budgets);
+        report.add("test", &["cargo", "xtask", "test"], status("exit 0"), Duration::from_secs(20), &budgets);
         assert_eq!(
-            report.lines(),
+            report.lines(&budgets),
             [
-                "     7.0 s  docs",
-                "     1.0 s  tidy",
-                "    20.0 s  test",
+                "    took    budget",
+                "   7.0 s      60 s  docs",
+                "   1.0 s      10 s  tidy",
+                "  20.0 s      10 s  test",
                 "docs failed (exit status: 101). To repeat it: env 'RUSTDOCFLAGS=-D warnings' cargo doc",
+                "test took 20.0 s: 2 times its budget of 10 s, or more (.ci/budgets)",
                 "not all passed, in 28 s",
             ]
         );
@@ -132,9 +160,9 @@ mod tests {
 
     #[test]
     fn where_nothing_failed_the_last_line_says_so() {
-        let mut report = Report::default();
-        report.add("docs", DOCS, status("exit 0"), Duration::from_secs(7));
-        assert_eq!(report.lines()[1], "all passed, in 7 s");
+        let (budgets, mut report) = (Budgets::parse("docs 60").unwrap(), Report::default());
+        report.add("docs", DOCS, status("exit 0"), Duration::from_secs(7), &budgets);
+        assert_eq!(report.lines(&budgets)[2], "all passed, in 7 s");
         assert!(report.failures.is_empty());
     }
 }

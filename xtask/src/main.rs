@@ -1,6 +1,7 @@
 //! The tasks of the repository: `cargo xtask TASK`.
 
 mod bench;
+mod budgets;
 mod ci;
 mod examples;
 mod go;

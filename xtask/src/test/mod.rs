@@ -14,6 +14,7 @@ use anyhow::Result;
 use self::args::Args;
 pub(crate) use self::outcome::{Outcome, Total};
 use self::programs::TestProgram;
+use crate::budgets::Budgets;
 use crate::packages::Program;
 use crate::{examples, go, packages};
 
@@ -45,13 +46,16 @@ pub(crate) fn install(root: &Path) -> Result<()> {
 }
 
 /// Runs some of the tests, with all features. Without `args`, the documentation's and the examples
-/// are among them where `which` names whole packages. `total` has the steps that were done before.
+/// are among them where `which` names whole packages, and the times are judged. `total` has the steps that were done before.
 pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String], mut total: Total) -> Result<ExitCode> {
     let args = Args::new(args);
     // Beside `--workspace` cargo would pass over the packages that the user names.
     let which = if args.name_packages() { &[] } else { which };
-    let built = total.time("build", || programs::build(root, which, &args))?;
     let everything = args.is_empty() && which == ["--workspace"];
+    if everything {
+        total.judge(Budgets::read(root)?);
+    }
+    let built = total.time("build", || programs::build(root, which, &args))?;
     let mut programs = choose(built.programs, &args, &mut total);
     if everything {
         programs.push(programs::documentation(root));

@@ -3,6 +3,8 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use crate::budgets::{self, Budgets};
+
 /// What a line begins with by which a test says that it cannot show what it shows, or how many cases
 /// a suite has made no tests of.
 const NOTE: &str = "left out: ";
@@ -92,9 +94,16 @@ pub(crate) struct Total {
     complaints: Vec<String>,
     /// How long each step took, in their order.
     steps: Vec<(String, Duration)>,
+    /// What each program may take, where that is judged.
+    budgets: Option<Budgets>,
 }
 
 impl Total {
+    /// Judges from now on how long each program takes.
+    pub(crate) fn judge(&mut self, budgets: Budgets) {
+        self.budgets = Some(budgets);
+    }
+
     /// Does a step that runs no tests, and notes how long it takes.
     pub(crate) fn time<T>(&mut self, name: &str, step: impl FnOnce() -> T) -> T {
         let start = Instant::now();
@@ -112,6 +121,7 @@ impl Total {
         self.sum.left_out += of.left_out;
         self.sum.skipped.extend(of.skipped);
         self.complaints.extend(of.complaint);
+        self.complaints.extend(self.budgets.as_ref().and_then(|budgets| budgets.complaint(name, of.took)));
         if of.secrets > 0 {
             let secrets = format!("{} lines of {name} show a password: see \"a secret was printed\"", of.secrets);
             self.complaints.push(secrets);
@@ -130,7 +140,10 @@ impl Total {
     /// How long each step took, and the slowest tests.
     pub(crate) fn times(&self) -> Vec<String> {
         let line = |(name, took): &(String, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
-        let mut lines: Vec<_> = self.steps.iter().map(line).collect();
+        let mut lines = match &self.budgets {
+            Some(budgets) => budgets::table(&self.steps, budgets),
+            None => self.steps.iter().map(line).collect(),
+        };
         let mut tests: Vec<_> = self.sum.times.iter().collect();
         tests.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
         tests.truncate(SLOWEST);
@@ -204,6 +217,27 @@ mod tests {
         assert_eq!(times[4], "    21.0 s  y: c19");
         assert_eq!(times.len(), 4 + SLOWEST);
         assert!(!times.iter().any(|line| line.contains("a::b")), "{times:?}");
+    }
+
+    #[test]
+    fn where_budgets_are_given_a_program_that_takes_twice_its_own_or_has_none_is_no_success() {
+        let took = |seconds| Outcome { took: Duration::from_secs(seconds), passed: 1, ..Outcome::default() };
+        let total = |name: &str, seconds| {
+            let mut total = Total::default();
+            total.judge(Budgets::parse("lockkeeper it 115").unwrap());
+            total.time("build", || ());
+            total.add(name, took(seconds));
+            total
+        };
+        let good = total("lockkeeper it", 229);
+        assert!(good.is_good(), "{:?}", good.lines());
+        assert_eq!(good.times()[2], " 229.0 s     115 s  lockkeeper it");
+        let (slow, unknown) = (total("lockkeeper it", 230), total("lockkeeper new", 1));
+        assert!(!slow.is_good() && slow.lines()[1].starts_with("lockkeeper it took 230.0 s"), "{:?}", slow.lines());
+        assert!(!unknown.is_good() && unknown.lines()[1].starts_with("lockkeeper new has no budget"));
+        let mut unjudged = Total::default();
+        unjudged.add("lockkeeper new", took(1000));
+        assert!(unjudged.is_good());
     }
 
     #[test]
