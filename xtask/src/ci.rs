@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::budgets::{self, Budgets};
+use crate::test::without_own_variables;
 
 /// Name and command, in the order of what fails fastest.
 const STEPS: [(&str, &[&str]); 7] = [
@@ -73,7 +74,7 @@ fn has_all(budgets: &Budgets, steps: &[(&str, &[&str])]) -> Result<()> {
 
 fn command(root: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(root);
+    without_own_variables(&mut command).args(&words[1..]).current_dir(root);
     command
 }
 
