@@ -9,24 +9,15 @@ use anyhow::{Context, Result, bail};
 use crate::budgets::{self, Budgets};
 use crate::test::without_own_variables;
 
-/// Name and command, in the order of what fails fastest.
-const STEPS: [(&str, &[&str]); 7] = [
-    ("formatting", &["cargo", "fmt", "--all", "--check"]),
-    ("tidy", &["cargo", "xtask", "tidy"]),
-    (
-        "clippy",
-        &["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"],
-    ),
-    (
-        "clippy without features",
-        &["cargo", "clippy", "-p", "lockkeeper", "--no-default-features", "--locked", "--", "-D", "warnings"],
-    ),
-    (
-        "docs",
-        &["env", "RUSTDOCFLAGS=-D warnings", "cargo", "doc", "--workspace", "--no-deps", "--all-features", "--locked"],
-    ),
-    ("test", &["cargo", "xtask", "test"]),
-    ("interop", &["cargo", "xtask", "interop"]),
+/// Name, and the line of a shell, in the order of what fails fastest.
+const STEPS: [(&str, &str); 7] = [
+    ("formatting", "cargo fmt --all --check"),
+    ("tidy", "cargo xtask tidy"),
+    ("clippy", "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings"),
+    ("clippy without features", "cargo clippy -p lockkeeper --no-default-features --locked -- -D warnings"),
+    ("docs", "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features --locked"),
+    ("test", "cargo xtask test"),
+    ("interop", "cargo xtask interop"),
 ];
 
 /// The components of the toolchain that the steps need.
@@ -38,11 +29,11 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let budgets = Budgets::read(root)?;
     has_all(&budgets, &STEPS)?;
     let mut report = Report::default();
-    for (name, words) in STEPS {
-        println!("ci: {name}: {}", quoted(words));
+    for (name, line) in STEPS {
+        println!("ci: {name}: {line}");
         let start = Instant::now();
-        let status = command(root, words).status().with_context(|| format!("cannot run {}", words[0]))?;
-        report.add(name, words, status, start.elapsed(), &budgets);
+        let status = command(root, line).status().context("cannot run sh")?;
+        report.add(name, line, status, start.elapsed(), &budgets);
     }
     for line in report.lines(&budgets) {
         println!("ci: {line}");
@@ -60,7 +51,7 @@ fn need(component: &str) -> Result<()> {
 }
 
 /// Before anything is done: a missing line needs no half an hour to be seen.
-fn has_all(budgets: &Budgets, steps: &[(&str, &[&str])]) -> Result<()> {
+fn has_all(budgets: &Budgets, steps: &[(&str, &str)]) -> Result<()> {
     let missing: Vec<_> = steps.iter().map(|(name, _)| *name).filter(|name| budgets.of(name).is_none()).collect();
     if !missing.is_empty() {
         bail!(
@@ -72,17 +63,10 @@ fn has_all(budgets: &Budgets, steps: &[(&str, &[&str])]) -> Result<()> {
     Ok(())
 }
 
-fn command(root: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(words[0]);
-    without_own_variables(&mut command).args(&words[1..]).current_dir(root);
+fn command(root: &Path, line: &str) -> Command {
+    let mut command = Command::new("sh");
+    without_own_variables(&mut command).args(["-c", line]).current_dir(root);
     command
-}
-
-/// As a shell takes it.
-fn quoted(words: &[&str]) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./".contains(c);
-    let word = |word: &&str| if word.chars().all(is_plain) { (*word).to_owned() } else { format!("'{word}'") };
-    words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// What became of the steps.
@@ -93,9 +77,9 @@ struct Report {
 }
 
 impl Report {
-    fn add(&mut self, name: &str, words: &[&str], status: ExitStatus, took: Duration, budgets: &Budgets) {
+    fn add(&mut self, name: &str, line: &str, status: ExitStatus, took: Duration, budgets: &Budgets) {
         if !status.success() {
-            self.failures.push(format!("{name} failed ({status}). To repeat it: {}", quoted(words)));
+            self.failures.push(format!("{name} failed ({status}). To repeat it: {line}"));
         }
         self.failures.extend(budgets.complaint(name, took));
         self.took.push((name.to_owned(), took));
@@ -116,7 +100,7 @@ impl Report {
 mod tests {
     use super::*;
 
-    const DOCS: &[&str] = &["env", "RUSTDOCFLAGS=-D warnings", "cargo", "doc"];
+    const DOCS: &str = "RUSTDOCFLAGS='-D warnings' cargo doc";
 
     fn status(code: &str) -> ExitStatus {
         Command::new("sh").args(["-c", code]).status().unwrap()
@@ -132,19 +116,22 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_quoted_so_that_it_can_be_typed_again() {
-        assert_eq!(quoted(DOCS), "env 'RUSTDOCFLAGS=-D warnings' cargo doc");
-        for (name, words) in STEPS {
-            assert!(words.iter().all(|word| !word.contains('\'')), "{name}");
-        }
+    fn a_step_is_a_line_of_a_shell_in_the_root_of_the_repository() {
+        let root = crate::root().unwrap();
+        let step = |line: &str| command(&root, line).status().unwrap().code();
+        assert_eq!(
+            step("FLAGS='-D warnings' sh -c 'test \"$FLAGS\" = \"-D warnings\" && test -f .ci/budgets'"),
+            Some(0)
+        );
+        assert_eq!(step("test -z \"$CARGO_PKG_NAME\" && exit 3"), Some(3));
     }
 
     #[test]
     fn every_failure_is_listed_after_the_times_with_the_line_that_repeats_it() {
         let (budgets, mut report) = (Budgets::parse("docs 60\ntest 10\ntidy 10").unwrap(), Report::default());
         report.add("docs", DOCS, status("exit 101"), Duration::from_secs(7), &budgets);
-        report.add("tidy", &["cargo", "xtask", "tidy"], status("exit 0"), Duration::from_secs(1), &budgets);
-        report.add("test", &["cargo", "xtask", "test"], status("exit 0"), Duration::from_secs(20), &budgets);
+        report.add("tidy", "cargo xtask tidy", status("exit 0"), Duration::from_secs(1), &budgets);
+        report.add("test", "cargo xtask test", status("exit 0"), Duration::from_secs(20), &budgets);
         assert_eq!(
             report.lines(&budgets),
             [
@@ -152,7 +139,7 @@ mod tests {
                 "   7.0 s      60 s  docs",
                 "   1.0 s      10 s  tidy",
                 "  20.0 s      10 s  test",
-                "docs failed (exit status: 101). To repeat it: env 'RUSTDOCFLAGS=-D warnings' cargo doc",
+                "docs failed (exit status: 101). To repeat it: RUSTDOCFLAGS='-D warnings' cargo doc",
                 "test took 20.0 s: 2 times its budget of 10 s, or more (.ci/budgets)",
                 "not all passed, in 28 s",
             ]
