@@ -110,7 +110,7 @@ mod info;
 mod keeper;
 mod kinds;
 pub mod layer;
-mod lost;
+mod lost_reason;
 mod name;
 #[cfg(any(feature = "redis", feature = "etcd"))]
 mod net;
@@ -144,7 +144,7 @@ pub use backend::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use backend::redis::RedisStore;
 pub use builder::KeeperBuilder;
-pub use engine::SessionState;
+pub use engine::{Lost, SessionState};
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use event::{Event, Missed};
 pub use guard::{Guard, NotConverted};
@@ -155,7 +155,7 @@ pub use kinds::{
     Election, Lead, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantMutex, RwLock,
     Semaphore,
 };
-pub use lost::{Lost, LostReason};
+pub use lost_reason::LostReason;
 pub use name::LockName;
 pub use open::Open;
 pub use owner::Owner;
