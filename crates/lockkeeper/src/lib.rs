@@ -111,6 +111,7 @@ mod keeper;
 mod kinds;
 pub mod layer;
 mod lost_reason;
+mod marks;
 mod name;
 #[cfg(any(feature = "redis", feature = "etcd"))]
 mod net;
@@ -118,6 +119,7 @@ mod open;
 pub mod optimistic;
 mod owner;
 mod random;
+mod registers;
 mod requested;
 mod runtime;
 mod secret;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::Result;
-use crate::optimistic::Register;
+use crate::registers::Register;
 use crate::store::Store;
 
 /// The argument of a [keeper](crate::Keeper::builder) or of a register: a store or register that is open already, or a

@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::park::{may_wait, park, wait, wait_for};
-use crate::optimistic::{self, Outcome, Policy, Version, Versioned, Write, after};
+use crate::registers::{self, Outcome, Policy, Version, Versioned, Write, after};
 use crate::runtime::{Runtime, inside};
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Open, Result};
@@ -34,7 +34,7 @@ use crate::{Error, ErrorKind, Open, Result};
 /// clones share the register and the thread with its timers and connections.
 #[derive(Clone)]
 pub struct Register {
-    inner: Arc<dyn optimistic::Register>,
+    inner: Arc<dyn registers::Register>,
     runtime: Arc<Runtime>,
     process: u32,
 }
@@ -59,7 +59,7 @@ impl Register {
     /// The errors with which the register refuses to open; [`Internal`](ErrorKind::Internal) when the operating system
     /// gives no thread; [`WouldDeadlock`](ErrorKind::WouldDeadlock) on the thread of an engine, as from every call
     /// here.
-    pub fn open(register: impl Open<dyn optimistic::Register>) -> Result<Self> {
+    pub fn open(register: impl Open<dyn registers::Register>) -> Result<Self> {
         may_wait()?;
         let runtime = Arc::new(Runtime::own()?);
         let opening = async move { Box::new(register).opened().await };
@@ -68,7 +68,7 @@ impl Register {
     }
 
     /// The present value of the key; `None` for a key that was never written. See
-    /// [`Register::load`](optimistic::Register::load).
+    /// [`Register::load`](registers::Register::load).
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for a text that cannot be a key; [`Unavailable`](ErrorKind::Unavailable) when
@@ -83,7 +83,7 @@ impl Register {
     /// # Errors
     /// As [`try_update`](crate::optimistic::try_update).
     pub fn update(&self, key: &str, mut compute: impl FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<Versioned> {
-        self.run(optimistic::update(&*self.inner, key, |old| ready(compute(old))))?
+        self.run(registers::update(&*self.inner, key, |old| ready(compute(old))))?
     }
 
     /// [`update`](Self::update) with another policy, for a computation that may fail. If it fails, the call writes
@@ -113,7 +113,7 @@ impl Register {
         key: &str,
         mut compute: impl FnMut(Option<Vec<u8>>) -> Result<Vec<u8>, E>,
     ) -> Result<Versioned, E> {
-        self.run(optimistic::try_update(policy, &*self.inner, key, |old| ready(compute(old))))?
+        self.run(registers::try_update(policy, &*self.inner, key, |old| ready(compute(old))))?
     }
 
     /// Does a write on a known version, and returns its outcome. See [`swap`](crate::optimistic::swap).
@@ -139,7 +139,7 @@ impl Register {
     /// # Errors
     /// As [`swap`](crate::optimistic::swap).
     pub fn swap(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
-        self.run(optimistic::swap(policy, &*self.inner, key, write))?
+        self.run(registers::swap(policy, &*self.inner, key, write))?
     }
 
     /// Continues a write whose outcome was [`Unknown`](Outcome::Unknown). See [`settle`](crate::optimistic::settle).
@@ -147,7 +147,7 @@ impl Register {
     /// # Errors
     /// As [`settle`](crate::optimistic::settle).
     pub fn settle(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
-        self.run(optimistic::settle(policy, &*self.inner, key, write))?
+        self.run(registers::settle(policy, &*self.inner, key, write))?
     }
 
     /// Threads are not inherited: in a forked child no timer of this one goes off.

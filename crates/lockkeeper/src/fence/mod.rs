@@ -42,15 +42,13 @@
 //! ```
 
 mod gate;
-mod marks;
-pub mod redis;
 #[cfg(feature = "tower")]
 mod service;
 pub mod sql;
 mod stale;
 
 pub use self::gate::{FenceGate, KeyedFenceGate};
-pub use self::marks::Marks;
 #[cfg(feature = "tower")]
 pub use self::service::{FenceFuture, FenceLayer, FenceService, LOCK_SEQUENCER};
-pub use self::stale::{Stale, StaleReason};
+pub use self::stale::Stale;
+pub use crate::marks::{Marks, StaleReason, redis};

@@ -2,32 +2,14 @@
 
 use std::fmt;
 
-use crate::{FencingToken, LockName, Sequencer};
+use crate::Sequencer;
+use crate::marks::StaleReason;
 
 /// A refused access: its sequencer, the reason, and what its sender can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
     refused: Sequencer,
     reason: StaleReason,
-}
-
-/// Why an access was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StaleReason {
-    /// A newer access that conflicts with it has passed.
-    Older {
-        /// The newest token that conflicts with it.
-        seen: FencingToken,
-    },
-    /// Another lock protects the resource.
-    OtherLock {
-        /// The lock that protects the resource.
-        expected: LockName,
-    },
-    /// The sequencer is for permits. The holder of one permit may live on while the other permit changes hands again
-    /// and again, so the order of the tokens does not tell a live holder from a former one. Only the store can tell.
-    NoGate,
 }
 
 impl Stale {
@@ -52,26 +34,4 @@ impl fmt::Display for Stale {
     }
 }
 
-impl fmt::Display for StaleReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Older { seen } => write!(
-                f,
-                "is stale: the resource has seen token {seen}. \
-                 Try: stop working on what the lock protects, and acquire it again"
-            ),
-            Self::OtherLock { expected } => write!(
-                f,
-                "belongs to another lock: this resource is protected by {expected:?}. Try: send the sequencer of that lock"
-            ),
-            Self::NoGate => f.write_str(
-                "cannot be checked by a gate: permits are held side by side, so an older permit may still be held. \
-                 Try: ask the store (check_sequencer), or one mutex for each unit",
-            ),
-        }
-    }
-}
-
 impl std::error::Error for Stale {}
-
-impl std::error::Error for StaleReason {}

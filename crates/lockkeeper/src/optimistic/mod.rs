@@ -47,27 +47,9 @@
 //! The caller gets [`Effect::Unknown`](crate::Effect::Unknown) only if the register cannot be reached for as long as
 //! the [`Policy`] allows, or if the register has forgotten the id. An open write can be [settled](settle) later.
 
-mod fate;
-mod policy;
 #[cfg(feature = "redis")]
 pub mod redis;
-mod register;
-mod retry;
-mod swap;
-mod update;
-mod version;
 
-pub use self::fate::Fate;
-pub use self::policy::Policy;
-#[cfg(feature = "redis")]
-pub(crate) use self::policy::Tries;
-pub use self::register::{MAX_VALUE, Register, Swap, check_key, check_write};
-#[cfg(feature = "blocking")]
-pub(crate) use self::retry::after;
-pub use self::retry::{Outcome, retry};
-pub use self::swap::{settle, swap};
-pub use self::update::{try_update, update};
-pub use self::version::{REMEMBERED, Version, Versioned, Write, WriterId};
 #[cfg(feature = "etcd")]
 pub use crate::backend::etcd::EtcdRegister;
 #[cfg(all(feature = "file", target_os = "linux"))]
@@ -75,3 +57,7 @@ pub use crate::backend::file::FileRegister;
 pub use crate::backend::memory::MemoryRegister;
 #[cfg(feature = "redis")]
 pub use crate::backend::redis::RedisRegister;
+pub use crate::registers::{
+    Fate, MAX_VALUE, Outcome, Policy, REMEMBERED, Register, Swap, Version, Versioned, Write, WriterId, check_key,
+    check_write, retry, settle, swap, try_update, update,
+};

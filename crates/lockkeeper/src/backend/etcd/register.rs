@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::layout::transaction::{changed, get, only, put, ranges, transaction};
 use super::wire::messages::{KeyValue, RangeRequest, TxnResponse};
 use super::{EtcdStore, fault};
-use crate::optimistic::{Register, Swap, Version, Versioned, Write, WriterId, check_key, check_write};
+use crate::registers::{Register, Swap, Version, Versioned, Write, WriterId, check_key, check_write};
 use crate::{Error, ErrorKind, Result};
 
 /// Registers on etcd. A write is kept as long as a majority of the members keeps its data.

@@ -21,7 +21,7 @@ use super::settling::Settling;
 use super::wait::Waiters;
 use super::writer::{self, Commit, Desk, Job, Writer};
 use super::{FileStore, Shared, database, fault};
-use crate::optimistic::Register;
+use crate::registers::Register;
 use crate::store::Store;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Open, Result};

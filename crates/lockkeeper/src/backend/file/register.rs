@@ -8,7 +8,7 @@ use super::FileStore;
 use super::layout::register::load;
 use super::writer::Commit;
 use crate::Result;
-use crate::optimistic::{Register, Swap, Versioned, Write, check_key, check_write};
+use crate::registers::{Register, Swap, Versioned, Write, check_key, check_write};
 
 /// Registers in the file of a [`FileStore`], for the processes of one host: [`FileStore::register`]. A write is on disk
 /// before it is answered, and stays until the file is deleted. A restart of the host changes nothing.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use crate::Result;
-use crate::optimistic::{Register, Swap, Version, Versioned, Write, check_key, check_write};
+use crate::registers::{Register, Swap, Version, Versioned, Write, check_key, check_write};
 
 /// A register in this process's memory, for tests and for values that may end with the process. Clones share it.
 #[derive(Clone, Default)]

@@ -9,7 +9,7 @@ use super::route::Repeats;
 use super::servers::Said;
 use super::wire::Request;
 use super::{RedisStore, fault};
-use crate::optimistic::{Register, Swap, Versioned, Write, check_key, check_write};
+use crate::registers::{Register, Swap, Versioned, Write, check_key, check_write};
 use crate::{Error, Result};
 
 /// Registers on a Redis server. A write is kept as long as the server keeps its data. Without `appendfsync always` a

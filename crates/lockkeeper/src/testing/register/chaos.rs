@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use crate::layer::Fault;
-use crate::optimistic::{Register, Swap, Versioned, Write};
+use crate::registers::{Register, Swap, Versioned, Write};
 use crate::testing::Seeded;
 use crate::{Error, ErrorKind, Result};
 

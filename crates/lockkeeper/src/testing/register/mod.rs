@@ -17,7 +17,8 @@ use tokio::runtime::Builder;
 
 pub use chaos::ChaosRegister;
 
-use crate::optimistic::{MemoryRegister, Register};
+use crate::optimistic::MemoryRegister;
+use crate::registers::Register;
 
 /// No case takes longer than this: a write that never comes to its end is a failure, not a hang.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Turn;
 use crate::backend::file::fault::Outcome;
-use crate::optimistic::{Swap, Version, Versioned, Write, WriterId};
+use crate::registers::{Swap, Version, Versioned, Write, WriterId};
 
 /// What is under a key.
 pub(in crate::backend::file) fn load(db: &Connection, key: &str) -> rusqlite::Result<Option<Versioned>> {

@@ -1,7 +1,7 @@
 //! Registers in the file, where they differ from locks.
 
 use super::*;
-use crate::optimistic::{Register, Swap, Version, Write};
+use crate::registers::{Register, Swap, Version, Write};
 
 #[tokio::test]
 async fn a_version_reaches_the_disk_before_it_is_answered() {

@@ -7,7 +7,7 @@ use super::{scripts, slot};
 use crate::backend::redis::fault;
 use crate::backend::redis::wire::Request;
 use crate::name;
-use crate::optimistic::{Swap, Version, Versioned, Write, WriterId};
+use crate::registers::{Swap, Version, Versioned, Write, WriterId};
 use crate::{Error, Result};
 
 const WHAT: &str = "SWAP";

@@ -4,7 +4,7 @@ use super::super::fault;
 use super::super::wire::{Answer, Link, Request, Value, WireError};
 use super::watched::Watching;
 use super::{Changes, Reply, Transaction, Watched, refusal};
-use crate::optimistic::{Outcome, Tries};
+use crate::registers::{Outcome, Tries};
 use crate::{Error, ErrorKind, Result};
 
 /// One attempt of a transaction.

@@ -1,8 +1,8 @@
 //! The token of a lock, compared in a transaction.
 
 use super::super::wire::{Request, Value};
-use crate::fence::redis::FencedKey;
-use crate::fence::{Marks, StaleReason};
+use crate::marks::redis::FencedKey;
+use crate::marks::{Marks, StaleReason};
 use crate::{Error, ErrorKind, FencingToken, Result, Sequencer};
 
 /// A key whose data is protected by a lock, and who says that he holds it.

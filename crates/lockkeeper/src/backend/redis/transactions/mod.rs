@@ -23,8 +23,8 @@ pub use self::watched::Watched;
 use super::RedisStore;
 use super::layout;
 use super::wire::{Link, WireError};
-use crate::fence::redis::FencedKey;
-use crate::optimistic::{Outcome, Policy};
+use crate::marks::redis::FencedKey;
+use crate::registers::{Outcome, Policy};
 use crate::{Error, ErrorKind, Result, Sequencer};
 
 /// As many connections are kept for the next transaction.

@@ -2,7 +2,7 @@
 
 use super::{KEY, another_writes, answer, present, two_clients, version};
 use crate::ErrorKind;
-use crate::optimistic::{Fate, MAX_VALUE, REMEMBERED, Swap, Version, Write};
+use crate::registers::{Fate, MAX_VALUE, REMEMBERED, Swap, Version, Write};
 use crate::testing::register::RegisterHarness;
 
 pub async fn a_key_that_was_never_written_is_absent(harness: &impl RegisterHarness) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{KEY, another_writes, answer, counted, increment, present, two_clients, version};
 use crate::layer::Fault;
-use crate::optimistic::{Outcome, Policy, REMEMBERED, Swap, Version, Write, settle, swap};
+use crate::registers::{Outcome, Policy, REMEMBERED, Swap, Version, Write, settle, swap};
 use crate::testing::register::{ChaosRegister, RegisterHarness};
 use crate::{Effect, ErrorKind};
 

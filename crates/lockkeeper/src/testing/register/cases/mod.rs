@@ -12,7 +12,7 @@ pub use doubt::*;
 pub use together::*;
 
 use super::RegisterHarness;
-use crate::optimistic::{Policy, Register, Swap, Version, Versioned, Write, try_update};
+use crate::registers::{Policy, Register, Swap, Version, Versioned, Write, try_update};
 use crate::{Error, Result};
 
 const KEY: &str = "stock/42";

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::{KEY, another_writes, answer, counted, increment, number, present, version};
 use crate::layer::Fault;
-use crate::optimistic::{Policy, Register, Swap, Write, try_update, update};
+use crate::registers::{Policy, Register, Swap, Write, try_update, update};
 use crate::testing::register::{ChaosRegister, RegisterHarness};
 use crate::{Effect, Error, ErrorKind};
 

@@ -1,8 +1,11 @@
-//! The rule of the gate, as a value.
+//! The rule of the fence, as values: what stores and [`fence`](crate::fence) have in common.
+
+mod reason;
+pub mod redis;
 
 use serde::{Deserialize, Serialize};
 
-use super::StaleReason;
+pub use self::reason::StaleReason;
 use crate::{FencingToken, Mode};
 
 /// The marks of a resource for one lock: the highest token of all holders that it has seen, and the highest token of

@@ -39,7 +39,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::fence::StaleReason;
+use crate::marks::StaleReason;
 use crate::{Error, ErrorKind, FencingToken, Mode, Result, Sequencer};
 
 /// The script of every [`Call`]: `KEYS[1]` the marks, a hash of the fields `any` and `exclusive`; `KEYS[2]` the data;
