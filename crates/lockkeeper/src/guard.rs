@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::finish::Finish;
 use crate::handle::Handle;
 use crate::runtime;
+use crate::store::HeldClaim;
 use crate::time::Instant;
 use crate::{Error, ErrorKind, FencingToken, LockName, Lost, Mode, Owner, ReleaseRequested, Result, Sequencer};
 
@@ -102,16 +103,15 @@ impl Guard {
         self.mode
     }
 
-    /// Where it stands in its store, in the store's own terms.
-    #[cfg(feature = "etcd")]
-    pub(crate) fn place(&self) -> Option<Arc<[u8]>> {
-        self.engine.store.place(&self.hold.key)
-    }
-
     /// The number that tells this grant from all earlier grants of the lock. Send it with every access to what the lock
     /// protects.
     pub fn token(&self) -> FencingToken {
         self.token
+    }
+
+    /// The claim of this guard, for a check that the store itself makes, such as `etcd::compare`.
+    pub fn held_claim(&self) -> HeldClaim {
+        HeldClaim::new(self.name().clone(), self.token, self.engine.store.place(&self.hold.key))
     }
 
     /// Full name, mode and token as one string that can be sent along with a request.

@@ -96,6 +96,8 @@ pub mod doctor;
 pub mod duration;
 mod engine;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 mod event;
 pub mod fence;
 #[cfg(feature = "metrics")]
@@ -139,7 +141,7 @@ pub use acquire::{Acquire, Acquired};
 pub use acquiring::Acquiring;
 pub use admin::{Admin, Break, Target};
 #[cfg(feature = "etcd")]
-pub use backend::etcd::{self, EtcdStore};
+pub use backend::etcd::EtcdStore;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use backend::file::FileStore;
 pub use backend::memory::MemoryStore;

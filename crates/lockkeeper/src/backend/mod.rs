@@ -14,7 +14,7 @@ pub mod redis;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::doctor::Finding;
+use crate::store::Finding;
 use crate::store::Store;
 use crate::time::Clock;
 use crate::url::StoreUrl;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Finding, median};
+use super::Finding;
 use crate::builder::{KeeperBuilder, Source};
 use crate::duration::format_duration;
+use crate::store::median;
 use crate::store::{Capabilities, Expiry, Store};
 use crate::time::Clock;
 use crate::url::StoreUrl;

@@ -9,6 +9,8 @@ mod admin;
 pub mod admit;
 mod capability;
 mod claim;
+mod finding;
+mod held;
 mod line;
 mod losses;
 pub mod refusal;
@@ -26,6 +28,11 @@ pub use self::claim::{
     Amend, Amended, Asked, Broken, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, Meta, Opened, Renewal, Renewed,
     Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
 };
+pub(crate) use self::finding::median;
+#[cfg(any(feature = "etcd", feature = "redis"))]
+pub(crate) use self::finding::said_once;
+pub use self::finding::{Finding, Level};
+pub use self::held::HeldClaim;
 pub use self::line::{Entry, Interest, Line};
 pub(crate) use self::losses::Listeners;
 pub use self::losses::Losses;

@@ -31,6 +31,8 @@ mod parse;
 mod scheme;
 #[cfg(test)]
 mod tests;
+#[cfg(any(feature = "redis", feature = "etcd"))]
+mod tls;
 mod write;
 
 use std::collections::BTreeMap;
@@ -39,6 +41,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 pub use self::scheme::nearest;
+#[cfg(any(feature = "redis", feature = "etcd"))]
+pub(crate) use self::tls::TLS_PARAMS;
 use crate::{Error, Result, Secret};
 
 /// The URL of a store: its address and its credentials.

@@ -11,7 +11,7 @@ use super::wire::{Login, Settings};
 use super::{Check, EtcdStore, waivable};
 use crate::net::{Endpoint, TlsSettings};
 use crate::store::Store;
-use crate::url::{Host, StoreUrl};
+use crate::url::{Host, StoreUrl, TLS_PARAMS};
 use crate::{Error, Open, Result, Secret, Tls};
 
 const PORT: u16 = 2379;
@@ -69,7 +69,7 @@ impl EtcdStoreBuilder {
         builder.password.clone_from(&url.password);
         builder.prefix = Some(url.path.clone()).filter(|path| !path.trim_end_matches('/').is_empty());
         builder.waived = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
-        builder.tls = if tls { Some(Tls::from_params(url)?) } else { None };
+        builder.tls = if tls { Some(url.tls()?) } else { None };
         builder.params(url)
     }
 
@@ -88,7 +88,7 @@ impl EtcdStoreBuilder {
                     Some(layout) => self.layout = layout,
                     None => return wrong(key, &format!("layout={}", Layout::NAMES.join(" or layout="))),
                 },
-                key if self.tls.is_none() && Tls::PARAMS.contains(&key) => return Err(Tls::missing(url, key)),
+                key if self.tls.is_none() && TLS_PARAMS.contains(&key) => return Err(url.has_no_tls(key)),
                 _ => {}
             }
         }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{Error, ErrorKind, Guard, Result};
+use crate::store::HeldClaim;
+use crate::{Error, ErrorKind, Result};
 
 /// What the places of this store begin with, so that those of another are not taken for one.
 const MARK: &[u8] = b"etcd:";
@@ -20,33 +21,20 @@ pub struct EtcdCompare {
     pub create_revision: i64,
 }
 
-/// Returns the comparison that is true for as long as this guard's lock is held, as etcd sees it. Put it into every
-/// transaction that works under the lock. If a holder has lost the lock, etcd itself refuses its transaction, however
-/// late the transaction arrives.
-///
-/// ```no_run
-/// # async fn f(keeper: lockkeeper::Keeper) -> lockkeeper::Result<()> {
-/// let guard = keeper.mutex("stock/42")?.lock().await?;
-/// let holds = lockkeeper::etcd::compare(&guard)?;
-/// // With the etcd-client crate:
-/// // Txn::new().when([Compare::create_revision(holds.key, CompareOp::Equal, holds.create_revision)])
-/// //     .and_then([TxnOp::put("stock/42", "6", None)])
-/// # drop(holds);
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-/// [`Unsupported`](ErrorKind::Unsupported) when the lock is not kept in etcd.
-pub fn compare(guard: &Guard) -> Result<EtcdCompare> {
-    let place = guard.place();
-    let key = place.as_deref().and_then(|place| place.strip_prefix(MARK));
-    let revision = i64::try_from(guard.token().raw()).ok();
-    match key.zip(revision) {
-        Some((key, create_revision)) => Ok(EtcdCompare { key: key.to_vec(), create_revision }),
-        None => Err(Error::new(ErrorKind::Unsupported, "this lock is not kept in etcd")
-            .about(guard.name().clone())
-            .with_remedy("the fencing token, and one of the checks of lockkeeper::fence")),
+impl EtcdCompare {
+    /// Returns the comparison that is true for as long as this claim is held.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) when the lock is not kept in etcd.
+    pub fn of(held: &HeldClaim) -> Result<Self> {
+        let key = held.place.as_deref().and_then(|place| place.strip_prefix(MARK));
+        let revision = i64::try_from(held.token.raw()).ok();
+        match key.zip(revision) {
+            Some((key, create_revision)) => Ok(Self { key: key.to_vec(), create_revision }),
+            None => Err(Error::new(ErrorKind::Unsupported, "this lock is not kept in etcd")
+                .about(held.name.clone())
+                .with_remedy("the fencing token, and one of the checks of lockkeeper::fence")),
+        }
     }
 }
 

@@ -50,7 +50,7 @@ use tokio::sync::Notify;
 
 pub use self::builder::EtcdStoreBuilder;
 pub use self::checks::Check;
-pub use self::compare::{EtcdCompare, compare};
+pub use self::compare::EtcdCompare;
 use self::keep::unix_ms;
 pub use self::layout::Layout;
 use self::layout::transaction::all;

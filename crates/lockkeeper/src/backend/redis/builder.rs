@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::{Check, RedisStore, waivable};
 use crate::store::Store;
-use crate::url::{Host, StoreUrl};
+use crate::url::{Host, StoreUrl, TLS_PARAMS};
 use crate::{Error, Open, Result, Secret, Tls};
 
 const PORT: u16 = 6379;
@@ -101,7 +101,7 @@ impl RedisStoreBuilder {
         builder.password.clone_from(&url.password);
         builder.db = db;
         builder.waived = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
-        builder.tls = if tls { Some(Tls::from_params(url)?) } else { None };
+        builder.tls = if tls { Some(url.tls()?) } else { None };
         builder.params(url)
     }
 
@@ -128,7 +128,7 @@ impl RedisStoreBuilder {
                 "layout" if value != "native" => return wrong(key, "layout=native"),
                 "sentinel-user" => self.sentinel_user = Some(value.clone()),
                 "sentinel-password" => self.sentinel_password = Some(Secret::new(value.as_str())),
-                key if self.tls.is_none() && Tls::PARAMS.contains(&key) => return Err(Tls::missing(url, key)),
+                key if self.tls.is_none() && TLS_PARAMS.contains(&key) => return Err(url.has_no_tls(key)),
                 _ => {}
             }
         }

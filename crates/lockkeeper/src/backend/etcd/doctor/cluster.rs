@@ -6,7 +6,7 @@ use super::super::checks::{Check, ONE_CLUSTER, or_waive};
 use super::super::fault;
 use super::super::wire::WireError;
 use super::super::wire::messages::{Member, StatusResponse};
-use crate::doctor::{Finding, Level};
+use crate::store::{Finding, Level};
 
 /// What a member says of itself, by its address in the URL.
 pub(super) type Told = (String, Result<StatusResponse, WireError>);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::checks::{Check, NOT_CORRUPT, or_waive};
 use super::super::wire::messages::StatusResponse;
-use crate::doctor::Finding;
+use crate::store::Finding;
 
 /// A database that is fuller than this may refuse the next lock.
 const FULL: f64 = 0.8;
@@ -65,7 +65,7 @@ fn bytes(count: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Level;
+    use crate::store::Level;
 
     fn status(size: i64, used: i64, quota: i64) -> StatusResponse {
         StatusResponse { db_size: size, db_size_in_use: used, db_size_quota: quota, ..StatusResponse::default() }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::doctor::Finding;
 use crate::net::{self, Endpoint, Stream, TlsSettings};
+use crate::store::Finding;
 use crate::time::Clock;
 
 /// A few hundred kB are usual.
@@ -125,7 +125,7 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Level;
+    use crate::store::Level;
 
     fn told(slow: u32, all: u32) -> String {
         let histogram = |name: &str| {

@@ -18,8 +18,8 @@ use super::wire::Settings;
 use super::wire::messages::{Member, MemberListRequest, MemberListResponse, StatusRequest, StatusResponse};
 use super::{Check, EtcdStore, EtcdStoreBuilder};
 use crate::Result;
-use crate::doctor::{Finding, Level, said_once};
 use crate::net::Endpoint;
+use crate::store::{Finding, Level, said_once};
 use crate::url::StoreUrl;
 
 /// Examines every member that the URL names. The store, if locks can be had there.

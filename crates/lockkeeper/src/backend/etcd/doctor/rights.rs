@@ -11,8 +11,8 @@ use super::super::marker::folder;
 use super::super::wire::WireError;
 use super::super::wire::messages::{AuthenticateRequest, AuthenticateResponse, RangeRequest, RequestOp, TxnResponse};
 use super::super::{EtcdStore, EtcdStoreBuilder, fault, sessions};
-use crate::doctor::{Finding, median};
 use crate::store::{ClaimId, ClaimKey};
+use crate::store::{Finding, median};
 use crate::time::Clock;
 use crate::{ErrorKind, LockName, Result};
 

@@ -5,7 +5,7 @@ use super::super::layout::Layout;
 use super::super::marker::folder;
 use super::super::wire::messages::KeyValue;
 use crate::Result;
-use crate::doctor::Finding;
+use crate::store::Finding;
 
 const CHECK: &str = "keys";
 /// So many are named.

@@ -1,7 +1,7 @@
 //! What is known of a version: its mistakes with leases and locks, and ways around its rights.
 
 use super::super::checks::{Check, NEWER, OLDEST, Version, name_of, or_waive, parse};
-use crate::doctor::Finding;
+use crate::store::Finding;
 
 /// A mistake, and where it is mended: one patch for each line of versions that had it.
 struct Bug {
@@ -79,7 +79,7 @@ impl Bug {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Level;
+    use crate::store::Level;
 
     fn level(version: &str, members: usize) -> Level {
         look(version, members, false).level

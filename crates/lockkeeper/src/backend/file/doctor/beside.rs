@@ -14,7 +14,7 @@ use crate::backend::file::checks::{self, Check};
 use crate::backend::file::database::{private, suffixed};
 use crate::backend::file::filesystem::{self, OVERLAY, RAMFS, TMPFS};
 use crate::backend::file::liveness::Clients;
-use crate::doctor::{Finding, median};
+use crate::store::{Finding, median};
 use crate::time::{self, Clock};
 use crate::{Error, random};
 
@@ -225,7 +225,7 @@ fn is_stopped(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Level;
+    use crate::store::Level;
 
     #[test]
     fn the_holder_of_a_gate_is_found_among_the_locks() {

@@ -13,8 +13,8 @@ use crate::backend::file::layout::Micros;
 use crate::backend::file::layout::read::newest;
 use crate::backend::file::writer::Commit;
 use crate::backend::file::{FileStore, now};
-use crate::doctor::Finding;
 use crate::duration::format_duration;
+use crate::store::Finding;
 use crate::time::{self, Clock};
 use crate::{Error, ErrorKind, Result};
 
@@ -144,7 +144,7 @@ fn instances(process: &Path) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Level;
+    use crate::store::Level;
 
     #[test]
     fn a_clock_that_does_not_fit_the_file_is_told() {

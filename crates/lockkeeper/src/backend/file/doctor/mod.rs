@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{FileStore, writer};
-use crate::doctor::Finding;
 use crate::duration::format_duration;
+use crate::store::Finding;
 use crate::time::Clock;
 use crate::url::StoreUrl;
 

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::super::rights::{CHANNEL, Needed, is_refusal, needed, request};
 use super::super::wire::{Link, Listener, Request, WireError};
 use super::super::{RedisStore, RedisStoreBuilder, fault};
-use crate::doctor::Finding;
+use crate::store::Finding;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
 

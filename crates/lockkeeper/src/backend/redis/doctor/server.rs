@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::Check;
 use super::super::checks::{self, Info};
 use super::super::wire::Value;
-use crate::doctor::{Finding, Level};
+use crate::store::{Finding, Level};
 
 /// Clocks may differ by this part of the ttl in use, and by no more than the seconds: a lock that another server takes
 /// over ends earlier by the difference, while its holder believes in it.
