@@ -125,6 +125,8 @@ mod registers;
 mod requested;
 mod runtime;
 mod secret;
+#[cfg(feature = "testing")]
+mod seeded;
 mod sequencer;
 mod serial;
 pub mod store;

@@ -29,7 +29,7 @@ pub(crate) use sown::sow;
 mod sown {
     use std::cell::RefCell;
 
-    use crate::testing::Seeded;
+    use crate::seeded::Seeded;
 
     thread_local! {
         static SEED: RefCell<Option<Seeded>> = const { RefCell::new(None) };

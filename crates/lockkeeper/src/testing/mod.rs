@@ -48,7 +48,6 @@ pub mod history;
 mod keeper_suite;
 mod keepers;
 pub mod register;
-mod seed;
 mod storm;
 mod storm_suite;
 mod suite;
@@ -66,6 +65,7 @@ pub use crate::backend::redis::{
 };
 /// The methods of a store, for the tests of programs that use locks.
 pub use crate::layer::Operation as Op;
+pub use crate::seeded::Seeded;
 pub use case::{Case, run};
 #[doc(hidden)]
 pub use case::{check_left_out, run_case};
@@ -74,7 +74,6 @@ pub use contender::Contender;
 pub use crowd::Crowded;
 pub use harness::{AnyHarness, Crash, Harness, InAStorm, Lives, MemoryHarness, Need, Time, unique_prefix};
 pub use keepers::{Diary, Party, Tally};
-pub use seed::Seeded;
 pub use storm::storm;
 pub use test_store::{RenewalsPaused, TestStore};
 pub use through::{AtRest, Through, Wrap};

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::server::Server;
 use super::{Agreement, the_rule_holds};
 use crate::backend::redis::layout::{self, Channel, ClientId, Victim};
+use crate::seeded::Seeded;
 use crate::store::{
     Amend, Claim, ClaimId, ClaimKey, Evict, Line, Live, LiveState, MAX, Meta, SessionId, TOMBSTONE_MIN, Verdict,
 };
-use crate::testing::Seeded;
 use crate::{LockName, random};
 
 const LINES: usize = 2;

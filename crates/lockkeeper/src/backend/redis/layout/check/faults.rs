@@ -84,7 +84,7 @@ impl Server {
 
     fn any_fault(&mut self) -> Fault {
         let commands = commands();
-        let pick = |seed: &mut crate::testing::Seeded, of: usize| usize::try_from(seed.below(of as u64)).unwrap();
+        let pick = |seed: &mut crate::seeded::Seeded, of: usize| usize::try_from(seed.below(of as u64)).unwrap();
         match pick(&mut self.seed, 10) {
             0 => Fault::Memory,
             1 => Fault::Channels,

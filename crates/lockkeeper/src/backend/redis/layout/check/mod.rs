@@ -15,9 +15,9 @@ use std::time::Duration;
 use self::server::Server;
 use super::{ClientId, Push};
 use crate::backend::memory::MemoryStore;
+use crate::seeded::Seeded;
 use crate::store::admit::{self, admitted};
 use crate::store::{Claim, ClaimId, Entry, Line, Revision, SessionId, Store};
-use crate::testing::Seeded;
 use crate::time::{Clock, Instant};
 use crate::{LockName, random};
 

@@ -13,7 +13,7 @@ use super::faults::Admin;
 use crate::LockName;
 use crate::backend::redis::layout::Keys;
 use crate::backend::redis::wire::Request;
-use crate::testing::Seeded;
+use crate::seeded::Seeded;
 
 /// Where the time begins, in microseconds: some day of 2096, so that nothing that is to expire has expired for the server.
 const BEGIN: u64 = 4_000_000_000_000_000;
