@@ -7,7 +7,8 @@ use std::time::Duration;
 #[cfg(feature = "metrics")]
 use crate::LockName;
 use crate::engine::{Engine, Settings, Stores};
-use crate::event::{Event, Events};
+use crate::event::Event;
+use crate::events::Events;
 use crate::layer::Prefix;
 use crate::name::check_prefix;
 use crate::open::Open;

@@ -2,14 +2,10 @@
 //!
 //! One enum feeds all who watch: the log, the figures and the callback.
 
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::figures::{Counted, Figures};
 use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Mode, serial};
 
 /// Something that happened to a lock of this keeper.
@@ -235,119 +231,6 @@ impl Missed {
             ErrorKind::QueueFull => Self::QueueFull,
             ErrorKind::Unavailable | ErrorKind::SessionLost => Self::Unavailable,
             _ => Self::Refused,
-        }
-    }
-}
-
-type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
-
-/// Where events go.
-#[derive(Clone, Default)]
-pub(crate) struct Events {
-    callback: Option<Callback>,
-    figures: Figures,
-}
-
-impl Events {
-    /// The same, with a callback for each event.
-    pub(crate) fn to(self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        Self { callback: Some(Arc::new(callback)), ..self }
-    }
-
-    /// The same, with a label for groups of locks.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn grouped(self, group: impl Fn(&LockName) -> String + Send + Sync + 'static) -> Self {
-        Self { figures: self.figures.grouped(group), ..self }
-    }
-
-    /// The same, once it is known of which store they speak.
-    pub(crate) fn of(self, store: &dyn fmt::Display) -> Self {
-        Self { figures: self.figures.of(store), ..self }
-    }
-
-    /// Must not be called with a lock of the engine held: the callback may call the keeper.
-    pub(crate) fn emit(&self, event: &Event<'_>) {
-        tell("log", || trace(event));
-        tell("metrics recorder", || self.figures.count(event));
-        if let Some(callback) = &self.callback {
-            tell("on_event callback", || callback(event));
-        }
-    }
-
-    /// An attempt counts as waiting for as long as this lives.
-    pub(crate) fn waiting(&self, name: &LockName) -> Counted {
-        self.figures.waiting(name)
-    }
-
-    /// A lock counts as held for as long as this lives.
-    pub(crate) fn holding(&self, name: &LockName, mode: Mode) -> Counted {
-        self.figures.holding(name, mode)
-    }
-}
-
-/// Passes an event to one receiver. A panic there must not end the watchdog or the deadlines, and with them every lock of
-/// the process.
-fn tell(whom: &str, tell: impl Fn()) {
-    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
-        // It may be the log that panics.
-        let complain = || tracing::error!(target: "lockkeeper", "the {whom} panicked; the event is lost");
-        drop(catch_unwind(AssertUnwindSafe(complain)));
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Events(callback: {})", self.callback.is_some())
-    }
-}
-
-fn trace(event: &Event<'_>) {
-    match event {
-        Event::Queued { name, ahead } => tracing::debug!(target: "lockkeeper", lock = %name, ahead, "queued"),
-        Event::Contended { name, waiters } => {
-            tracing::debug!(target: "lockkeeper", lock = %name, waiters, "contended");
-        }
-        Event::ClaimFailed { name, error } => {
-            tracing::warn!(target: "lockkeeper", lock = %name, %error, "waiting without the store");
-        }
-        Event::NotAcquired { name, outcome, waited, error } => {
-            let error = error.map(tracing::field::display);
-            tracing::debug!(target: "lockkeeper", lock = %name, ?outcome, ?waited, error, "not acquired");
-        }
-        Event::Upgraded { name, reader, writer, held, waited } => {
-            tracing::debug!(target: "lockkeeper", lock = %name, %reader, %writer, ?held, ?waited, "upgraded");
-        }
-        Event::Downgraded { name, token, held } => {
-            tracing::debug!(target: "lockkeeper", lock = %name, %token, ?held, "downgraded");
-        }
-        Event::Acquired { name, token, waited, .. } => {
-            tracing::debug!(target: "lockkeeper", lock = %name, %token, ?waited, "acquired");
-        }
-        Event::Renewed { name, remaining, left, .. } => {
-            tracing::trace!(target: "lockkeeper", lock = %name, ?remaining, ?left, "renewed");
-        }
-        Event::RenewalFailed { name, error, remaining } => {
-            tracing::warn!(target: "lockkeeper", lock = %name, %error, ?remaining, "renewal failed");
-        }
-        Event::Jeopardy => tracing::warn!(target: "lockkeeper", "session in jeopardy"),
-        Event::Recovered => tracing::info!(target: "lockkeeper", "session recovered"),
-        Event::ClockAnomaly => {
-            tracing::warn!(target: "lockkeeper", "the store's clock runs faster than ours, or ours was set")
-        }
-        Event::Lost { name, token, reason } => {
-            tracing::error!(target: "lockkeeper", lock = %name, %token, %reason, "lost");
-        }
-        Event::ReleaseRequested { name, by, reason } => {
-            tracing::info!(target: "lockkeeper", lock = %name, by, reason, "asked to let go");
-        }
-        Event::Released { name, token, held, .. } => {
-            tracing::debug!(target: "lockkeeper", lock = %name, %token, ?held, "released");
-        }
-        Event::ReleaseFailed { name, error } => {
-            tracing::warn!(target: "lockkeeper", lock = %name, %error, "release failed");
-        }
-        Event::DroppedWithoutRelease { name, token, held, .. } => {
-            tracing::debug!(target: "lockkeeper", lock = %name, %token, ?held, "dropped without release");
         }
     }
 }

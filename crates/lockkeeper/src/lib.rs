@@ -99,6 +99,7 @@ mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 mod event;
+mod events;
 pub mod fence;
 #[cfg(feature = "metrics")]
 mod figures;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use tokio::sync::Notify;
 
 use super::session::lock;
-use crate::event::Events;
+use crate::events::Events;
 use crate::figures::Counted;
 use crate::{Error, LockName};
 
