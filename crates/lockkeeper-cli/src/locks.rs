@@ -13,11 +13,10 @@ use lockkeeper::{
 use tokio::time::timeout;
 
 use crate::args::{ModeArgs, Permits};
-use crate::child::environment::Held;
+use crate::child::lease::Lease;
 use crate::child::policy::is_certain;
-use crate::child::supervise::Lease;
-use crate::cmd::inspect::mode_word;
 use crate::exit::Failure;
+use crate::held::{Held, mode_word};
 
 /// The time between a grant and the moment at which we see it.
 const SLACK: Duration = Duration::from_millis(250);

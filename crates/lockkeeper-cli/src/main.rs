@@ -10,6 +10,7 @@ mod event;
 mod exit;
 mod hand_down;
 mod handle_file;
+mod held;
 mod lock;
 mod locks;
 mod nested;
@@ -21,6 +22,8 @@ mod runtime;
 mod secrets;
 mod settings;
 mod small_file;
+mod this_process;
+mod variables;
 mod waiting;
 
 use std::io;

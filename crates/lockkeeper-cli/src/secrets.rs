@@ -12,8 +12,8 @@ use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use rustix::process::geteuid;
 
 use crate::exit::Failure;
-use crate::settings::{Environment, text};
 use crate::small_file;
+use crate::variables::{Environment, text};
 
 /// The variable that holds it, and the one that names a file which does.
 const PASSWORD: &str = "LOCKKEEPER_PASSWORD";

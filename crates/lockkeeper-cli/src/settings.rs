@@ -1,7 +1,6 @@
 //! What holds after flags, environment, configuration and defaults were weighed: the flag before the environment before
 //! the URL before the configuration before the default, one replacing the other.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use crate::hand_down;
 use crate::output::{Verbosity, has_password};
 use crate::reach;
 use crate::secrets::Secrets;
+use crate::variables::{Environment, not_unicode, text};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest owner that the library takes, in bytes.
@@ -23,11 +23,6 @@ const OWNER_MAX: usize = 255;
 const TTL: Duration = Duration::from_secs(30);
 const STORE: &str = "LOCKKEEPER_STORE";
 const REQUIRE: &str = "LOCKKEEPER_REQUIRE_STORE";
-
-/// The environment, or a test's idea of it. An empty variable counts as one that is not set, but for the store and its
-/// password: that is a secret or a setting that is missing, and must not become a file of this host, or a login without
-/// a password.
-pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The settings of one invocation.
 #[derive(Debug)]
@@ -315,17 +310,10 @@ fn or_variable(flag: Option<&String>, environment: Environment<'_>, name: &str) 
     }
 }
 
-pub(crate) fn text(environment: Environment<'_>, name: &str) -> Result<Option<String>, Failure> {
-    let set = environment(name).filter(|value| !value.is_empty());
-    set.map(OsString::into_string).transpose().map_err(|_| not_unicode(name))
-}
-
-fn not_unicode(what: &str) -> Failure {
-    Failure::config(format!("{what} is not valid UTF-8. Try: a value in UTF-8, or none"))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
     use crate::exit::Exit;
 

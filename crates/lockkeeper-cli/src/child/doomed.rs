@@ -19,8 +19,9 @@ use super::budget::Budget;
 use super::environment;
 use super::guard::now;
 use super::orphans::Adopter;
-use super::processes::{self, Process, group_of, own_group};
+use super::processes::{self, Process, group_of};
 use super::seen::{Seen, open, room};
+use crate::this_process::own_group;
 
 /// Of a processor's time looks at all processes take one part in so many, where others come in between.
 const SHARE: u32 = 500;

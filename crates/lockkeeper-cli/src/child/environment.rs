@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use crate::held::Held;
 use crate::output::has_password;
 
 /// By which what is left of a command is found: a number for each start.
@@ -11,15 +12,6 @@ const SEQUENCERS: &str = "LOCKKEEPER_SEQUENCERS";
 /// Those of all runs around the innermost one.
 const OUTER_SEQUENCERS: &str = "LOCKKEEPER_OUTER_SEQUENCERS";
 const SECRETS: [&str; 2] = ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_PASSWORD_FILE"];
-
-/// One lock that the command runs under.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) name: String,
-    pub(crate) token: String,
-    pub(crate) sequencer: String,
-    pub(crate) mode: &'static str,
-}
 
 /// What is set for the command; `held` stands in the order in which the names were typed.
 /// `outer` is what [`held_outside`] says.

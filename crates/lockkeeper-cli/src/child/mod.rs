@@ -4,6 +4,7 @@ mod budget;
 mod doomed;
 pub(crate) mod environment;
 pub(crate) mod guard;
+pub(crate) mod lease;
 pub(crate) mod orphans;
 pub(crate) mod policy;
 pub(crate) mod processes;

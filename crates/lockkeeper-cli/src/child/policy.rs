@@ -8,8 +8,8 @@ use lockkeeper::LostReason;
 use rustix::process::Signal;
 
 use super::guard;
+use super::lease::Lease;
 use super::restart::Restart;
-use super::supervise::Lease;
 use crate::exit::Exit;
 
 /// All is dead this long before the store can give the lock away, unless its ttl is so short that nothing would be

@@ -116,11 +116,6 @@ pub(super) fn add_descendants(found: &mut Vec<Process>, mut children: impl FnMut
     }
 }
 
-/// The group of this process; `None` where it came from outside of a PID namespace and has no number here.
-pub(crate) fn own_group() -> Option<Pid> {
-    Pid::from_raw(nix::unistd::getpgrp().as_raw())
-}
-
 /// The group of a process, asked for without `/proc`; `None` also where it came from outside of a PID namespace.
 pub(super) fn group_of(pid: Pid) -> Option<Pid> {
     let pid = nix::unistd::Pid::from_raw(pid.as_raw_nonzero().get());
@@ -178,6 +173,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::this_process::own_group;
 
     #[test]
     fn a_process_is_read_whatever_it_is_called() {

@@ -13,6 +13,7 @@ use tokio::signal::unix::{self, SignalKind};
 use super::processes;
 use super::signal_queue::SignalQueue;
 use crate::exit::Exit;
+use crate::this_process::own_group;
 
 /// What is caught for the command to hear of it.
 const CAUGHT: [Signal; 7] =
@@ -175,7 +176,7 @@ fn stop() {
 
 /// Whether somebody is there to continue this process. The kernel asks the same before it stops one.
 fn can_pause() -> bool {
-    processes::own_group().is_some_and(|group| !processes::is_orphaned(group))
+    own_group().is_some_and(|group| !processes::is_orphaned(group))
 }
 
 /// Stops this process and its whole group, such as the script around us, until they are continued. One step stops all,
@@ -234,15 +235,6 @@ fn with_blocked<T>(signals: SigSet, f: impl FnOnce() -> io::Result<T>) -> io::Re
     let result = f();
     before.thread_set_mask()?;
     result
-}
-
-/// Whether writing to a terminal from the background stops this process, where the terminal is set so. Not for what
-/// is started meanwhile.
-pub(crate) fn stop_at_output(stop: bool) {
-    let mut output = SigSet::empty();
-    output.add(nix::sys::signal::Signal::SIGTTOU);
-    // Only an impossible set is refused.
-    let _ = if stop { output.thread_unblock() } else { output.thread_block() };
 }
 
 /// Its name without SIG.

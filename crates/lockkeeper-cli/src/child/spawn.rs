@@ -18,11 +18,12 @@ use tokio::time::{Instant, timeout};
 
 use super::environment;
 use super::guard::Guardian;
+use super::lease::Lease;
 use super::policy::Policy;
 use super::running::Running;
 use super::shim::Shim;
 use super::signals::Signals;
-use super::supervise::{Lease, loss, lost_by_now};
+use super::supervise::{loss, lost_by_now};
 use super::terminal::Terminal;
 use crate::event::Reporter;
 use crate::exit::{Exit, Failure};

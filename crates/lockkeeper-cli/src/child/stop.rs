@@ -9,11 +9,12 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::time::{Instant, Interval, sleep, sleep_until};
 
+use super::lease::Lease;
 use super::orphans;
 use super::policy::{Policy, Stop};
 use super::running::Running;
 use super::signals::{Signals, is_a_pause};
-use super::supervise::{Lease, falls_to, look_around, tell_guard};
+use super::supervise::{falls_to, look_around, tell_guard};
 use crate::event::Reporter;
 
 /// How often what the command left behind is looked at. Nobody tells us of its end.

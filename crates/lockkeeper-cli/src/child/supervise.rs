@@ -21,6 +21,7 @@ use lockkeeper::LostReason;
 use rustix::process::Signal;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
 
+use super::lease::Lease;
 use super::policy::{Loss, Policy};
 use super::running::{Change, Running};
 use super::signals::{self, Signals};
@@ -37,26 +38,6 @@ const LOOK_AROUND: Duration = Duration::from_millis(500);
 const TELL: u32 = 6;
 /// The shortest time between two such messages.
 const TELL_MIN: Duration = Duration::from_millis(10);
-
-/// What the command's life depends on.
-pub(crate) trait Lease {
-    /// How long the lock is believed in without another renewal; zero when it is lost.
-    fn remaining(&self) -> Duration;
-    /// Why it is lost, if it is.
-    fn loss(&self) -> Option<LostReason>;
-    /// Completes when it is lost. Cancel safe.
-    async fn lost(&self) -> LostReason;
-    /// Completes when one of its locks is lost, and the store may have given that away. Cancel safe.
-    async fn given_away(&self) {
-        pending().await
-    }
-    /// What the loss is if nothing more is heard of it.
-    fn silent_loss(&self) -> LostReason {
-        LostReason::Expired
-    }
-    /// The lock that is lost, or has the least time left.
-    fn weakest(&self) -> &str;
-}
 
 /// How the command ended.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_current_process_group, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-use super::processes::{self, own_group};
-use super::signals::stop_at_output;
+use super::processes;
+use crate::this_process::{own_group, stop_at_output};
 
 /// The controlling terminal of this process.
 #[derive(Debug)]

@@ -14,13 +14,13 @@ use serde::Serialize;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout};
 
-use super::inspect::mode_word;
 use crate::args::{AcquireArgs, HandleArgs, ModeArgs, Permits};
 use crate::child::signals::{END_A_RUN, Signals};
 use crate::duration::{Limit, human, millis};
 use crate::event::{Outlets, Place, Reporter, reason_word};
 use crate::exit::{Exit, Failure};
 use crate::handle_file;
+use crate::held::mode_word;
 use crate::lock::{self, Terms};
 use crate::nested::Around;
 use crate::output::{answer, complain};

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::args::InspectArgs;
 use crate::duration::{human, millis};
 use crate::exit::{Exit, Failure};
+use crate::held::mode_word;
 use crate::lock::{self, Terms};
 use crate::output::{answer, json_line, printable, table, titled_table};
 use crate::settings::Settings;
@@ -112,15 +113,6 @@ fn state(info: &LockInfo) -> &'static str {
         None if info.is_held() && info.holders.iter().all(|holder| holder.kept) => "kept",
         None if info.is_held() => "held",
         None => "free",
-    }
-}
-
-/// As people and programs read it.
-pub(crate) fn mode_word(mode: &Mode) -> &'static str {
-    match mode {
-        Mode::Exclusive => "exclusive",
-        Mode::Shared => "shared",
-        Mode::Permits(_) => "permits",
     }
 }
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use lockkeeper::{HolderInfo, LockInfo};
 
-use super::inspect::{dash, json, mode_word};
+use super::inspect::{dash, json};
 use crate::args::ListArgs;
 use crate::exit::{Exit, Failure};
+use crate::held::mode_word;
 use crate::lock::{self, Terms};
 use crate::output::{Verbosity, answer, complain, printable, titled_table};
 use crate::settings::Settings;

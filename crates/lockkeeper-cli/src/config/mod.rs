@@ -23,8 +23,8 @@ use lockkeeper::url::nearest;
 
 pub(crate) use self::entry::{Address, Entry};
 use crate::exit::Failure;
-use crate::settings::Environment;
 use crate::small_file;
+use crate::variables::Environment;
 
 const OF_THE_HOST: &str = "/etc/lockkeeper/config.toml";
 const VARIABLE: &str = "LOCKKEEPER_CONFIG";

@@ -15,10 +15,10 @@ use rustix::io::Errno;
 
 use super::textfile::Textfile;
 use super::{Event, Target, line};
-use crate::child::signals::stop_at_output;
 use crate::exit::Failure;
 use crate::output::complaint;
 use crate::runtime;
+use crate::this_process::stop_at_output;
 
 /// How many lines a stuck reader may be behind; what comes then is lost to it, and counted.
 const BACKLOG: usize = 4096;

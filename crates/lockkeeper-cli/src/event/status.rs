@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 
 use super::outlet::Outlet;
-use crate::child::processes::own_group;
+use crate::this_process::own_group;
 
 /// To the first column, and nothing from there on.
 const WIPE: &str = "\r\x1b[K";

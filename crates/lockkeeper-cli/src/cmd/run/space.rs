@@ -6,8 +6,9 @@ use std::ffi::OsString;
 use lockkeeper::{FencingToken, LockName, Mode, Sequencer};
 use rustix::process::{Resource, getrlimit};
 
-use crate::child::environment::{self, Held};
+use crate::child::environment;
 use crate::exit::{Exit, Failure};
+use crate::held::Held;
 use crate::settings::Settings;
 
 /// The longest variable, with its name and its end.

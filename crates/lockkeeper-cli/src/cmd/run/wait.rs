@@ -7,7 +7,7 @@ use lockkeeper::{Error, ErrorKind, Keeper, LostReason};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{LEAVE, Run, Waited};
-use crate::child::supervise::Lease;
+use crate::child::lease::Lease;
 use crate::duration::{Limit, human};
 use crate::exit::{Exit, Failure};
 use crate::lock;
