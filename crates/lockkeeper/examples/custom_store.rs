@@ -13,16 +13,17 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper::store::{
-    Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Entry, Interest, Line, Live, LiveState,
-    MAX, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict, Wake, Wakes,
-    Withdrawal, refusal,
+    Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Driver, Entry, Interest, Line, Live,
+    LiveState, MAX, Opened, Opening, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict,
+    Wake, Wakes, Withdrawal, refusal,
 };
 use lockkeeper::time::{Clock, Instant};
+use lockkeeper::url::{Scheme, StoreUrl, UrlForm, UrlSyntax};
 use lockkeeper::{Error, ErrorKind, FencingToken, Keeper, LockName, Result};
 use tokio::task::JoinSet;
 
@@ -30,6 +31,20 @@ use tokio::task::JoinSet;
 const POLL: Duration = Duration::from_millis(20);
 /// How long a waiter looks before it claims again, in case that it has missed something.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The store by its URL: with this driver, `table:` works wherever a URL does.
+pub static DRIVER: Driver = Driver::new("Table", &URLS, open);
+
+/// What the URLs look like. A store with a server has hosts, and parameters of its own.
+static URLS: UrlSyntax = UrlSyntax::new(&[Scheme::new("table", UrlForm::Alone, "table:")]);
+
+/// Stands for the server that a URL names.
+static SERVER: LazyLock<Table> = LazyLock::new(|| Table::new(Clock::boot()));
+
+/// Connects. A real store reads the hosts and the parameters of the URL.
+fn open(_: StoreUrl) -> Opening {
+    Box::pin(async { Ok(Arc::new(SERVER.clone()) as Arc<dyn Store>) })
+}
 
 /// The store. Clones are connections to the same rows.
 #[derive(Clone, Debug)]
@@ -302,11 +317,11 @@ impl fmt::Display for Table {
 /// Four clients count to forty together. Each reads the number, lets the others in, and writes one more.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let table = Table::new(Clock::boot());
+    Keeper::register(&DRIVER)?;
     let count = Arc::<Count>::default();
     let mut clients = JoinSet::new();
     for _ in 0..4 {
-        let keeper = Keeper::builder(table.clone()).connect().await?;
+        let keeper = lockkeeper::connect("table:?ttl=20s").await?;
         clients.spawn(count_to_ten(keeper, Arc::clone(&count)));
     }
     for counted in clients.join_all().await {
@@ -316,7 +331,7 @@ async fn main() -> Result<()> {
     println!("4 clients have counted to {count}, each with a higher token than the one before");
     assert_eq!(count, 40);
 
-    let keeper = Keeper::builder(table).connect().await?;
+    let keeper = lockkeeper::connect("table:").await?;
     let refused = keeper.semaphore("licences", 3)?.try_acquire().await.err();
     assert_eq!(refused.as_ref().map(Error::kind), Some(ErrorKind::Unsupported));
     println!("what it cannot do is refused: {}", refused.map(|error| error.to_string()).unwrap_or_default());

@@ -57,7 +57,7 @@ impl Source {
         match self {
             Self::Store(store) => Box::pin(std::future::ready(Ok(store))),
             Self::Open(open) => Box::pin(async move { open.opened().await }),
-            Self::Url(url) => Box::pin(async move { crate::backend::open(&url).await }),
+            Self::Url(url) => Box::pin(async move { crate::drivers::open(&url).await }),
         }
     }
 }

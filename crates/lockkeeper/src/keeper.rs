@@ -8,12 +8,13 @@ use tokio::sync::watch;
 
 use crate::admin::Admin;
 use crate::builder::{KeeperBuilder, Source};
+use crate::drivers;
 use crate::engine::{Engine, SessionState, mode};
 use crate::info::LockInfo;
 use crate::kinds::{Election, MultiBuilder, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
 use crate::open::Open;
 use crate::runtime::inside;
-use crate::store::{Capabilities, ClaimKey, Store};
+use crate::store::{Capabilities, ClaimKey, Driver, Store};
 use crate::url::StoreUrl;
 use crate::watch::LockWatch;
 use crate::{Error, ErrorKind, FencingToken, Guard, Handle, LockName, Result, Sequencer};
@@ -57,6 +58,16 @@ impl Keeper {
         Error: From<U::Error>,
     {
         Ok(KeeperBuilder::new(Source::Url(Box::new(url.try_into()?))))
+    }
+
+    /// Adds the driver of another store, for all keepers of this process: from now on [`connect`], the parser of
+    /// [`StoreUrl`] and [`doctor`](crate::doctor) know the URLs of that store. See [`Driver`] for an example. A driver
+    /// that is registered already stays registered.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a scheme that another store has.
+    pub fn register(driver: &'static Driver) -> Result<()> {
+        drivers::register(driver)
     }
 
     /// A keeper on a new store in the memory of this process, for tests and examples. Two such keepers have two stores.

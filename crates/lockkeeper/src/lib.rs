@@ -93,6 +93,7 @@ pub mod backend;
 pub mod blocking;
 mod builder;
 pub mod doctor;
+mod drivers;
 pub mod duration;
 mod engine;
 mod error;
@@ -151,6 +152,7 @@ pub use backend::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use backend::redis::RedisStore;
 pub use builder::KeeperBuilder;
+pub use drivers::drivers;
 pub use engine::{Lost, SessionState};
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use event::{Event, Missed};

@@ -11,6 +11,7 @@ mod mode;
 mod request;
 mod run;
 mod shell;
+mod stores;
 mod usage;
 
 use std::path::PathBuf;
@@ -72,14 +73,7 @@ pub(crate) struct Cli {
 pub(crate) struct Global {
     /// Where the locks are kept: a URL such as file:/var/lib/app/locks.db, or the name of a store of the configuration
     /// [env: LOCKKEEPER_STORE] [default: a file of this user on this host]
-    ///
-    /// file:PATH; etcd://HOST,HOST,HOST or etcds:// with TLS; redis://HOST[:PORT][/DB] or rediss:// with TLS;
-    /// redis+sentinel://HOST,HOST,HOST/MASTER;
-    /// redis+cluster://HOST,HOST,HOST. Settings stand behind a question mark: ?ttl=20s&prefix=billing/&ca=FILE
-    ///
-    /// The URL may not contain a password, since every user of the machine can see it: set LOCKKEEPER_PASSWORD,
-    /// LOCKKEEPER_PASSWORD_FILE or LOCKKEEPER_STORE instead. With LOCKKEEPER_REQUIRE_STORE=1 there is no default.
-    #[arg(short = 'S', long, global = true, value_name = "URL|NAME")]
+    #[arg(short = 'S', long, global = true, value_name = "URL|NAME", long_help = stores::help())]
     pub(crate) store: Option<String>,
 
     /// The configuration [env: LOCKKEEPER_CONFIG] [default: the first of $XDG_CONFIG_HOME/lockkeeper/config.toml and

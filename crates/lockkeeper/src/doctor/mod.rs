@@ -17,6 +17,8 @@ mod through;
 
 use std::time::Duration;
 
+use crate::drivers;
+use crate::store::Examined;
 pub use crate::store::{Finding, Level};
 use crate::url::StoreUrl;
 
@@ -28,8 +30,8 @@ use crate::url::StoreUrl;
 /// # Cancel safety
 /// The future may be dropped. A lock that the examination holds then is released in the background.
 pub async fn examine(url: &StoreUrl, within: Duration) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if let Some(store) = crate::backend::examine(url, within, &mut findings).await {
+    let Examined { mut findings, store } = drivers::examine(url, within).await;
+    if let Some(store) = store {
         through::examine(store, url, within, &mut findings).await;
     }
     findings

@@ -9,6 +9,7 @@ mod admin;
 pub mod admit;
 mod capability;
 mod claim;
+mod driver;
 mod finding;
 mod held;
 mod line;
@@ -28,6 +29,7 @@ pub use self::claim::{
     Amend, Amended, Asked, Broken, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, Meta, Opened, Renewal, Renewed,
     Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
 };
+pub use self::driver::{Driver, DriverLayout, Examined, Examining, Opening};
 pub(crate) use self::finding::median;
 #[cfg(any(feature = "etcd", feature = "redis"))]
 pub(crate) use self::finding::said_once;

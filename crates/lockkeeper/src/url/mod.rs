@@ -26,9 +26,11 @@
 //! ```
 
 mod authority;
+pub(crate) mod known;
 mod params;
 mod parse;
 mod scheme;
+mod syntax;
 #[cfg(test)]
 mod tests;
 #[cfg(any(feature = "redis", feature = "etcd"))]
@@ -40,7 +42,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+pub(crate) use self::scheme::examples;
 pub use self::scheme::nearest;
+pub use self::syntax::{Param, Scheme, UrlForm, UrlSyntax};
 #[cfg(any(feature = "redis", feature = "etcd"))]
 pub(crate) use self::tls::TLS_PARAMS;
 use crate::{Error, Result, Secret};
@@ -144,13 +148,12 @@ impl StoreUrl {
         Ok(self)
     }
 
-    /// Checks whether this build has the store.
+    /// Refuses what `unsafe=` names if the store has no such check.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported). The message names the cargo feature that the store needs, or
-    /// states that this version of lockkeeper does not have the store.
-    pub fn available(&self) -> Result<()> {
-        scheme::available(self.scheme)
+    /// [`Invalid`](crate::ErrorKind::Invalid), with the check that was most likely meant.
+    pub(crate) fn check_waived(&self) -> Result<()> {
+        params::check_waived(self)
     }
 
     /// Returns whether the URL has a password, or a parameter that looks like one. Such a URL does not belong on a

@@ -63,7 +63,21 @@ fn known(key: &str, scheme: &str) -> Result<()> {
         return Ok(());
     }
     let error = Error::invalid(format!("{} is not a parameter of {scheme}: URLs", shown(key)));
-    Err(error.with_remedy(suggestion(key, COMMON.iter().chain(own).copied())))
+    Err(error.with_remedy(suggestion(key, COMMON.iter().chain(&own).copied())))
+}
+
+/// Refuses what `unsafe=` names if the store has no such check.
+pub(super) fn check_waived(url: &StoreUrl) -> Result<()> {
+    let Some(checks) = scheme::checks(url.scheme) else { return Ok(()) };
+    let Some(unknown) = url.common.unsafe_checks.iter().find(|check| !checks.contains(&check.as_str())) else {
+        return Ok(());
+    };
+    let error = Error::invalid(format!("{url}: there is no check {unknown:?} that unsafe= could waive"));
+    Err(match nearest(unknown, checks.iter().copied()) {
+        Some(near) => error.with_remedy(format!("unsafe={near}")),
+        None if checks.is_empty() => error.with_remedy("the URL without unsafe="),
+        None => error.with_remedy(format!("one of {}", checks.join(", "))),
+    })
 }
 
 fn suggestion(key: &str, valid: impl IntoIterator<Item = &'static str> + Clone) -> String {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::syntax::UrlForm;
 use super::{StoreUrl, authority, params, scheme};
 use crate::{Error, Result};
 
@@ -12,7 +13,7 @@ pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
             Error::invalid("the URL of the store contains a control character").with_remedy("one line without tabs")
         );
     }
-    let (scheme, rest) = split_scheme(text)?;
+    let ((scheme, form), rest) = split_scheme(text)?;
     let mut url = StoreUrl {
         scheme,
         user: None,
@@ -22,10 +23,10 @@ pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
         common: Default::default(),
         params: Default::default(),
     };
-    let query = match scheme {
-        "memory" => memory(rest)?,
-        "file" => file(rest, home, &mut url)?,
-        _ => network(rest, &mut url)?,
+    let query = match form {
+        UrlForm::Alone => alone(rest, scheme)?,
+        UrlForm::Path => file(rest, home, &mut url)?,
+        UrlForm::Hosts => network(rest, &mut url)?,
     };
     params::read(query, &mut url)?;
     Ok(url)
@@ -33,9 +34,9 @@ pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
 
 /// The known scheme and what follows its colon. An unknown one is repeated only where it cannot be a piece of a user
 /// and a password without a scheme.
-fn split_scheme(text: &str) -> Result<(&'static str, &str)> {
+fn split_scheme(text: &str) -> Result<((&'static str, UrlForm), &str)> {
     let Some((name, rest)) = text.split_once(':') else {
-        return Err(Error::invalid("the URL of the store has no scheme").with_remedy(scheme::EXAMPLES));
+        return Err(Error::invalid("the URL of the store has no scheme").with_remedy(scheme::examples()));
     };
     if let Some(known) = scheme::find(name) {
         return Ok((known, rest));
@@ -49,19 +50,23 @@ fn split_scheme(text: &str) -> Result<(&'static str, &str)> {
     Err(error.with_remedy(scheme::suggestion(name)))
 }
 
-fn memory(rest: &str) -> Result<&str> {
+fn alone<'a>(rest: &'a str, scheme: &str) -> Result<&'a str> {
     let (path, query) = split_query(rest);
     if path.is_empty() {
         return Ok(query);
     }
-    Err(Error::invalid("memory: has neither a host nor a path").with_remedy("memory: alone"))
+    Err(Error::invalid(format!("{scheme}: has neither a host nor a path")).with_remedy(format!("{scheme}: alone")))
 }
 
 fn file<'a>(rest: &'a str, home: Option<&str>, url: &mut StoreUrl) -> Result<&'a str> {
+    let scheme = url.scheme;
     let (path, query) = split_query(rest);
     let path = match path.strip_prefix("//") {
         Some(absolute) if absolute.starts_with('/') => absolute,
-        Some(_) => return Err(Error::invalid("file: has no host").with_remedy("file:PATH or file:///PATH")),
+        Some(_) => {
+            return Err(Error::invalid(format!("{scheme}: has no host"))
+                .with_remedy(format!("{scheme}:PATH or {scheme}:///PATH")));
+        }
         None => path,
     };
     let path = decode(path, "the path")?;
@@ -73,7 +78,8 @@ fn file<'a>(rest: &'a str, home: Option<&str>, url: &mut StoreUrl) -> Result<&'a
             return Err(error.with_remedy("an absolute path"));
         }
         (None, _) if path.is_empty() || path == "~" => {
-            return Err(Error::invalid("file: needs the path of a file").with_remedy("file:./locks.db"));
+            return Err(Error::invalid(format!("{scheme}: needs the path of a file"))
+                .with_remedy(format!("{scheme}:./locks.db")));
         }
         (None, _) => path.into_owned(),
     };

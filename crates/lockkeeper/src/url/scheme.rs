@@ -1,102 +1,59 @@
-//! The schemes: which there are, and which of them this build can open.
+//! The schemes: which there are, and what is meant instead of a mistyped one.
 
-use crate::{Error, ErrorKind, Result};
+use super::known::{LATER, all};
+use super::syntax::{Scheme, UrlForm, UrlSyntax};
 
-/// What stands behind a scheme.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Store {
-    /// Always there.
-    BuiltIn,
-    /// There when this cargo feature is on; the flag tells.
-    Feature(&'static str, bool),
-    /// A later version will have it. Its own parameters are not checked until then.
-    Later,
-}
-
-/// For those who named no store that there is.
-pub(super) const EXAMPLES: &str = "etcd://HOST, redis://HOST or file:PATH";
-
-const ETCD: Store = Store::Feature("etcd", cfg!(feature = "etcd"));
-const REDIS: Store = Store::Feature("redis", cfg!(feature = "redis"));
-
-const SCHEMES: &[(&str, Store)] = &[
-    ("memory", Store::BuiltIn),
-    ("file", Store::Feature("file", cfg!(feature = "file"))),
-    ("redis", REDIS),
-    ("rediss", REDIS),
-    ("redis+sentinel", REDIS),
-    ("rediss+sentinel", REDIS),
-    ("redis+cluster", REDIS),
-    ("rediss+cluster", REDIS),
-    ("redlock", Store::Later),
-    ("redlocks", Store::Later),
-    ("etcd", ETCD),
-    ("etcds", ETCD),
-    ("zk", Store::Later),
-    ("zks", Store::Later),
-    ("mysql", Store::Later),
-    ("mariadb", Store::Later),
-    ("postgres", Store::Later),
-    ("postgresql", Store::Later),
-    ("http", Store::Later),
-    ("https", Store::Later),
-];
-
-/// The parameters of a Redis; the first two only behind Sentinels.
-const SENTINEL_PARAMS: [&str; 10] = [
-    "sentinel-user",
-    "sentinel-password",
-    "layout",
-    "min-replicas",
-    "timeout",
-    "resp",
-    "ca",
-    "cert",
-    "key",
-    "server-name",
-];
-
-/// The parameters of an etcd.
-const ETCD_PARAMS: [&str; 6] = ["layout", "timeout", "ca", "cert", "key", "server-name"];
-
-/// The scheme as it stands in the table, whatever its case.
-pub(super) fn find(scheme: &str) -> Option<&'static str> {
-    SCHEMES.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(scheme))
+/// The scheme as it stands in the table, whatever its case, and what follows it.
+pub(super) fn find(scheme: &str) -> Option<(&'static str, UrlForm)> {
+    names().into_iter().find(|(name, _)| name.eq_ignore_ascii_case(scheme))
 }
 
 /// What is meant instead of an unknown scheme.
 pub(super) fn suggestion(scheme: &str) -> String {
-    match nearest(scheme, SCHEMES.iter().map(|(name, _)| *name)) {
-        Some(name @ ("memory" | "file")) => format!("{name}:"),
-        Some(name) => format!("{name}://"),
-        None => EXAMPLES.to_owned(),
+    let names = names();
+    let meant = nearest(scheme, names.iter().map(|(name, _)| *name));
+    match names.iter().find(|(name, _)| Some(*name) == meant) {
+        Some((name, UrlForm::Hosts)) => format!("{name}://"),
+        Some((name, _)) => format!("{name}:"),
+        None => examples(),
+    }
+}
+
+/// For those who named no store that there is: lockkeeper's own stores, the last one first.
+pub(crate) fn examples() -> String {
+    let example = |scheme: &Scheme| match scheme.form {
+        UrlForm::Alone => None,
+        UrlForm::Path => Some(format!("{}:PATH", scheme.name)),
+        UrlForm::Hosts => Some(format!("{}://HOST", scheme.name)),
+    };
+    let mut examples: Vec<_> =
+        all().into_iter().rev().filter_map(|urls| urls.schemes.first().and_then(example)).collect();
+    match examples.pop() {
+        Some(last) if examples.is_empty() => last,
+        Some(last) => format!("{} or {last}", examples.join(", ")),
+        None => String::new(),
     }
 }
 
 /// The parameters that only this scheme takes; `None` where they are not known yet.
-pub(super) fn own_params(scheme: &str) -> Option<&'static [&'static str]> {
-    match lookup(scheme) {
-        Store::Feature("redis", _) if scheme.contains("+sentinel") => Some(&SENTINEL_PARAMS),
-        Store::Feature("redis", _) => Some(&SENTINEL_PARAMS[2..]),
-        Store::Feature("etcd", _) => Some(&ETCD_PARAMS),
-        Store::BuiltIn | Store::Feature(..) => Some(&[]),
-        Store::Later => None,
-    }
+pub(super) fn own_params(scheme: &str) -> Option<Vec<&'static str>> {
+    Some(syntax(scheme)?.params_of(scheme))
 }
 
-pub(super) fn available(scheme: &str) -> Result<()> {
-    let (message, remedy) = match lookup(scheme) {
-        Store::BuiltIn | Store::Feature(_, true) => return Ok(()),
-        Store::Feature(feature, false) => {
-            (format!("{scheme}: needs the cargo feature `{feature}`"), "a build of lockkeeper with that feature")
-        }
-        Store::Later => (format!("this version of lockkeeper does not have the store of {scheme}:// yet"), EXAMPLES),
-    };
-    Err(Error::new(ErrorKind::Unsupported, message).with_remedy(remedy))
+/// The checks that `unsafe=` may waive; `None` where they are not known yet.
+pub(super) fn checks(scheme: &str) -> Option<&'static [&'static str]> {
+    Some(syntax(scheme)?.checks)
 }
 
-fn lookup(scheme: &str) -> Store {
-    SCHEMES.iter().find(|(name, _)| *name == scheme).map_or(Store::Later, |(_, store)| *store)
+fn syntax(scheme: &str) -> Option<&'static UrlSyntax> {
+    all().into_iter().find(|urls| urls.names().any(|name| name == scheme))
+}
+
+/// Every scheme, and what follows its colon.
+fn names() -> Vec<(&'static str, UrlForm)> {
+    let with_form = |scheme: &'static Scheme| scheme.names().map(|name| (name, scheme.form));
+    let known = all().into_iter().flat_map(|urls| urls.schemes.iter().flat_map(with_form));
+    known.chain(LATER.map(|name| (name, UrlForm::Hosts))).collect()
 }
 
 /// Returns the candidate that a mistyped word most likely means, or `None` if none is near enough. One edit in three
@@ -152,18 +109,6 @@ mod tests {
             ("kitten", "sitting", 3),
         ] {
             assert_eq!((edits(a, b), edits(b, a)), (distance, distance), "{a} {b}");
-        }
-    }
-
-    #[test]
-    fn later_stores_and_stores_whose_feature_is_off_say_so() {
-        assert!(available("memory").is_ok());
-        assert_eq!(available("file").is_ok(), cfg!(feature = "file"));
-        for (scheme, _) in SCHEMES.iter().filter(|(_, store)| *store == Store::Later) {
-            let error = available(scheme).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unsupported);
-            let expected = format!("this version of lockkeeper does not have the store of {scheme}:// yet");
-            assert!(error.to_string().starts_with(&expected));
         }
     }
 }

@@ -18,7 +18,8 @@ mod builder;
 pub(in crate::backend) mod checks;
 mod claiming;
 mod compare;
-pub(super) mod doctor;
+mod doctor;
+mod driver;
 mod ear;
 mod fault;
 mod grants;
@@ -51,6 +52,7 @@ use tokio::sync::Notify;
 pub use self::builder::EtcdStoreBuilder;
 pub use self::checks::Check;
 pub use self::compare::EtcdCompare;
+pub use self::driver::DRIVER;
 use self::keep::unix_ms;
 pub use self::layout::Layout;
 use self::layout::transaction::all;
@@ -63,7 +65,6 @@ use self::wire::messages::{
     StatusRequest, StatusResponse,
 };
 use self::wire::{Calls, WireError};
-use super::waivable;
 use crate::runtime::Runtime;
 use crate::store::{
     Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, Expiry, Interest, Line, Listeners, Live,
@@ -74,7 +75,7 @@ use crate::url::StoreUrl;
 use crate::{Effect, Error, ErrorKind, LockName, Result, random};
 
 /// What it can do in its own layout.
-pub(super) const CAPABILITIES: Capabilities = Capabilities {
+const CAPABILITIES: Capabilities = Capabilities {
     expiry: Expiry::Session { proof_lag: 0, resumable: true },
     // Half again the time after which a leader is replaced, with etcd's settings as they come.
     ttl_min: Duration::from_secs(2),
@@ -83,7 +84,7 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// What it can do where others take part.
-pub(super) const SHARED_CAPABILITIES: Capabilities =
+const SHARED_CAPABILITIES: Capabilities =
     Capabilities { admission: Admission::Exclusive, min_hold_max: Duration::ZERO, ..CAPABILITIES };
 
 /// How long to wait for members that have no leader.

@@ -17,7 +17,8 @@ mod boot;
 mod builder;
 mod checks;
 mod database;
-pub(in crate::backend) mod doctor;
+mod doctor;
+mod driver;
 mod fault;
 mod filesystem;
 mod gate;
@@ -44,6 +45,7 @@ use async_trait::async_trait;
 
 pub use self::builder::FileStoreBuilder;
 pub use self::checks::Check;
+pub use self::driver::DRIVER;
 use self::fault::Outcome;
 use self::layout::{Turn, micros, read};
 use self::liveness::ClientId;
@@ -51,7 +53,6 @@ use self::reader::Reader;
 pub use self::register::FileRegister;
 use self::wait::Watching;
 use self::writer::{Commit, Job};
-use super::waivable;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Expiry, Interest, Line, Live, Opened,
     Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
@@ -61,7 +62,7 @@ use crate::url::StoreUrl;
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// What it can do.
-pub(super) const CAPABILITIES: Capabilities =
+const CAPABILITIES: Capabilities =
     Capabilities { expiry: Expiry::Session { proof_lag: 0, resumable: true }, ..Capabilities::full() };
 
 /// A store in a file of this host. Clones are the same client; each further opening of the file is another client.
@@ -94,7 +95,7 @@ impl FileStore {
         if url.scheme != "file" {
             return Err(Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH"));
         }
-        waivable(url, &[Check::NetworkFs.name(), Check::Permissions.name()])?;
+        url.check_waived()?;
         let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
         Ok(checks.fold(Self::new(&url.path).create_parents(true), FileStoreBuilder::allow))
     }

@@ -5,6 +5,7 @@
 //!
 //! [`Expiry::PerClaim`]: crate::store::Expiry::PerClaim
 
+mod driver;
 mod layout;
 mod register;
 mod wait;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use self::driver::DRIVER;
 use self::layout::Lines;
 pub use self::register::MemoryRegister;
 use crate::store::{
@@ -25,7 +27,7 @@ use crate::time::Clock;
 use crate::{LockName, Result};
 
 /// What it can do.
-pub(super) const CAPABILITIES: Capabilities = Capabilities::full();
+const CAPABILITIES: Capabilities = Capabilities::full();
 
 /// A store in this process's memory. Clones share it.
 #[derive(Clone)]

@@ -2,12 +2,13 @@
 
 use super::Test::{Own, Suite};
 use super::{Promises, Shown};
-use crate::backend::etcd::{CAPABILITIES, SHARED_CAPABILITIES};
+use crate::backend::etcd::DRIVER;
 
 pub(super) const NATIVE: Promises = Promises {
     name: "etcd",
     urls: &["etcd://", "etcds://"],
-    can: CAPABILITIES,
+    driver: &DRIVER,
+    layout: "native",
     shared_by: "many hosts",
     needs: Shown {
         says: "etcd 3.5.14 or newer on every member. Older members are refused.",
@@ -115,7 +116,8 @@ pub(super) const NATIVE: Promises = Promises {
 pub(super) const CONCURRENCY: Promises = Promises {
     name: "etcd, shared with Go",
     urls: &["etcd://…?layout=concurrency"],
-    can: SHARED_CAPABILITIES,
+    driver: &DRIVER,
+    layout: "concurrency",
     others: Shown {
         says: "Go's `concurrency.Mutex`, `etcdctl lock`, jetcd, and all clients of etcd's lock service. A value \
             that cannot be read counts as exclusive.",

@@ -2,12 +2,13 @@
 
 use super::Test::{Own, Suite};
 use super::{Promises, Shown};
-use crate::backend::file::CAPABILITIES;
+use crate::backend::file::DRIVER;
 
 pub(super) const PROMISES: Promises = Promises {
     name: "File",
     urls: &["file:PATH"],
-    can: CAPABILITIES,
+    driver: &DRIVER,
+    layout: "",
     shared_by: "the processes of one host",
     needs: Shown {
         says: "Linux, and a file system that is known to be local to one host. Other file systems are refused, \

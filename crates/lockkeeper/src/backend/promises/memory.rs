@@ -2,12 +2,13 @@
 
 use super::Test::{Own, Suite};
 use super::{Promises, Shown};
-use crate::backend::memory::CAPABILITIES;
+use crate::backend::memory::DRIVER;
 
 pub(super) const PROMISES: Promises = Promises {
     name: "Memory",
     urls: &["memory:"],
-    can: CAPABILITIES,
+    driver: &DRIVER,
+    layout: "",
     shared_by: "one process",
     needs: Shown { says: "Nothing.", by: &[] },
     others: Shown { says: "None.", by: &[] },

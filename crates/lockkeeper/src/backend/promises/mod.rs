@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use self::Test::Suite;
-use crate::store::Capabilities;
+use crate::store::{Capabilities, Driver};
 
 /// In the order of the page.
 const STORES: &[&Promises] = &[&memory::PROMISES, &file::PROMISES, &redis::PROMISES, &etcd::NATIVE, &etcd::CONCURRENCY];
@@ -74,8 +74,9 @@ struct Promises {
     name: &'static str,
     /// How its URLs begin.
     urls: &'static [&'static str],
-    /// What it does.
-    can: Capabilities,
+    /// Its driver, and its layout there.
+    driver: &'static Driver,
+    layout: &'static str,
     /// Between whom its locks are.
     shared_by: &'static str,
     /// What has to be there: systems, versions.
@@ -117,6 +118,12 @@ enum Test {
 }
 
 impl Promises {
+    /// What it can do.
+    fn can(&self) -> &'static Capabilities {
+        let layout = self.driver.layouts.iter().find(|layout| layout.name == self.layout);
+        layout.expect("the driver has the layout").capabilities
+    }
+
     /// Everything that it says itself.
     fn shown(&self) -> impl Iterator<Item = &Shown> {
         let fixed = [&self.needs, &self.others, &self.tokens, &self.waking, &self.killed, &self.told];
@@ -139,11 +146,21 @@ fn every_promise_is_shown_by_a_test_that_runs_on_its_store() {
             assert!(!shown.by.is_empty(), "{}: {:?} is shown by nothing", store.name, shown.says);
         }
         let own = store.shown().flat_map(|shown| shown.by);
-        let capable = words::rows(&store.can).into_iter().flat_map(|(_, _, by)| by);
+        let capable = words::rows(store.can()).into_iter().flat_map(|(_, _, by)| by);
         for test in own.chain(&capable.collect::<Vec<_>>()) {
             let Suite(case) = test else { continue };
-            let missing = suite::missing(case, &store.can);
+            let missing = suite::missing(case, store.can());
             assert_eq!(missing, None, "{case} is not run on {}", store.name);
+        }
+    }
+}
+
+#[test]
+fn every_layout_of_every_driver_promises_something() {
+    for driver in crate::drivers().into_iter().filter(|driver| driver.name != "Shelf") {
+        for layout in driver.layouts {
+            let promises = |store: &&&Promises| std::ptr::eq(store.driver, driver) && store.layout == layout.name;
+            assert_eq!(STORES.iter().filter(promises).count(), 1, "{} {}", driver.name, layout.name);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Test::{Own, Suite};
 use super::{OF_ALL, Promises, Test, suite, versions, words};
+use crate::store::Driver;
 
 const BEGIN: &str = "<!-- written by `cargo xtask tables`, up to the end -->\n";
 
@@ -12,7 +13,7 @@ pub(super) fn put_into(page: &str, generated: &str) -> String {
 }
 
 pub(super) fn generated(stores: &[&Promises]) -> String {
-    let mut page = format!("\n{}\n{}\n{}", versions::generated(), in_short(stores), of_all(stores));
+    let mut page = format!("\n{}\n{}\n{}\n{}", versions::generated(), in_short(stores), of_all(stores), urls(stores));
     for store in stores {
         page += &format!("\n{}", section(store));
     }
@@ -23,7 +24,8 @@ fn in_short(stores: &[&Promises]) -> String {
     let head =
         ["store", "shared by", "locks", "forgets locks", "lock is free after a crash", "waiters", "tokens rise", "ttl"];
     let rows = stores.iter().map(|store| {
-        let Promises { name, can, shared_by, forgets, killed_costs, .. } = store;
+        let Promises { name, shared_by, forgets, killed_costs, .. } = store;
+        let can = store.can();
         let (link, range) = (format!("[{name}](#{})", anchor(name)), words::range(can));
         let (kinds, waiting, tokens) = (words::kinds(can), words::waiting(can), words::tokens(can));
         [link.as_str(), shared_by, kinds, forgets, killed_costs, waiting, tokens, range.as_str()]
@@ -33,9 +35,37 @@ fn in_short(stores: &[&Promises]) -> String {
     format!("## In short\n\n{}", table(&head, rows))
 }
 
+/// The URLs, as the drivers have them.
+fn urls(stores: &[&Promises]) -> String {
+    let mut drivers: Vec<&Driver> = stores.iter().map(|store| store.driver).collect();
+    drivers.dedup_by_key(|driver| driver.name);
+    let code = |text: &str| format!("`{text}`");
+    let rows = drivers.iter().map(|driver| {
+        let schemes = driver.urls.schemes.iter().map(|scheme| match scheme.tls {
+            Some(tls) => format!("`{}`, or `{tls}://` with TLS", scheme.shown),
+            None => code(scheme.shown),
+        });
+        let checks = driver.urls.checks.iter().map(|check| code(check));
+        let cells =
+            [driver.name.to_owned(), schemes.collect::<Vec<_>>().join("; "), checks.collect::<Vec<_>>().join(", ")];
+        cells.into()
+    });
+    let all = table(&["store", "URL", "`unsafe=` may name"], rows);
+    let params = drivers.iter().flat_map(|driver| {
+        driver.urls.params.iter().map(|param| {
+            let only = param.only.map_or(String::new(), |end| format!(", `{end}` only"));
+            vec![format!("{}{only}", driver.name), code(&format!("{}=", param.name)), capital(param.says) + "."]
+        })
+    });
+    let params = table(&["store", "parameter", "value"], params);
+    format!(
+        "## URLs\n\n{all}\nEach store also takes `prefix=`, `epoch=`, `ttl=`, `max-waiters=` and `unsafe=`.\n\n{params}"
+    )
+}
+
 fn of_all(stores: &[&Promises]) -> String {
     let rows = OF_ALL.iter().map(|(says, cases)| {
-        let left_out = |store: &&&Promises| cases.iter().any(|case| suite::missing(case, &store.can).is_some());
+        let left_out = |store: &&&Promises| cases.iter().any(|case| suite::missing(case, store.can()).is_some());
         let without: Vec<_> = stores.iter().filter(left_out).map(|store| store.name).collect();
         let but = if without.is_empty() { String::new() } else { format!(" Not on {}.", without.join(", ")) };
         let cases: Vec<_> = cases.iter().map(|case| Suite(case)).collect();
@@ -47,7 +77,8 @@ fn of_all(stores: &[&Promises]) -> String {
 }
 
 fn section(store: &Promises) -> String {
-    let Promises { name, urls, can, needs, others, tokens, waking, killed, told, happens, suites, more, .. } = store;
+    let can = store.can();
+    let Promises { name, urls, needs, others, tokens, waking, killed, told, happens, suites, more, .. } = store;
     let urls: Vec<_> = urls.iter().map(|url| format!("`{url}`")).collect();
     let mut section = format!("## {name}\n\n{}", urls.join(", "));
     if let Some(page) = more {

@@ -2,12 +2,13 @@
 
 use super::Test::Own;
 use super::{Promises, Shown};
-use crate::backend::redis::CAPABILITIES;
+use crate::backend::redis::DRIVER;
 
 pub(super) const PROMISES: Promises = Promises {
     name: "Redis",
     urls: &["redis://", "redis+sentinel://", "redis+cluster://"],
-    can: CAPABILITIES,
+    driver: &DRIVER,
+    layout: "native",
     shared_by: "many hosts",
     needs: Shown {
         says: "Redis 6.2 or newer, or Valkey, with `maxmemory-policy noeviction`. Other servers are refused.",

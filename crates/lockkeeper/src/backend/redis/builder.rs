@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Check, RedisStore, waivable};
+use super::{Check, RedisStore};
 use crate::store::Store;
 use crate::url::{Host, StoreUrl, TLS_PARAMS};
 use crate::{Error, Open, Result, Secret, Tls};
@@ -93,7 +93,7 @@ impl RedisStoreBuilder {
             return Err(Error::invalid(format!("{url} has more than one host"))
                 .with_remedy("redis+sentinel:// or redis+cluster://, or one host"));
         }
-        waivable(url, &Check::NAMES)?;
+        url.check_waived()?;
         let mut builder = Self::new(topology, std::iter::empty::<&str>());
         builder.problem = None;
         builder.hosts.clone_from(&url.hosts);

@@ -12,7 +12,8 @@ mod admin;
 mod builder;
 pub(in crate::backend) mod checks;
 mod claimed;
-pub(in crate::backend) mod doctor;
+mod doctor;
+mod driver;
 mod fault;
 mod layout;
 mod long;
@@ -41,6 +42,7 @@ pub use self::builder::RedisStoreBuilder;
 use self::builder::Topology;
 pub use self::checks::Check;
 use self::claimed::Claimed;
+pub use self::driver::DRIVER;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub use self::layout::check::{Agreement, against_memory, against_memory_with_faults, with_a_clock_that_goes_back};
@@ -52,7 +54,6 @@ use self::route::Fewer;
 use self::servers::{Said, Servers};
 use self::wait::Ear;
 use self::wire::Request;
-use super::waivable;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Listeners, Live, LiveState,
     Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict, Wake,
@@ -67,7 +68,7 @@ use crate::{Error, ErrorKind, LockName, Result};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What it can do.
-pub(super) const CAPABILITIES: Capabilities = Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() };
+const CAPABILITIES: Capabilities = Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() };
 
 /// A store on Redis or Valkey. Clones share its connections.
 ///

@@ -23,11 +23,7 @@ use crate::store::{Finding, Level, said_once};
 use crate::url::StoreUrl;
 
 /// Examines every member that the URL names. The store, if locks can be had there.
-pub(in crate::backend) async fn examine(
-    url: &StoreUrl,
-    within: Duration,
-    findings: &mut Vec<Finding>,
-) -> Option<EtcdStore> {
+pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) -> Option<EtcdStore> {
     let opened = EtcdStore::from_url(url).and_then(|builder| unasked(builder, within));
     let (builder, settings, store) = opened.map_err(|error| findings.push(Finding::failed("store", &error))).ok()?;
     let (auth, refused) = rights::log_in(&store, &builder).await;

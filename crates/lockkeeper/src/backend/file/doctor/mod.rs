@@ -16,11 +16,7 @@ use crate::url::StoreUrl;
 
 /// Examines the file and what is beside it, and then what is in it. The store, if it could be opened; it is not made if
 /// it is not there.
-pub(in crate::backend) async fn examine(
-    url: &StoreUrl,
-    within: Duration,
-    findings: &mut Vec<Finding>,
-) -> Option<FileStore> {
+pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) -> Option<FileStore> {
     let builder = FileStore::from_url(url).map_err(|error| findings.push(Finding::failed("store", &error))).ok()?;
     let path = builder.path.clone();
     let (at, waived) = (path.clone(), builder.waived.clone());

@@ -20,11 +20,7 @@ use crate::{ErrorKind, Result};
 const TTL: Duration = Duration::from_secs(30);
 
 /// Examines every master. The store, if it could be opened and locks can be relied on there.
-pub(in crate::backend) async fn examine(
-    url: &StoreUrl,
-    within: Duration,
-    findings: &mut Vec<Finding>,
-) -> Option<RedisStore> {
+pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) -> Option<RedisStore> {
     let builder = RedisStore::from_url(url).map_err(|error| findings.push(Finding::failed("store", &error))).ok()?;
     // What is refused otherwise is what is to be examined.
     let lenient = Check::ALL.into_iter().fold(builder.clone(), |builder, check| builder.allow(check));

@@ -1,0 +1,15 @@
+//! How a URL reaches the store.
+
+use std::sync::Arc;
+
+use super::{CAPABILITIES, MemoryStore};
+use crate::store::{Driver, DriverLayout, Opening, Store};
+use crate::url::{StoreUrl, known};
+
+/// The driver of `memory:` URLs. Each of them is a new store.
+pub static DRIVER: Driver =
+    Driver::new("Memory", &known::MEMORY, open).layouts(&[DriverLayout::new("", &CAPABILITIES)]);
+
+fn open(_: StoreUrl) -> Opening {
+    Box::pin(async { Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>) })
+}
