@@ -2,8 +2,10 @@
 //! first, and what a scan cannot see (a method call on a value of unknown type) is left to the reviewer.
 
 mod claims;
+mod cycles;
 mod imports;
 mod leftovers;
+mod names;
 mod places;
 mod size;
 mod source;
@@ -49,7 +51,8 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     for note in size::check(&sources) {
         println!("note: {note}");
     }
-    let findings = check(&files, &sources);
+    let mut findings = check(&files, &sources);
+    findings.extend(ratchets(&sources));
     for finding in &findings {
         println!("error: {finding}");
     }
@@ -65,6 +68,13 @@ fn check(files: &[(String, String)], sources: &[Source]) -> Vec<Finding> {
     findings.extend(places::check(sources));
     findings.extend(claims::check(files, sources));
     findings.sort();
+    findings
+}
+
+/// What there is today and may only become less.
+fn ratchets(sources: &[Source]) -> Vec<Finding> {
+    let mut findings = cycles::check(sources);
+    findings.extend(names::check(sources));
     findings
 }
 

@@ -192,6 +192,79 @@ fn long_files_and_functions_are_noted() {
     assert!(size::check(&[source("trait T { fn f(); type F = fn(u8); }")]).is_empty());
 }
 
+fn sources(files: &[(&str, &str)]) -> Vec<Source> {
+    let files: Vec<_> = files.iter().map(|(path, text)| (format!("crates/{path}"), (*text).to_owned())).collect();
+    Source::all(&files)
+}
+
+#[test]
+fn files_that_use_each_other_are_a_cycle() {
+    let found = |files: &[(&str, &str)]| {
+        let sources = sources(files);
+        cycles::cycles(&sources).iter().map(|cycle| cycle.join(" ").replace("crates/", "")).collect::<Vec<_>>()
+    };
+    let (a, b) = (("x/src/a.rs", "use crate::b::B;"), ("x/src/b.rs", "fn f(a: crate::a::A) {}"));
+    assert_eq!(found(&[a, b]), ["x/src/a.rs x/src/b.rs"]);
+    assert_eq!(found(&[a, ("x/src/b.rs", "use super::a;\nfn f(a: a::A) {}")]), ["x/src/a.rs x/src/b.rs"]);
+    assert_eq!(found(&[a, ("x/src/b.rs", "mod inner { use super::super::a::A; }")]), ["x/src/a.rs x/src/b.rs"]);
+    assert_eq!(found(&[a, ("x/src/b.rs", "use crate::c::C;"), ("x/src/c.rs", "use super::a::{A, G};")]).len(), 1);
+    // A module that is only named, a test, and a file of another crate use nothing here.
+    for other in [
+        ("x/src/b.rs", "use crate::a;"),
+        ("x/src/b.rs", "#[cfg(test)]\nmod tests { use crate::a::A; }"),
+        ("x/src/b.rs", "//! crate::a::A"),
+        ("y/src/b.rs", "use crate::a::A;"),
+    ] {
+        assert!(found(&[a, other]).is_empty(), "{other:?}");
+    }
+}
+
+#[test]
+fn a_file_that_only_declares_and_re_exports_is_in_no_cycle() {
+    let found = |root: &str| {
+        let child = ("x/src/d/child.rs", "use super::Other;\nstruct Child(Other);");
+        let other = ("x/src/d/other.rs", "struct Other;");
+        let sources = sources(&[("x/src/d/mod.rs", root), child, other]);
+        cycles::cycles(&sources).len()
+    };
+    let facade = "mod child;\nmod other;\npub use self::child::Child;\npub(crate) use other::Other;\n";
+    assert_eq!(found(facade), 0);
+    assert_eq!(found(&facade.replace("Child;", "Child as Named;")), 0);
+    let defines = "mod child;\nuse self::child::Child;\nstruct Other(Child);";
+    assert_eq!(found(defines), 1);
+}
+
+#[test]
+fn the_largest_cycle_only_becomes_smaller() {
+    let three = vec!["crates/x/src/a.rs", "crates/x/src/b.rs", "crates/x/src/c.rs"];
+    let found = |largest| {
+        let findings = cycles::against(largest, std::slice::from_ref(&three));
+        findings.into_iter().map(|finding| finding.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(3), [""; 0]);
+    assert!(found(2)[0].starts_with("crates/x/src/a.rs:1: 3 files use each other in a circle, 2 may: crates/x"));
+    assert!(found(4)[0].ends_with("the largest cycle of files has 3 files now: lower LARGEST to that"));
+}
+
+#[test]
+fn a_name_is_that_of_one_type_in_a_crate() {
+    let files = [
+        ("x/src/a.rs", "pub(crate) struct Turn;\nenum Place {}\n#[cfg(test)]\nmod tests { struct Word; }"),
+        ("x/src/b.rs", "trait Turn {}\n// struct Place;\nstruct Word;"),
+        ("y/src/a.rs", "struct Place;"),
+        ("x/tests/it.rs", "struct Place;"),
+    ];
+    let found = |double: &[(&str, &[&str])]| {
+        let findings = names::against(double, &sources(&files));
+        findings.into_iter().map(|finding| finding.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&[]), ["crates/x/src/b.rs:1: Turn is also a type in crates/x/src/a.rs:1"]);
+    assert_eq!(found(&[("crates/x", &["Turn"])]), [""; 0]);
+    let too_much = found(&[("crates/x", &["Turn", "Place"])]);
+    assert!(too_much[0].ends_with("Place of crates/x is no longer double: remove it from DOUBLE"), "{too_much:?}");
+    assert_eq!(found(&[("crates/y", &["Turn"])]).len(), 2);
+}
+
 #[test]
 fn this_repository_is_read() {
     let root = crate::root().unwrap();

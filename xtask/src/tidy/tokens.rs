@@ -22,6 +22,18 @@ pub(crate) struct CodePath<'a> {
     pub(crate) line: usize,
     /// How many `mod x {` it stands in.
     pub(crate) nested: usize,
+    pub(crate) stands: Stands,
+}
+
+/// Where a path is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// In a `use` for this module alone.
+    Import,
+    /// In a `pub use`.
+    Export,
+    /// In other code.
+    Code,
 }
 
 pub(crate) fn tokens(code: &str) -> Vec<Token<'_>> {
@@ -44,7 +56,7 @@ pub(crate) fn tokens(code: &str) -> Vec<Token<'_>> {
 
 /// Every path of at least two segments.
 pub(crate) fn paths<'a>(tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
-    let mut walk = Walk { tokens, at: 0, found: Vec::new(), depth: 0, modules: Vec::new() };
+    let mut walk = Walk { tokens, at: 0, found: Vec::new(), depth: 0, modules: Vec::new(), stands: Stands::Code };
     while walk.at < tokens.len() {
         walk.step();
     }
@@ -58,6 +70,7 @@ struct Walk<'t, 'a> {
     /// How many braces are open, and at which of them a module began.
     depth: usize,
     modules: Vec<usize>,
+    stands: Stands,
 }
 
 impl<'a> Walk<'_, 'a> {
@@ -68,6 +81,8 @@ impl<'a> Walk<'_, 'a> {
     fn step(&mut self) {
         match self.text(0) {
             "mod" if self.text(2) == "{" => self.modules.push(self.depth),
+            "use" => self.stands = self.import(),
+            ";" => self.stands = Stands::Code,
             "{" => self.depth += 1,
             "}" => {
                 self.depth = self.depth.saturating_sub(1);
@@ -77,6 +92,14 @@ impl<'a> Walk<'_, 'a> {
             _ => {}
         }
         self.at += 1;
+    }
+
+    /// Whether the `use` that stands here has a `pub` or a `pub(…)` before it.
+    fn import(&self) -> Stands {
+        match self.at.checked_sub(1).map(|before| self.tokens[before].text) {
+            Some("pub" | ")") => Stands::Export,
+            _ => Stands::Import,
+        }
     }
 
     /// Reads the tree that begins here, and stands behind it afterwards.
@@ -97,7 +120,8 @@ impl<'a> Walk<'_, 'a> {
             }
         }
         let alias = (self.text(0) == "as").then(|| self.text(1));
-        self.found.push(CodePath { segments, alias, line, nested: self.modules.len() });
+        let (nested, stands) = (self.modules.len(), self.stands);
+        self.found.push(CodePath { segments, alias, line, nested, stands });
     }
 
     fn branches(&mut self, prefix: &[&'a str]) {
