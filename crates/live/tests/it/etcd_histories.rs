@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockkeeper::Keeper;
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Life, Lived, all_is_to_be_had, checked, recorded};
+use lockkeeper::testing::history::lives::{Life, Lived, all_is_to_be_had, checked, lacks_grants, lasting, recorded};
 use lockkeeper::testing::history::{Kind, Seed};
 use lockkeeper_live::Etcd;
 
@@ -15,7 +15,8 @@ use crate::etcd_faults::patiently;
 const PROCESSES: u64 = 4;
 const TASKS: u64 = 3;
 const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
-const FAULTS: Duration = Duration::from_secs(20);
+const FAULTS: Duration = Duration::from_secs(12);
+const ALL_FAULTS: Duration = Duration::from_secs(40);
 const TTL: Duration = Duration::from_secs(4);
 /// What was lost while nobody led ends with its life, which a new leader begins anew.
 const LINGERS: Duration = Duration::from_secs(20);
@@ -44,7 +45,7 @@ fn histories_pass_while_one_leader_after_the_other_fails() {
     let lives: Vec<Lived> =
         (1..=PROCESSES).map(|number| Life::start(TEST, folder.path(), number, draw.number())).collect();
     let (began, mut faults) = (Instant::now(), 0);
-    while began.elapsed() < FAULTS {
+    while began.elapsed() < lasting(FAULTS, ALL_FAULTS) || lacks_grants(folder.path(), (&LOCKS, 21), began) {
         fail(&mut etcd, faults % 3, Duration::from_millis(500 + draw.below(1500)));
         faults += 1;
         std::thread::sleep(Duration::from_millis(500 + draw.below(1000)));

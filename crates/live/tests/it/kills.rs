@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use lockkeeper::Keeper;
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Kills, Life, all_is_to_be_had, checked};
+use lockkeeper::testing::history::lives::{Kills, Life, all_is_to_be_had, checked, lasting};
 use lockkeeper::testing::history::{History, Kind, Seed};
 use lockkeeper_live::Redis;
 
 const PROCESSES: usize = 20;
 const TASKS: u64 = 4;
 const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
-const FAULTS: Duration = Duration::from_secs(30);
+const FAULTS: Duration = Duration::from_secs(8);
+const ALL_FAULTS: Duration = Duration::from_secs(60);
 const TTL: Duration = Duration::from_secs(3);
 /// What a killed process held ends with its life, and the next in line has to look.
 const LINGERS: Duration = Duration::from_secs(15);
@@ -37,7 +38,13 @@ fn histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_the
     let mut draw = Seeded::new(seed.number());
     let (server, folder) = (Redis::start().unwrap(), tempfile::tempdir().unwrap());
     fs::write(folder.path().join(URL), server.url()).unwrap();
-    let kills = Kills { test: TEST, folder: folder.path(), processes: PROCESSES, faults: FAULTS };
+    let kills = Kills {
+        test: TEST,
+        folder: folder.path(),
+        processes: PROCESSES,
+        faults: lasting(FAULTS, ALL_FAULTS),
+        grants: (&LOCKS, 210),
+    };
     let history =
         kills.play(&mut draw, |draw| Duration::from_millis(draw.below(1000))).and(last(folder.path(), &mut draw));
     for summary in checked(&history, &LOCKS, LINGERS, seed) {

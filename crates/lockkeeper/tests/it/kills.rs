@@ -4,14 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Kills, Life, all_is_to_be_had, checked};
+use lockkeeper::testing::history::lives::{Kills, Life, all_is_to_be_had, checked, lasting};
 use lockkeeper::testing::history::{History, Kind, Seed};
 use lockkeeper::{FileStore, Keeper};
 
 const PROCESSES: usize = 4;
 const TASKS: u64 = 16;
 const LOCKS: [(&str, Kind); 2] = [("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
-const FAULTS: Duration = Duration::from_secs(20);
+const FAULTS: Duration = Duration::from_secs(8);
+const ALL_FAULTS: Duration = Duration::from_secs(40);
 const TTL: Duration = Duration::from_secs(10);
 /// A killed process's locks are free at once; nothing here hangs on how soon.
 const LINGERS: Duration = Duration::from_secs(30);
@@ -30,7 +31,13 @@ fn histories_of_processes_that_are_killed_pass_and_nothing_is_left_of_them() {
     let seed = Seed::several(1).next().unwrap();
     let mut draw = Seeded::new(seed.number());
     let folder = tempfile::tempdir().unwrap();
-    let kills = Kills { test: TEST, folder: folder.path(), processes: PROCESSES, faults: FAULTS };
+    let kills = Kills {
+        test: TEST,
+        folder: folder.path(),
+        processes: PROCESSES,
+        faults: lasting(FAULTS, ALL_FAULTS),
+        grants: (&LOCKS, 510),
+    };
     let history = kills.play(&mut draw, |_| Duration::from_secs(1)).and(last(folder.path(), &mut draw));
     for summary in checked(&history, &LOCKS, LINGERS, seed) {
         assert!(summary.grants > 500 && summary.unknown > 0 && summary.lost > 0, "{summary:?}");

@@ -134,6 +134,20 @@ impl Drop for Lived {
     }
 }
 
+/// How long a test makes faults: `long` where all is tested (`cargo xtask test --all`), and `short` else.
+pub fn lasting(short: Duration, long: Duration) -> Duration {
+    if std::env::var_os("LOCKKEEPER_ALL").is_some() { long } else { short }
+}
+
+/// How long a test waits for enough grants.
+const GRANTS_WITHIN: Duration = Duration::from_secs(180);
+
+/// Whether one of the locks was granted less often than that by now, and the test that `began` then still waits for it.
+pub fn lacks_grants(folder: &Path, (locks, enough): (&[(&str, Kind)], usize), began: Instant) -> bool {
+    let history = recorded(folder).expect("the histories of its processes");
+    began.elapsed() < GRANTS_WITHIN && locks.iter().any(|(lock, _)| history.grants(lock) < enough)
+}
+
 /// Processes that are killed one after another, and each followed by a new one.
 #[derive(Debug)]
 pub struct Kills<'a> {
@@ -145,6 +159,9 @@ pub struct Kills<'a> {
     pub processes: usize,
     /// How long the kills go on. Then all processes have to finish.
     pub faults: Duration,
+    /// How many grants of each lock there have to be: the kills go on until then too, and for three minutes at most. A
+    /// busy machine takes longer.
+    pub grants: (&'a [(&'a str, Kind)], usize),
 }
 
 impl Kills<'_> {
@@ -159,7 +176,7 @@ impl Kills<'_> {
         };
         let mut processes: Vec<Lived> = (0..self.processes).map(|_| start(draw)).collect();
         let began = Instant::now();
-        while began.elapsed() < self.faults {
+        while began.elapsed() < self.faults || lacks_grants(self.folder, self.grants, began) {
             std::thread::sleep(pause(draw));
             let chosen = usize::try_from(draw.below(self.processes as u64)).expect("a few processes");
             let again = start(draw);

@@ -36,7 +36,7 @@ mod violation;
 mod walk;
 mod walker;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{self, BufRead};
 use std::time::Duration;
 
@@ -163,6 +163,20 @@ impl History {
                 _ => None,
             })
             .collect()
+    }
+
+    /// How often this lock was granted, of what was answered.
+    pub fn grants(&self, lock: &str) -> usize {
+        let (mut asked, mut grants) = (HashSet::new(), 0);
+        for entry in &self.entries {
+            let operation = (&entry.process, entry.op);
+            match &entry.what {
+                What::Call { lock: called, .. } if called == lock => drop(asked.insert(operation)),
+                What::Return(Outcome::Granted { .. }) if asked.contains(&operation) => grants += 1,
+                _ => {}
+            }
+        }
+        grants
     }
 
     /// Checks the history of one lock.
