@@ -13,7 +13,11 @@ use crate::test::without_own_variables;
 const STEPS: [(&str, &str); 7] = [
     ("formatting", "cargo fmt --all --check"),
     ("tidy", "cargo xtask tidy"),
-    ("clippy", "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings"),
+    // The same as --all-targets, and the test programs that cargo does not run by itself.
+    (
+        "clippy",
+        "cargo clippy --workspace --lib --bins --benches --examples --test '*' --all-features --locked -- -D warnings",
+    ),
     ("clippy without features", "cargo clippy -p lockkeeper --no-default-features --locked -- -D warnings"),
     ("docs", "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features --locked"),
     ("test", "cargo xtask test"),
