@@ -281,7 +281,7 @@ mod alarm {
             while self.clock.now() < when {
                 let left = when.saturating_since(self.clock.now());
                 match &self.timer {
-                    Some(timer) if arm(timer.get_ref(), Instant(boot_time()) + left).is_ok() => ring(timer).await,
+                    Some(timer) if arm(timer.get_ref(), Instant(boot_time()) + left).is_ok() => fired(timer).await,
                     _ if self.clock.is_the_machines() => {
                         tokio::time::sleep(left.min(Duration::from_secs(1))).await;
                     }
@@ -291,7 +291,7 @@ mod alarm {
         }
     }
 
-    /// Rings when somebody sets the wall clock.
+    /// Completes when somebody sets the wall clock.
     #[derive(Debug)]
     pub(crate) struct WallAlarm {
         clock: Clock,
@@ -311,7 +311,7 @@ mod alarm {
         pub(crate) async fn set(&self) {
             match (&self.clock.0, &self.timer) {
                 (Source::Tokio { wall, .. }, _) => wall.set.notified().await,
-                (_, Some(timer)) if arm_for_a_set(timer.get_ref()).is_ok() => ring(timer).await,
+                (_, Some(timer)) if arm_for_a_set(timer.get_ref()).is_ok() => fired(timer).await,
                 _ => tokio::time::sleep(Duration::from_secs(1)).await,
             }
         }
@@ -343,7 +343,7 @@ mod alarm {
         timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec).map(drop)
     }
 
-    async fn ring(timer: &AsyncFd<OwnedFd>) {
+    async fn fired(timer: &AsyncFd<OwnedFd>) {
         let Ok(mut guard) = timer.readable().await else {
             // The runtime is going away; so is everything that waits for it.
             return std::future::pending().await;
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_alarm_rings_at_its_time_and_can_be_set_again() {
+    async fn an_alarm_completes_at_its_time_and_can_be_set_again() {
         for (clock, ms) in
             [Clock::boot(), Clock::holder()].into_iter().flat_map(|c| [20, 1, 0].map(|ms| (c.clone(), ms)))
         {

@@ -15,35 +15,35 @@ use crate::{Error, ErrorKind, Result};
 
 /// What a thread sleeps on. Not `std::thread::park`, whose token belongs to the program.
 #[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    heard: Condvar,
+struct Parker {
+    woken: Mutex<bool>,
+    condvar: Condvar,
 }
 
-impl Wake for Bell {
+impl Wake for Parker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        *lock(&self.rung) = true;
-        self.heard.notify_one();
+        *lock(&self.woken) = true;
+        self.condvar.notify_one();
     }
 }
 
-impl Bell {
+impl Parker {
     /// The future is unconstrained: inside a task that has used up its share everything of tokio's pretends to be
     /// pending until the task yields, which it does not do here.
     fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut Unconstrained<F>>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(&Waker::from(Arc::clone(self))))
     }
 
-    /// Until it has been rung since the last time, or `limit` is over.
+    /// Until a wake-up since the last wait, or `limit` is over.
     fn wait(&self, limit: Duration) {
-        let rung = lock(&self.rung);
-        let waited = self.heard.wait_timeout_while(rung, limit, |rung| !*rung);
-        let (mut rung, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *rung = false;
+        let woken = lock(&self.woken);
+        let waited = self.condvar.wait_timeout_while(woken, limit, |woken| !*woken);
+        let (mut woken, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *woken = false;
     }
 }
 
@@ -70,12 +70,12 @@ pub(super) fn wait<F: IntoFuture>(future: F) -> Result<F::Output> {
 
 /// The same on a thread that [may wait](may_wait).
 pub(super) fn park<F: IntoFuture>(future: F) -> F::Output {
-    let bell = Arc::new(Bell::default());
+    let parker = Arc::new(Parker::default());
     let mut future = pin!(unconstrained(future.into_future()));
     loop {
-        match bell.poll(future.as_mut()) {
+        match parker.poll(future.as_mut()) {
             Poll::Ready(output) => return output,
-            Poll::Pending => bell.wait(Duration::MAX),
+            Poll::Pending => parker.wait(Duration::MAX),
         }
     }
 }
@@ -88,17 +88,17 @@ pub(super) fn wait_for<F: IntoFuture>(limit: Duration, future: F) -> Result<Opti
     may_wait()?;
     let clock = Clock::boot();
     let deadline = clock.now() + limit;
-    let bell = Arc::new(Bell::default());
+    let parker = Arc::new(Parker::default());
     let mut future = pin!(unconstrained(future.into_future()));
     loop {
-        if let Poll::Ready(output) = bell.poll(future.as_mut()) {
+        if let Poll::Ready(output) = parker.poll(future.as_mut()) {
             return Ok(Some(output));
         }
         let left = deadline.saturating_since(clock.now());
         if left.is_zero() {
             return Ok(None);
         }
-        bell.wait(left);
+        parker.wait(left);
     }
 }
 
@@ -139,9 +139,9 @@ mod tests {
                     break;
                 }
             }
-            let (told, hears) = tokio::sync::oneshot::channel();
-            told.send(7).unwrap();
-            Poll::Ready(wait_for(Duration::from_secs(5), hears).unwrap())
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            sender.send(7).unwrap();
+            Poll::Ready(wait_for(Duration::from_secs(5), receiver).unwrap())
         });
         assert_eq!(used_up.await, Some(Ok(7)));
     }

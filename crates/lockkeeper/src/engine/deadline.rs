@@ -19,29 +19,30 @@ const SET: i64 = 10_000_000;
 /// So many claims are looked at before other tasks have their turn.
 const AT_ONCE: usize = 1000;
 
-/// Rings the timer when something ends earlier than what it is set to.
+/// The handle of the timer: it wakes the timer when a deadline is earlier than the one that the timer is set to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bell(Arc<Inner>);
+pub(super) struct Timer(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     set_to: AtomicU64,
     /// The earliest of what was told since a scan began.
     told: AtomicU64,
-    bell: Notify,
+    notify: Notify,
 }
 
-impl Bell {
+impl Timer {
     /// Something ends at `at`.
     pub(super) fn expect(&self, at: Instant) {
         // In one order with those of `run`: either it finds what is told here, or this finds what it is set to.
         self.0.told.fetch_min(at.as_nanos(), Ordering::SeqCst);
         if at.as_nanos() < self.0.set_to.load(Ordering::SeqCst) {
-            self.ring();
+            self.wake();
         }
     }
 
-    /// What is told from here on is heard at the end of the scan: it does not ring, which would begin the next one.
+    /// Deadlines that are reported from here on are read at the end of the scan. They do not wake the timer, which
+    /// would begin another scan.
     fn begin(&self) {
         self.0.told.store(u64::MAX, Ordering::SeqCst);
         self.0.set_to.store(0, Ordering::SeqCst);
@@ -56,23 +57,23 @@ impl Bell {
         (next != u64::MAX).then(|| Instant::from_nanos(next))
     }
 
-    pub(super) fn ring(&self) {
-        self.0.bell.notify_one();
+    pub(super) fn wake(&self) {
+        self.0.notify.notify_one();
     }
 }
 
 /// Ends with the engine.
-pub(super) async fn run(engine: Weak<Engine>, clock: Clock, bell: Bell) {
+pub(super) async fn run(engine: Weak<Engine>, clock: Clock, timer: Timer) {
     let (alarm, wall) = (Alarm::new(clock.clone()), WallAlarm::new(clock.clone()));
     let mut offset = clock.wall_offset();
     loop {
-        bell.begin();
+        timer.begin();
         let Some(found) = end_what_is_over(&engine).await else { return };
         let before = std::mem::replace(&mut offset, clock.wall_offset());
         if (offset - before).abs() >= SET {
             suspect_a_pause(&engine);
         }
-        let next = bell.set(found);
+        let next = timer.set(found);
         let end = async {
             match next {
                 Some(at) => alarm.at(at).await,
@@ -81,7 +82,7 @@ pub(super) async fn run(engine: Weak<Engine>, clock: Clock, bell: Bell) {
         };
         tokio::select! {
             () = end => {}
-            () = bell.0.bell.notified() => {}
+            () = timer.0.notify.notified() => {}
             () = wall.set() => {}
         }
     }
@@ -173,26 +174,26 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_told_during_a_scan_is_heard_at_its_end_and_begins_no_other() {
-        let bell = Bell::default();
-        bell.begin();
-        bell.expect(at(50));
-        bell.expect(at(70));
-        assert_eq!(bell.set(Some(at(60))), Some(at(50)));
-        bell.expect(at(55));
-        assert!(!has_rung(&bell).await, "nothing is earlier");
-        bell.expect(at(40));
-        assert!(has_rung(&bell).await, "it is set to something later");
-        bell.begin();
-        assert_eq!(bell.set(None), None);
-        bell.expect(at(90));
-        assert!(has_rung(&bell).await, "it is set to nothing");
+        let timer = Timer::default();
+        timer.begin();
+        timer.expect(at(50));
+        timer.expect(at(70));
+        assert_eq!(timer.set(Some(at(60))), Some(at(50)));
+        timer.expect(at(55));
+        assert!(!has_fired(&timer).await, "nothing is earlier");
+        timer.expect(at(40));
+        assert!(has_fired(&timer).await, "it is set to something later");
+        timer.begin();
+        assert_eq!(timer.set(None), None);
+        timer.expect(at(90));
+        assert!(has_fired(&timer).await, "it is set to nothing");
     }
 
-    /// Whether it has rung.
-    async fn has_rung(bell: &Bell) -> bool {
+    /// Whether the timer was woken.
+    async fn has_fired(timer: &Timer) -> bool {
         tokio::select! {
             biased;
-            () = bell.0.bell.notified() => true,
+            () = timer.0.notify.notified() => true,
             () = std::future::ready(()) => false,
         }
     }

@@ -118,7 +118,7 @@ pub(crate) struct Engine {
     /// The task of the deadlines has the other end, which is dropped with the runtime.
     life: Weak<()>,
     closed: AtomicBool,
-    /// Rings when the engine closes, for those who wait in line.
+    /// Notified when the engine closes, for the local waiters.
     closing: Notify,
     shared: Mutex<HashMap<SessionSpec, Arc<Opening>>>,
     /// All open sessions, those of fixed leases too.
@@ -128,8 +128,8 @@ pub(crate) struct Engine {
     /// What the guards of an owner hold of a lock.
     owners: Mutex<HoldsOfOwners>,
     state: watch::Sender<SessionState>,
-    /// Rings when a deadline has come that is earlier than the one the timer is set to.
-    deadlines: deadline::Bell,
+    /// Wakes the timer for a deadline that is earlier than the one it is set to.
+    deadlines: deadline::Timer,
 }
 
 type HoldsOfOwners = HashMap<(LockName, Owner), Vec<Arc<Hold>>>;
@@ -162,7 +162,7 @@ impl Engine {
             seats: reentry::Seats::default(),
             owners: Mutex::default(),
             state: watch::Sender::new(SessionState::Valid),
-            deadlines: deadline::Bell::default(),
+            deadlines: deadline::Timer::default(),
         });
         let deadlines = deadline::run(Arc::downgrade(&engine), engine.clock.clone(), engine.deadlines.clone());
         engine.runtime.serve(async move {
@@ -394,7 +394,7 @@ impl Drop for Engine {
         if !self.usable_here() {
             return;
         }
-        self.deadlines.ring();
+        self.deadlines.wake();
         for session in self.open_sessions() {
             if session.end() && session.lingering().is_empty() && !session.is_adopted() {
                 let (store, id) = (Arc::clone(&self.store), session.id.clone());

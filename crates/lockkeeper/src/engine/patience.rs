@@ -14,7 +14,7 @@ use crate::{Error, LockName};
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     given_up: AtomicBool,
-    bell: Notify,
+    notify: Notify,
     /// Whether others are known to want the lock. From then on, and for as long as anybody has this, the attempt
     /// counts as one that waits.
     waiting: OnceLock<Counted>,
@@ -30,7 +30,7 @@ impl Patience {
     /// The caller does not want it any more.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::SeqCst);
-        self.bell.notify_waiters();
+        self.notify.notify_waiters();
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -49,11 +49,11 @@ impl Patience {
     }
 
     pub(super) async fn over(&self) {
-        let bell = self.bell.notified();
-        tokio::pin!(bell);
-        bell.as_mut().enable();
+        let notify = self.notify.notified();
+        tokio::pin!(notify);
+        notify.as_mut().enable();
         if !self.is_over() {
-            bell.await;
+            notify.await;
         }
     }
 

@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// Everything that is held is to be renewed at once. From any thread: it rings the watchdogs, and nothing more.
+    /// Everything that is held is to be renewed at once. From any thread: it wakes the watchdogs, and nothing more.
     pub(super) fn doubt_all(&self) {
         self.open_sessions().iter().for_each(|session| session.doubt());
     }

@@ -94,10 +94,10 @@ fn settle(path: &Path) -> rusqlite::Result<Connection> {
     db.pragma_update(None, "synchronous", "OFF")?;
     db.execute_batch(APPLICATION)?;
     let beside = |suffix: &str| format!("{}{suffix}", path.display());
-    for suffix in [".bak", "~", ".live/garbage", ".bells/garbage", ".gate2"] {
+    for suffix in [".bak", "~", ".live/garbage", ".notify/garbage", ".gate2"] {
         fs::write(beside(suffix), "\0garbage").unwrap();
     }
-    for folder in [".d", ".live/lost+found", ".bells/lost+found"] {
+    for folder in [".d", ".live/lost+found", ".notify/lost+found"] {
         fs::create_dir_all(Path::new(&beside(folder)).join("deep")).unwrap();
     }
     symlink("nowhere", beside(".live/dangling")).unwrap();

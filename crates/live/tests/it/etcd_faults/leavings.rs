@@ -64,10 +64,10 @@ async fn a_minimum_hold_that_is_over_leaves_no_timer() {
             holder.withdrawn().await;
         }
         let target = Target::Id(holder.claim.key.id.hash());
-        let bells = etcd.control().leases().unwrap();
+        let before = etcd.control().leases().unwrap();
         first.store.admin().unwrap().evict(&holder.claim.key.name, &target, how, "op", "stuck").await.unwrap();
-        let bell = |lease: &i64| !bells.contains(lease);
-        let kept: Vec<_> = etcd.control().leases().unwrap().into_iter().filter(bell).chain(leases.clone()).collect();
+        let notice = |lease: &i64| !before.contains(lease);
+        let kept: Vec<_> = etcd.control().leases().unwrap().into_iter().filter(notice).chain(leases.clone()).collect();
         only_these_are_left(&etcd, &kept, &format!("{how:?}, {is_released}")).await;
         for lease in kept.iter().filter(|lease| !leases.contains(lease)) {
             etcd.control().revoke(*lease).unwrap();

@@ -13,7 +13,7 @@ const DEEP: [&str; 10] = [
     "44/qty",
     "eu/6c0ffee-0/x",
     ".register/stock/a",
-    ".bell/6c0ffee/a",
+    ".notify/6c0ffee/a",
     ".gone/00000000000000000000000000000000/x",
     "eu/.lock/stock/6c0ffee-0",
     "%/\u{1f512}/garbage",

@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER;
 use percent_encoding::percent_decode_str;
 
 use super::layout::transaction::{all, changed, created, delete, move_to, put, touch, transaction};
-use super::layout::{Bell, Contender, Layout, Record, Span, standings};
+use super::layout::{Contender, Layout, Notice, Record, Span, standings};
 use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
 use super::{EtcdStore, fault, sessions, told};
 use crate::store::{Admin, Evict, Evicted, Line, Target};
@@ -26,7 +26,7 @@ const TRIES: u32 = 16;
 /// it is known that the mark is there.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
 /// How long what was told to a client stays there, in seconds.
-const BELL: i64 = 60;
+const NOTICE_TTL: i64 = 60;
 
 #[async_trait]
 impl Admin for EtcdStore {
@@ -73,13 +73,13 @@ impl Admin for EtcdStore {
                 Evict::Mark if victim.is_broken() => return Ok(Evicted::Done),
                 _ => {}
             }
-            let ring = self.ring(&victim, how, by, reason).await?;
+            let notice = self.notice_to(&victim, how, by, reason).await?;
             let (change, lease) = match how {
                 Evict::Now => (delete(&victim.key), None),
                 Evict::Mark => self.mark(&victim, by, reason).await?,
             };
             let when = vec![changed(&victim.key, victim.changed)];
-            let request = transaction(when, std::iter::once(change).chain(ring).collect(), Vec::new());
+            let request = transaction(when, std::iter::once(change).chain(notice).collect(), Vec::new());
             let answer: std::result::Result<TxnResponse, _> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
             match (answer.map_err(fault::of), lease) {
                 // Whatever was done is looked at: a copy that comes late meets a claim that has changed.
@@ -166,12 +166,12 @@ impl EtcdStore {
         }
     }
 
-    /// Tells its client.
-    async fn ring(&self, victim: &Contender, how: Evict, by: &str, reason: &str) -> Result<Option<RequestOp>> {
+    /// The notice to the client of a removed or marked claim.
+    async fn notice_to(&self, victim: &Contender, how: Evict, by: &str, reason: &str) -> Result<Option<RequestOp>> {
         let (Some(record), Some(id)) = (&victim.record, victim.id) else { return Ok(None) };
-        let lease = self.grant(BELL).await?.id;
-        let bell = Bell::new(HEXLOWER.encode(id.as_bytes()), by, reason, how == Evict::Now);
-        Ok(Some(put(&self.0.lines.bell(&record.client), bell.written(), lease)))
+        let lease = self.grant(NOTICE_TTL).await?.id;
+        let notice = Notice::new(HEXLOWER.encode(id.as_bytes()), by, reason, how == Evict::Now);
+        Ok(Some(put(&self.0.lines.notice(&record.client), notice.written(), lease)))
     }
 
     /// Asks a holder to let go, if it is one of ours and still there: by a key that stays for as long as its claim may live
@@ -179,9 +179,9 @@ impl EtcdStore {
     async fn ask_for(&self, holder: &Contender, by: &str, reason: &str) -> Result<()> {
         let (Some(record), Some(id)) = (&holder.record, holder.id) else { return Ok(()) };
         let id = HEXLOWER.encode(id.as_bytes());
-        let lease = self.grant(sessions::seconds(record.life()).max(BELL)).await?.id;
+        let lease = self.grant(sessions::seconds(record.life()).max(NOTICE_TTL)).await?.id;
         let key = self.0.lines.request(&record.client, &id);
-        let asking = put(&key, Bell::asking(id, by, reason).written(), lease);
+        let asking = put(&key, Notice::asking(id, by, reason).written(), lease);
         let when = vec![created(&holder.key, holder.created)];
         let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(when, vec![asking], Vec::new())).await;
         answer.map(|_: TxnResponse| ()).map_err(fault::of)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::layout::transaction::{self, only};
-use super::layout::{Bell, Record, Rung};
+use super::layout::{Notice, NoticeKind, Record};
 use super::wire::messages::{Event, KeyValue, RangeRequest, RangeResponse};
 use super::wire::{Told, What, WireError, all};
 use super::{EtcdStore, Shared};
@@ -32,8 +32,8 @@ async fn listen(shared: Weak<Shared>) {
     loop {
         let mut watch = {
             let Some(shared) = shared.upgrade() else { return };
-            let bells = shared.lines.bells(&shared.client);
-            let what = What { key: bells.from, end: bells.to, only_deletions: false };
+            let notices = shared.lines.notices(&shared.client);
+            let what = What { key: notices.from, end: notices.to, only_deletions: false };
             shared.calls.watch(what)
         };
         let mut stood = false;
@@ -45,13 +45,13 @@ async fn listen(shared: Weak<Shared>) {
                     shared.hears(std::mem::replace(&mut has_begun, true));
                     shared.ask_for_requests().await;
                 }
-                Told::Events(events) => events.iter().for_each(|event| shared.rung(event)),
+                Told::Events(events) => events.iter().for_each(|event| shared.on_notice(event)),
             }
         }
         drop(watch);
         if !stood {
             // A request that fails leaves a member for the next one.
-            let Some((calls, key)) = shared.upgrade().map(|it| (Arc::clone(&it.calls), it.lines.bell(&it.client)))
+            let Some((calls, key)) = shared.upgrade().map(|it| (Arc::clone(&it.calls), it.lines.notice(&it.client)))
             else {
                 return;
             };
@@ -63,13 +63,13 @@ async fn listen(shared: Weak<Shared>) {
 }
 
 impl Shared {
-    fn rung(&self, event: &Event) {
-        let bell = event.kv.as_ref().and_then(|kv| Bell::read(&kv.value));
-        if let Some((id, Rung::Asked(asked))) = &bell {
+    fn on_notice(&self, event: &Event) {
+        let notice = event.kv.as_ref().and_then(|kv| Notice::read(&kv.value));
+        if let Some((id, NoticeKind::Asked(asked))) = &notice {
             return self.losses.tell(|losses| losses.requested(*id, asked));
         }
-        self.rung.notify_waiters();
-        if let Some((id, Rung::Lost(broken))) = bell {
+        self.notices.notify_waiters();
+        if let Some((id, NoticeKind::Lost(broken))) = notice {
             self.losses.tell(|losses| losses.tell(id, broken.clone()));
         }
     }
@@ -78,17 +78,17 @@ impl Shared {
     /// fails the watch ends with its member, and it is asked again.
     async fn ask_for_requests(&self) {
         let found: Result<RangeResponse, WireError> =
-            self.calls.ask("/etcdserverpb.KV/Range", transaction::all(&self.lines.bells(&self.client))).await;
+            self.calls.ask("/etcdserverpb.KV/Range", transaction::all(&self.lines.notices(&self.client))).await;
         for kv in found.map(|found| found.kvs).unwrap_or_default() {
-            if let Some((id, Rung::Asked(asked))) = Bell::read(&kv.value) {
+            if let Some((id, NoticeKind::Asked(asked))) = Notice::read(&kv.value) {
                 self.losses.tell(|losses| losses.requested(id, &asked));
             }
         }
     }
 
-    /// The watch stands, for the first time or `again`. What was rung before nobody has heard: all who wait look.
+    /// The watch stands, for the first time or `again`. The client has missed all earlier notices: all waiters look.
     fn hears(&self, again: bool) {
-        self.rung.notify_waiters();
+        self.notices.notify_waiters();
         if again {
             self.losses.tell(Losses::reconnected);
         }
@@ -103,8 +103,8 @@ impl EtcdStore {
             self.range(RangeRequest { key, ..RangeRequest::default() })
         });
         let found = all(asking).await.into_iter().filter_map(|found| only(found.ok()));
-        let asked = |kv: KeyValue| match Bell::read(&kv.value) {
-            Some((id, Rung::Asked(asked))) => Some((id, asked)),
+        let asked = |kv: KeyValue| match Notice::read(&kv.value) {
+            Some((id, NoticeKind::Asked(asked))) => Some((id, asked)),
             _ => None,
         };
         found.filter_map(asked).collect()
@@ -126,7 +126,7 @@ mod tests {
     async fn all_who_wait_look_whenever_the_ear_hears_again() {
         let store = store();
         for again in [false, true] {
-            let mut looks = pin!(store.0.rung.notified());
+            let mut looks = pin!(store.0.notices.notified());
             looks.as_mut().enable();
             store.0.hears(again);
             assert!(looks.poll(&mut Context::from_waker(Waker::noop())).is_ready(), "again: {again}");

@@ -13,7 +13,7 @@ use super::{EtcdStore, fault};
 use crate::Result;
 
 /// The claims are in lines of their own, where no key of anything else can be.
-const LAYOUT: &[u8] = b"2";
+const LAYOUT: &[u8] = b"3";
 
 impl EtcdStore {
     /// Refuses a prefix with claims of another layout.

@@ -129,8 +129,8 @@ struct Shared {
     runtime: Runtime,
     losses: Listeners,
     hears: AtomicBool,
-    /// Rings when something was done to a claim of this client, whichever.
-    rung: Notify,
+    /// Notified when a claim of this client was changed from outside, whichever claim.
+    notices: Notify,
 }
 
 impl EtcdStore {
@@ -185,7 +185,7 @@ impl EtcdStore {
             runtime: Runtime::here_or_own()?,
             losses: Listeners::default(),
             hears: AtomicBool::new(false),
-            rung: Notify::new(),
+            notices: Notify::new(),
         })))
     }
 
@@ -221,7 +221,7 @@ impl EtcdStore {
 
     async fn try_one(&self) -> Result<()> {
         self.0.calls.log_in().await.map_err(fault::of)?;
-        let nothing = RangeRequest { key: self.0.lines.bell(&self.0.client), ..RangeRequest::default() };
+        let nothing = RangeRequest { key: self.0.lines.notice(&self.0.client), ..RangeRequest::default() };
         let asked = self.0.calls.ask("/etcdserverpb.KV/Range", nothing).await;
         asked.map(|_: RangeResponse| ()).map_err(fault::of)
     }

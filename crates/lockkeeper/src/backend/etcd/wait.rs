@@ -114,8 +114,8 @@ impl Waiting<'_> {
     /// Waits for as long as it is this one whom we wait for. What happened before the watches stood is seen by looking.
     async fn beside(&self, whom: &mut Whom, own: &mut Option<Watch>, watch: &mut Watch) -> Result<Next> {
         loop {
-            let mut rung = pin!(self.store.0.rung.notified());
-            rung.as_mut().enable();
+            let mut notified = pin!(self.store.0.notices.notified());
+            notified.as_mut().enable();
             let now = match self.look_at(whom).await? {
                 Ok(now) => now,
                 Err(wake) => return Ok(Next::Woken(wake)),
@@ -136,7 +136,7 @@ impl Waiting<'_> {
                 heard = self.hear(whom, watch) => heard,
                 () = self.store.0.clock.sleep(jittered(LOOK)) => Heard::Nobody,
                 // It may have been broken.
-                () = rung => Heard::Look,
+                () = notified => Heard::Look,
             };
             match heard {
                 Heard::WeAreFirst(token) => return Ok(Next::Woken(Wake::Granted { token })),

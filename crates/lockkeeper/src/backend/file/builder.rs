@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, channel};
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
-use super::bell::Belfry;
 use super::boot::Boot;
 use super::checks::{self, Check};
 use super::database::Identity;
 use super::gate::Gate;
 use super::layout::Memory;
 use super::liveness::Clients;
+use super::notify::Notifier;
 use super::reader::{self, Reader};
 use super::settling::Settling;
 use super::wait::Waiters;
@@ -107,13 +107,13 @@ impl FileStoreBuilder {
         drop(inside);
 
         let (jobs, receiver) = channel();
-        let (bells, settling) = (beside.bells.clone(), Settling::new(jobs.clone()));
-        let waiters = Waiters::new(for_reading, file.clone(), bells, clients.clone(), own.clone(), settling);
+        let (notify_folder, settling) = (beside.notify.clone(), Settling::new(jobs.clone()));
+        let waiters = Waiters::new(for_reading, file.clone(), notify_folder, clients.clone(), own.clone(), settling);
         let reader = start_reader(waiters)?;
         let memory = Memory::default();
-        let bells = Belfry::new(beside.bells);
+        let notifier = Notifier::new(beside.notify);
         let commit = Commit::OnDisk;
-        let desk = Desk { db, clients, own: own.clone(), file, bells, clock: Clock::boot(), memory, commit };
+        let desk = Desk { db, clients, own: own.clone(), file, notifier, clock: Clock::boot(), memory, commit };
         let mut writer = Writer { gate, desk };
         clear_away(&mut writer)?;
         let store = FileStore::from(Shared { path, own, liveness, jobs, reader, process: std::process::id() });
@@ -166,24 +166,24 @@ impl Open<dyn Register> for FileStoreBuilder {
 pub(super) struct Beside {
     pub(super) gate: PathBuf,
     pub(super) live: PathBuf,
-    bells: PathBuf,
+    notify: PathBuf,
 }
 
 impl Beside {
     pub(super) fn of(path: &Path) -> Self {
-        let [gate, live, bells] = [".gate", ".live", ".bells"].map(|suffix| database::suffixed(path, suffix));
-        Self { gate, live, bells }
+        let [gate, live, notify] = [".gate", ".live", ".notify"].map(|suffix| database::suffixed(path, suffix));
+        Self { gate, live, notify }
     }
 
     /// Refuses those that are there and are not ours, SQLite's own among them.
     pub(super) fn check(&self, path: &Path, waived: &[Check]) -> Result<()> {
         let [log, index] = ["-wal", "-shm"].map(|suffix| database::suffixed(path, suffix));
-        checks::owners(&[path, &log, &index, &self.gate, &self.live, &self.bells], waived)
+        checks::owners(&[path, &log, &index, &self.gate, &self.live, &self.notify], waived)
     }
 
     fn make(&self) -> Result<()> {
         private_folder(&self.live)?;
-        private_folder(&self.bells)
+        private_folder(&self.notify)
     }
 
     fn gate(&self) -> Result<Gate> {

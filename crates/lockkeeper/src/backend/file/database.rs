@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result, random, time};
 /// Tells our databases from others: "lkep".
 const APPLICATION_ID: i32 = 0x6c6b_6570;
 /// Of the tables in `schema.sql`.
-const SCHEMA_VERSION: i32 = 6;
+const SCHEMA_VERSION: i32 = 7;
 /// How long a program other than lockkeeper may keep the file locked.
 const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;

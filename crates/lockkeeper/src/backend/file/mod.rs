@@ -7,12 +7,11 @@
 //!
 //! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) are three more places. In `locks.db.gate` processes queue for
 //! their turn to write. `locks.db.live/` has a file for each client, which the client keeps locked for its lifetime.
-//! `locks.db.bells/` wakes the waiters. Remove them only together, and only when no program uses them.
+//! `locks.db.notify/` wakes the waiters. Remove them only together, and only when no program uses them.
 //!
 //! A process that is stopped in the middle of a write (Ctrl-Z, a debugger) stops the writes of all others until it goes
 //! on. Reads work, and the deadlines of holders fire as usual.
 
-mod bell;
 mod boot;
 mod builder;
 mod checks;
@@ -24,6 +23,7 @@ mod filesystem;
 mod gate;
 mod layout;
 mod liveness;
+mod notify;
 mod reader;
 mod register;
 mod settling;
@@ -216,10 +216,10 @@ impl Store for FileStore {
             Interest::Claim(key) => Watching::Claim(key.clone()),
             Interest::Name(name) => Watching::Name(name.clone(), seen),
         };
-        let (_registered, rung) = self.0.reader.wait(what);
-        match Clock::boot().timeout(within, rung).await {
+        let (_registered, woken) = self.0.reader.wait(what);
+        match Clock::boot().timeout(within, woken).await {
             None => Ok(Wake::Elapsed),
-            Some(rung) => rung.unwrap_or_else(|_| Err(reader::ended())),
+            Some(woken) => woken.unwrap_or_else(|_| Err(reader::ended())),
         }
     }
 

@@ -38,13 +38,13 @@ enum Task {
 /// The way to the reader's thread, which ends when this is dropped.
 pub(super) struct Reader {
     tasks: Sender<Task>,
-    bell: Arc<OwnedFd>,
+    wakeup: Arc<OwnedFd>,
 }
 
 /// The thread's end of it.
 pub(super) struct Desk {
     tasks: Receiver<Task>,
-    bell: Arc<OwnedFd>,
+    wakeup: Arc<OwnedFd>,
     waiters: Waiters,
 }
 
@@ -62,10 +62,10 @@ impl fmt::Debug for Reader {
 
 impl Reader {
     pub(super) fn new(waiters: Waiters) -> std::io::Result<(Self, Desk)> {
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wakeup = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, receiver) = channel();
-        let desk = Desk { tasks: receiver, bell: Arc::clone(&bell), waiters };
-        Ok((Self { tasks: sender, bell }, desk))
+        let desk = Desk { tasks: receiver, wakeup: Arc::clone(&wakeup), waiters };
+        Ok((Self { tasks: sender, wakeup }, desk))
     }
 
     /// Looks at the file.
@@ -89,16 +89,16 @@ impl Reader {
 
     /// Begins to wait. Dropping what is returned ends it.
     pub(super) fn wait(&self, what: Watching) -> (Registered<'_>, oneshot::Receiver<Result<Wake>>) {
-        let (reply, rung) = oneshot::channel();
+        let (reply, woken) = oneshot::channel();
         let ticket = Ticket::next();
         self.send(Task::Wait(ticket, what, reply));
-        (Registered { reader: self, ticket }, rung)
+        (Registered { reader: self, ticket }, woken)
     }
 
     fn send(&self, task: Task) {
         // If the thread has ended, the task and its reply are dropped, and whoever waits for that hears of it.
         let _ = self.tasks.send(task);
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes());
     }
 }
 
@@ -129,12 +129,12 @@ impl Desk {
     }
 
     fn sleep(&self) {
-        let bell = PollFd::new(&*self.bell, PollFlags::IN);
+        let asked = PollFd::new(&*self.wakeup, PollFlags::IN);
         let news = self.waiters.descriptor().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        let mut sources: Vec<_> = std::iter::once(bell).chain(news).collect();
+        let mut sources: Vec<_> = std::iter::once(asked).chain(news).collect();
         // Interrupted or not: it is looked whether there is anything to do.
         let _ = poll(&mut sources, self.patience().as_ref());
-        let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+        let _ = rustix::io::read(&self.wakeup, &mut [0_u8; 8]);
     }
 
     /// How long to sleep at most.

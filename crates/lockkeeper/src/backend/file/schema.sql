@@ -1,4 +1,4 @@
--- Version 6. Times are µs of CLOCK_BOOTTIME, and mean nothing after another start of the machine.
+-- Version 7. Times are µs of CLOCK_BOOTTIME, and mean nothing after another start of the machine.
 
 -- One row: what holds for the whole file.
 CREATE TABLE lk_meta (

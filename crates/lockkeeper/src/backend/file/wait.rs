@@ -1,4 +1,4 @@
-//! Waiting: bells that others ring, and the liveness files of the clients ahead.
+//! Waiting: notification files that other clients write to, and the liveness files of the clients ahead.
 //!
 //! A watch is always set before the look that it is to keep true, so that nothing happens unseen between the two.
 //!
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::bell::Bell;
 use super::database::Identity;
 use super::fault;
 use super::layout::Micros;
 use super::layout::read::{self, Ahead, Standing};
 use super::liveness::{Census, ClientId, Clients};
+use super::notify::NotifyFile;
 use super::settling::Settling;
 use super::watch::{Subject, Ticket, Watches};
 use crate::store::{ClaimId, ClaimKey, Revision, SessionId, Wake};
@@ -41,8 +41,8 @@ pub(super) struct Waiters {
     own: ClientId,
     watches: Watches,
     waiting: HashMap<Ticket, Waiter>,
-    /// Those who look from time to time: their bell or a client before them cannot be watched, since the user has no
-    /// watches left, or a client before them is just ending.
+    /// Those who look from time to time: their notification file or a client before them cannot be watched, since the
+    /// user has no watches left, or a client before them is just ending.
     blind: HashSet<Ticket>,
     /// Those who look at a time.
     due: BTreeSet<(Micros, Ticket)>,
@@ -69,7 +69,7 @@ impl Waiters {
     pub(super) fn new(
         db: Connection,
         file: Identity,
-        bells: PathBuf,
+        notify_folder: PathBuf,
         clients: Clients,
         own: ClientId,
         settling: Settling,
@@ -77,7 +77,7 @@ impl Waiters {
         Self {
             db,
             file,
-            watches: Watches::new(bells, clients.clone()),
+            watches: Watches::new(notify_folder, clients.clone()),
             clients,
             own,
             waiting: HashMap::new(),
@@ -123,7 +123,7 @@ impl Waiters {
         let listed = match &what {
             Watching::Claim(key) => self.add_claim(ticket, key),
             Watching::Name(name, _) => {
-                self.watch(ticket, Subject::Bell(Bell::of_name(name)));
+                self.watch(ticket, Subject::Notify(NotifyFile::of_name(name)));
                 self.names.entry(name.clone()).or_default().insert(ticket);
                 Ok(())
             }
@@ -141,7 +141,7 @@ impl Waiters {
     }
 
     fn add_claim(&mut self, ticket: Ticket, key: &ClaimKey) -> rusqlite::Result<()> {
-        self.watch(ticket, Subject::Bell(Bell::of_session(&key.session)));
+        self.watch(ticket, Subject::Notify(NotifyFile::of_session(&key.session)));
         if !self.sessions.contains_key(&key.session) {
             let sleepers = Sleepers { nudges: read::nudges(&self.db, &key.session)?, claims: HashMap::new() };
             self.sessions.insert(key.session.clone(), sleepers);
@@ -270,7 +270,7 @@ impl Waiters {
         let news = self.watches.news();
         for subject in &news.unseen {
             match subject {
-                Subject::Bell(_) => self.wake_all(subject),
+                Subject::Notify(_) => self.wake_all(subject),
                 // Its file was removed, since its end is on record; or news of it was lost.
                 Subject::Client(_) => self.watch_anew(subject),
             }
@@ -322,8 +322,8 @@ impl Waiters {
                 }
                 tickets.into_iter().for_each(|ticket| self.look_again(ticket));
             }
-            Subject::Bell(bell) => {
-                if self.hear_bell(*bell).is_err() {
+            Subject::Notify(file) => {
+                if self.on_notify(*file).is_err() {
                     // Those who wait look for themselves, and get to know the error.
                     self.wake_all(subject);
                 }
@@ -331,12 +331,12 @@ impl Waiters {
         }
     }
 
-    fn hear_bell(&mut self, bell: Bell) -> rusqlite::Result<()> {
-        let sessions = self.sessions.keys().filter(|session| Bell::of_session(session) == bell);
+    fn on_notify(&mut self, file: NotifyFile) -> rusqlite::Result<()> {
+        let sessions = self.sessions.keys().filter(|session| NotifyFile::of_session(session) == file);
         for session in sessions.cloned().collect::<Vec<_>>() {
             self.look_at_session(&session)?;
         }
-        let names = self.names.keys().filter(|name| Bell::of_name(name) == bell);
+        let names = self.names.keys().filter(|name| NotifyFile::of_name(name) == file);
         for name in names.cloned().collect::<Vec<_>>() {
             self.look_at_name(&name)?;
         }

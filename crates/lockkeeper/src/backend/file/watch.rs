@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-use super::bell::Bell;
 use super::liveness::{ClientId, Clients};
+use super::notify::NotifyFile;
 
 /// A number for one who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,8 +26,8 @@ impl Ticket {
 /// What there can be news of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
-    /// A bell was rung.
-    Bell(Bell),
+    /// Somebody wrote to a notification file.
+    Notify(NotifyFile),
     /// A client's file was closed.
     Client(ClientId),
 }
@@ -45,7 +45,7 @@ pub(super) struct News {
 pub(super) struct Watches {
     /// Made when it is first needed: a user has 128 of them by default, and most clients never wait.
     inotify: Option<OwnedFd>,
-    bells: PathBuf,
+    notify_folder: PathBuf,
     clients: Clients,
     watches: HashMap<Subject, Watch>,
     subjects: HashMap<i32, Subject>,
@@ -58,8 +58,8 @@ struct Watch {
 }
 
 impl Watches {
-    pub(super) fn new(bells: PathBuf, clients: Clients) -> Self {
-        Self { inotify: None, bells, clients, watches: HashMap::new(), subjects: HashMap::new() }
+    pub(super) fn new(notify_folder: PathBuf, clients: Clients) -> Self {
+        Self { inotify: None, notify_folder, clients, watches: HashMap::new(), subjects: HashMap::new() }
     }
 
     /// Readable when there is news.
@@ -92,7 +92,7 @@ impl Watches {
         };
         let inotify = self.inotify.insert(inotify);
         let (path, news) = match subject {
-            Subject::Bell(bell) => (bell.hang(&self.bells)?, WatchFlags::MODIFY),
+            Subject::Notify(file) => (file.create(&self.notify_folder)?, WatchFlags::MODIFY),
             Subject::Client(client) => (self.clients.path(client), WatchFlags::CLOSE_WRITE),
         };
         Ok(inotify::add_watch(inotify, &path, news)?)
@@ -140,16 +140,17 @@ mod tests {
 
     use super::*;
 
-    /// Two bells that are watched, and their files.
+    /// Two notification files that are watched, and their files.
     fn watched(folder: &std::path::Path) -> (Watches, [Subject; 2], [PathBuf; 2]) {
         let mut watches = Watches::new(folder.to_owned(), Clients::new(folder.to_owned()));
-        let first = Bell::of_name(&"a".parse().unwrap());
-        let second = ["b", "c"].map(|name| Bell::of_name(&name.parse().unwrap())).into_iter().find(|b| *b != first);
-        let bells = [first, second.unwrap()];
-        for bell in bells {
-            watches.add(Ticket::next(), &Subject::Bell(bell)).unwrap();
+        let first = NotifyFile::of_name(&"a".parse().unwrap());
+        let second =
+            ["b", "c"].map(|name| NotifyFile::of_name(&name.parse().unwrap())).into_iter().find(|b| *b != first);
+        let files = [first, second.unwrap()];
+        for file in files {
+            watches.add(Ticket::next(), &Subject::Notify(file)).unwrap();
         }
-        (watches, bells.map(Subject::Bell), bells.map(|bell| bell.path(folder)))
+        (watches, files.map(Subject::Notify), files.map(|file| file.path(folder)))
     }
 
     #[test]

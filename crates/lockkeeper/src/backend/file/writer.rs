@@ -6,12 +6,12 @@ use std::sync::mpsc::Receiver;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::bell::{Belfry, Ringing};
 use super::database::Identity;
 use super::fault::{self, Outcome};
 use super::gate::Gate;
 use super::layout::{Kind, Memory, Turn};
 use super::liveness::{Census, ClientId, Clients};
+use super::notify::{Notifications, Notifier};
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
 
@@ -80,7 +80,7 @@ pub(super) struct Desk {
     pub(super) clients: Clients,
     pub(super) own: ClientId,
     pub(super) file: Identity,
-    pub(super) bells: Belfry,
+    pub(super) notifier: Notifier,
     pub(super) clock: Clock,
     pub(super) memory: Memory,
     /// What SQLite is set to.
@@ -91,7 +91,7 @@ pub(super) struct Desk {
 struct Done {
     answers: Vec<Answer>,
     committed: Result<()>,
-    ringing: Ringing,
+    notifications: Notifications,
     dead: Vec<ClientId>,
 }
 
@@ -110,7 +110,8 @@ impl Writer {
         }
     }
 
-    /// One turn. The bells ring and the answers are given after the commit, and when the next one may come in.
+    /// One turn. The waiters are notified and the answers are given after the commit, and when the next one may come
+    /// in.
     pub(super) fn turn(&mut self, jobs: Vec<Job>) {
         let done = match self.gate.enter() {
             Ok(_inside) => self.desk.transact(jobs),
@@ -118,7 +119,7 @@ impl Writer {
         };
         if done.committed.is_ok() {
             done.dead.iter().for_each(|client| self.desk.clients.bury(client));
-            self.desk.bells.ring(&done.ringing);
+            self.desk.notifier.notify(&done.notifications);
         }
         done.answers.into_iter().for_each(|answer| answer(done.committed.clone()));
     }
@@ -142,9 +143,9 @@ impl Desk {
                 Some(failure) => (job.work)(Err(failure)),
             })
             .collect();
-        let (failure, ringing, dead) = turn.finish();
+        let (failure, notifications, dead) = turn.finish();
         let committed = failure.map_or_else(|| self.commit(), Err).and_then(|()| self.still_counts());
-        Done { answers, committed, ringing, dead }
+        Done { answers, committed, notifications, dead }
     }
 
     fn begin(&mut self, commit: Commit) -> Result<()> {
@@ -187,5 +188,5 @@ impl Desk {
 
 fn refuse(jobs: Vec<Job>, why: Error) -> Done {
     let answers = jobs.into_iter().map(|job| (job.work)(Err(why.clone()))).collect();
-    Done { answers, committed: Err(why), ringing: Ringing::default(), dead: Vec::new() }
+    Done { answers, committed: Err(why), notifications: Notifications::default(), dead: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! Waiting: a claim has a bell of its own, a line has one for those who watch the name.
+//! Waiting: a claim has a `Notify` of its own, and a line has one for the observers of the name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::layout::Look;
 use crate::store::{Interest, Revision, Wake};
 
 pub(super) async fn wait(store: &MemoryStore, interest: Interest<'_>, seen: Revision, within: Duration) -> Wake {
-    let bell: Arc<Notify> = match look(store, interest, seen) {
+    let notify: Arc<Notify> = match look(store, interest, seen) {
         Look::Wake(wake) => return wake,
-        Look::Wait(bell) => bell,
+        Look::Wait(notify) => notify,
     };
-    let rung = bell.notified();
-    tokio::pin!(rung);
-    rung.as_mut().enable();
-    // Between the first look and the bell's being watched the line may have changed.
+    let notified = notify.notified();
+    tokio::pin!(notified);
+    notified.as_mut().enable();
+    // The line may have changed between the first look and the registration with the `Notify`.
     if let Look::Wake(wake) = look(store, interest, seen) {
         return wake;
     }
-    match store.clock.timeout(within, rung).await {
+    match store.clock.timeout(within, notified).await {
         None => Wake::Elapsed,
         Some(()) => match look(store, interest, seen) {
             Look::Wake(wake) => wake,

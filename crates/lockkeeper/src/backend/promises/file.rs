@@ -36,7 +36,7 @@ pub(super) const PROMISES: Promises = Promises {
             and observers learn of a killed holder.",
         by: &[
             Suite("wait::a_hand_off_wakes_the_next"),
-            Own("backend::file::tests::waiting::a_hand_off_between_two_stores_is_told_by_a_bell"),
+            Own("backend::file::tests::waiting::a_notify_file_wakes_the_waiter_of_another_store"),
             Own("backend::file::tests::waiting::the_dead_in_the_middle_of_a_line_wake_their_successor_once"),
             Own(
                 "backend::file::tests::waiting::who_begins_to_wait_after_a_death_was_put_on_record_elsewhere_is_woken_at_once",

@@ -1,4 +1,4 @@
-//! The lines that this client watches, and the bells of those who do.
+//! The names that this client watches, and the `Notify` of each.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use crate::LockName;
 
 /// Every name that is watched now.
 #[derive(Debug, Default)]
-pub(super) struct Names(Mutex<HashMap<String, Bell>>);
+pub(super) struct Names(Mutex<HashMap<String, WatchedName>>);
 
 #[derive(Debug, Default)]
-struct Bell {
+struct WatchedName {
     notify: Arc<Notify>,
     /// How often the server has told of a change.
     changes: Arc<AtomicU64>,
@@ -36,9 +36,9 @@ impl Names {
     pub(super) fn watch(&self, name: &LockName) -> Watching<'_> {
         let name = name.encoded();
         let mut names = self.lock();
-        let bell = names.entry(name.clone()).or_default();
-        bell.watchers += 1;
-        let (notify, changes) = (Arc::clone(&bell.notify), Arc::clone(&bell.changes));
+        let watched = names.entry(name.clone()).or_default();
+        watched.watchers += 1;
+        let (notify, changes) = (Arc::clone(&watched.notify), Arc::clone(&watched.changes));
         drop(names);
         let before = changes.load(Ordering::SeqCst);
         Watching { names: self, name, notify, changes, before }
@@ -46,28 +46,28 @@ impl Names {
 
     /// The line of this encoded name has changed.
     pub(super) fn changed(&self, name: &str) {
-        if let Some(bell) = self.lock().get(name) {
-            bell.changes.fetch_add(1, Ordering::SeqCst);
-            bell.notify.notify_waiters();
+        if let Some(watched) = self.lock().get(name) {
+            watched.changes.fetch_add(1, Ordering::SeqCst);
+            watched.notify.notify_waiters();
         }
     }
 
     /// Changes of these may have been missed.
     pub(super) fn subscribed(&self, serves: impl Fn(&str) -> bool) {
-        for (_, bell) in self.lock().iter().filter(|(name, _)| serves(name)) {
-            bell.notify.notify_waiters();
+        for (_, watched) in self.lock().iter().filter(|(name, _)| serves(name)) {
+            watched.notify.notify_waiters();
         }
     }
 
     /// No operation on it can panic half-way.
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Bell>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, WatchedName>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Watching<'_> {
-    /// What rings when the line may have changed.
-    pub(super) fn bell(&self) -> &Notify {
+    /// Notified when the line may have changed.
+    pub(super) fn notify(&self) -> &Notify {
         &self.notify
     }
 
@@ -80,9 +80,9 @@ impl Watching<'_> {
 impl Drop for Watching<'_> {
     fn drop(&mut self) {
         let mut names = self.names.lock();
-        if let Some(bell) = names.get_mut(&self.name) {
-            bell.watchers -= 1;
-            if bell.watchers == 0 {
+        if let Some(watched) = names.get_mut(&self.name) {
+            watched.watchers -= 1;
+            if watched.watchers == 0 {
                 names.remove(&self.name);
             }
         }
@@ -113,13 +113,13 @@ mod tests {
         let names = Names::default();
         {
             let (a, b) = (names.watch(&"a".parse().unwrap()), names.watch(&"b".parse().unwrap()));
-            let (mut hears, mut hears_not) = (pin!(a.bell().notified()), pin!(b.bell().notified()));
-            hears.as_mut().enable();
-            hears_not.as_mut().enable();
+            let (mut woken, mut not_woken) = (pin!(a.notify().notified()), pin!(b.notify().notified()));
+            woken.as_mut().enable();
+            not_woken.as_mut().enable();
             names.changed("a");
             let mut cx = Context::from_waker(Waker::noop());
-            assert!(hears.poll(&mut cx).is_ready());
-            assert!(hears_not.poll(&mut cx).is_pending());
+            assert!(woken.poll(&mut cx).is_ready());
+            assert!(not_woken.poll(&mut cx).is_pending());
         }
         assert!(names.lock().is_empty());
     }

@@ -72,7 +72,7 @@ struct Place {
     look: Option<u64>,
     /// It is worth while to claim again, since this push.
     again: Option<u64>,
-    bell: Arc<Notify>,
+    notify: Arc<Notify>,
     _listens: Option<Listens>,
 }
 
@@ -85,7 +85,7 @@ pub(super) enum Known {
     Look(u64),
     /// It is worth while to claim again.
     Again,
-    /// Nothing yet. It rings when that changes.
+    /// Nothing yet. Notified when that changes.
     Waiting(Arc<Notify>),
 }
 
@@ -113,7 +113,7 @@ impl Places {
         inner.early.remove(&id);
         inner.asked.remove(&id);
         if let Some(place) = inner.places.remove(&id) {
-            place.bell.notify_waiters();
+            place.notify.notify_waiters();
         }
     }
 
@@ -122,7 +122,7 @@ impl Places {
         let mut inner = self.lock();
         for key in held {
             if let Some(place) = inner.places.remove(&key.id) {
-                place.bell.notify_waiters();
+                place.notify.notify_waiters();
             }
         }
     }
@@ -136,7 +136,7 @@ impl Places {
             None if place.again.is_some() => Known::Again,
             None => match place.look {
                 Some(subscription) => Known::Look(subscription),
-                None => Known::Waiting(Arc::clone(&place.bell)),
+                None => Known::Waiting(Arc::clone(&place.notify)),
             },
         })
     }
@@ -155,7 +155,7 @@ impl Places {
         let push = inner.pushes;
         if let Some(place) = inner.places.get_mut(&id) {
             place.granted = Some((token, push));
-            return place.bell.notify_waiters();
+            return place.notify.notify_waiters();
         }
         if inner.early.len() >= EARLY {
             // Those were withdrawn while they were granted: nobody asks for them any more. The answers that the latest
@@ -173,7 +173,7 @@ impl Places {
         let push = inner.pushes;
         if let Some(place) = inner.places.get_mut(&id) {
             place.again = Some(push);
-            place.bell.notify_waiters();
+            place.notify.notify_waiters();
         } else if let Some(early) = inner.asked.get_mut(&id) {
             *early = Some(push);
         }
@@ -186,7 +186,7 @@ impl Places {
         let now = inner.subscriptions;
         for place in inner.places.values_mut().filter(|place| serves(&place.name)) {
             place.look = Some(now);
-            place.bell.notify_waiters();
+            place.notify.notify_waiters();
         }
     }
 
@@ -223,7 +223,7 @@ impl Inner {
                     granted,
                     look: missed.then_some(now),
                     again,
-                    bell: Arc::default(),
+                    notify: Arc::default(),
                     _listens: listens,
                 });
             }

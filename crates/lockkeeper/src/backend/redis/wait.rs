@@ -70,9 +70,9 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
     let until = clock.now() + within;
     loop {
         let known = match places.known(key.id) {
-            Some(Known::Waiting(bell)) => {
+            Some(Known::Waiting(notify)) => {
                 let left = until.saturating_since(clock.now());
-                match rings(store, &bell, left, || places.known(key.id)).await {
+                match news(store, &notify, left, || places.known(key.id)).await {
                     Some(known) => known,
                     None => return Ok(Wake::Elapsed),
                 }
@@ -115,21 +115,21 @@ async fn granted(store: &RedisStore, key: &ClaimKey, (standing, proof): (Standin
     })
 }
 
-/// Waits for the bell unless something is known already; `None` when the time is over.
-async fn rings(
+/// Waits for the `Notify` unless something is known already; `None` when the time is over.
+async fn news(
     store: &RedisStore,
-    bell: &Notify,
+    notify: &Notify,
     within: Duration,
     known: impl Fn() -> Option<Known>,
 ) -> Option<Option<Known>> {
-    let mut rung = pin!(bell.notified());
-    rung.as_mut().enable();
-    // Between the first look and the bell's being watched it may have rung.
+    let mut notified = pin!(notify.notified());
+    notified.as_mut().enable();
+    // The claim may have changed between the first look and the registration with the `Notify`.
     match known() {
         Some(Known::Waiting(_)) => {}
         other => return Some(other),
     }
-    store.0.clock.timeout(within, rung).await.map(|()| known())
+    store.0.clock.timeout(within, notified).await.map(|()| known())
 }
 
 /// What the server says of a claim, and which server.
@@ -146,15 +146,15 @@ pub(super) async fn name(store: &RedisStore, name: &LockName, seen: Revision, wi
     let sharded = shared.servers.shards();
     let until = shared.clock.now() + within.min(WATCH);
     loop {
-        let mut rung = pin!(watching.bell().notified());
-        rung.as_mut().enable();
+        let mut notified = pin!(watching.notify().notified());
+        notified.as_mut().enable();
         let left = until.saturating_since(shared.clock.now());
         let said = store.ask(name, layout::observe(name, sharded, left))?.await?;
         if said.read(layout::observe_answer)?.value != seen {
             return Ok(Wake::Changed);
         }
         let left = until.saturating_since(shared.clock.now());
-        if shared.clock.timeout(left, rung).await.is_none() {
+        if shared.clock.timeout(left, notified).await.is_none() {
             return Ok(Wake::Elapsed);
         }
         if watching.has_changed() {

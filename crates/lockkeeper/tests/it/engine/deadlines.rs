@@ -216,7 +216,7 @@ async fn a_store_that_grants_a_shorter_ttl_is_not_believed_for_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_timer_rings_at_a_limit_that_is_set_after_it() {
+async fn the_timer_wakes_at_a_limit_that_is_set_after_it() {
     let world = World::new();
     let party = world.party(secs(30)).await;
     let long = party.mutex("long").lock().await.unwrap();

@@ -161,11 +161,11 @@ fn keys(lines: &Lines, prefix: &str, lease: i64) -> Result<Vec<Bytes>> {
     let (id, name) = (ClaimId::random(), LockName::new(&format!("{prefix}{NAME}"))?);
     let own = HEXLOWER.encode(id.as_bytes());
     let claim = ClaimKey { name, session: sessions::name_of(lease), id };
-    Ok(vec![lines.claim(&claim), lines.gone(id), lines.bell(&own), lines.register(&own)])
+    Ok(vec![lines.claim(&claim), lines.gone(id), lines.notice(&own), lines.register(&own)])
 }
 
 async fn speed(store: &EtcdStore, lease: i64) -> Result<Finding> {
-    let (clock, key) = (Clock::boot(), store.0.lines.bell(&HEXLOWER.encode(&crate::random::bits128())));
+    let (clock, key) = (Clock::boot(), store.0.lines.notice(&HEXLOWER.encode(&crate::random::bits128())));
     let (mut reads, mut writes) = (Vec::with_capacity(ROUNDS), Vec::with_capacity(ROUNDS));
     for _ in 0..ROUNDS {
         for (op, times) in [(get(&key), &mut reads), (put(&key, Bytes::new(), lease), &mut writes)] {

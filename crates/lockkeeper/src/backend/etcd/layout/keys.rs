@@ -20,7 +20,7 @@ use crate::{Error, LockName, Result, name};
 /// Where the native layout is when nobody says otherwise.
 const PREFIX: &str = "/lockkeeper";
 /// The parts of keys that nobody else may have in theirs.
-const OWN: [&str; 5] = [LOCK, ".layout", ".gone", ".bell", ".register"];
+const OWN: [&str; 5] = [LOCK, ".layout", ".gone", ".notify", ".register"];
 /// Below it are the lines of the native layout.
 const LOCK: &str = ".lock";
 
@@ -153,20 +153,20 @@ impl Lines {
         format!("{}/.gone/{}", self.own(), HEXLOWER.encode(id.as_bytes())).into()
     }
 
-    /// Where a client hears that something was done to claims of its.
-    pub(in super::super) fn bell(&self, client: &str) -> Bytes {
-        format!("{}/.bell/{client}", self.own()).into()
+    /// The notification key of a client: an operator's change to a claim of the client is reported there.
+    pub(in super::super) fn notice(&self, client: &str) -> Bytes {
+        format!("{}/.notify/{client}", self.own()).into()
     }
 
     /// Where the holder of a claim is asked to let go.
     pub(in super::super) fn request(&self, client: &str, id: &str) -> Bytes {
-        format!("{}/.bell/{client}/{id}", self.own()).into()
+        format!("{}/.notify/{client}/{id}", self.own()).into()
     }
 
-    /// Everywhere where a client hears.
-    pub(in super::super) fn bells(&self, client: &str) -> Span {
+    /// All notification keys of a client.
+    pub(in super::super) fn notices(&self, client: &str) -> Span {
         // What comes behind the slash.
-        Span { from: self.bell(client), to: format!("{}/.bell/{client}0", self.own()).into() }
+        Span { from: self.notice(client), to: format!("{}/.notify/{client}0", self.own()).into() }
     }
 
     /// Where a register is.

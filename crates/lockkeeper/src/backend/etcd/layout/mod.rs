@@ -12,7 +12,7 @@ pub(super) mod transaction;
 
 pub(super) use self::contender::{Contender, ahead_of, is_as_it_was, mark, standings};
 pub(super) use self::keys::{Lines, Span};
-pub(super) use self::record::{Bell, Keep, Record, Rung};
+pub(super) use self::record::{Keep, Notice, NoticeKind, Record};
 
 /// Whose keys the store writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -73,9 +73,9 @@ struct Words {
     removed: bool,
 }
 
-/// What is put where a client hears of its claims.
+/// The value of a client's notification key: it names a claim of this client, and what an operator did to the claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Bell {
+pub(in super::super) struct Notice {
     /// The claim, in hex.
     pub(in super::super) id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,9 +85,9 @@ pub(in super::super) struct Bell {
     asked: Option<Words>,
 }
 
-/// What a client hears of a claim.
+/// What a notice says of its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Rung {
+pub(in super::super) enum NoticeKind {
     /// It was marked or removed by somebody; or it is over, and nobody says why.
     Lost(Option<Broken>),
     /// Its holder is asked to let go.
@@ -170,7 +170,7 @@ impl Record {
     }
 }
 
-impl Bell {
+impl Notice {
     pub(in super::super) fn new(id: String, by: &str, reason: &str, removed: bool) -> Self {
         Self { id, broken: Some(Words { by: by.into(), reason: reason.into(), removed }), asked: None }
     }
@@ -183,15 +183,15 @@ impl Bell {
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 
-    /// Of which claim it speaks, and what it says.
-    pub(in super::super) fn read(value: &[u8]) -> Option<(ClaimId, Rung)> {
-        let bell: Self = serde_json::from_slice(value).ok()?;
-        let id = HEXLOWER.decode(bell.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)?;
-        let rung = match bell.asked {
-            Some(Words { by, reason, .. }) => Rung::Asked(Asked { by, reason }),
-            None => Rung::Lost(bell.broken.as_ref().map(Words::read)),
+    /// The claim that the notice names, and what the notice says.
+    pub(in super::super) fn read(value: &[u8]) -> Option<(ClaimId, NoticeKind)> {
+        let notice: Self = serde_json::from_slice(value).ok()?;
+        let id = HEXLOWER.decode(notice.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)?;
+        let kind = match notice.asked {
+            Some(Words { by, reason, .. }) => NoticeKind::Asked(Asked { by, reason }),
+            None => NoticeKind::Lost(notice.broken.as_ref().map(Words::read)),
         };
-        Some((id, rung))
+        Some((id, kind))
     }
 }
 
@@ -224,18 +224,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bell_says_whether_a_claim_was_marked_or_removed() {
+    fn a_notice_says_whether_a_claim_was_marked_or_removed() {
         for removed in [false, true] {
-            let bell = Bell::new("07".repeat(16), "op", "stuck", removed).written();
+            let notice = Notice::new("07".repeat(16), "op", "stuck", removed).written();
             let broken = Broken { by: "op".into(), reason: "stuck".into(), removed };
-            assert_eq!(Bell::read(&bell), Some((ClaimId::from_bytes([7; 16]), Rung::Lost(Some(broken)))));
+            assert_eq!(Notice::read(&notice), Some((ClaimId::from_bytes([7; 16]), NoticeKind::Lost(Some(broken)))));
         }
     }
 
     #[test]
-    fn a_bell_that_asks_for_a_claim_does_not_end_it() {
-        let bell = Bell::asking("07".repeat(16), "op", "a deploy").written();
+    fn a_notice_that_asks_for_a_claim_does_not_end_it() {
+        let notice = Notice::asking("07".repeat(16), "op", "a deploy").written();
         let asked = Asked { by: "op".into(), reason: "a deploy".into() };
-        assert_eq!(Bell::read(&bell), Some((ClaimId::from_bytes([7; 16]), Rung::Asked(asked))));
+        assert_eq!(Notice::read(&notice), Some((ClaimId::from_bytes([7; 16]), NoticeKind::Asked(asked))));
     }
 }

@@ -53,14 +53,14 @@ fn what_a_store_says_of_itself_is_in_nobodys_line_where_names_are_paths() {
 #[test]
 fn what_is_our_own_is_in_nobodys_line() {
     let lines = Lines::new(Layout::Native, None);
-    for own in [lines.gone(key("a").id), lines.bell("c"), lines.register("a/b")] {
+    for own in [lines.gone(key("a").id), lines.notice("c"), lines.register("a/b")] {
         assert_eq!(lines.name_in(&own), None, "{own:?}");
     }
 }
 
 #[test]
 fn a_path_or_a_name_with_a_part_of_ours_is_refused() {
-    for prefix in ["/shop/.lock", "/.gone/x", ".register", "/a/.bell/", "/x/.layout/y"] {
+    for prefix in ["/shop/.lock", "/.gone/x", ".register", "/a/.notify/", "/x/.layout/y"] {
         for layout in [Layout::Native, Layout::Concurrency] {
             assert!(Lines::new(layout, Some(prefix)).check().is_err(), "{prefix}");
         }
@@ -101,7 +101,19 @@ fn what_older_versions_kept_and_what_is_no_claim_is_known() {
 /// Parts of which prefixes and names are made that lie in each other, or nearly so.
 fn parts() -> impl Strategy<Value = String> {
     let part = prop_oneof![
-        prop::sample::select(vec![".lock", ".gone", ".bell", ".register", ".layout", ".", "..", "eu", "a", "h.a", ""]),
+        prop::sample::select(vec![
+            ".lock",
+            ".gone",
+            ".notify",
+            ".register",
+            ".layout",
+            ".",
+            "..",
+            "eu",
+            "a",
+            "h.a",
+            ""
+        ]),
         prop::sample::select(vec!["shop", "lockkeeper", "%2Elock", ".lock0", ".loc", "6c0ffee-0", "eu-0", "é", "h."]),
     ];
     prop::collection::vec(part, 1..6).prop_map(|parts| parts.join("/"))
@@ -126,7 +138,7 @@ proptest! {
         let line = lines.of(&name);
         let has = |key: Bytes| line.from <= key && key < line.to;
         let id = ClaimId::from_bytes([0xab; 16]);
-        for key in [other.gone(id), other.bell("c0ffee"), other.register(other_name.as_str()), other.marker()] {
+        for key in [other.gone(id), other.notice("c0ffee"), other.register(other_name.as_str()), other.marker()] {
             prop_assert!(!has(key.clone()), "{key:?} lies in {line:?}");
         }
         prop_assume!(other.check_name(&other_name).is_ok());

@@ -207,7 +207,7 @@ impl Turn<'_> {
                 meta.epoch
             ],
         )?;
-        self.ringing.name(&key.name);
+        self.notifications.name(&key.name);
         if is_new {
             // Not before: the reaper takes names without claims.
             self.made_a_name()?;

@@ -91,7 +91,7 @@ impl Turn<'_> {
         }
         self.declare_dead(client)?;
         // With a lock-delay nothing else in the line changes yet, and observers wait for the end of the delay.
-        self.ringing.name(&place.name);
+        self.notifications.name(&place.name);
         place.orphan(self.now);
         Ok(place.expires() <= self.now)
     }
@@ -160,7 +160,7 @@ impl Turn<'_> {
             "UPDATE lk_claim SET state = 1, since_us = ?3 WHERE name = ?1 AND ord = ?2",
             params![place.name.as_str().as_bytes(), place.ord, self.now],
         )?;
-        self.ringing.session(&place.session);
+        self.notifications.session(&place.session);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl Turn<'_> {
             "UPDATE lk_lock SET fence = max(fence, ?2), revision = revision + 1 WHERE name = ?1",
             params![name, place.ord],
         )?;
-        self.ringing.name(&place.name);
+        self.notifications.name(&place.name);
         if place.state == State::Waiting {
             self.nudge(&place.session)?;
             let next = self.next_waiting(place)?;
@@ -196,7 +196,7 @@ impl Turn<'_> {
     /// Makes those who wait with the claims of a session look whether these are there, and who is before them.
     fn nudge(&mut self, session: &SessionId) -> Outcome<()> {
         self.change("UPDATE lk_session SET nudges = nudges + 1 WHERE id = ?1", [session.as_str()])?;
-        self.ringing.session(session);
+        self.notifications.session(session);
         Ok(())
     }
 
@@ -212,7 +212,7 @@ impl Turn<'_> {
     /// The line is not what it was.
     pub(super) fn touch(&mut self, name: &LockName) -> Outcome<()> {
         self.change("UPDATE lk_lock SET revision = revision + 1 WHERE name = ?1", [name.as_str().as_bytes()])?;
-        self.ringing.name(name);
+        self.notifications.name(name);
         Ok(())
     }
 

@@ -14,9 +14,9 @@ mod session;
 use rusqlite::Connection;
 
 use self::leftover::Leftovers;
-use super::bell::Ringing;
 use super::fault::{Fault, Outcome};
 use super::liveness::{Census, ClientId};
+use super::notify::Notifications;
 use super::writer::Commit;
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
@@ -49,7 +49,7 @@ pub(super) struct Turn<'a> {
     now: Micros,
     census: Census<'a>,
     memory: &'a mut Memory,
-    ringing: Ringing,
+    notifications: Notifications,
     dead: Vec<ClientId>,
     failure: Option<Error>,
     path: &'a std::path::Path,
@@ -73,7 +73,17 @@ impl<'a> Turn<'a> {
         memory: &'a mut Memory,
         kind: Kind,
     ) -> Self {
-        Self { db, now, census, memory, ringing: Ringing::default(), dead: Vec::new(), failure: None, path, kind }
+        Self {
+            db,
+            now,
+            census,
+            memory,
+            notifications: Notifications::default(),
+            dead: Vec::new(),
+            failure: None,
+            path,
+            kind,
+        }
     }
 
     /// Does one request. If SQLite fails in it, its changes are undone, and those of the others stay.
@@ -134,9 +144,9 @@ impl<'a> Turn<'a> {
         self.failure.clone()
     }
 
-    /// What is to be done after it: the failure if there was one, the bells to ring, the clients to bury.
-    pub(super) fn finish(self) -> (Option<Error>, Ringing, Vec<ClientId>) {
-        (self.failure, self.ringing, self.dead)
+    /// What is to be done after it: the failure if there was one, the waiters to notify, the clients to bury.
+    pub(super) fn finish(self) -> (Option<Error>, Notifications, Vec<ClientId>) {
+        (self.failure, self.notifications, self.dead)
     }
 
     #[cfg(test)]

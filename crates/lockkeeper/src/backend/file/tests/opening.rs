@@ -347,11 +347,12 @@ fn a_new_file_never_has_two_names() {
 /// Whoever may write the folder may make the store's files before the store does.
 #[tokio::test]
 async fn what_another_user_has_put_where_all_may_write_is_refused() {
-    for suffix in ["", "-wal", "-shm", ".gate", ".live", ".bells"] {
+    for suffix in ["", "-wal", "-shm", ".gate", ".live", ".notify"] {
         let machine = Machine::new();
         fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         let planted = database::suffixed(&machine.path(), suffix);
-        if [".live", ".bells"].contains(&suffix) { fs::create_dir(&planted) } else { fs::write(&planted, "") }.unwrap();
+        if [".live", ".notify"].contains(&suffix) { fs::create_dir(&planted) } else { fs::write(&planted, "") }
+            .unwrap();
         if std::os::unix::fs::chown(&planted, Some(12_345), None).is_err() {
             return left_out("only root can play another user");
         }
@@ -384,22 +385,22 @@ async fn what_another_user_has_put_there_during_the_opening_is_refused() {
     let machine = Machine::new();
     fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
     let (gate, opening) = at_the_gate(&machine, FileStore::new(machine.path())).await;
-    let bells = database::suffixed(&machine.path(), ".bells");
-    fs::remove_dir_all(&bells).unwrap();
-    fs::create_dir(&bells).unwrap();
-    if std::os::unix::fs::chown(&bells, Some(12_345), None).is_err() {
+    let folder = database::suffixed(&machine.path(), ".notify");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
+    if std::os::unix::fs::chown(&folder, Some(12_345), None).is_err() {
         gate.unlock().unwrap();
         return left_out("only root can play another user");
     }
     gate.unlock().unwrap();
     let error = opening.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    assert!(error.to_string().contains("locks.db.bells belongs to another user"), "{error}");
+    assert!(error.to_string().contains("locks.db.notify belongs to another user"), "{error}");
 }
 
 #[tokio::test]
 async fn files_beside_it_that_others_can_write_are_refused() {
-    for suffix in [".gate", ".live", ".bells"] {
+    for suffix in [".gate", ".live", ".notify"] {
         let machine = Machine::new();
         drop(machine.open().await);
         let path = database::suffixed(&machine.path(), suffix);

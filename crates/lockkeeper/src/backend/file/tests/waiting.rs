@@ -5,7 +5,7 @@ use crate::backend::file::wait::Waiters;
 
 /// Nothing else can have told it: it looks at no time, and not from time to time.
 #[tokio::test]
-async fn a_hand_off_between_two_stores_is_told_by_a_bell() {
+async fn a_notify_file_wakes_the_waiter_of_another_store() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     let (held, waiting) = (a.mutex("n"), b.mutex("n"));
@@ -165,13 +165,13 @@ async fn a_detached_session_outlives_its_client() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_cannot_watch_its_bell_is_woken_all_the_same() {
+async fn a_waiter_that_cannot_watch_its_notify_file_is_woken_all_the_same() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     let (held, waiting) = (a.mutex("n"), b.mutex("n"));
     a.granted(&held).await;
     b.queued(&waiting).await;
-    fs::remove_dir_all(machine.0.path().join("locks.db.bells")).unwrap();
+    fs::remove_dir_all(machine.0.path().join("locks.db.notify")).unwrap();
     let release = async {
         tokio::time::sleep(ms(20)).await;
         a.withdraw(&held).await;
@@ -181,13 +181,13 @@ async fn a_waiter_that_cannot_watch_its_bell_is_woken_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_bell_that_was_deleted_since_it_was_rung_is_rung_where_it_hangs_now() {
+async fn a_notify_file_that_was_deleted_since_it_was_opened_is_made_again() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     let (n, held) = (name("n"), a.mutex("n"));
     a.granted(&held).await;
-    for bell in fs::read_dir(machine.0.path().join("locks.db.bells")).unwrap() {
-        fs::remove_file(bell.unwrap().path()).unwrap();
+    for file in fs::read_dir(machine.0.path().join("locks.db.notify")).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
     }
     let seen = b.store.line(&n).await.unwrap().revision;
     let mut waits = b.store.wait(Interest::Name(&n), seen, TTL);
@@ -286,7 +286,7 @@ async fn two_who_test_a_dead_client_at_once_both_see_that_it_is_dead() {
     b.granted(&b.mutex("n")).await;
 }
 
-/// Watching is made to take long: to open a FIFO waits for somebody to read from it. And it cannot be rung.
+/// Watching is made to take long: to open a FIFO waits for somebody to read from it. And it cannot be written to.
 #[tokio::test]
 async fn what_happens_while_the_watch_is_being_set_is_seen() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -296,9 +296,9 @@ async fn what_happens_while_the_watch_is_being_set_is_seen() {
     let (held, waiting) = (a.mutex("n"), b.mutex("n"));
     a.granted(&held).await;
     b.queued(&waiting).await;
-    let bell = bell::Bell::of_session(&b.session).path(&machine.0.path().join("locks.db.bells"));
-    let _ = fs::remove_file(&bell);
-    mknodat(CWD, &bell, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let file = notify::NotifyFile::of_session(&b.session).path(&machine.0.path().join("locks.db.notify"));
+    let _ = fs::remove_file(&file);
+    mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let mut waits = std::pin::pin!(b.wait(&waiting, TTL));
     assert!(tokio::time::timeout(ms(50), &mut waits).await.is_err());
     let release = a.withdraw(&held);
@@ -306,7 +306,7 @@ async fn what_happens_while_the_watch_is_being_set_is_seen() {
         while a.store.line(&name("n")).await.unwrap().entries.len() > 1 {
             tokio::task::yield_now().await;
         }
-        fs::OpenOptions::new().read(true).write(true).open(&bell).unwrap()
+        fs::OpenOptions::new().read(true).write(true).open(&file).unwrap()
     };
     let (_, _reading) = tokio::join!(release, read);
     let wake = tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap();

@@ -238,7 +238,7 @@ impl Lines {
         match found {
             None => Look::Wake(Wake::Changed),
             Some((token, place)) if place.granted => Look::Wake(Wake::Granted { token }),
-            Some((_, place)) => Look::Wait(Arc::clone(&place.bell)),
+            Some((_, place)) => Look::Wait(Arc::clone(&place.notify)),
         }
     }
 

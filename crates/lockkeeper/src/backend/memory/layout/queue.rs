@@ -40,7 +40,7 @@ pub(super) struct Place {
     pub(super) expires: Instant,
     pub(super) broken: Option<Broken>,
     pub(super) asked: Option<Asked>,
-    pub(super) bell: Arc<Notify>,
+    pub(super) notify: Arc<Notify>,
 }
 
 impl Queue {
@@ -153,7 +153,7 @@ impl Queue {
             expires: now + life,
             broken: None,
             asked: None,
-            bell: Arc::default(),
+            notify: Arc::default(),
         };
         self.places.insert(self.last_token, place);
         self.by_id.insert(claim.key.id, self.last_token);
@@ -224,11 +224,11 @@ impl Queue {
             return self.forget(token);
         };
         (place.kept, place.asked) = (true, None);
-        place.bell.notify_waiters();
+        place.notify.notify_waiters();
         self.by_id.remove(&place.key.id);
         // It has reckoned with the end of the lease, and now the minimum hold may be over before that.
         if let Some(first) = self.places.values().find(|place| !place.granted) {
-            first.bell.notify_waiters();
+            first.notify.notify_waiters();
         }
     }
 
@@ -259,7 +259,7 @@ impl Queue {
     pub(super) fn forget(&mut self, token: u64) {
         if let Some(place) = self.places.remove(&token) {
             self.by_id.remove(&place.key.id);
-            place.bell.notify_waiters();
+            place.notify.notify_waiters();
         }
     }
 
@@ -297,7 +297,7 @@ impl Place {
     pub(super) fn grant(&mut self, now: Instant) {
         self.granted = true;
         self.since = now;
-        self.bell.notify_waiters();
+        self.notify.notify_waiters();
     }
 
     pub(super) fn entry(&self, token: u64, now: Instant) -> Entry {

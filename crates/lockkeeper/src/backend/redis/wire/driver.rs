@@ -155,7 +155,7 @@ struct Connection {
     /// When something was heard last.
     heard: Instant,
     alarm: Pin<Box<dyn Future<Output = ()> + Send>>,
-    rings: Instant,
+    alarm_at: Instant,
 }
 
 impl Connection {
@@ -175,7 +175,7 @@ impl Connection {
             chunk: vec![0; 16 << 10].into_boxed_slice(),
             heard: now,
             alarm: Box::pin(std::future::ready(())),
-            rings: now,
+            alarm_at: now,
         }
     }
 
@@ -306,16 +306,16 @@ impl Connection {
                 return Poll::Ready(Ok(()));
             }
             let next = state.channels.again_at().map_or(next, |again_at| again_at.min(next));
-            if next < self.rings || self.rings <= now {
+            if next < self.alarm_at || self.alarm_at <= now {
                 let (clock, wait) = (self.shared.clock.clone(), next.saturating_since(now));
                 self.alarm = Box::pin(async move { clock.sleep(wait).await });
-                self.rings = next;
+                self.alarm_at = next;
             }
-            state.alarm = self.rings;
+            state.alarm = self.alarm_at;
             drop(state);
             ready!(self.alarm.as_mut().poll(cx));
-            // It may ring a little early by the other clock.
-            self.rings = now;
+            // The alarm may end a little early by the other clock.
+            self.alarm_at = now;
         }
     }
 }
