@@ -29,11 +29,11 @@ impl Requests for Scripts {
             keeper.mutex(name)?.lock().await?.release().await?;
             anyhow::Ok(())
         })?;
-        let heard = tap.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let received = tap.received.lock().unwrap_or_else(PoisonError::into_inner);
         let about = |request: &&[u8]| {
             contains(request, b"\r\nEVALSHA\r\n") && contains(request, format!("{{{name}}}\r\n").as_bytes())
         };
-        let requests: Vec<&[u8]> = requests(&heard).into_iter().filter(about).collect();
+        let requests: Vec<&[u8]> = requests(&received).into_iter().filter(about).collect();
         match requests[..] {
             [claim, release] => Ok([claim.to_vec(), release.to_vec()]),
             _ => bail!("lockkeeper sent {} requests to take and release a lock, not 2", requests.len()),
@@ -53,30 +53,30 @@ impl Requests for Scripts {
 /// Passes everything on, and keeps what the client said.
 struct Tap {
     url: String,
-    heard: Arc<Mutex<Vec<u8>>>,
+    received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Tap {
     fn open(server: &str) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let url = format!("redis://{}", listener.local_addr()?);
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (server, ears) = (server.to_owned(), heard.clone());
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let (server, log) = (server.to_owned(), received.clone());
         std::thread::spawn(move || {
             for client in listener.incoming() {
-                let _ = pass(&client?, &server, &ears);
+                let _ = pass(&client?, &server, &log);
             }
             std::io::Result::Ok(())
         });
-        Ok(Self { url, heard })
+        Ok(Self { url, received })
     }
 }
 
-fn pass(client: &TcpStream, server: &str, ears: &Arc<Mutex<Vec<u8>>>) -> Result<()> {
+fn pass(client: &TcpStream, server: &str, log: &Arc<Mutex<Vec<u8>>>) -> Result<()> {
     let server = TcpStream::connect(server).context("the server has gone")?;
     let (mut client, mut from_server, mut to_client) = (client.try_clone()?, server.try_clone()?, client.try_clone()?);
     std::thread::spawn(move || std::io::copy(&mut from_server, &mut to_client));
-    let ears = ears.clone();
+    let log = log.clone();
     std::thread::spawn(move || {
         let mut server = server;
         let mut bytes = [0; 8192];
@@ -86,7 +86,7 @@ fn pass(client: &TcpStream, server: &str, ears: &Arc<Mutex<Vec<u8>>>) -> Result<
                 return server.shutdown(std::net::Shutdown::Both);
             }
             // Heard before it is answered.
-            ears.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..count]);
+            log.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..count]);
             server.write_all(&bytes[..count])?;
         }
     });
@@ -98,12 +98,12 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 /// The requests in what was heard: arrays of strings.
-fn requests(mut heard: &[u8]) -> Vec<&[u8]> {
+fn requests(mut received: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
-    while let Some(length) = request(heard) {
-        let (request, rest) = heard.split_at(length);
+    while let Some(length) = request(received) {
+        let (request, rest) = received.split_at(length);
         found.push(request);
-        heard = rest;
+        received = rest;
     }
     found
 }
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn requests_are_told_apart() {
         let [first, second] = [pack(&[b"PING"]), pack(&[b"SET", b"a\r\n*1", b""])];
-        let heard = [&first[..], &second, b"*2\r\n$4\r\nECHO\r\n$1"].concat();
-        assert_eq!(requests(&heard), [&first[..], &second]);
+        let received = [&first[..], &second, b"*2\r\n$4\r\nECHO\r\n$1"].concat();
+        assert_eq!(requests(&received), [&first[..], &second]);
     }
 }

@@ -24,7 +24,7 @@ impl Client {
     }
 
     /// The next bytes, as many as the expected answer has.
-    async fn hears(&mut self, expected: &str) {
+    async fn reads(&mut self, expected: &str) {
         let mut answer = vec![0; expected.len()];
         let reading = self.0.read_exact(&mut answer);
         tokio::time::timeout(Duration::from_secs(20), reading).await.expect(expected).unwrap();
@@ -32,21 +32,21 @@ impl Client {
     }
 
     /// Whatever comes before this, and this.
-    async fn hears_up_to(&mut self, last: &str) {
-        let mut heard = Vec::new();
-        while !heard.ends_with(last.as_bytes()) {
+    async fn reads_up_to(&mut self, last: &str) {
+        let mut read = Vec::new();
+        while !read.ends_with(last.as_bytes()) {
             let byte = tokio::time::timeout(Duration::from_secs(20), self.0.read_u8()).await;
-            heard.push(byte.expect(last).unwrap());
+            read.push(byte.expect(last).unwrap());
         }
     }
 
-    async fn hears_nothing(&mut self) {
-        let heard = tokio::time::timeout(A_WHILE, self.0.read_u8()).await;
-        assert!(heard.is_err(), "{heard:?}");
+    async fn reads_nothing(&mut self) {
+        let read = tokio::time::timeout(A_WHILE, self.0.read_u8()).await;
+        assert!(read.is_err(), "{read:?}");
     }
 
     /// The end of the connection: nothing more, or an error.
-    async fn hears_the_end(&mut self) -> Option<ErrorKind> {
+    async fn reads_the_end(&mut self) -> Option<ErrorKind> {
         let end = tokio::time::timeout(Duration::from_secs(20), self.0.read(&mut [0; 1])).await.expect("the end");
         end.map(|read| assert_eq!(read, 0)).err().map(|error| error.kind())
     }
@@ -73,12 +73,12 @@ async fn in_good_weather_it_is_not_there() {
         let large = "x".repeat(3_000_000);
         let mut client = Client::of(&proxy).await;
         client.say(&["ECHO", &large]).await;
-        client.hears(&format!("$3000000\r\n{large}\r\n")).await;
+        client.reads(&format!("$3000000\r\n{large}\r\n")).await;
         client.0.write_all(b"PING\r\nPI").await.unwrap();
         client.0.write_all(b"NG\r\n").await.unwrap();
-        client.hears("+PONG\r\n+PONG\r\n").await;
+        client.reads("+PONG\r\n+PONG\r\n").await;
         client.0.shutdown().await.unwrap();
-        assert_eq!(client.hears_the_end().await, None);
+        assert_eq!(client.reads_the_end().await, None);
         let seen = proxy.until(|seen| seen.open == 0).await.unwrap();
         assert_eq!((seen.connections, seen.lost, seen.held), (1, 0, 0));
         assert!(seen.bytes_to_server > 3_000_000 && seen.bytes_to_client > 3_000_000);
@@ -106,14 +106,14 @@ async fn delays_are_of_one_way_and_do_not_add_up() {
     for _ in 0..20 {
         client.say(&["PING"]).await;
     }
-    client.hears(&"+PONG\r\n".repeat(20)).await;
+    client.reads(&"+PONG\r\n".repeat(20)).await;
     let took = start.elapsed();
     assert!(A_WHILE <= took && took < A_WHILE * 15, "{took:?}");
     proxy.heal();
     proxy.delay(Way::ToServer, A_WHILE);
     let start = Instant::now();
     client.say(&["PING"]).await;
-    client.hears("+PONG\r\n").await;
+    client.reads("+PONG\r\n").await;
     assert!(start.elapsed() >= A_WHILE);
 }
 
@@ -126,15 +126,15 @@ async fn what_is_held_comes_when_it_is_released() {
     client.say(&["INCR", "proxy:held"]).await;
     proxy.until(|seen| seen.held == 2).await.unwrap();
     assert_eq!(count("proxy:held"), Some(2));
-    client.hears_nothing().await;
+    client.reads_nothing().await;
     proxy.release();
-    client.hears(":1\r\n:2\r\n").await;
+    client.reads(":1\r\n:2\r\n").await;
     proxy.hold(Way::ToServer);
     client.say(&["INCR", "proxy:held"]).await;
-    client.hears_nothing().await;
+    client.reads_nothing().await;
     assert_eq!(count("proxy:held"), Some(2));
     proxy.heal();
-    client.hears(":3\r\n").await;
+    client.reads(":3\r\n").await;
 }
 
 #[tokio::test]
@@ -144,14 +144,14 @@ async fn a_black_hole_swallows_even_the_end() {
     proxy.black_hole(Way::ToServer);
     client.say(&["INCR", "proxy:hole"]).await;
     proxy.until(|seen| seen.lost == 1).await.unwrap();
-    client.hears_nothing().await;
+    client.reads_nothing().await;
     proxy.heal();
     client.say(&["INCR", "proxy:hole"]).await;
-    client.hears(":1\r\n").await;
+    client.reads(":1\r\n").await;
     proxy.black_hole(Way::Both);
     client.0.shutdown().await.unwrap();
     proxy.until(|seen| seen.lost == 2).await.unwrap();
-    client.hears_nothing().await;
+    client.reads_nothing().await;
     assert_eq!(proxy.seen().open, 1);
 }
 
@@ -166,7 +166,7 @@ async fn slices_come_one_after_the_other() {
     // One byte, unless this test stands still for longer than a pause.
     let first = client.0.read(&mut [0; 100]).await.unwrap();
     assert!(first < answer.len());
-    client.hears(&answer[first..]).await;
+    client.reads(&answer[first..]).await;
     assert!(start.elapsed() >= Duration::from_millis(150));
 }
 
@@ -179,15 +179,15 @@ async fn connections_are_cut_reset_and_refused() {
     let refused = TcpStream::connect(proxy.address()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     one.say(&["PING"]).await;
-    one.hears("+PONG\r\n").await;
+    one.reads("+PONG\r\n").await;
     proxy.cut();
-    assert_eq!((one.hears_the_end().await, other.hears_the_end().await), (None, None));
+    assert_eq!((one.reads_the_end().await, other.reads_the_end().await), (None, None));
     proxy.accept().unwrap();
     let mut client = Client::of(&proxy).await;
     client.say(&["PING"]).await;
-    client.hears("+PONG\r\n").await;
+    client.reads("+PONG\r\n").await;
     proxy.reset();
-    assert_eq!(client.hears_the_end().await, Some(ErrorKind::ConnectionReset));
+    assert_eq!(client.reads_the_end().await, Some(ErrorKind::ConnectionReset));
     drop((one, other, client));
     proxy.until(|seen| seen.open == 0).await.unwrap();
 }
@@ -198,9 +198,9 @@ async fn a_proxy_that_is_dropped_ends_its_connections() {
     let address = proxy.address();
     let mut client = Client::of(&proxy).await;
     client.say(&["PING"]).await;
-    client.hears("+PONG\r\n").await;
+    client.reads("+PONG\r\n").await;
     drop(proxy);
-    client.hears_the_end().await;
+    client.reads_the_end().await;
     assert!(TcpStream::connect(address).await.is_err());
 }
 
@@ -212,9 +212,9 @@ async fn it_goes_to_another_server() {
     proxy.set_target(other.address());
     let mut client = Client::of(&proxy).await;
     client.say(&["GET", "proxy:where"]).await;
-    client.hears("$5\r\nother\r\n").await;
+    client.reads("$5\r\nother\r\n").await;
     drop(other);
-    client.hears_the_end().await;
+    client.reads_the_end().await;
 }
 
 #[tokio::test]
@@ -224,8 +224,8 @@ async fn a_request_is_done_and_its_reply_is_lost() {
     proxy.on_request(|request| if request.is("incr") { Act::LoseReply } else { Act::Pass });
     client.say(&["PING"]).await;
     client.say(&["INCR", "proxy:lost"]).await;
-    client.hears("+PONG\r\n").await;
-    client.hears_the_end().await;
+    client.reads("+PONG\r\n").await;
+    client.reads_the_end().await;
     assert_eq!(count("proxy:lost"), Some(1));
     assert_eq!(proxy.seen().lost, 1);
 }
@@ -238,14 +238,14 @@ async fn a_request_is_done_and_its_reply_comes_late() {
     client.say(&["PING"]).await;
     client.say(&["INCR", "proxy:late"]).await;
     client.say(&["PING"]).await;
-    client.hears("+PONG\r\n").await;
+    client.reads("+PONG\r\n").await;
     proxy.until(|seen| seen.held == 1).await.unwrap();
     assert_eq!(count("proxy:late"), Some(1));
-    client.hears_nothing().await;
+    client.reads_nothing().await;
     other.say(&["PING"]).await;
-    other.hears("+PONG\r\n").await;
+    other.reads("+PONG\r\n").await;
     proxy.release();
-    client.hears(":1\r\n+PONG\r\n").await;
+    client.reads(":1\r\n+PONG\r\n").await;
 }
 
 #[tokio::test]
@@ -259,12 +259,12 @@ async fn a_request_comes_twice_and_is_answered_once() {
             // Replies that are no replies: they must not be taken for those of the requests behind them.
             client.say(&["HELLO", "3"]).await;
             client.say(&["SUBSCRIBE", "proxy:one", "proxy:two"]).await;
-            client.hears_up_to("proxy:two\r\n:2\r\n").await;
+            client.reads_up_to("proxy:two\r\n:2\r\n").await;
         }
         client.say(&["INCR", &key]).await;
         client.say(&["INCR", &key]).await;
         client.say(&["PING"]).await;
-        client.hears(":1\r\n:3\r\n+PONG\r\n").await;
+        client.reads(":1\r\n:3\r\n+PONG\r\n").await;
         assert_eq!(count(&key), Some(4));
     }
 }
@@ -280,12 +280,12 @@ async fn a_pushed_message_is_lost_or_comes_twice() {
     });
     client.say(&["HELLO", "3"]).await;
     client.say(&["SUBSCRIBE", "proxy:push"]).await;
-    client.hears_up_to("proxy:push\r\n:1\r\n").await;
+    client.reads_up_to("proxy:push\r\n:1\r\n").await;
     for text in ["lost", "doubled", "other"] {
         redis().unwrap().run(&["PUBLISH", "proxy:push", text]).unwrap();
     }
     let message = |text: &str| format!(">3\r\n$7\r\nmessage\r\n$10\r\nproxy:push\r\n${}\r\n{text}\r\n", text.len());
-    client.hears(&[message("doubled"), message("doubled"), message("other")].concat()).await;
+    client.reads(&[message("doubled"), message("doubled"), message("other")].concat()).await;
 }
 
 #[tokio::test]
@@ -297,7 +297,7 @@ async fn a_connection_ends_at_any_byte_of_any_message() {
         proxy.on_request(move |request| if request.number == 2 { Act::CutWithin(bytes) } else { Act::Pass });
         let mut client = Client::of(&proxy).await;
         client.say(&["PING"]).await;
-        client.hears("+PONG\r\n").await;
+        client.reads("+PONG\r\n").await;
         client.0.write_all(&request).await.unwrap();
         let _ = client.0.read_to_end(&mut Vec::new()).await;
         proxy.until(|seen| seen.open == 0).await.unwrap();
@@ -319,8 +319,8 @@ async fn a_connection_ends_before_and_after_a_message() {
         proxy.on_reply(move |_| act);
         let mut client = Client::of(&proxy).await;
         client.say(&["PING"]).await;
-        client.hears(answer).await;
-        assert_eq!(client.hears_the_end().await, kind, "{act:?}");
+        client.reads(answer).await;
+        assert_eq!(client.reads_the_end().await, kind, "{act:?}");
     }
 }
 
@@ -334,10 +334,10 @@ async fn what_is_seen_on_its_way_can_be_sent_again_later() {
     });
     let mut client = Client::of(&proxy).await;
     client.say(&["INCR", "proxy:again"]).await;
-    client.hears(":1\r\n").await;
+    client.reads(":1\r\n").await;
     proxy.on_nothing();
     client.say(&["INCR", "proxy:again"]).await;
-    client.hears(":2\r\n").await;
+    client.reads(":2\r\n").await;
     let copies: Vec<Vec<u8>> = kept.iter().collect();
     assert_eq!(copies, [packed(&["INCR", "proxy:again"])]);
     assert_eq!(redis().unwrap().send::<u32>(&copies[0]).unwrap(), 3);

@@ -30,7 +30,7 @@ pub(crate) struct Witnessed {
 #[async_trait]
 impl Contestant for Witnessed {
     async fn acquire(&self, ask: Ask) -> Result<Option<Box<dyn Held>>> {
-        let Some(held) = self.inner.acquire(ask).await.map_err(|error| self.heard(error))? else { return Ok(None) };
+        let Some(held) = self.inner.acquire(ask).await.map_err(|error| self.noted(error))? else { return Ok(None) };
         let file = self.testify(&*held);
         Ok(Some(Box::new(Seen { file, held })))
     }
@@ -39,7 +39,7 @@ impl Contestant for Witnessed {
 impl Witnessed {
     /// An answer that no request of ours can have is the answer of another request: the next one may
     /// look like a grant. It is written down, and the storm goes on.
-    fn heard(&self, error: Error) -> Error {
+    fn noted(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::Internal {
             return error;
         }

@@ -116,8 +116,8 @@ impl Doomed {
         let process = Process::of(pid.as_raw_nonzero().get());
         let (session, started) = (process.and_then(|it| it.session), process.and_then(|it| it.started));
         self.sessions.insert(session);
-        let has_heard = false;
-        self.seen.extend(open(pid).map(|process| (pid, Seen { process, session, started, has_heard })));
+        let was_signalled = false;
+        self.seen.extend(open(pid).map(|process| (pid, Seen { process, session, started, was_signalled })));
     }
 
     /// All members of this group belong to the command too.
@@ -256,15 +256,15 @@ impl Doomed {
         before.retain(|pid, seen| seen.is_alive(*pid));
         let mut room = room().saturating_sub(before.len());
         let seen = found.iter().filter_map(|&Process { pid, session, started, .. }| {
-            let (process, has_heard) = match before.remove(&pid) {
-                Some(seen) => (seen.process, seen.has_heard),
+            let (process, was_signalled) = match before.remove(&pid) {
+                Some(seen) => (seen.process, seen.was_signalled),
                 None if room == 0 => (None, false),
                 None => {
                     room -= 1;
                     (open(pid)?, false)
                 }
             };
-            Some((pid, Seen { process, session, started, has_heard }))
+            Some((pid, Seen { process, session, started, was_signalled }))
         });
         self.seen = seen.collect();
         // Whom `/proc` does not show has not left.

@@ -19,7 +19,7 @@ pub(super) struct Seen {
     pub(super) session: Option<Pid>,
     pub(super) started: Option<u64>,
     /// TERM was sent to it.
-    pub(super) has_heard: bool,
+    pub(super) was_signalled: bool,
 }
 
 impl Seen {
@@ -82,7 +82,7 @@ mod tests {
     fn without_a_descriptor_a_process_that_has_ended_or_began_at_another_moment_is_not_the_one_that_was_seen() {
         let mut child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let pid = Pid::from_child(&child);
-        let seen = |started| Seen { process: None, session: None, started, has_heard: false };
+        let seen = |started| Seen { process: None, session: None, started, was_signalled: false };
         let started = Process::of(pid.as_raw_nonzero().get()).unwrap().started.unwrap();
         let (ours, strangers) = (seen(Some(started)), seen(Some(started + 1)));
         let end = open(pid).unwrap().unwrap();

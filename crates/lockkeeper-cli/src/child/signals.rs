@@ -40,7 +40,7 @@ pub(crate) struct Signals {
     /// Those that end a wait.
     ending: &'static [Signal],
     /// The set of those that were asked for.
-    heard: u64,
+    received: u64,
 }
 
 impl Signals {
@@ -56,7 +56,7 @@ impl Signals {
         set_of(CAUGHT).thread_block()?;
         let ignored = ignored();
         let queue = SignalQueue::read(queued().filter(|signal| ignored & mask(*signal) == 0))?;
-        Ok(Self { handled, queue: Some(queue), ending, heard: 0 })
+        Ok(Self { handled, queue: Some(queue), ending, received: 0 })
     }
 
     /// Leaves all others to their default action.
@@ -68,7 +68,7 @@ impl Signals {
                 handled.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
-        Ok(Self { handled, queue: None, ending: END_A_RUN, heard: 0 })
+        Ok(Self { handled, queue: None, ending: END_A_RUN, received: 0 })
     }
 
     /// The next signal. Cancel safe.
@@ -82,7 +82,7 @@ impl Signals {
             self.queue.as_mut().map_or(Poll::Pending, |queue| queue.poll_next(cx))
         })
         .await;
-        self.heard |= mask(signal);
+        self.received |= mask(signal);
         signal
     }
 
@@ -96,10 +96,10 @@ impl Signals {
     }
 
     /// Hears those that ask for the end and are there already. It leaves all others for the next who asks.
-    pub(super) fn hear_the_rest(&mut self) {
+    pub(super) fn take_the_rest(&mut self) {
         let asks = |signal: Signal| matches!(signal, Signal::INT | Signal::TERM | Signal::QUIT);
         let asking = self.queue.as_mut().map(|queue| queue.take(asks)).unwrap_or_default();
-        self.heard |= asking.into_iter().map(mask).fold(0, |all, one| all | one);
+        self.received |= asking.into_iter().map(mask).fold(0, |all, one| all | one);
     }
 
     /// Stops this process, as the signal that we caught would have done, until it is continued. Whether somebody could
@@ -122,27 +122,27 @@ impl Signals {
 
     /// Forgets those that were heard so far: what they were for has ended.
     pub(crate) fn forget(&mut self) {
-        self.heard = 0;
+        self.received = 0;
     }
 
     /// Whether TERM was heard.
-    pub(super) fn heard_term(&self) -> bool {
-        self.heard & mask(Signal::TERM) != 0
+    pub(super) fn has_term(&self) -> bool {
+        self.received & mask(Signal::TERM) != 0
     }
 
     /// Whether one of those heard asks for the end.
     pub(crate) fn were_to_end(&self) -> bool {
         let asks = |signal: &Signal| !matches!(*signal, Signal::USR1 | Signal::USR2);
-        self.ending.iter().filter(|signal| asks(signal)).any(|signal| self.heard & mask(*signal) != 0)
+        self.ending.iter().filter(|signal| asks(signal)).any(|signal| self.received & mask(*signal) != 0)
     }
 
     /// Whether a command that ended in this way was asked to. HUP and its like tell services something else, unless
     /// they end by them; what is typed reaches the command alone while it has the terminal.
     pub(crate) fn explain(&self, exit: Exit, had_terminal: bool) -> bool {
-        let heard = |signal: Signal| self.heard & mask(signal) != 0;
+        let received = |signal: Signal| self.received & mask(signal) != 0;
         let ended_by = |signal: Signal| exit.code() == Exit::Signal(signal.as_raw()).code();
-        [Signal::INT, Signal::TERM, Signal::QUIT].into_iter().any(heard)
-            || CAUGHT.into_iter().any(|signal| heard(signal) && ended_by(signal))
+        [Signal::INT, Signal::TERM, Signal::QUIT].into_iter().any(received)
+            || CAUGHT.into_iter().any(|signal| received(signal) && ended_by(signal))
             || had_terminal && [Signal::INT, Signal::QUIT].into_iter().any(ended_by)
     }
 
@@ -269,9 +269,9 @@ mod tests {
 
     #[test]
     fn an_end_is_explained_by_a_signal_that_asks_for_it_or_that_it_came_by() {
-        let explained = |heard: &[Signal], exit, had_terminal| {
-            let heard = heard.iter().map(|signal| mask(*signal)).sum();
-            Signals { handled: Vec::new(), queue: None, ending: END_A_RUN, heard }.explain(exit, had_terminal)
+        let explained = |received: &[Signal], exit, had_terminal| {
+            let received = received.iter().map(|signal| mask(*signal)).sum();
+            Signals { handled: Vec::new(), queue: None, ending: END_A_RUN, received }.explain(exit, had_terminal)
         };
         for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
             assert!(explained(&[signal, Signal::WINCH], Exit::Child(1), false), "{signal:?}");

@@ -27,11 +27,11 @@ const VANISH: Duration = Duration::from_secs(1);
 /// Sends the first signal; where the command has heard TERM, to those who came since. Gives when KILL is due.
 ///
 /// Where that is the first one, nothing is sent here: whom KILL reaches before all others are found has orphans.
-pub(super) async fn begin(running: &mut Running, lease: &impl Lease, stop: &Stop, has_heard: bool) -> Instant {
+pub(super) async fn begin(running: &mut Running, lease: &impl Lease, stop: &Stop, was_signalled: bool) -> Instant {
     orphans::adopt();
     let at = Instant::now() + stop.kill_after;
     let send = async {
-        match has_heard {
+        match was_signalled {
             true => running.terminate_the_new().await,
             false => running.signal(stop.signal).await,
         }

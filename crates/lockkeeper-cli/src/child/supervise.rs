@@ -68,12 +68,12 @@ pub(crate) async fn supervise(
     {
         Watched::Ended { status, lost } => {
             let exit = status.into();
-            let has_heard = signals.heard_term();
+            let was_signalled = signals.has_term();
             // Where somebody terminates both of us, the end of the command may be seen first.
-            signals.hear_the_rest();
+            signals.take_the_rest();
             let stop = policy.clear_away(exit, signals.explain(exit, false));
             if let Some(stop) = stop {
-                let kill_at = stop::begin(&mut running, lease, &stop, has_heard).await;
+                let kill_at = stop::begin(&mut running, lease, &stop, was_signalled).await;
                 stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter)
                     .await
                     .map_err(unwaitable)?;

@@ -46,7 +46,7 @@ pub(crate) struct Reporter {
     away: Away,
     /// Somebody asks for a lock that is held now, and nobody has heard of it.
     requested: AtomicBool,
-    hears_requests: Notify,
+    on_request: Notify,
 }
 
 /// What was told of an outage: the remedies, if there were any, and nothing where nothing was told.
@@ -79,7 +79,7 @@ impl Reporter {
         // With more than warnings, the lines of the log would mix with it.
         let status = Status::new(!outlets.json && verbosity == Verbosity::Warnings);
         let (typed, outage, away) = (OnceLock::new(), Outage::default(), Away::default());
-        let (requested, hears_requests) = (AtomicBool::new(false), Notify::new());
+        let (requested, on_request) = (AtomicBool::new(false), Notify::new());
         Self {
             lock,
             outlets,
@@ -92,7 +92,7 @@ impl Reporter {
             outage,
             away,
             requested,
-            hears_requests,
+            on_request,
         }
     }
 
@@ -186,13 +186,13 @@ impl Reporter {
             format!("{} asks to let go{why}", printable(by))
         });
         self.requested.store(true, Ordering::Release);
-        self.hears_requests.notify_one();
+        self.on_request.notify_one();
     }
 
     /// Completes when somebody has asked for a lock since the last time. Cancel safe.
     pub(crate) async fn requested(&self) {
         while !self.requested.swap(false, Ordering::AcqRel) {
-            self.hears_requests.notified().await;
+            self.on_request.notified().await;
         }
     }
 

@@ -174,7 +174,7 @@ impl Attempt {
             return Ok(None);
         }
         let joined = |waiters| {
-            self.patience.hear(&self.engine.events, name);
+            self.patience.set_waiting(&self.engine.events, name);
             self.engine.events.emit(&Event::Contended { name, waiters });
         };
         tokio::select! {

@@ -63,7 +63,7 @@ pub(crate) struct Hold {
     lost: OnceLock<LostReason>,
     /// The store may have given it to somebody else. Apart from the first reason, which may leave it to its holder.
     given_away: AtomicBool,
-    /// Who asks for it, if anybody does, and when that was heard.
+    /// Who asks for the lock, if anybody does, and when the request arrived.
     asked: Mutex<Option<(Asked, Instant)>>,
     changed: Notify,
     /// For as long as a guard has it, and it is not lost.
@@ -441,15 +441,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_forked_child_hears_that_it_has_nothing() {
+    async fn a_forked_child_learns_that_it_holds_nothing() {
         let clock = Clock::tokio();
         let spec = SessionSpec::new(Duration::from_secs(9), Duration::ZERO);
         let mut session = Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
         session.pid += 1;
         let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
         let hold = Hold::new(key, Arc::new(session), clock.clone());
-        let heard = clock.timeout(Duration::from_secs(60), hold.lost()).await;
-        assert_eq!(heard, Some(LostReason::Forked));
+        let received = clock.timeout(Duration::from_secs(60), hold.lost()).await;
+        assert_eq!(received, Some(LostReason::Forked));
     }
 
     #[tokio::test(start_paused = true)]

@@ -259,7 +259,7 @@ impl Engine {
         self.publish_state();
         let (engine, session) = (Arc::clone(self), Arc::clone(session));
         self.runtime.post(async move {
-            // The store lets it end by itself if it did not hear this.
+            // The store lets the session expire if this request did not reach it.
             if let Err(error) = engine.store.close(&session.id, &[]).await {
                 tracing::debug!(target: "lockkeeper", %error, "the store did not hear that a session has ended");
             }

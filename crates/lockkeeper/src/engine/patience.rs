@@ -63,13 +63,13 @@ impl Patience {
     }
 
     /// Others are known to want the lock, here or at the store.
-    pub(super) fn hear(&self, events: &Events, name: &LockName) {
+    pub(super) fn set_waiting(&self, events: &Events, name: &LockName) {
         self.waiting.get_or_init(|| events.waiting(name));
     }
 
     /// The store has given it a place in line.
     pub(super) fn join_line(&self, events: &Events, name: &LockName) {
-        self.hear(events, name);
+        self.set_waiting(events, name);
         self.in_line.store(true, Ordering::Release);
     }
 

@@ -17,8 +17,8 @@ impl Engine {
         self.closed.store(true, Ordering::Release);
         self.closing.notify_waiters();
         let deadline = self.clock.now() + within;
-        let mut heard = self.runtime.drain(&self.clock, within).await;
-        let unheard = Arc::new(AtomicBool::new(false));
+        let mut reached = self.runtime.drain(&self.clock, within).await;
+        let failed = Arc::new(AtomicBool::new(false));
         for session in self.open_sessions() {
             for hold in session.holds() {
                 self.lose(&hold, LostReason::Shutdown);
@@ -33,11 +33,11 @@ impl Engine {
             let keeps_a_delay = !session.spec.lock_delay.is_zero() && !session.lingering().is_empty();
             session.clear();
             if !keeps_a_delay {
-                self.close_by(&session, deadline, &unheard);
+                self.close_by(&session, deadline, &failed);
             }
         }
-        heard &= self.runtime.drain(&self.clock, deadline.saturating_since(self.clock.now())).await;
-        if heard && !unheard.load(Ordering::Acquire) {
+        reached &= self.runtime.drain(&self.clock, deadline.saturating_since(self.clock.now())).await;
+        if reached && !failed.load(Ordering::Acquire) {
             return Ok(());
         }
         Err(Error::new(
@@ -50,16 +50,16 @@ impl Engine {
         .with_unknown_effect())
     }
 
-    /// Closes a session, again and again until the store hears it or `deadline` has come.
-    fn close_by(self: &Arc<Self>, session: &Arc<Session>, deadline: Instant, unheard: &Arc<AtomicBool>) {
-        let (engine, session, unheard) = (Arc::clone(self), Arc::clone(session), Arc::clone(unheard));
+    /// Closes a session, again and again until the store answers or `deadline` has come.
+    fn close_by(self: &Arc<Self>, session: &Arc<Session>, deadline: Instant, failed: &Arc<AtomicBool>) {
+        let (engine, session, failed) = (Arc::clone(self), Arc::clone(session), Arc::clone(failed));
         self.runtime.post(async move {
             while let Err(error) = engine.store.close(&session.id, &[]).await {
                 if error.kind() == ErrorKind::SessionLost {
                     return;
                 }
                 if engine.now() + CLOSE_PAUSE >= deadline {
-                    return unheard.store(true, Ordering::Release);
+                    return failed.store(true, Ordering::Release);
                 }
                 engine.clock.sleep(CLOSE_PAUSE).await;
             }

@@ -13,12 +13,12 @@ use crate::time::Instant;
 impl Engine {
     /// The store must not keep the engine.
     pub(super) fn listen(self: &Arc<Self>) {
-        let hear = |engine: Weak<Self>, hear: &dyn Fn(&Arc<Self>)| engine.upgrade().inspect(hear).is_some();
+        let with_engine = |engine: Weak<Self>, call: &dyn Fn(&Arc<Self>)| engine.upgrade().inspect(call).is_some();
         let [loses, doubts, asks] = [(); 3].map(|()| Arc::downgrade(self));
         self.store.tell_losses(Losses::new(
-            move |id, broken| hear(loses.clone(), &|engine| engine.told_lost(id, broken.clone())),
-            move || hear(doubts.clone(), &|engine| engine.doubt_all()),
-            move |id, asked| hear(asks.clone(), &|engine| engine.told_asked(id, asked, engine.now())),
+            move |id, broken| with_engine(loses.clone(), &|engine| engine.told_lost(id, broken.clone())),
+            move || with_engine(doubts.clone(), &|engine| engine.doubt_all()),
+            move |id, asked| with_engine(asks.clone(), &|engine| engine.told_asked(id, asked, engine.now())),
         ));
     }
 

@@ -130,10 +130,10 @@ impl Engine {
             Poll::Ready(answer) => answer,
             Poll::Pending => call.await,
         };
-        self.hear(session, &all, &live, answer, sent)
+        self.apply_answers(session, &all, &live, answer, sent)
     }
 
-    fn hear(
+    fn apply_answers(
         self: &Arc<Self>,
         session: &Arc<Session>,
         holds: &[Arc<Hold>],

@@ -69,7 +69,7 @@ impl Losses {
     }
 
     /// Returns whether the keeper still listens. For this it tells the keeper of a claim that does not exist.
-    pub fn is_heard(&self) -> bool {
+    pub fn is_listening(&self) -> bool {
         self.tell(ClaimId::random(), None)
     }
 }
@@ -94,15 +94,15 @@ pub(crate) struct Listeners(Mutex<Vec<Losses>>);
 impl Listeners {
     /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them.
     pub(crate) fn add(&self, to: Losses) {
-        self.tell(Losses::is_heard);
+        self.tell(Losses::is_listening);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(to);
     }
 
     /// Tells all of them, and forgets those that do not listen any more.
     pub(crate) fn tell(&self, say: impl Fn(&Losses) -> bool) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let deaf: Vec<_> = all.into_iter().filter(|losses| !say(losses)).collect();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !deaf.contains(losses));
+        let closed: Vec<_> = all.into_iter().filter(|losses| !say(losses)).collect();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !closed.contains(losses));
     }
 }
 

@@ -192,7 +192,7 @@ impl Contender {
     }
 
     /// Waits without looking. The claim must hear of its grant soon.
-    pub async fn hears_of_its_grant(&self, seen: Revision) -> u64 {
+    pub async fn wakes_with_its_grant(&self, seen: Revision) -> u64 {
         let start = self.client.clock.now();
         loop {
             let left = SOON.saturating_sub(self.client.clock.now().saturating_since(start));
@@ -212,7 +212,7 @@ impl Contender {
     }
 
     /// Waits until the line is no longer at the revision `seen`. Panics if the wait hears of no change.
-    pub async fn hears_of_a_change(&self, seen: Revision) {
+    pub async fn wakes_at_a_change(&self, seen: Revision) {
         let name = &self.claim.key.name;
         let wake = self.wakes(Interest::Name(name), seen, SOON).await;
         assert_eq!(wake, Wake::Changed, "nobody told it that the line has changed");

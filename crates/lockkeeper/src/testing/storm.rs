@@ -158,8 +158,8 @@ pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, 
             Ok(Verdict::Queued { seen, look_again, .. }) => {
                 life.ends = life.ends.max(sent + believed(claim.lives().wait_ttl));
                 let within = look_again.min(claim.lives().wait_ttl / 4);
-                let heard = claim.client.store.wait(crate::store::Interest::Claim(&claim.claim.key), seen, within);
-                if heard.await.is_err() {
+                let waiting = claim.client.store.wait(crate::store::Interest::Claim(&claim.claim.key), seen, within);
+                if waiting.await.is_err() {
                     clock.sleep(PAUSE).await;
                 }
             }

@@ -191,8 +191,8 @@ impl TestStore {
     fn tell(&self, key: &ClaimKey, broken: Option<&Broken>) {
         // Not under the lock: who hears of it may come back here.
         let keepers = self.keepers().clone();
-        let deaf: Vec<_> = keepers.into_iter().filter(|keeper| !keeper.tell(key.id, broken.cloned())).collect();
-        self.keepers().retain(|keeper| !deaf.contains(keeper));
+        let closed: Vec<_> = keepers.into_iter().filter(|keeper| !keeper.tell(key.id, broken.cloned())).collect();
+        self.keepers().retain(|keeper| !closed.contains(keeper));
     }
 
     fn keepers(&self) -> std::sync::MutexGuard<'_, Vec<Losses>> {

@@ -41,13 +41,13 @@ async fn the_work_of_a_leader_ends_its_leadership() {
 async fn a_leader_that_was_broken_stands_again() {
     let keeper = Keeper::memory();
     let jobs = keeper.election("jobs").unwrap();
-    let (tell, mut heard) = mpsc::unbounded_channel();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
     let leading = jobs.lead("me");
     let candidate = tokio::spawn(async move {
         let mut terms = 0;
         let run = leading.run(async move |leadership| {
             terms += 1;
-            tell.send(leadership.token()).unwrap();
+            sender.send(leadership.token()).unwrap();
             if terms == 1 {
                 std::future::pending::<()>().await;
             }
@@ -55,9 +55,9 @@ async fn a_leader_that_was_broken_stands_again() {
         });
         run.await
     });
-    let first = heard.recv().await.unwrap();
+    let first = receiver.recv().await.unwrap();
     keeper.admin().unwrap().break_lock("jobs", Target::Token(first), "stuck", Break::Now).await.unwrap();
-    let second = timeout(LONG, heard.recv()).await.unwrap().unwrap();
+    let second = timeout(LONG, receiver.recv()).await.unwrap().unwrap();
     assert!(second > first);
     assert_eq!(candidate.await.unwrap().unwrap(), 2);
 }

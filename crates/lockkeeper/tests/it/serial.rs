@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn an_event_is_a_line_of_json() {
     let lines = Arc::new(Mutex::new(Vec::<Value>::new()));
-    let heard = Arc::clone(&lines);
+    let written = Arc::clone(&lines);
     let keeper = Keeper::builder(MemoryStore::new())
         .owner("me")
-        .on_event(move |event| heard.lock().unwrap().push(serde_json::to_value(event).unwrap()));
+        .on_event(move |event| written.lock().unwrap().push(serde_json::to_value(event).unwrap()));
     let keeper = keeper.connect().await.unwrap();
     let guard = keeper.mutex("deploy").unwrap().lock().await.unwrap();
     let token = guard.token();

@@ -40,7 +40,7 @@ caught! {
     a_starved_writer: AnyThatFits by weights::a_writer_is_not_starved;
     a_claim_that_sees_only_itself: OwnWeightOnly by claim::a_held_lock_is_not_granted_again;
     a_purge_that_wakes_nobody: SilentPurge by life::who_finds_a_dead_holder_wakes_the_others;
-    a_wake_up_lost_before_the_wait: DeafUntilItWaits by wait::a_grant_before_the_wait_is_not_missed;
+    a_wake_up_lost_before_the_wait: ListensOnlyWhileItWaits by wait::a_grant_before_the_wait_is_not_missed;
     a_push_that_gives_time: PushThatGivesTime by life::a_pushed_grant_gives_no_new_time;
     a_try_that_stays_in_line: TryThatStays by claim::a_try_leaves_no_trace;
     a_grant_that_is_taken_back: UnstickyGrant by claim::a_grant_is_sticky;

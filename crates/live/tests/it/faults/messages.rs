@@ -105,9 +105,9 @@ async fn a_waiter_whose_grant_was_not_told_finds_it_when_it_looks_again() {
 async fn a_keeper_that_is_told_nothing_gets_the_lock_all_the_same() {
     let (server, name) = (redis().unwrap().address(), name());
     let proxy = without_messages();
-    let (holder, deaf) = (keeper(server, LONG).await, keeper(proxy.address(), LONG).await);
+    let (holder, cut_off) = (keeper(server, LONG).await, keeper(proxy.address(), LONG).await);
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
-    let waiting = tokio::spawn(deaf.mutex(&*name).unwrap().lock().into_future());
+    let waiting = tokio::spawn(cut_off.mutex(&*name).unwrap().lock().into_future());
     until_waiting(&holder, &name, 1).await;
     let token = guard.token();
     guard.release().await.unwrap();

@@ -193,24 +193,24 @@ async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() 
     // Others would like to lead.
     let candidate = tokio::spawn(keeper.election("leader").unwrap().campaign("next").into_future());
     until_waiting(&keeper, "leader", 1).await;
-    let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     for _ in 0..FOLLOWERS {
-        let (follower, told) = (super::keeper(&server.url(), LONG).await, told.clone());
+        let (follower, sender) = (super::keeper(&server.url(), LONG).await, sender.clone());
         tokio::spawn(async move {
             let mut observer = follower.election("leader").unwrap().observe();
             while let Ok(leader) = observer.next().await {
-                if told.send(leader.map(|leader| leader.value)).is_err() {
+                if sender.send(leader.map(|leader| leader.value)).is_err() {
                     break;
                 }
             }
         });
     }
-    let mut all_hear = async |what: &[u8]| {
+    let mut all_receive = async |what: &[u8]| {
         for _ in 0..FOLLOWERS {
-            assert_eq!(within(PATIENCE, hears.recv()).await.unwrap().as_deref(), Some(what));
+            assert_eq!(within(PATIENCE, receiver.recv()).await.unwrap().as_deref(), Some(what));
         }
     };
-    all_hear(b"one").await;
+    all_receive(b"one").await;
     // Those who were told first may still be asking to be told of changes.
     let settled = async {
         let (mut asked, mut calm) = (0, 0);
@@ -228,7 +228,7 @@ async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() 
     assert!(asked < FOLLOWERS as u64, "{asked} scripts in {CALM:?}");
     let published = calls(&server, "publish");
     leadership.proclaim("two").await.unwrap();
-    all_hear(b"two").await;
+    all_receive(b"two").await;
     assert_eq!(calls(&server, "publish") - published, 1);
     candidate.abort();
 }

@@ -19,9 +19,9 @@ const HASTE: Duration = Duration::from_millis(1500);
 
 /// The commands that came by each connection.
 #[derive(Clone, Debug, Default)]
-struct Heard(Arc<Mutex<HashMap<u64, Vec<String>>>>);
+struct RequestLog(Arc<Mutex<HashMap<u64, Vec<String>>>>);
 
-impl Heard {
+impl RequestLog {
     fn note(&self, request: &Message<'_>) {
         let word = request.words().first().cloned().unwrap_or_default();
         self.0.lock().unwrap().entry(request.connection).or_default().push(word);
@@ -49,8 +49,8 @@ impl Heard {
 #[tokio::test]
 async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_was_decided_on_it() {
     let (server, key) = shared_with(7);
-    let (proxy, heard, calls) = (Proxy::resp(server.address()).unwrap(), Heard::default(), Calls::default());
-    let log = heard.clone();
+    let (proxy, request_log, calls) = (Proxy::resp(server.address()).unwrap(), RequestLog::default(), Calls::default());
+    let log = request_log.clone();
     proxy.on_request(move |request| {
         log.note(request);
         Act::Pass
@@ -66,7 +66,7 @@ async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_wa
     });
     within(PATIENCE, taken).await.unwrap();
     assert_eq!((value(server, &key), calls.so_far()), (Some(99), 2));
-    heard.no_exec_came_without_its_watch();
+    request_log.no_exec_came_without_its_watch();
 }
 
 /// Before, within and after each message in both directions, until one transaction is through before the cut. It is done
@@ -96,9 +96,9 @@ async fn a_transaction_that_is_cut_at_any_step_is_done_once_or_told_to_be_unknow
 /// Whether it came to the cut.
 async fn cut_at(number: u64, requests: bool, manner: fn(&Message<'_>) -> Act, unknown: &mut usize) -> bool {
     let (server, key) = shared_with(7);
-    let (proxy, heard) = (Proxy::resp(server.address()).unwrap(), Heard::default());
+    let (proxy, request_log) = (Proxy::resp(server.address()).unwrap(), RequestLog::default());
     let transactions = store(proxy.address()).await.transactions();
-    let (log, came) = (heard.clone(), Calls::default());
+    let (log, came) = (request_log.clone(), Calls::default());
     let count = came.clone();
     // The first connection is the store's.
     let decide = move |message: &Message<'_>| match message.connection > 1 && count.next() as u64 == number {
@@ -138,7 +138,7 @@ async fn cut_at(number: u64, requests: bool, manner: fn(&Message<'_>) -> Act, un
     let before = before.into_inner().unwrap().unwrap();
     assert!(before == 6 || before == 7, "{before}");
     assert_eq!(value(server, &key), Some(before - 1));
-    heard.no_exec_came_without_its_watch();
+    request_log.no_exec_came_without_its_watch();
     happened
 }
 
@@ -210,8 +210,8 @@ async fn dropped_after(polls: usize, future: impl Future) -> bool {
 #[tokio::test]
 async fn a_transaction_that_is_dropped_at_any_await_leaves_nothing_watched() {
     let (server, key) = shared_with(0);
-    let (proxy, heard) = (Proxy::resp(server.address()).unwrap(), Heard::default());
-    let log = heard.clone();
+    let (proxy, request_log) = (Proxy::resp(server.address()).unwrap(), RequestLog::default());
+    let log = request_log.clone();
     proxy.on_request(move |request| {
         log.note(request);
         Act::Pass
@@ -234,7 +234,7 @@ async fn a_transaction_that_is_dropped_at_any_await_leaves_nothing_watched() {
         polls += 1;
     }
     assert!(polls > 4, "a transaction has more than {polls} awaits");
-    heard.no_exec_came_without_its_watch();
+    request_log.no_exec_came_without_its_watch();
     drop(transactions);
     proxy.until(|seen| seen.open == 0).await.unwrap();
 }

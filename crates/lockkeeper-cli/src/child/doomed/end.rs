@@ -90,16 +90,16 @@ impl Doomed {
             }
         }
         if signal == Signal::TERM {
-            self.seen.values_mut().for_each(|seen| seen.has_heard = true);
+            self.seen.values_mut().for_each(|seen| seen.was_signalled = true);
         }
     }
 
     /// Sends TERM to each of those who were there at the last look and were not when it was sent before.
     pub(in crate::child) fn terminate_the_new(&mut self) {
-        for (pid, seen) in self.seen.iter_mut().filter(|(_, seen)| !seen.has_heard) {
+        for (pid, seen) in self.seen.iter_mut().filter(|(_, seen)| !seen.was_signalled) {
             seen.signal(*pid, Signal::TERM);
             seen.signal(*pid, Signal::CONT);
-            seen.has_heard = true;
+            seen.was_signalled = true;
         }
     }
 

@@ -67,7 +67,7 @@ pub(crate) struct Guardian {
     /// How many in a row, this one included, have not answered yet.
     silent: usize,
     /// There was no room for what it was to be told: it is stopped, and would act on old orders when it goes on.
-    is_deaf: bool,
+    is_full: bool,
 }
 
 impl Guardian {
@@ -84,8 +84,8 @@ impl Guardian {
         command.stdin(OwnedFd::from(far)).stdout(sign.map_or_else(Stdio::null, Stdio::from)).stderr(Stdio::null());
         // The mask is inherited, so that no signal comes between its start and its first line.
         let process = signals::with_all_blocked(|| command.spawn())?;
-        let (kill_at, owed, silent, is_deaf) = (None, 0, 1, false);
-        let mut guard = Self { process, line, liveness, starts_nobody_else, mark, kill_at, owed, silent, is_deaf };
+        let (kill_at, owed, silent, is_full) = (None, 0, 1, false);
+        let mut guard = Self { process, line, liveness, starts_nobody_else, mark, kill_at, owed, silent, is_full };
         guard.tell(&Order::Mark(mark));
         if starts_nobody_else {
             guard.tell(&Order::Adopted);
@@ -133,7 +133,7 @@ impl Guardian {
 
     /// Whether it has gone before it was dismissed, or is of no use any more. Takes the answers that are there.
     pub(super) fn has_ended(&mut self) -> bool {
-        if self.is_deaf {
+        if self.is_full {
             return true;
         }
         let mut answer = [0];
@@ -159,7 +159,7 @@ impl Guardian {
     /// Starts another one in place of a guard that has ended, and tells it the same. `false` if the guard has done its
     /// work, and nothing is left of the command.
     pub(super) fn replace(&mut self, command: Option<Pid>, known: &Doomed) -> io::Result<bool> {
-        if self.is_deaf {
+        if self.is_full {
             let _ = self.process.kill();
         }
         // It may have been reaped with others.
@@ -223,7 +223,7 @@ impl Guardian {
 
     /// The command has ended: what it left in the background in order lives on. Whether the guard has killed it.
     pub(super) fn dismiss(mut self) -> bool {
-        if self.is_deaf {
+        if self.is_full {
             let _ = self.process.kill();
         } else if !self.has_ended() {
             self.tell(&Order::Leave);
@@ -244,7 +244,7 @@ impl Guardian {
     /// A guard that was killed is not there to hear it, but the next one will be.
     fn tell(&mut self, order: &Order) {
         let written = rustix::io::write(&self.line, &order.bytes());
-        self.is_deaf |= written == Err(Errno::AGAIN);
+        self.is_full |= written == Err(Errno::AGAIN);
     }
 }
 

@@ -20,7 +20,7 @@ impl Ahead {
     }
 
     /// Strikes out whoever these say is gone.
-    pub(super) fn hear(&mut self, events: &[Event]) {
+    pub(super) fn apply(&mut self, events: &[Event]) {
         self.0.retain(|(key, made)| !ends(events, key, *made));
     }
 
@@ -59,13 +59,13 @@ mod tests {
         for nothing_of_them in
             [event(EventType::Put, "b", 9), event(EventType::Delete, "b", 6), event(EventType::Delete, "c", 9)]
         {
-            ahead.hear(&[nothing_of_them]);
+            ahead.apply(&[nothing_of_them]);
             assert_eq!(ahead, both());
         }
-        ahead.hear(&[event(EventType::Put, "c", 9), event(EventType::Delete, "b", 9)]);
+        ahead.apply(&[event(EventType::Put, "c", 9), event(EventType::Delete, "b", 9)]);
         assert_eq!(ahead, Ahead(vec![("a".into(), 5)]));
         // Its key may be somebody else's by now, who came later.
-        ahead.hear(&[event(EventType::Delete, "a", 10), event(EventType::Put, "a", 11)]);
+        ahead.apply(&[event(EventType::Delete, "a", 10), event(EventType::Put, "a", 11)]);
         assert!(ahead.is_empty());
     }
 }

@@ -29,7 +29,7 @@ const TOGETHER: usize = 100;
 pub(super) struct Admitted<'a> {
     pub(super) key: &'a ClaimKey,
     pub(super) found: Box<Found>,
-    /// When it heard of its grant.
+    /// When the claim was notified of its grant.
     pub(super) since: Option<Instant>,
 }
 

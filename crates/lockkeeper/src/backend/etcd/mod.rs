@@ -20,13 +20,13 @@ mod claiming;
 mod compare;
 mod doctor;
 mod driver;
-mod ear;
 mod fault;
 mod grants;
 mod keep;
 mod layout;
 mod leases;
 mod marker;
+mod notices;
 mod order;
 mod register;
 mod renewals;
@@ -128,7 +128,7 @@ struct Shared {
     process: u32,
     runtime: Runtime,
     losses: Listeners,
-    hears: AtomicBool,
+    listening: AtomicBool,
     /// Notified when a claim of this client was changed from outside, whichever claim.
     notices: Notify,
 }
@@ -184,7 +184,7 @@ impl EtcdStore {
             process: std::process::id(),
             runtime: Runtime::here_or_own()?,
             losses: Listeners::default(),
-            hears: AtomicBool::new(false),
+            listening: AtomicBool::new(false),
             notices: Notify::new(),
         })))
     }
@@ -331,7 +331,7 @@ impl Store for EtcdStore {
         }
         let id = sessions::name_of(lease);
         self.0.sessions.opened(id.clone(), spec, lease, sent);
-        self.hear();
+        self.begin_to_listen();
         Ok(Opened { id, ttl: spec.ttl })
     }
 

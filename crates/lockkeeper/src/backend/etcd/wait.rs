@@ -9,7 +9,7 @@ use super::EtcdStore;
 use super::ahead::ends;
 use super::layout::transaction::all;
 use super::layout::{Contender, Span, is_as_it_was};
-use super::sessions::{Hears, Place, Session};
+use super::sessions::{Place, Session, WatchedBy};
 use super::standing::{Asked, Standing, Whom, one};
 use super::wire::messages::{Event, RangeRequest};
 use super::wire::{Told, Watch, What};
@@ -55,13 +55,13 @@ struct Waiting<'a> {
     is_followed: bool,
 }
 
-/// While this is there the claim hears of its grant.
+/// The claim is notified of its grant while this value exists.
 struct Watched<'a>(&'a Waiting<'a>);
 
 impl<'a> Watched<'a> {
     fn new<'w>(waiting: &'a Waiting<'a>, by: impl Iterator<Item = &'w Watch>) -> Self {
-        let hears = Hears { since: waiting.store.0.clock.now(), by: by.map(Watch::reader).collect() };
-        waiting.session.is_watched(waiting.key.id, Some(hears));
+        let watched_by = WatchedBy { since: waiting.store.0.clock.now(), by: by.map(Watch::reader).collect() };
+        waiting.session.is_watched(waiting.key.id, Some(watched_by));
         Self(waiting)
     }
 }
@@ -126,24 +126,24 @@ impl Waiting<'_> {
                 return Ok(Next::Another);
             }
             let _watched = Watched::new(self, own.iter().chain([&*watch]));
-            let heard = tokio::select! {
+            let event = tokio::select! {
                 biased;
                 told = its_own(own) => match told {
                     // It was broken, or its session is over.
-                    Some(_) => Heard::Ended,
-                    None => Heard::Nothing,
+                    Some(_) => WaitEvent::Ended,
+                    None => WaitEvent::Nothing,
                 },
-                heard = self.hear(whom, watch) => heard,
-                () = self.store.0.clock.sleep(jittered(LOOK)) => Heard::Nobody,
+                event = self.next_event(whom, watch) => event,
+                () = self.store.0.clock.sleep(jittered(LOOK)) => WaitEvent::Nobody,
                 // It may have been broken.
-                () = notified => Heard::Look,
+                () = notified => WaitEvent::Look,
             };
-            match heard {
-                Heard::WeAreFirst(token) => return Ok(Next::Woken(Wake::Granted { token })),
-                Heard::Look => {}
-                Heard::Nobody => self.ends_overdue(whom).await,
-                Heard::Ended => return Ok(Next::Woken(Wake::Changed)),
-                Heard::Nothing => return Ok(Next::Unwatched),
+            match event {
+                WaitEvent::WeAreFirst(token) => return Ok(Next::Woken(Wake::Granted { token })),
+                WaitEvent::Look => {}
+                WaitEvent::Nobody => self.ends_overdue(whom).await,
+                WaitEvent::Ended => return Ok(Next::Woken(Wake::Changed)),
+                WaitEvent::Nothing => return Ok(Next::Unwatched),
             }
         }
     }
@@ -191,31 +191,31 @@ impl Waiting<'_> {
         }
     }
 
-    async fn hear(&self, whom: &mut Whom, watch: &mut Watch) -> Heard {
+    async fn next_event(&self, whom: &mut Whom, watch: &mut Watch) -> WaitEvent {
         loop {
-            let heard = match watch.next().await {
-                Some(Told::Events(events)) => self.heard(whom, &events),
-                Some(Told::Begun) => Some(Heard::Look),
-                None => Some(Heard::Nothing),
+            let event = match watch.next().await {
+                Some(Told::Events(events)) => self.event_of(whom, &events),
+                Some(Told::Begun) => Some(WaitEvent::Look),
+                None => Some(WaitEvent::Nothing),
             };
-            if let Some(heard) = heard {
-                return heard;
+            if let Some(event) = event {
+                return event;
             }
         }
     }
 
     /// What these say, if it is of importance.
-    fn heard(&self, whom: &mut Whom, events: &[Event]) -> Option<Heard> {
+    fn event_of(&self, whom: &mut Whom, events: &[Event]) -> Option<WaitEvent> {
         if ends(events, &self.asked.key, self.asked.created) {
-            return Some(Heard::Ended);
+            return Some(WaitEvent::Ended);
         }
         // Somebody may have gone before whoever is before us.
-        let Some(ahead) = &mut whom.ahead else { return Some(Heard::Look) };
-        ahead.hear(events);
+        let Some(ahead) = &mut whom.ahead else { return Some(WaitEvent::Look) };
+        ahead.apply(events);
         match (ahead.is_empty(), self.asked.created) {
             (false, _) => None,
-            (true, 0) => Some(Heard::Look),
-            (true, created) => Some(Heard::WeAreFirst(created.unsigned_abs())),
+            (true, 0) => Some(WaitEvent::Look),
+            (true, created) => Some(WaitEvent::WeAreFirst(created.unsigned_abs())),
         }
     }
 }
@@ -237,7 +237,7 @@ enum Next {
     Unwatched,
 }
 
-enum Heard {
+enum WaitEvent {
     WeAreFirst(u64),
     Look,
     /// Nothing has happened for long.

@@ -276,7 +276,7 @@ impl Waiters {
             }
         }
         for subject in &news.of {
-            self.hear(subject);
+            self.on_news(subject);
         }
     }
 
@@ -312,7 +312,7 @@ impl Waiters {
         }
     }
 
-    fn hear(&mut self, subject: &Subject) {
+    fn on_news(&mut self, subject: &Subject) {
         match subject {
             Subject::Client(client) => {
                 let tickets = self.watches.tickets(subject);

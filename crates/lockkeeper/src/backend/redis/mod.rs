@@ -52,7 +52,7 @@ use self::places::Places;
 pub use self::register::RedisRegister;
 use self::route::Fewer;
 use self::servers::{Said, Servers};
-use self::wait::Ear;
+use self::wait::PushListener;
 use self::wire::Request;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Listeners, Live, LiveState,
@@ -88,7 +88,7 @@ pub struct RedisStore(Arc<Shared>);
 
 struct Shared {
     servers: Arc<Servers>,
-    heard: Arc<Heard>,
+    pushed: Arc<PushState>,
     claimed: Claimed,
     client: ClientId,
     address: String,
@@ -101,9 +101,9 @@ struct Shared {
     one_clock: bool,
 }
 
-/// What was heard from the servers without having been asked for.
+/// What the servers have pushed.
 #[derive(Debug, Default)]
-struct Heard {
+struct PushState {
     places: Places,
     names: Names,
     losses: Listeners,
@@ -144,12 +144,12 @@ impl RedisStore {
 
     async fn connect(builder: RedisStoreBuilder, address: &str) -> Result<Self> {
         let client = ClientId::random();
-        let heard = Arc::<Heard>::default();
-        let servers = Servers::open(&builder, client, Arc::new(Ear::new(&heard))).await?;
+        let pushed = Arc::<PushState>::default();
+        let servers = Servers::open(&builder, client, Arc::new(PushListener::new(&pushed))).await?;
         opening::check(&servers, &builder).await?;
         Ok(Self(Arc::new(Shared {
             servers,
-            heard,
+            pushed,
             claimed: Claimed::default(),
             idle: transactions::Idle::default(),
             client,
@@ -245,7 +245,7 @@ impl Store for RedisStore {
             }
         }
         let held = live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
-        self.0.heard.places.settled(held.map(|(live, _)| &live.key));
+        self.0.pushed.places.settled(held.map(|(live, _)| &live.key));
         match failed {
             // Where several have failed, each has a cause of its own.
             Some(error) if !answered && (live.len() == 1 || error.kind() == ErrorKind::Closed) => Err(error),
@@ -263,7 +263,7 @@ impl Store for RedisStore {
         }
         let mut sent = Vec::new();
         for (key, tombstone) in all.values() {
-            self.0.heard.places.left(key.id);
+            self.0.pushed.places.left(key.id);
             let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, *tombstone) } else { None };
             sent.push(self.ask_or(&key.name, layout::withdraw(key, *tombstone), open));
         }
@@ -281,7 +281,7 @@ impl Store for RedisStore {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        let (keys, places, servers) = (Keys::of(&claim.key.name), &self.0.heard.places, &self.0.servers);
+        let (keys, places, servers) = (Keys::of(&claim.key.name), &self.0.pushed.places, &self.0.servers);
         let channel = servers.channel(&keys);
         let sent = places.asks(claim.key.id);
         self.0.claimed.claim(claim, self.0.clock.now());
@@ -321,7 +321,7 @@ impl Store for RedisStore {
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         // Whatever comes of this, nobody waits for it any more.
-        self.0.heard.places.left(key.id);
+        self.0.pushed.places.left(key.id);
         let request = layout::withdraw(key, tombstone).posted();
         let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, tombstone) } else { None };
         let withdrawal = self.ask_or(&key.name, request, open)?.await?.read(layout::withdraw_answer)?;
@@ -341,6 +341,6 @@ impl Store for RedisStore {
     }
 
     fn tell_losses(&self, to: Losses) {
-        self.0.heard.losses.add(to);
+        self.0.pushed.losses.add(to);
     }
 }

@@ -31,7 +31,7 @@ struct Inner {
     pushes: u64,
 }
 
-/// What had been heard when a claim was sent.
+/// What had been pushed when a claim was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before {
     subscriptions: u64,

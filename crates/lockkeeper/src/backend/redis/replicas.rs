@@ -138,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn no_part_of_a_round_goes_to_another_connection() {
         let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
-        let (master, _seat, _heard) = peer.link(patient()).await;
+        let (master, _seat, _received) = peer.link(patient()).await;
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = || {
             let (replicas, master, keys) = (Arc::clone(&replicas), master.clone(), keys.clone());
@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn one_round_is_for_all_who_come_during_the_one_before() {
         let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
-        let (master, _seat, _heard) = peer.link(patient()).await;
+        let (master, _seat, _received) = peer.link(patient()).await;
         let replicas = Replicas::needed(1).unwrap();
         let asked = || Box::pin(replicas.have_it(&master, RUN, &keys, false));
         let (mut first, mut second, mut third) = (asked(), asked(), asked());
@@ -208,7 +208,7 @@ mod tests {
     #[tokio::test]
     async fn replicas_of_a_restarted_master_confirm_nothing_that_the_one_before_has_granted() {
         let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
-        let (master, _seat, _heard) = peer.link(patient()).await;
+        let (master, _seat, _received) = peer.link(patient()).await;
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = {
             let (replicas, master) = (Arc::clone(&replicas), master.clone());

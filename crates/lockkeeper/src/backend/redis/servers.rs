@@ -1,4 +1,4 @@
-//! The servers of a store, and where this client hears of what they push.
+//! The servers of a store, and the channels on which this client receives their messages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,7 +27,7 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(super) struct Servers {
     route: Route,
     client: ClientId,
-    /// Where this client hears of everything; in a Cluster with sharded channels each name has one of its own.
+    /// The channel of this client; in a Cluster with sharded channels each name has its own channel.
     channel: Vec<u8>,
     /// The channels of names that this client listens to.
     listening: Mutex<HashMap<Vec<u8>, Listening>>,
@@ -182,7 +182,7 @@ impl Servers {
         }
     }
 
-    /// Where this client hears of these keys.
+    /// The channel on which this client receives messages about these keys.
     pub(super) fn channel(&self, keys: &Keys) -> Channel<'_> {
         match self.route.shards() {
             true => Channel { bytes: self.client.channel_of(keys.encoded()).into(), sharded: true },
@@ -190,12 +190,12 @@ impl Servers {
         }
     }
 
-    /// Hears of claims on these keys for as long as the result lives.
+    /// Receives messages about claims on these keys for as long as the result lives.
     pub(super) fn listen(self: &Arc<Self>, keys: &Keys) -> Option<Listens> {
         self.route.shards().then(|| self.listen_to(keys, self.client.channel_of(keys.encoded()), false))
     }
 
-    /// Hears of each change of the line for as long as the result lives, if the line is observed.
+    /// Receives each change of the line for as long as the result lives, if the line is observed.
     pub(super) fn listen_to_changes(self: &Arc<Self>, keys: &Keys) -> Listens {
         self.listen_to(keys, layout::changes_channel(keys.encoded()), true)
     }
@@ -309,7 +309,7 @@ mod tests {
         let swap = move |value: &Value| layout::swap_answer(&place(), value).map(drop);
         let reads = reads.into_iter().map(|read| Box::new(read) as Box<dyn Fn(&Value) -> Result<()>>);
         let (peer, client) = (Peer::new().await, ClientId::random());
-        let (link, mut seat, _heard) = peer.link(patient()).await;
+        let (link, mut seat, _received) = peer.link(patient()).await;
         let route = Route::Standalone(link);
         let (listening, runtime) = (Mutex::default(), Runtime::here_or_own().unwrap());
         let servers = Servers { route, client, channel: Vec::new(), listening, replicas: None, runtime };

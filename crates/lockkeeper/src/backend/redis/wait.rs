@@ -10,7 +10,7 @@ use super::layout::{self, Keys, Push, Standing};
 use super::places::Known;
 use super::servers::Proof;
 use super::wire::Listener;
-use super::{Heard, RedisStore};
+use super::{PushState, RedisStore};
 use crate::store::{ClaimKey, Losses, Revision, Wake};
 use crate::{LockName, Result};
 
@@ -19,35 +19,35 @@ const WATCH: Duration = Duration::from_secs(60);
 
 /// Where the connections tell what the servers push. It must not keep the store.
 #[derive(Debug)]
-pub(super) struct Ear(Weak<Heard>);
+pub(super) struct PushListener(Weak<PushState>);
 
-impl Ear {
-    pub(super) fn new(heard: &Arc<Heard>) -> Self {
-        Self(Arc::downgrade(heard))
+impl PushListener {
+    pub(super) fn new(pushed: &Arc<PushState>) -> Self {
+        Self(Arc::downgrade(pushed))
     }
 }
 
-impl Listener for Ear {
+impl Listener for PushListener {
     fn pushed(&self, _channel: &[u8], payload: &[u8]) {
-        let (Some(heard), Some(push)) = (self.0.upgrade(), layout::pushed(payload)) else { return };
+        let (Some(pushed), Some(push)) = (self.0.upgrade(), layout::pushed(payload)) else { return };
         match push {
-            Push::Granted { id, token } => heard.places.granted(id, token),
-            Push::Changed { name } => heard.names.changed(&String::from_utf8_lossy(&name)),
+            Push::Granted { id, token } => pushed.places.granted(id, token),
+            Push::Changed { name } => pushed.names.changed(&String::from_utf8_lossy(&name)),
             Push::Lost { id, broken } => {
-                heard.places.again(id);
-                heard.losses.tell(|losses| losses.tell(id, Some(broken.clone())));
+                pushed.places.again(id);
+                pushed.losses.tell(|losses| losses.tell(id, Some(broken.clone())));
             }
-            Push::Again { id } => heard.places.again(id),
-            Push::Requested { id, asked } => heard.losses.tell(|losses| losses.requested(id, &asked)),
+            Push::Again { id } => pushed.places.again(id),
+            Push::Requested { id, asked } => pushed.losses.tell(|losses| losses.requested(id, &asked)),
         }
     }
 
     fn subscribed(&self, channel: &[u8]) {
-        let Some(heard) = self.0.upgrade() else { return };
+        let Some(pushed) = self.0.upgrade() else { return };
         // The channel of the client serves all names, that of a name but one.
         let of = layout::name_of_channel(channel);
-        heard.places.subscribed(|name| of.is_none_or(|of| of == name.encoded().as_bytes()));
-        heard.names.subscribed(|name| of.is_none_or(|of| of == name.as_bytes()));
+        pushed.places.subscribed(|name| of.is_none_or(|of| of == name.encoded().as_bytes()));
+        pushed.names.subscribed(|name| of.is_none_or(|of| of == name.as_bytes()));
     }
 
     fn unsubscribed(&self, channel: &[u8]) {
@@ -56,8 +56,8 @@ impl Listener for Ear {
     }
 
     fn reconnected(&self) {
-        if let Some(heard) = self.0.upgrade() {
-            heard.losses.tell(Losses::reconnected);
+        if let Some(pushed) = self.0.upgrade() {
+            pushed.losses.tell(Losses::reconnected);
         }
     }
 
@@ -66,7 +66,7 @@ impl Listener for Ear {
 
 /// Waits for a claim in line.
 pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
-    let (places, clock) = (&store.0.heard.places, &store.0.clock);
+    let (places, clock) = (&store.0.pushed.places, &store.0.clock);
     let until = clock.now() + within;
     loop {
         let known = match places.known(key.id) {
@@ -108,7 +108,7 @@ async fn granted(store: &RedisStore, key: &ClaimKey, (standing, proof): (Standin
     Ok(match store.0.servers.replicated(&proof, &Keys::of(&key.name)).await {
         Ok(()) => {
             // Nobody waits for it any more, and one that is detached is never withdrawn here.
-            store.0.heard.places.left(key.id);
+            store.0.pushed.places.left(key.id);
             Wake::Granted { token }
         }
         Err(_) => Wake::Changed,
@@ -141,7 +141,7 @@ async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(Standing, Proof)> {
 /// Waits for a change of a line. Each time that it may have changed the server is asked whether it has.
 pub(super) async fn name(store: &RedisStore, name: &LockName, seen: Revision, within: Duration) -> Result<Wake> {
     let (keys, shared) = (Keys::of(name), &store.0);
-    let watching = shared.heard.names.watch(name);
+    let watching = shared.pushed.names.watch(name);
     let _listens = shared.servers.listen_to_changes(&keys);
     let sharded = shared.servers.shards();
     let until = shared.clock.now() + within.min(WATCH);

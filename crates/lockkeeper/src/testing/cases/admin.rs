@@ -145,7 +145,7 @@ pub async fn a_marked_holder_can_release(case: &Case) {
     let token = a.granted().await;
     let seen = b.queued().await;
     evict(&a, Target::Token(token), Evict::Mark).await;
-    tokio::join!(b.hears_of_its_grant(seen), a.release());
+    tokio::join!(b.wakes_with_its_grant(seen), a.release());
 }
 
 /// The removal of a holder frees the lock at once, and wakes the next waiter.
@@ -154,7 +154,7 @@ pub async fn a_removal_frees_the_lock_at_once(case: &Case) {
     let token = a.granted().await;
     let seen = b.queued().await;
     let removal = evict(&b, Target::Token(token), Evict::Now);
-    let (_, removed) = tokio::join!(b.hears_of_its_grant(seen), removal);
+    let (_, removed) = tokio::join!(b.wakes_with_its_grant(seen), removal);
     assert_eq!(removed, Evicted::Done);
     assert!(matches!(a.renewed().await.unwrap(), Renewal::Lost(_)));
     b.sees(&[&b], 1).await;

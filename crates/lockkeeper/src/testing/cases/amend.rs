@@ -16,7 +16,7 @@ pub async fn a_downgrade_lets_readers_in(case: &Case) {
     next_writer.queued().await;
     r3.queued().await;
     let downgrade = async { assert_eq!(writer.amend(Amend::Lower(1)).await, Amended::Done) };
-    tokio::join!(r1.hears_of_its_grant(seen[0]), r2.hears_of_its_grant(seen[1]), downgrade);
+    tokio::join!(r1.wakes_with_its_grant(seen[0]), r2.wakes_with_its_grant(seen[1]), downgrade);
     writer.sees(&[&writer, &r1, &r2, &next_writer, &r3], 3).await;
     assert_eq!(writer.held().await, token);
     assert_eq!(writer.line().await.entries[0].weight, 1);
@@ -43,7 +43,7 @@ pub async fn permits_that_are_given_back_let_others_in(case: &Case) {
     assert_eq!(all.amend(Amend::Lower(2)).await, Amended::Done);
     all.sees(&[&all, &next, &last], 1).await;
     let lower = async { assert_eq!(all.amend(Amend::Lower(1)).await, Amended::Done) };
-    tokio::join!(next.hears_of_its_grant(seen), lower);
+    tokio::join!(next.wakes_with_its_grant(seen), lower);
     all.sees(&[&all, &next, &last], 2).await;
     assert_eq!((all.held().await, all.line().await.entries[0].weight), (token, 1));
     all.release().await;
@@ -119,5 +119,5 @@ pub async fn a_change_is_heard_of(case: &Case) {
     let [a, watcher] = case.mutexes("lock").await;
     a.granted().await;
     let seen = watcher.line().await.revision;
-    tokio::join!(watcher.hears_of_a_change(seen), a.amend(Amend::Value(Arc::from(*b"new"))));
+    tokio::join!(watcher.wakes_at_a_change(seen), a.amend(Amend::Value(Arc::from(*b"new"))));
 }

@@ -21,7 +21,7 @@ async fn admin(case: &Case) -> Admin {
 }
 
 /// Within two renewals, wherever the store does not tell at once.
-async fn heard(case: &Case, requested: ReleaseRequested) -> ReleaseRequest {
+async fn received(case: &Case, requested: ReleaseRequested) -> ReleaseRequest {
     let within = Lives::long().ttl;
     case.clock().timeout(within, requested).await.expect("the holder hears of it by its next renewals")
 }
@@ -40,7 +40,7 @@ pub async fn a_holder_hears_who_asks_and_why(case: &Case) {
     assert!(!ask(case, &case.name("unused")).await, "nobody holds it");
     let requested = guard.release_requested();
     assert!(ask(case, &name).await);
-    let request = heard(case, requested.clone()).await;
+    let request = received(case, requested.clone()).await;
     assert_eq!((&request.name, &*request.by, &*request.reason), (&name, "somebody", "a deploy"));
     // It stays known, however often it was looked at, and is told once however often the claim is renewed.
     assert_eq!(at_once(requested), Some(request));
@@ -71,7 +71,7 @@ pub async fn the_next_holder_is_not_asked(case: &Case) {
     let waiting = tokio::spawn(second.mutex(&name).lock().into_future());
     case.until_waiting(&first.keeper, &name, 1).await;
     assert!(ask(case, &name).await);
-    heard(case, held.release_requested()).await;
+    received(case, held.release_requested()).await;
     held.release().await.unwrap();
     let next = waiting.await.unwrap().unwrap();
     next.renew_once().await.unwrap();
@@ -79,7 +79,7 @@ pub async fn the_next_holder_is_not_asked(case: &Case) {
     assert!(!second.diary.has(TOLD) && at_once(next.release_requested()).is_none());
     // Who holds now is asked by another request.
     assert!(ask(case, &name).await);
-    heard(case, next.release_requested()).await;
+    received(case, next.release_requested()).await;
     next.release().await.unwrap();
 }
 
@@ -90,8 +90,8 @@ pub async fn all_who_hold_are_asked(case: &Case) {
     let first = one.keeper.rw_lock(&name).unwrap().read().await.unwrap();
     let both = two.keeper.multi().read(&name).lock(&other).build().unwrap().lock().await.unwrap();
     assert!(ask(case, &name).await);
-    assert_eq!(heard(case, first.release_requested()).await.name, name);
-    assert_eq!(heard(case, both.release_requested()).await.name, name);
+    assert_eq!(received(case, first.release_requested()).await.name, name);
+    assert_eq!(received(case, both.release_requested()).await.name, name);
     first.release().await.unwrap();
     both.release().await.unwrap();
 }
@@ -101,12 +101,12 @@ pub async fn a_leader_and_a_converted_guard_are_asked(case: &Case) {
     let (name, party) = (case.name("e"), case.party(case.short()).await);
     let leadership = party.keeper.election(&name).unwrap().campaign("here").await.unwrap();
     assert!(ask(case, &name).await);
-    heard(case, leadership.release_requested()).await;
+    received(case, leadership.release_requested()).await;
     leadership.resign().await.unwrap();
     let name = case.name("r");
     let guard = party.keeper.rw_lock(&name).unwrap().read().await.unwrap();
     assert!(ask(case, &name).await);
-    heard(case, guard.release_requested()).await;
+    received(case, guard.release_requested()).await;
     let guard = guard.try_upgrade().await.unwrap();
     assert!(at_once(guard.release_requested()).is_some(), "the request is for this holder");
     guard.release().await.unwrap();
@@ -120,7 +120,7 @@ pub async fn a_request_while_the_holder_is_cut_off_is_heard_later(case: &Case) {
     assert!(ask(case, &name).await);
     case.pass(Duration::from_millis(100)).await;
     holder.cut_off(false);
-    heard(case, guard.release_requested()).await;
+    received(case, guard.release_requested()).await;
     guard.release().await.unwrap();
 }
 
@@ -133,6 +133,6 @@ pub async fn who_has_adopted_it_is_asked(case: &Case) {
     let guard = keeper.adopt(handle).unwrap();
     assert!(ask(case, &name).await);
     case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
-    assert_eq!(heard(case, guard.release_requested()).await.reason, "a deploy");
+    assert_eq!(received(case, guard.release_requested()).await.reason, "a deploy");
     guard.release().await.unwrap();
 }

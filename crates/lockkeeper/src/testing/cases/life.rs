@@ -116,7 +116,7 @@ pub async fn a_dead_waiter_at_the_head_is_passed_by(case: &Case) {
     let seen = c.queued().await;
     case.keep_alive(dead.lives().wait_ttl * 3, &[&c]).await;
     a.release().await;
-    c.hears_of_its_grant(seen).await;
+    c.wakes_with_its_grant(seen).await;
     c.sees(&[&c], 1).await;
 }
 
@@ -167,7 +167,7 @@ pub async fn who_finds_a_dead_holder_wakes_the_others(case: &Case) {
         case.pass(dead.lives().ttl).await;
         finder.acquire().await
     };
-    tokio::join!(waiting.hears_of_its_grant(seen), found);
+    tokio::join!(waiting.wakes_with_its_grant(seen), found);
 }
 
 /// A pushed grant starts no new lifetime: a silent claim expires when it would have expired as a waiter.
@@ -177,7 +177,7 @@ pub async fn a_pushed_grant_gives_no_new_time(case: &Case) {
     a.granted().await;
     let seen = pushed.queued().await;
     a.release().await;
-    pushed.hears_of_its_grant(seen).await;
+    pushed.wakes_with_its_grant(seen).await;
     c.acquire().await;
     let lived = case.since(pushed.proven_alive());
     assert!(lived >= pushed.lives().wait_ttl, "it had {lived:?} only");
@@ -191,7 +191,7 @@ pub async fn a_renewed_grantee_has_a_holders_life(case: &Case) {
     a.granted().await;
     let seen = pushed.queued().await;
     a.release().await;
-    let token = pushed.hears_of_its_grant(seen).await;
+    let token = pushed.wakes_with_its_grant(seen).await;
     assert_eq!(pushed.held().await, token);
     case.pass(pushed.lives().wait_ttl * 3).await;
     c.trying().busy().await;

@@ -28,7 +28,7 @@ pub async fn a_grantee_is_told_that_it_holds(case: &Case) {
     a.granted().await;
     let seen = b.queued().await;
     a.release().await;
-    let token = b.hears_of_its_grant(seen).await;
+    let token = b.wakes_with_its_grant(seen).await;
     assert_eq!(b.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Held { token });
 }
 

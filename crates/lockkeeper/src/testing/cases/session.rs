@@ -16,7 +16,7 @@ pub async fn closing_frees_everything(case: &Case) {
     next_y.queued().await;
     let listed = [held.live(LiveState::Granted)];
     let close = async { client.store.close(&client.session, &listed).await.unwrap() };
-    tokio::join!(next_x.hears_of_its_grant(seen), close);
+    tokio::join!(next_x.wakes_with_its_grant(seen), close);
     first_y.sees(&[&first_y, &next_y], 1).await;
 }
 

@@ -92,7 +92,7 @@ pub async fn a_small_number_that_gives_up_lets_others_in(case: &Case) {
         case.pass(Duration::from_millis(200)).await;
         small.release().await;
     };
-    let woken = async { tokio::join!(a.hears_of_its_grant(seen[0]), b.hears_of_its_grant(seen[1])) };
+    let woken = async { tokio::join!(a.wakes_with_its_grant(seen[0]), b.wakes_with_its_grant(seen[1])) };
     tokio::join!(woken, leaving);
     holder.sees(&[&holder, &a, &b, &c], 3).await;
 }
@@ -121,7 +121,7 @@ pub async fn a_small_number_that_leaves_lets_many_in(case: &Case) {
         small.release().await;
     };
     let woken = async {
-        tokio::join!(a.hears_of_its_grant(seen[0]), b.hears_of_its_grant(seen[1]), c.hears_of_its_grant(seen[2]));
+        tokio::join!(a.wakes_with_its_grant(seen[0]), b.wakes_with_its_grant(seen[1]), c.wakes_with_its_grant(seen[2]));
     };
     tokio::join!(woken, leaving);
     a.sees(&[&a, &b, &c, &more], 3).await;

@@ -73,7 +73,7 @@ pub async fn one_claim_has_one_token(case: &Case) {
     a.granted().await;
     let seen = b.queued().await;
     a.release().await;
-    let token = b.hears_of_its_grant(seen).await;
+    let token = b.wakes_with_its_grant(seen).await;
     assert_eq!(b.granted().await, token, "a claim sent again");
     assert_eq!(b.held().await, token, "a renewal");
     assert_eq!(b.wait(seen, crate::testing::Lives::long().ttl).await, Wake::Granted { token }, "a wait");

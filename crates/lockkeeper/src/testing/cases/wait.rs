@@ -16,7 +16,7 @@ pub async fn a_hand_off_wakes_the_next(case: &Case) {
         case.pass(SHORTLY).await;
         a.release().await;
     };
-    let (token, ()) = tokio::join!(b.hears_of_its_grant(seen), release);
+    let (token, ()) = tokio::join!(b.wakes_with_its_grant(seen), release);
     assert_eq!(b.held().await, token);
 }
 
@@ -26,7 +26,7 @@ pub async fn a_grant_before_the_wait_is_not_missed(case: &Case) {
     a.granted().await;
     let seen = b.queued().await;
     a.release().await;
-    b.hears_of_its_grant(seen).await;
+    b.wakes_with_its_grant(seen).await;
 }
 
 /// A release grants the lock to no other waiter than the next one.
@@ -79,10 +79,10 @@ pub async fn the_wait_of_a_removed_claim_ends(case: &Case) {
 pub async fn a_watcher_hears_of_every_change(case: &Case) {
     let [watcher, a, b] = case.mutexes("lock").await;
     let seen = async || watcher.line().await.revision;
-    tokio::join!(watcher.hears_of_a_change(seen().await), a.granted());
-    tokio::join!(watcher.hears_of_a_change(seen().await), b.queued());
-    tokio::join!(watcher.hears_of_a_change(seen().await), b.release());
-    tokio::join!(watcher.hears_of_a_change(seen().await), a.release());
+    tokio::join!(watcher.wakes_at_a_change(seen().await), a.granted());
+    tokio::join!(watcher.wakes_at_a_change(seen().await), b.queued());
+    tokio::join!(watcher.wakes_at_a_change(seen().await), b.release());
+    tokio::join!(watcher.wakes_at_a_change(seen().await), a.release());
 }
 
 /// A wait from the revision of an earlier look misses nothing that happened in between.
@@ -90,10 +90,10 @@ pub async fn a_change_before_the_watch_is_not_missed(case: &Case) {
     let [watcher, a] = case.mutexes("lock").await;
     let empty = watcher.line().await.revision;
     a.granted().await;
-    watcher.hears_of_a_change(empty).await;
+    watcher.wakes_at_a_change(empty).await;
     let held = watcher.line().await.revision;
     a.release().await;
-    watcher.hears_of_a_change(held).await;
+    watcher.wakes_at_a_change(held).await;
 }
 
 /// A wait that is dropped leaves the line as it was.
@@ -108,7 +108,7 @@ pub async fn a_wait_can_be_dropped(case: &Case) {
     }
     assert_eq!(a.line().await.revision, before);
     a.sees(&[&a, &b], 1).await;
-    tokio::join!(b.hears_of_its_grant(seen), a.release());
+    tokio::join!(b.wakes_with_its_grant(seen), a.release());
 }
 
 /// Many waits on many names may go on at once, and each hears of its own name.
@@ -125,7 +125,7 @@ pub async fn each_waiter_hears_of_its_own(case: &Case) {
     }
     for (holder, waiter) in waiting.iter().rev() {
         let seen = waiter.queued().await;
-        tokio::join!(waiter.hears_of_its_grant(seen), holder.release());
+        tokio::join!(waiter.wakes_with_its_grant(seen), holder.release());
     }
     let name = case.name("lock-0");
     let wake = client.store.wait(Interest::Name(&name), Default::default(), Duration::ZERO).await;

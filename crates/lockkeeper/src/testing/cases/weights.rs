@@ -96,7 +96,7 @@ pub async fn a_release_of_many_permits_lets_many_in(case: &Case) {
         all.release().await;
     };
     let woken = async {
-        tokio::join!(a.hears_of_its_grant(seen[0]), b.hears_of_its_grant(seen[1]), c.hears_of_its_grant(seen[2]));
+        tokio::join!(a.wakes_with_its_grant(seen[0]), b.wakes_with_its_grant(seen[1]), c.wakes_with_its_grant(seen[2]));
     };
     tokio::join!(woken, release);
     a.sees(&[&a, &b, &c, &more], 3).await;

@@ -116,7 +116,7 @@ pub async fn a_release_wakes_all_who_can_go_on(case: &Case) {
     next_writer.queued().await;
     r3.queued().await;
     let release = writer.release();
-    tokio::join!(r1.hears_of_its_grant(seen[0]), r2.hears_of_its_grant(seen[1]), release);
+    tokio::join!(r1.wakes_with_its_grant(seen[0]), r2.wakes_with_its_grant(seen[1]), release);
     r1.sees(&[&r1, &r2, &next_writer, &r3], 2).await;
 }
 
@@ -127,6 +127,6 @@ pub async fn a_waiter_that_leaves_lets_others_go_on(case: &Case) {
     r1.granted().await;
     writer.queued().await;
     let seen = r2.queued().await;
-    tokio::join!(r2.hears_of_its_grant(seen), writer.release());
+    tokio::join!(r2.wakes_with_its_grant(seen), writer.release());
     r1.sees(&[&r1, &r2], 2).await;
 }

@@ -94,7 +94,7 @@ impl Hold {
 
     fn settle(&mut self, operations: &[Operation], uses: &Uses, rules: &Rules) {
         let delay = nanos(rules.lock_delay);
-        let (mut from, mut by, mut heard) = (0, Some(0), 0);
+        let (mut from, mut by, mut last_seen) = (0, Some(0), 0);
         self.given_back = true;
         for &guard in &self.guards {
             let used = uses.of_guard(guard);
@@ -108,11 +108,11 @@ impl Hold {
             from = from.max(guard_from);
             by = by.zip(guard_by).map(|(by, guard_by)| guard_by.max(by));
             self.given_back &= end.is_some_and(|end| end.outcome == Some(Outcome::Done));
-            heard = heard.max(end.and_then(|end| end.ended).unwrap_or(operations[guard].heard));
+            last_seen = last_seen.max(end.and_then(|end| end.ended).unwrap_or(operations[guard].last_seen));
             self.shared = self.shared.or(used.downgrade);
             self.swapped = self.swapped.or(used.end.filter(|end| operations[*end].token().is_some()));
         }
-        let lingers = rules.lingers.map(|lingers| from.max(heard) + nanos(lingers));
+        let lingers = rules.lingers.map(|lingers| from.max(last_seen) + nanos(lingers));
         self.free = (from, by.or(lingers));
         self.given_back |= self.swapped.is_some();
     }

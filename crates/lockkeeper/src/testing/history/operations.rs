@@ -18,15 +18,15 @@ pub(super) struct Operation {
     /// When it was believed in, and until when it might have been.
     pub(super) looks: Vec<(u64, u64)>,
     /// When its process was last heard of.
-    pub(super) heard: u64,
+    pub(super) last_seen: u64,
 }
 
 /// The operations on this lock, by their beginnings.
 pub(super) fn of(entries: &[Entry], lock: &str) -> Result<Vec<Operation>, Violation> {
-    let mut heard: HashMap<&str, u64> = HashMap::new();
+    let mut last_seen: HashMap<&str, u64> = HashMap::new();
     let mut known: HashMap<(&str, u64), Option<Operation>> = HashMap::new();
     for entry in entries {
-        let last = heard.entry(&entry.process).or_default();
+        let last = last_seen.entry(&entry.process).or_default();
         *last = entry.at.max(*last);
         if let What::Call { client, lock: of, call } = &entry.what {
             let operation = (of == lock).then(|| Operation::begin(entry, client, call));
@@ -43,7 +43,7 @@ pub(super) fn of(entries: &[Entry], lock: &str) -> Result<Vec<Operation>, Violat
     }
     let mut operations: Vec<Operation> = known.into_values().flatten().collect();
     for operation in &mut operations {
-        operation.heard = heard[operation.process.as_str()];
+        operation.last_seen = last_seen[operation.process.as_str()];
     }
     operations.sort_by(|a, b| (a.began, &a.process, a.number).cmp(&(b.began, &b.process, b.number)));
     Ok(operations)
@@ -70,7 +70,7 @@ impl Operation {
             ended: None,
             outcome: None,
             looks: Vec::new(),
-            heard: 0,
+            last_seen: 0,
         }
     }
 

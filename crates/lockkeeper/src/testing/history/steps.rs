@@ -230,7 +230,7 @@ impl InLine {
 
 fn stood(operation: &Operation, rules: &Rules) -> Option<(u64, u64)> {
     let lingers = rules.lingers.map_or(u64::MAX / 2, |lingers: Duration| super::holds::nanos(lingers));
-    let left = operation.ended.unwrap_or(operation.heard).saturating_add(lingers);
+    let left = operation.ended.unwrap_or(operation.last_seen).saturating_add(lingers);
     match (&operation.call, operation.outcome) {
         (Call::Acquire { waits: true, .. }, Some(Outcome::Granted { .. })) => {
             Some((operation.began, operation.ended.unwrap_or(left)))

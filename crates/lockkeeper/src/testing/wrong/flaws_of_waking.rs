@@ -36,10 +36,10 @@ impl Flaw for SilentPurge {
 
 /// A wait hears only of what happens after it began, and misses what happened between the claim and the wait.
 #[derive(Debug, Default)]
-pub struct DeafUntilItWaits;
+pub struct ListensOnlyWhileItWaits;
 
 #[async_trait]
-impl Flaw for DeafUntilItWaits {
+impl Flaw for ListensOnlyWhileItWaits {
     async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
         match right.wait(what, seen, Duration::ZERO).await? {
             Wake::Elapsed => right.wait(what, seen, within).await,

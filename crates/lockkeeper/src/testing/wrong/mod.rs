@@ -32,7 +32,7 @@ pub use self::flaws_of_life::{
     MinHoldLostByAnUpgrade, MinHoldOfAWaiter, NoLockDelay, NoMinHold, NoTombstone, RenewalOfTheSession,
     RenewalThatCreates, ResendWithoutNewLife, WaiterTakenForAHolder,
 };
-pub use self::flaws_of_waking::{DeafUntilItWaits, PushThatGivesTime, SilentPurge};
+pub use self::flaws_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, SilentPurge};
 use super::{Case, Crash, Harness, Lives, Time, run};
 use crate::layer::Faults;
 use crate::store::{

@@ -86,7 +86,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::super::layout::{Layout, Lines, Record};
-    use super::super::{Hears, PER_LEASE, Place, Sessions, name_of};
+    use super::super::{PER_LEASE, Place, Sessions, WatchedBy, name_of};
     use super::*;
     use crate::store::{Claim, ClaimId, ClaimKey, MAX, Meta, SessionSpec};
     use crate::time::Clock;
@@ -119,7 +119,7 @@ mod tests {
         };
         let record = Arc::new(Record::of(&claim, &"c".into()));
         session.seat(&Lines::new(Layout::Native, None), &key, Clock::boot().now());
-        let watched = watched.map(|since| Hears { since, by: Vec::new() });
+        let watched = watched.map(|since| WatchedBy { since, by: Vec::new() });
         session.stands(
             key.id,
             Place { lease, created: 1, held: false, is_dated: false, granted: None, watched, whom: None, record },

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Mutex as Gate;
 
-pub(super) use self::places::{Hears, Place};
+pub(super) use self::places::{Place, WatchedBy};
 use super::layout::Lines;
 pub(super) use super::seats::Seat;
 use super::seats::Seats;

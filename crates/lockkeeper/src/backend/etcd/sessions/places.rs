@@ -19,10 +19,10 @@ pub(in super::super) struct Place {
     pub(in super::super) held: bool,
     /// Its record says since when it holds, and nothing that changes it is on its way.
     pub(in super::super) is_dated: bool,
-    /// When it heard of its grant, where it has waited for that.
+    /// When the claim was notified of its grant, if it waited.
     pub(in super::super) granted: Option<Instant>,
-    /// How it hears of its grant while it waits.
-    pub(in super::super) watched: Option<Hears>,
+    /// How the claim is notified of its grant while it waits.
+    pub(in super::super) watched: Option<WatchedBy>,
     /// Whom it waited for when it was put in line.
     pub(in super::super) whom: Option<Whom>,
     pub(in super::super) record: Arc<Record>,
@@ -30,7 +30,7 @@ pub(in super::super) struct Place {
 
 /// Hearing of a grant by watches.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Hears {
+pub(in super::super) struct WatchedBy {
     /// When it was looked at: there was no grant before.
     pub(in super::super) since: Instant,
     /// The watches that tell of what came after.
@@ -41,8 +41,9 @@ impl Place {
     /// Whether it waits, and has heard of its end and of its grant since then. What was told and is not read yet, perhaps
     /// by one that is polled no more, may be its grant.
     pub(in super::super) fn waits_watched(&self, since: Instant) -> bool {
-        let has_heard_all = |hears: &Hears| hears.since > since && hears.by.iter().all(Reader::is_up_to_date);
-        !self.held && self.watched.as_ref().is_some_and(has_heard_all)
+        let knows_all =
+            |watched_by: &WatchedBy| watched_by.since > since && watched_by.by.iter().all(Reader::is_up_to_date);
+        !self.held && self.watched.as_ref().is_some_and(knows_all)
     }
 }
 
@@ -69,7 +70,7 @@ impl Session {
         inner.seats.made(id, created);
     }
 
-    /// It has heard of its grant.
+    /// The claim was notified of its grant.
     pub(in super::super) fn was_granted(&self, id: ClaimId, now: Instant) {
         if let Some(place) = self.lock().claims.get_mut(&id) {
             place.granted.get_or_insert(now);
@@ -90,8 +91,8 @@ impl Session {
         }
     }
 
-    /// It hears of its grant, or does not any more.
-    pub(in super::super) fn is_watched(&self, id: ClaimId, watched: Option<Hears>) {
+    /// The claim is notified of its grant from now on, or no longer.
+    pub(in super::super) fn is_watched(&self, id: ClaimId, watched: Option<WatchedBy>) {
         if let Some(place) = self.lock().claims.get_mut(&id) {
             place.watched = watched;
         }
@@ -99,8 +100,8 @@ impl Session {
 
     /// It was looked at then, and waits.
     pub(in super::super) fn was_looked_at(&self, id: ClaimId, now: Instant) {
-        if let Some(hears) = self.lock().claims.get_mut(&id).and_then(|place| place.watched.as_mut()) {
-            hears.since = now;
+        if let Some(watched_by) = self.lock().claims.get_mut(&id).and_then(|place| place.watched.as_mut()) {
+            watched_by.since = now;
         }
     }
 

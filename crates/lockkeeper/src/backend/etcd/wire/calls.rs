@@ -215,7 +215,7 @@ impl Calls {
         }
     }
 
-    /// Hears of changes from now on.
+    /// Watches for changes from now on.
     pub(crate) fn watch(&self, what: What) -> Watch {
         let left = self.left.load(Ordering::Acquire);
         self.watches.watch(what, left, |requests| (self.grpc(left), self.signed(requests, self.token())))
@@ -297,7 +297,7 @@ impl Calls {
         if error.is_the_members_fault()
             && self.left.compare_exchange(left, left + 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
         {
-            // Watches at a member that does not answer would hear nothing.
+            // Watches at a member that does not answer would receive nothing.
             self.watches.end(left);
         }
     }

@@ -64,7 +64,7 @@ pub(crate) enum Told {
 pub(crate) struct Watch {
     id: i64,
     told: Receiver<Told>,
-    heard_before: u64,
+    received_before: u64,
     shared: Weak<Mutex<State>>,
 }
 
@@ -102,7 +102,7 @@ impl Watch {
     pub(crate) fn end_if_silent(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = lock(&shared);
-        if state.watching.contains_key(&self.id) && state.heard == self.heard_before {
+        if state.watching.contains_key(&self.id) && state.received == self.received_before {
             state.end();
         }
     }
@@ -131,7 +131,7 @@ struct State {
     last: i64,
     streams: u64,
     /// How many answers were told in all streams.
-    heard: u64,
+    received: u64,
 }
 
 /// A watch that somebody listens to.
@@ -171,17 +171,17 @@ impl Watches {
         let mut state = lock(&self.shared);
         if let Some((number, sent, over)) = state.open(left) {
             let (grpc, request) = connect(sent);
-            let hearing = run(Arc::downgrade(&self.shared), number, grpc, request);
+            let receiving = run(Arc::downgrade(&self.shared), number, grpc, request);
             self.runtime.serve(async move {
                 // One that was ended may be with a member that says nothing any more, not even that it has ended too.
                 tokio::select! {
-                    () = hearing => {}
+                    () = receiving => {}
                     _ = over => {}
                 }
             });
         }
         let (id, told) = state.watch(what);
-        Watch { id, told, heard_before: state.heard, shared: Arc::downgrade(&self.shared) }
+        Watch { id, told, received_before: state.received, shared: Arc::downgrade(&self.shared) }
     }
 
     /// Where what the store does by itself goes on.
@@ -248,10 +248,10 @@ impl State {
     }
 
     /// What the stream of this number says; `false` when it is not the one that is open.
-    fn heard_of(&mut self, number: u64, response: WatchResponse) -> bool {
+    fn on_response(&mut self, number: u64, response: WatchResponse) -> bool {
         let is_open = self.stream.as_ref().is_some_and(|stream| stream.number == number);
         if is_open {
-            self.heard(response);
+            self.dispatch(response);
         }
         is_open
     }
@@ -268,8 +268,8 @@ impl State {
         self.watching.clear();
     }
 
-    fn heard(&mut self, response: WatchResponse) {
-        self.heard += 1;
+    fn dispatch(&mut self, response: WatchResponse) {
+        self.received += 1;
         if response.canceled && response.watch_id == REFUSED {
             // It does not say whose: our token may be old. The next stream has the new one.
             return self.end();
@@ -292,7 +292,7 @@ impl State {
             WatchResponse { events, .. } => Some(Told::Events(events)),
         };
         match told.map(|told| watch.tell.try_send(told)) {
-            // etcd would go on with it. Its reader hears that it has ended, and looks.
+            // etcd would go on with it. Its reader sees the end of the watch, and looks.
             Some(Err(TrySendError::Full(_))) => self.forget(response.watch_id),
             // Who does not listen any more is about to say so.
             Some(_) => {}
@@ -315,9 +315,9 @@ impl Stream for Requests {
     }
 }
 
-/// Hears what one stream says, until it ends or nobody is there any more.
+/// Receives the answers of one stream, until the stream ends or the client is gone.
 async fn run(shared: Weak<Mutex<State>>, number: u64, grpc: Grpc<Channel>, request: Request<Requests>) {
-    if let Err(status) = hear(&shared, number, grpc, request).await {
+    if let Err(status) = receive(&shared, number, grpc, request).await {
         tracing::debug!(target: "lockkeeper", %status, "the watches of etcd ended");
     }
     if let Some(shared) = shared.upgrade() {
@@ -325,7 +325,7 @@ async fn run(shared: Weak<Mutex<State>>, number: u64, grpc: Grpc<Channel>, reque
     }
 }
 
-async fn hear(
+async fn receive(
     shared: &Weak<Mutex<State>>,
     number: u64,
     mut grpc: Grpc<Channel>,
@@ -337,7 +337,7 @@ async fn hear(
     let mut responses = grpc.streaming(request, path, codec).await?.into_inner();
     while let Some(response) = responses.message().await? {
         let Some(shared) = shared.upgrade() else { break };
-        if !lock(&shared).heard_of(number, response) {
+        if !lock(&shared).on_response(number, response) {
             break;
         }
     }

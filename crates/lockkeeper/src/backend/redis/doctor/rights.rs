@@ -76,13 +76,13 @@ async fn refused(needed: &[Needed], prefix: &str, link: &Link, within: Duration)
     Ok(how.map(|how| format!("{} refuses {}{more}: {how}", link.endpoint(), refused.join(", "))))
 }
 
-/// Whether messages can be heard; they are what wakes those who wait.
+/// Whether messages arrive: they wake the waiters.
 async fn may_listen(link: &Link, within: Duration) -> Result<bool> {
-    let (told, mut hears) = watch::channel(None);
-    let ear = link.beside(Arc::new(Ear(told)));
-    ear.subscribe(CHANNEL.as_bytes().to_vec(), false);
-    match Clock::boot().timeout(within, hears.wait_for(Option::is_some)).await {
-        Some(Ok(told)) => Ok(*told == Some(true)),
+    let (sender, mut receiver) = watch::channel(None);
+    let probe = link.beside(Arc::new(SubscriptionProbe(sender)));
+    probe.subscribe(CHANNEL.as_bytes().to_vec(), false);
+    match Clock::boot().timeout(within, receiver.wait_for(Option::is_some)).await {
+        Some(Ok(stands)) => Ok(*stands == Some(true)),
         _ => Err(Error::new(ErrorKind::Unavailable, format!("{} does not answer SUBSCRIBE", link.endpoint()))
             .with_remedy("check the proxy or firewall before the server: connections for messages stay open")),
     }
@@ -100,11 +100,11 @@ async fn may_leave(link: &Link) -> Result<bool> {
     }
 }
 
-/// Hears whether a subscription stands.
+/// Reports whether a subscription stands.
 #[derive(Debug)]
-struct Ear(watch::Sender<Option<bool>>);
+struct SubscriptionProbe(watch::Sender<Option<bool>>);
 
-impl Listener for Ear {
+impl Listener for SubscriptionProbe {
     fn pushed(&self, _channel: &[u8], _payload: &[u8]) {}
 
     fn subscribed(&self, _channel: &[u8]) {

@@ -1,4 +1,4 @@
-//! Where a client hears what concerns its claims, and what it hears.
+//! The channel on which a client receives messages about its claims, and these messages.
 
 use std::borrow::Cow;
 

@@ -79,7 +79,7 @@ impl State {
     }
 }
 
-/// A channel that somebody wants to hear.
+/// A channel with a subscriber in this client.
 struct Channel {
     slot: u16,
     /// The node that was asked for it.
@@ -186,8 +186,8 @@ impl Inner {
     }
 
     fn open_link(&self, endpoint: Endpoint) -> Link {
-        let ear = Arc::new(Ear { inner: Weak::clone(&self.this), node: endpoint.clone() });
-        Link::open_in(&self.runtime, endpoint, Arc::clone(&self.settings), ear)
+        let listener = Arc::new(NodeListener { inner: Weak::clone(&self.this), node: endpoint.clone() });
+        Link::open_in(&self.runtime, endpoint, Arc::clone(&self.settings), listener)
     }
 
     /// Asks one node after the other for the map, until one answers; that one.
@@ -241,17 +241,17 @@ impl Inner {
         }
         self.settle(&mut state);
         let now = Clock::boot().now();
-        state.importing.retain(|_, heard| now.saturating_since(*heard) < SELDOM);
+        state.importing.retain(|_, seen| now.saturating_since(*seen) < SELDOM);
         let is_used =
             |node: &Endpoint| state.importing.contains_key(node) || ranges.iter().any(|range| range.master == *node);
         let gone: Vec<Endpoint> = state.nodes.keys().filter(|node| !is_used(node)).cloned().collect();
-        let deaf: Vec<Vec<u8>> = gone.iter().flat_map(|node| state.leave(node)).collect();
+        let closed: Vec<Vec<u8>> = gone.iter().flat_map(|node| state.leave(node)).collect();
         let gone: Vec<Link> = gone.iter().filter_map(|node| state.nodes.remove(node)).collect();
         let changes =
             |(before, now): (&Option<Endpoint>, &Option<Endpoint>)| now.is_some() && before.is_some() && before != now;
         let is_news = before.iter().zip(&state.map).any(changes);
         drop(state);
-        deaf.iter().for_each(|channel| self.listener.unsubscribed(channel));
+        closed.iter().for_each(|channel| self.listener.unsubscribed(channel));
         if is_news {
             // A slot's new master may not have all that the old one had.
             self.listener.reconnected();
@@ -280,7 +280,7 @@ impl Inner {
         let shards = self.shards.load(Ordering::Acquire);
         let place = match shards {
             true => map.get(usize::from(channel.slot)).cloned().flatten(),
-            // Every node hears of everything.
+            // Every node receives every message.
             false => channel.home.clone().filter(|home| map.iter().flatten().any(|node| node == home)),
         };
         let Some(place) = place.or_else(|| (!shards).then(|| map.iter().flatten().next().cloned())?) else { return };
@@ -343,14 +343,14 @@ async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
     }
 }
 
-/// Hears one node.
+/// Listens to one node.
 #[derive(Debug)]
-struct Ear {
+struct NodeListener {
     inner: Weak<Inner>,
     node: Endpoint,
 }
 
-impl Listener for Ear {
+impl Listener for NodeListener {
     fn pushed(&self, channel: &[u8], payload: &[u8]) {
         if let Some(inner) = self.inner.upgrade() {
             inner.listener.pushed(channel, payload);

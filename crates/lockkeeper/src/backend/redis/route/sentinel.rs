@@ -60,7 +60,7 @@ struct State {
     link: Link,
     /// The latest switch that this client knows of; none where no sentinel tells.
     epoch: Option<i64>,
-    ear: Arc<Ear>,
+    listener: Arc<MasterListener>,
     channels: Vec<Vec<u8>>,
 }
 
@@ -74,8 +74,8 @@ impl Sentinel {
     ) -> Result<(Self, Server), WireError> {
         let news = Arc::new(Notify::new());
         let asking = Arc::new(asking);
-        let ear: Arc<dyn Listener> = Arc::new(Switches { master: master.clone(), news: Arc::clone(&news) });
-        let open = |endpoint: &Endpoint| Link::open(endpoint.clone(), Arc::clone(&asking), Arc::clone(&ear));
+        let switches: Arc<dyn Listener> = Arc::new(Switches { master: master.clone(), news: Arc::clone(&news) });
+        let open = |endpoint: &Endpoint| Link::open(endpoint.clone(), Arc::clone(&asking), Arc::clone(&switches));
         let sentinels: Vec<Link> = sentinels.iter().map(open).collect();
         for sentinel in &sentinels {
             // The first comes as soon as there is another master; the second when all the others follow it.
@@ -87,10 +87,10 @@ impl Sentinel {
         let until = clock.now() + settings.timeout;
         let (state, server) = loop {
             let (epoch, endpoint) = first(&sentinels, &master).await?;
-            let ear = Ear::new(&listener, &news);
-            let link = Link::open(endpoint, Arc::clone(&settings), ear.listener());
+            let master = MasterListener::new(&listener, &news);
+            let link = Link::open(endpoint, Arc::clone(&settings), master.listener());
             match link.ready().await {
-                Ok(server) => break (State { link, epoch, ear, channels: Vec::new() }, server),
+                Ok(server) => break (State { link, epoch, listener: master, channels: Vec::new() }, server),
                 // It may be a replica by now, or dead, and the sentinels are about to name another one.
                 Err(error) if error.passes() && clock.now() < until => clock.sleep(jittered(OFTEN)).await,
                 Err(error) => return Err(error.said_by(Who::Server(link.endpoint().clone()))),
@@ -158,17 +158,17 @@ impl Inner {
         if current.1 == to {
             return true;
         }
-        let ear = Ear::new(&self.listener, &self.news);
-        let link = Link::open(to, Arc::clone(&self.settings), ear.listener());
+        let master = MasterListener::new(&self.listener, &self.news);
+        let link = Link::open(to, Arc::clone(&self.settings), master.listener());
         for channel in &state.channels {
             link.subscribe(channel.clone(), false);
         }
         let old = std::mem::replace(&mut state.link, link);
-        let deaf = std::mem::replace(&mut state.ear, ear);
+        let retired_listener = std::mem::replace(&mut state.listener, master);
         drop(state);
         // What it did not get goes to the new one.
         old.abandon("the sentinels name another master");
-        deaf.retired.store(true, Ordering::Release);
+        retired_listener.retired.store(true, Ordering::Release);
         // It has what it had heard of before the switch, which need not be everything.
         self.listener.reconnected();
         true
@@ -205,15 +205,15 @@ async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
     }
 }
 
-/// Hears the master, until it is another one.
+/// Listens to the master, until there is another master.
 #[derive(Debug)]
-struct Ear {
+struct MasterListener {
     listener: Arc<dyn Listener>,
     news: Arc<Notify>,
     retired: AtomicBool,
 }
 
-impl Ear {
+impl MasterListener {
     fn new(listener: &Arc<dyn Listener>, news: &Arc<Notify>) -> Arc<Self> {
         let retired = AtomicBool::new(false);
         Arc::new(Self { listener: Arc::clone(listener), news: Arc::clone(news), retired })
@@ -223,50 +223,50 @@ impl Ear {
         Arc::clone(self) as Arc<dyn Listener>
     }
 
-    fn hears(&self) -> Option<&dyn Listener> {
+    fn active(&self) -> Option<&dyn Listener> {
         (!self.retired.load(Ordering::Acquire)).then_some(&*self.listener)
     }
 }
 
-impl Listener for Ear {
+impl Listener for MasterListener {
     fn pushed(&self, channel: &[u8], payload: &[u8]) {
         // Of an old master too: it was said before the switch.
         self.listener.pushed(channel, payload);
     }
 
     fn subscribed(&self, channel: &[u8]) {
-        if let Some(listener) = self.hears() {
+        if let Some(listener) = self.active() {
             listener.subscribed(channel);
         }
     }
 
     fn unsubscribed(&self, channel: &[u8]) {
-        if let Some(listener) = self.hears() {
+        if let Some(listener) = self.active() {
             listener.unsubscribed(channel);
         }
     }
 
     fn reconnected(&self) {
-        if let Some(listener) = self.hears() {
+        if let Some(listener) = self.active() {
             listener.reconnected();
         }
     }
 
     fn refused(&self, channel: &[u8]) {
-        if let Some(listener) = self.hears() {
+        if let Some(listener) = self.active() {
             listener.refused(channel);
         }
     }
 
     fn disconnected(&self) {
         self.news.notify_one();
-        if let Some(listener) = self.hears() {
+        if let Some(listener) = self.active() {
             listener.disconnected();
         }
     }
 }
 
-/// Hears the sentinels.
+/// Listens to the Sentinels.
 #[derive(Debug)]
 struct Switches {
     master: String,

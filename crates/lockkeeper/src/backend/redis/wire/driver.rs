@@ -152,8 +152,8 @@ struct Connection {
     stream: Stream,
     decoder: Decoder,
     chunk: Box<[u8]>,
-    /// When something was heard last.
-    heard: Instant,
+    /// When something arrived last.
+    last_received: Instant,
     alarm: Pin<Box<dyn Future<Output = ()> + Send>>,
     alarm_at: Instant,
 }
@@ -173,7 +173,7 @@ impl Connection {
             stream,
             decoder,
             chunk: vec![0; 16 << 10].into_boxed_slice(),
-            heard: now,
+            last_received: now,
             alarm: Box::pin(std::future::ready(())),
             alarm_at: now,
         }
@@ -207,14 +207,14 @@ impl Connection {
                 return Poll::Ready("it was closed by the other side".to_owned());
             }
             self.decoder.feed(buf.filled());
-            if let Err(e) = self.hear() {
+            if let Err(e) = self.received() {
                 return Poll::Ready(e);
             }
         }
     }
 
-    fn hear(&mut self) -> Result<(), String> {
-        self.heard = self.shared.clock.now();
+    fn received(&mut self) -> Result<(), String> {
+        self.last_received = self.shared.clock.now();
         let mut said = Vec::new();
         let outcome = loop {
             match self.decoder.next() {
@@ -292,7 +292,7 @@ impl Connection {
                 Some(since) => since + timeout,
                 // Who has it alone may be in the middle of a transaction, of which the question would become a part.
                 None if self.shared.settings.once => now + timeout * SILENCE,
-                None => self.heard + timeout * SILENCE,
+                None => self.last_received + timeout * SILENCE,
             };
             if state.channels.again_at().is_some_and(|again_at| again_at <= now) {
                 let State { channels, nonces, queue, .. } = &mut *state;
@@ -302,7 +302,7 @@ impl Connection {
             if next <= now {
                 let nonce = state.nonces.next();
                 state.queue.push(nonce.question(), Whose::Ours(nonce), now);
-                self.heard = now;
+                self.last_received = now;
                 return Poll::Ready(Ok(()));
             }
             let next = state.channels.again_at().map_or(next, |again_at| again_at.min(next));

@@ -8,7 +8,7 @@ use super::driver;
 use super::error::WireError;
 use super::handshake::{Purpose, Server};
 use super::request::Request;
-use super::settings::{Deaf, Listener, Settings};
+use super::settings::{Listener, NoListener, Settings};
 use super::state::{Shared, Status};
 use crate::net::Endpoint;
 use crate::runtime::Runtime;
@@ -85,7 +85,7 @@ impl Link {
     }
 
     async fn once(&self, endpoint: Endpoint, settings: Settings) -> Result<Self, WireError> {
-        let link = Self::open(endpoint, Arc::new(Settings { once: true, ..settings }), Arc::new(Deaf));
+        let link = Self::open(endpoint, Arc::new(Settings { once: true, ..settings }), Arc::new(NoListener));
         link.ready().await?;
         Ok(link)
     }

@@ -1,4 +1,4 @@
-//! What all connections of a store have in common, and who hears of their messages.
+//! What all connections of a store have in common, and the listener for their messages.
 
 use std::fmt;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub(crate) struct Trial {
     pub(crate) may_be_unknown: bool,
 }
 
-/// Hears of the channels. Called by the driver of the connection, in the order in which the server said it; must not
+/// Listens to the channels. Called by the driver of the connection, in the order in which the server said it; must not
 /// block, and may send.
 pub(crate) trait Listener: Send + Sync + fmt::Debug {
     /// A message came.
@@ -96,9 +96,9 @@ pub(crate) trait Listener: Send + Sync + fmt::Debug {
 
 /// Of a link without channels.
 #[derive(Debug)]
-pub(super) struct Deaf;
+pub(super) struct NoListener;
 
-impl Listener for Deaf {
+impl Listener for NoListener {
     fn pushed(&self, _: &[u8], _: &[u8]) {}
     fn subscribed(&self, _: &[u8]) {}
     fn unsubscribed(&self, _: &[u8]) {}

@@ -182,7 +182,7 @@ impl Shared {
             }
             return;
         }
-        if !state.up || !self.hears(&state) {
+        if !state.up || !self.receives_messages(&state) {
             return;
         }
         let nonce = state.nonces.next();
@@ -192,7 +192,7 @@ impl Shared {
     }
 
     /// Whether messages come on this connection.
-    fn hears(&self, state: &State) -> bool {
+    fn receives_messages(&self, state: &State) -> bool {
         state.resp3 || self.purpose == Purpose::Messages
     }
 
@@ -233,7 +233,7 @@ impl Shared {
         state.loading.clear();
         state.alarm = now;
         let (mut side, mut other) = (None, None);
-        if self.hears(&state) {
+        if self.receives_messages(&state) {
             side = state.side.take();
             let State { channels, nonces, .. } = &mut *state;
             let again = channels.requests(nonces);
@@ -268,11 +268,11 @@ impl Shared {
         state.up = false;
         state.writer = None;
         state.failure = why.to_owned();
-        let heard = self.hears(&state);
+        let received = self.receives_messages(&state);
         let lost = state.queue.lose();
         drop(state);
         self.status.send_replace(Status::Connecting);
-        if heard {
+        if received {
             self.listener.disconnected();
         }
         self.fail(lost, &WireError::Broken(format!("the connection to {} was lost: {why}", self.endpoint)));
@@ -333,7 +333,7 @@ impl Shared {
         state.ended = Some(format!("the connection to {} was closed: {why}", self.endpoint));
         let was_up = std::mem::take(&mut state.up);
         state.writer = None;
-        let heard = was_up && self.hears(&state);
+        let received = was_up && self.receives_messages(&state);
         let side = state.side.take();
         let lost = state.queue.lose();
         let unsent = state.queue.clear();
@@ -348,7 +348,7 @@ impl Shared {
             }
             is_news
         });
-        if heard {
+        if received {
             self.listener.disconnected();
         }
         self.fail(lost, &WireError::Broken(why.clone()));

@@ -15,7 +15,7 @@ enum Next {
     Hear { op: u64, token: u64 },
     GiveBack { of: u64 },
     Free { op: u64, of: u64 },
-    HearOfIt { op: u64 },
+    Learn { op: u64 },
 }
 
 /// Clients take a lock and give it back, each step of each at a time of its own.
@@ -46,9 +46,9 @@ fn play(seed: u64, clients: usize, operations: u64) -> Script {
             Next::GiveBack { of } => Next::Free { op: script.op((at, 0), Call::Release { of }, None), of },
             Next::Free { op, of } => {
                 held -= u64::from(weights[&of]);
-                Next::HearOfIt { op }
+                Next::Learn { op }
             }
-            Next::HearOfIt { op } => {
+            Next::Learn { op } => {
                 script.entry(at, op, What::Return(Outcome::Done));
                 Next::Ask
             }

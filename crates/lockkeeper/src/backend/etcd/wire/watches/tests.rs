@@ -45,13 +45,13 @@ struct Stream {
     is_cut: bool,
 }
 
-/// A watch of the client's, and what it has to hear.
+/// A watch of the client, and what it has to receive.
 struct Mine {
     id: i64,
     what: What,
     told: Receiver<Told>,
     expected: Vec<i64>,
-    heard: Vec<i64>,
+    received: Vec<i64>,
     has_begun: bool,
     is_over: bool,
 }
@@ -111,8 +111,8 @@ impl World {
             self.streams.push(Stream { number, requests, watches, answers, is_cut: false });
         }
         let (id, told) = self.state.watch(what.clone());
-        let (expected, heard) = (Vec::new(), Vec::new());
-        self.mine.push(Mine { id, what, told, expected, heard, has_begun: false, is_over: false });
+        let (expected, received) = (Vec::new(), Vec::new());
+        self.mine.push(Mine { id, what, told, expected, received, has_begun: false, is_over: false });
     }
 
     fn change(&mut self, key: &'static str) {
@@ -152,7 +152,7 @@ impl World {
     fn arrive(&mut self, stream: usize) -> bool {
         let stream = &mut self.streams[stream];
         match stream.answers.pop_front().filter(|_| !stream.is_cut) {
-            Some(answer) => self.state.heard_of(stream.number, answer),
+            Some(answer) => self.state.on_response(stream.number, answer),
             None => false,
         }
     }
@@ -169,20 +169,20 @@ impl World {
         }
     }
 
-    /// What each watch has heard by now.
-    fn hear(&mut self) {
+    /// What each watch has received by now.
+    fn receive(&mut self) {
         use tokio::sync::mpsc::error::TryRecvError::{Disconnected, Empty};
         for mine in &mut self.mine {
             loop {
                 match mine.told.try_recv() {
                     Ok(Told::Begun) => {
-                        assert!(!mine.has_begun && mine.heard.is_empty(), "it begins once, before anything else");
+                        assert!(!mine.has_begun && mine.received.is_empty(), "it begins once, before anything else");
                         mine.has_begun = true;
                     }
                     Ok(Told::Events(events)) => {
                         let keys = events.iter().filter_map(|event| event.kv.as_ref());
                         keys.clone().for_each(|kv| assert!(mine.what.has(&kv.key), "{kv:?} is another one's"));
-                        mine.heard.extend(keys.map(|kv| kv.mod_revision));
+                        mine.received.extend(keys.map(|kv| kv.mod_revision));
                     }
                     Err(Empty) => break,
                     Err(Disconnected) => {
@@ -191,8 +191,8 @@ impl World {
                     }
                 }
             }
-            assert!(mine.has_begun || mine.heard.is_empty());
-            assert!(mine.expected.starts_with(&mine.heard), "{:?} of {:?}", mine.heard, mine.expected);
+            assert!(mine.has_begun || mine.received.is_empty());
+            assert!(mine.expected.starts_with(&mine.received), "{:?} of {:?}", mine.received, mine.expected);
         }
     }
 
@@ -204,7 +204,7 @@ impl World {
                 self.arrive(stream);
             }
         }
-        self.hear();
+        self.receive();
     }
 }
 
@@ -229,16 +229,16 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn a_watch_hears_all_that_happened_to_its_keys_or_that_it_is_over(steps in prop::collection::vec(step(), 1..120)) {
+    fn a_watch_receives_all_that_happened_to_its_keys_or_its_end(steps in prop::collection::vec(step(), 1..120)) {
         let mut world = World::default();
         for step in &steps {
             world.step(step);
-            world.hear();
+            world.receive();
         }
         world.settle();
         for mine in &world.mine {
-            let has_heard_all = mine.has_begun && mine.heard == mine.expected;
-            prop_assert!(mine.is_over || has_heard_all, "{:?} of {:?}", mine.heard, mine.expected);
+            let has_received_all = mine.has_begun && mine.received == mine.expected;
+            prop_assert!(mine.is_over || has_received_all, "{:?} of {:?}", mine.received, mine.expected);
         }
         // A watcher that comes now hears what comes now, whatever was before.
         world.refuses = false;
@@ -247,7 +247,7 @@ proptest! {
         world.change("a");
         world.settle();
         let last = world.mine.last().expect("it was just made");
-        prop_assert_eq!(&last.heard, &[world.revision]);
+        prop_assert_eq!(&last.received, &[world.revision]);
     }
 
     /// etcd's gRPC proxy numbers watches by itself.
@@ -275,7 +275,7 @@ proptest! {
 }
 
 #[test]
-fn a_watch_whose_reader_is_too_late_ends_and_what_it_has_heard_has_no_gap() {
+fn a_watch_whose_reader_is_too_late_ends_and_what_it_has_received_has_no_gap() {
     let mut world = World::default();
     world.watch(None);
     world.watch(Some(1));
@@ -286,12 +286,12 @@ fn a_watch_whose_reader_is_too_late_ends_and_what_it_has_heard_has_no_gap() {
     }
     assert!(world.take(0), "etcd is told that nobody watches any more");
     assert_eq!(world.streams[0].watches.len(), 1);
-    world.hear();
+    world.receive();
     let late = &world.mine[0];
-    assert!(late.is_over && late.heard.len() <= UNREAD, "{} answers waited", late.heard.len());
+    assert!(late.is_over && late.received.len() <= UNREAD, "{} answers waited", late.received.len());
     world.change("b");
     world.settle();
-    assert!(!world.mine[1].is_over && world.mine[1].heard == world.mine[1].expected, "the others hear on");
+    assert!(!world.mine[1].is_over && world.mine[1].received == world.mine[1].expected, "the others hear on");
 }
 
 #[test]
@@ -302,11 +302,11 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
         let mut state = lock(&shared);
         opened.extend(state.open(0));
         let (id, told) = state.watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
-        Watch { id, told, heard_before: state.heard, shared: Arc::downgrade(&shared) }
+        Watch { id, told, received_before: state.received, shared: Arc::downgrade(&shared) }
     };
     let first = begin();
     let mut other = begin();
-    assert!(lock(&shared).heard_of(1, WatchResponse { watch_id: other.id, created: true, ..none() }));
+    assert!(lock(&shared).on_response(1, WatchResponse { watch_id: other.id, created: true, ..none() }));
     first.end_if_silent();
     assert!(matches!(other.told.try_recv(), Ok(Told::Begun)));
     assert!(
@@ -323,7 +323,7 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
     let last = begin();
     last.end_if_silent();
     assert!(other.told.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Disconnected));
-    assert!(!lock(&shared).heard_of(1, WatchResponse { watch_id: other.id, ..none() }), "its answers are nobody's");
+    assert!(!lock(&shared).on_response(1, WatchResponse { watch_id: other.id, ..none() }), "its answers are nobody's");
     drop((first, last));
     assert_eq!(opened.len(), 1);
 }
@@ -333,10 +333,10 @@ fn what_a_reader_has_not_read_is_known_and_so_is_the_end_of_its_watch() {
     let shared: Arc<Mutex<State>> = Arc::default();
     lock(&shared).open(0);
     let (id, told) = lock(&shared).watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
-    let mut watch = Watch { id, told, heard_before: 0, shared: Arc::downgrade(&shared) };
+    let mut watch = Watch { id, told, received_before: 0, shared: Arc::downgrade(&shared) };
     let reader = watch.reader();
     assert!(reader.is_up_to_date());
-    lock(&shared).heard_of(1, WatchResponse { watch_id: id, created: true, ..none() });
+    lock(&shared).on_response(1, WatchResponse { watch_id: id, created: true, ..none() });
     assert!(!reader.is_up_to_date());
     assert!(matches!(watch.told.try_recv(), Ok(Told::Begun)));
     assert!(reader.is_up_to_date());

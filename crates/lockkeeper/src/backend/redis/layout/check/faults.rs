@@ -13,7 +13,7 @@ use crate::backend::redis::layout;
 use crate::backend::redis::wire::Request;
 use crate::store::Store;
 
-/// A connection of somebody who may do everything, and hears what is published.
+/// A connection of a user with all rights, which receives what is published.
 pub(super) struct Admin {
     stream: TcpStream,
     parser: Parser,
@@ -61,20 +61,20 @@ impl Admin {
 impl Server {
     pub(super) fn ask_with_a_fault(&mut self, request: &Request) -> Value {
         let fault = self.any_fault();
-        let (before, heard) = (self.state(), self.heard.len());
+        let (before, pushes) = (self.state(), self.pushes.len());
         self.begin(&fault);
         let answer = self.ask_once(request);
         self.end(&fault);
         match &answer {
             Value::ServerError(error) => {
                 assert_eq!(self.state(), before, "{fault:?} left something behind: {error:?}");
-                assert_eq!(self.heard.len(), heard, "{fault:?}, and somebody was told");
+                assert_eq!(self.pushes.len(), pushes, "{fault:?}, and somebody was told");
             }
             // Of several renewals each is refused by itself.
             Value::Array(parts) if parts.iter().any(|part| matches!(part, Value::ServerError(_))) => {}
             _ => {
                 self.passed += 1;
-                self.is_deaf |= !matches!(fault, Fault::Memory | Fault::Kind(_));
+                self.loses_pushes |= !matches!(fault, Fault::Memory | Fault::Kind(_));
                 return answer;
             }
         }
@@ -162,7 +162,7 @@ impl Server {
 impl World {
     /// Who was not told, since messages were refused, learns it by looking.
     pub(super) async fn forgive(&mut self) {
-        if !std::mem::take(&mut self.server.is_deaf) {
+        if !std::mem::take(&mut self.server.loses_pushes) {
             return;
         }
         for line in 0..self.names.len() {
@@ -175,7 +175,7 @@ impl World {
                 tried.told = true;
             }
         }
-        self.watched.values_mut().for_each(|watched| watched.heard = true);
+        self.watched.values_mut().for_each(|watched| watched.notified = true);
     }
 }
 

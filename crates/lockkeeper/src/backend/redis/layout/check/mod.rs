@@ -103,7 +103,7 @@ struct Tried {
 
 struct Watched {
     until: Instant,
-    heard: bool,
+    notified: bool,
     fingerprint: Vec<String>,
 }
 
@@ -199,7 +199,7 @@ impl World {
             (_, 22) => self.names().await,
             _ => self.pick(LINES),
         };
-        self.hear(line).await;
+        self.take_pushes(line).await;
         if self.seed.happens(500) {
             self.compare(line).await;
         }
@@ -221,9 +221,9 @@ impl World {
         assert!(before.is_none_or(|(_, token)| *token < ours) && after.is_none_or(|(_, token)| *token > ours));
     }
 
-    async fn hear(&mut self, line: usize) {
-        let heard: Vec<_> = self.server.heard().collect();
-        for (channel, push) in heard {
+    async fn take_pushes(&mut self, line: usize) {
+        let pushes: Vec<_> = self.server.pushes().collect();
+        for (channel, push) in pushes {
             if matches!(push, Push::Granted { .. }) {
                 assert!(self.clients.iter().any(|client| client.channel() == channel), "{channel}");
             }
@@ -250,7 +250,7 @@ impl World {
             Push::Changed { name } => {
                 let line = self.names.iter().position(|n| n.encoded().as_bytes() == name).unwrap();
                 let watched = self.watched.get_mut(&line);
-                watched.expect("nobody watches, and somebody was told").heard = true;
+                watched.expect("nobody watches, and somebody was told").notified = true;
             }
             Push::Again { .. } | Push::Lost { .. } | Push::Requested { .. } => {}
         }
@@ -260,7 +260,7 @@ impl World {
         let name = self.names[line].clone();
         let theirs = self.memory.line(&name).await.unwrap();
         let ours = super::line_answer(&name, &self.server.ask(&super::line(&name, None))).unwrap().value;
-        self.hear(line).await;
+        self.take_pushes(line).await;
         assert_eq!(ours.entries.len(), theirs.entries.len(), "{ours:#?}\nnot\n{theirs:#?}");
         for (ours, theirs) in ours.entries.iter().zip(&theirs.entries) {
             self.token(line, theirs.token.unwrap(), ours.token.unwrap());
@@ -287,8 +287,8 @@ impl World {
         assert_eq!(*before, fingerprint, "one revision for two lines");
         let Some(watched) = self.watched.get_mut(&line) else { return };
         if watched.until > self.clock.now() {
-            assert!(watched.heard || watched.fingerprint == fingerprint, "no observer was told");
-            *watched = Watched { until: watched.until, heard: false, fingerprint };
+            assert!(watched.notified || watched.fingerprint == fingerprint, "no observer was told");
+            *watched = Watched { until: watched.until, notified: false, fingerprint };
         } else {
             self.watched.remove(&line);
         }

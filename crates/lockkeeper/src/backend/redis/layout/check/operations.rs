@@ -224,18 +224,18 @@ impl World {
         let name = &self.names[line].clone();
         let how = if self.seed.happens(600) { Evict::Mark } else { Evict::Now };
         let (victim, target) = self.victim(which).await;
-        self.hear(line).await;
+        self.take_pushes(line).await;
         let there = self.memory.line(name).await.unwrap().entries;
         let is_kept = there.iter().any(|entry| entry.kept && is_target(entry, &target));
         let ours = layout::evict_answer(&self.server.ask(&layout::evict(name, &victim, how, "op", "stuck"))).unwrap();
         let theirs = self.memory.evict(name, &target, how, "op", "stuck").await.unwrap();
         self.note(line, &format!("evict {how:?} {target:?}"), self.tried[which].claim.key.id, &(ours, theirs));
         assert_eq!(ours, theirs);
-        let lost: Vec<_> = self.server.heard().collect();
+        let lost: Vec<_> = self.server.pushes().collect();
         let first = lost.iter().find(|(_, push)| matches!(push, Push::Lost { .. }));
         // What is kept has no holder who could be told.
         let tells = ours == Evicted::Done && !is_kept;
-        assert!(first.is_some() == tells || self.server.is_deaf, "{lost:?}");
+        assert!(first.is_some() == tells || self.server.loses_pushes, "{lost:?}");
         if let (Some((channel, Push::Lost { id, .. })), Victim::Id(whom)) = (first, victim) {
             assert_eq!((channel, *id), (&self.clients[client].channel(), whom));
         }
@@ -269,10 +269,10 @@ impl World {
         let answer = self.server.ask(&layout::observe(&self.names[line], false, within));
         layout::observe_answer(&answer).unwrap();
         let until = self.clock.now() + within;
-        let watched = self.watched.entry(line).or_insert(Watched { until, heard: true, fingerprint: Vec::new() });
+        let watched = self.watched.entry(line).or_insert(Watched { until, notified: true, fingerprint: Vec::new() });
         // What it watched until now may have ended in between.
         if watched.until <= self.clock.now() {
-            watched.heard = true;
+            watched.notified = true;
         }
         // Whoever watches for longer is not cut short by another of the same client.
         watched.until = watched.until.max(until);
@@ -283,13 +283,13 @@ impl World {
         let line = self.pick(LINES);
         let name = &self.names[line].clone();
         let reason = format!("why {}", self.seed.below(3));
-        self.hear(line).await;
+        self.take_pushes(line).await;
         let ours = self.server.ask(&layout::request_release(name, "op", &reason));
         let ours = layout::request_answer(&ours).unwrap();
         assert_eq!(ours, self.memory.request_release(name, "op", &reason).await.unwrap());
-        let told: Vec<_> = self.server.heard().collect();
+        let told: Vec<_> = self.server.pushes().collect();
         let asked: Vec<_> = told.iter().filter(|(_, push)| matches!(push, Push::Requested { .. })).collect();
-        assert!(asked.is_empty() != ours || self.server.is_deaf, "{told:?}");
+        assert!(asked.is_empty() != ours || self.server.loses_pushes, "{told:?}");
         for (_, push) in told {
             self.take(line, push).await;
         }
@@ -333,7 +333,7 @@ impl World {
         let theirs: Vec<_> = theirs.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
         assert_eq!(ours, theirs);
         for line in 1..LINES {
-            self.hear(line).await;
+            self.take_pushes(line).await;
         }
         0
     }

@@ -31,13 +31,13 @@ pub(super) struct Server {
     pub(super) refused: u32,
     pub(super) passed: u32,
     /// Messages may have been lost since this was looked at.
-    pub(super) is_deaf: bool,
+    pub(super) loses_pushes: bool,
     /// From the digest of a script to that of the same with our clock.
     digests: HashMap<String, String>,
     clock: String,
     /// Those of this run: others may test on the same server.
     channels: Vec<String>,
-    pub(super) heard: VecDeque<(String, Push)>,
+    pub(super) pushes: VecDeque<(String, Push)>,
 }
 
 impl Server {
@@ -58,11 +58,11 @@ impl Server {
             faults: 0,
             refused: 0,
             passed: 0,
-            is_deaf: false,
+            loses_pushes: false,
             digests: HashMap::new(),
             clock,
             channels,
-            heard: VecDeque::new(),
+            pushes: VecDeque::new(),
         };
         server.command(&[b"HELLO", b"3", b"AUTH", server.user.clone().as_bytes(), b"any"]);
         for script in SCRIPTS {
@@ -84,7 +84,7 @@ impl Server {
         self.command(&[b"RPUSH", clock.as_bytes(), seconds.as_bytes(), micros.as_bytes()]);
     }
 
-    /// The answer; what was pushed until then is [heard](Self::heard). It may come after a fault.
+    /// The answer; what was pushed until then is [pushed](Self::pushes). It may come after a fault.
     pub(super) fn ask(&mut self, request: &Request) -> Value {
         match self.seed.happens(self.faults) {
             true => self.ask_with_a_fault(request),
@@ -109,14 +109,14 @@ impl Server {
             // Others test on the same server, and try whether they may publish.
             if self.channels.contains(&channel) {
                 let push = pushed(&payload).expect("scripts publish what is understood");
-                self.heard.push_back((channel, push));
+                self.pushes.push_back((channel, push));
             }
         }
         answer
     }
 
-    pub(super) fn heard(&mut self) -> impl Iterator<Item = (String, Push)> {
-        std::mem::take(&mut self.heard).into_iter()
+    pub(super) fn pushes(&mut self) -> impl Iterator<Item = (String, Push)> {
+        std::mem::take(&mut self.pushes).into_iter()
     }
 
     fn command(&mut self, parts: &[&[u8]]) -> Value {

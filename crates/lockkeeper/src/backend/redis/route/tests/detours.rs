@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::super::{Route, Tells, Topology};
-use crate::backend::redis::wire::tests::peer::{Heard, Peer, Seat, Sound, ear, echo, patient, within};
+use crate::backend::redis::wire::tests::peer::{Peer, Received, Seat, Sound, echo, listener, patient, within};
 use crate::backend::redis::wire::{Request, Script, Settings, WireError};
 
 const HELLO: &str = "%3\r\n+version\r\n+7.0.15\r\n+mode\r\n+cluster\r\n+role\r\n+master\r\n";
@@ -37,7 +37,7 @@ struct Pair {
     route: Route,
     one: (Peer, Seat),
     two: (Peer, Seat),
-    heard: Heard,
+    received: Received,
 }
 
 async fn cluster(settings: Settings) -> Pair {
@@ -49,7 +49,7 @@ async fn cluster(settings: Settings) -> Pair {
 /// To the question whether it has shards.
 async fn cluster_that_says(answer: &str, settings: Settings) -> Pair {
     let (one, two) = (Peer::new().await, Peer::new().await);
-    let (listener, heard) = ear();
+    let (listener, received) = listener();
     let topology = Topology::Cluster(vec![one.endpoint.clone()]);
     let opening = tokio::spawn(Route::open(topology, settings, listener));
     let mut first = greet(&one).await;
@@ -59,7 +59,7 @@ async fn cluster_that_says(answer: &str, settings: Settings) -> Pair {
     assert_eq!(first.request().await[0], "SPUBLISH");
     first.say(&format!("{answer}\r\n")).await;
     let (route, _) = within(opening).await.unwrap().unwrap();
-    Pair { route, one: (one, first), two: (two, second), heard }
+    Pair { route, one: (one, first), two: (two, second), received }
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn a_subscription_goes_where_its_slot_goes() {
     pair.route.subscribe(5, b"c".to_vec());
     assert_eq!(pair.one.1.request().await, ["SSUBSCRIBE", "c"]);
     pair.one.1.say(&confirmed("ssubscribe")).await;
-    assert_eq!(pair.heard.next().await, Sound::Subscribed("c".to_owned()));
+    assert_eq!(pair.received.next().await, Sound::Subscribed("c".to_owned()));
     let answer = tokio::spawn(pair.route.send(5, echo("x")));
     assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
     pair.one.1.say(&format!("-MOVED 5 127.0.0.1:{}\r\n", pair.two.0.endpoint.port)).await;
@@ -233,8 +233,8 @@ async fn a_subscription_goes_where_its_slot_goes() {
     assert_eq!(asked(&mut pair.two.1).await, ["ECHO", "x"]);
     pair.two.1.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
-    assert_eq!(pair.heard.next().await, Sound::Reconnected, "it may not have all that the other had");
-    assert_eq!(pair.heard.next().await, Sound::Subscribed("c".to_owned()));
+    assert_eq!(pair.received.next().await, Sound::Reconnected, "it may not have all that the other had");
+    assert_eq!(pair.received.next().await, Sound::Subscribed("c".to_owned()));
 }
 
 #[tokio::test]
@@ -252,7 +252,7 @@ async fn a_cluster_without_shards_tells_through_any_of_its_nodes() {
 async fn scripts_that_the_server_has_forgotten_are_called_again() {
     static ONE: Script = Script::new("return 1");
     let peer = Peer::new().await;
-    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), patient(), ear().0));
+    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), patient(), listener().0));
     let mut seat = peer.seat().await;
     let (route, _) = within(opening).await.unwrap().unwrap();
     let answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));

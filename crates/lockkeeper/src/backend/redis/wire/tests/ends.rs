@@ -6,12 +6,12 @@ use redis::Value;
 
 use super::super::handshake::Role;
 use super::super::{Link, Settings, WireError};
-use super::peer::{Peer, Sound, ear, echo, impatient, patient, within};
+use super::peer::{Peer, Sound, echo, impatient, listener, patient, within};
 
 #[tokio::test]
 async fn what_was_sent_before_the_last_handle_is_dropped_is_written_and_answered() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let clone = link.clone();
     drop(link);
     let posted = clone.send(echo("posted").posted());
@@ -28,14 +28,14 @@ async fn what_was_sent_before_the_last_handle_is_dropped_is_written_and_answered
 #[tokio::test]
 async fn a_link_that_nobody_has_any_more_does_not_wait_for_ever() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(impatient()).await;
+    let (link, mut seat, _received) = peer.link(impatient()).await;
     let answer = link.send(echo("unanswered"));
     drop(link);
     assert!(matches!(within(answer).await, Err(WireError::Broken(_))));
     seat.request().await;
     assert_eq!(seat.next().await, [""; 0]);
     // Nor for a server that cannot be reached.
-    let (listener, _heard) = ear();
+    let (listener, _received) = listener();
     let link = Link::open(peer.endpoint.clone(), Arc::new(impatient()), listener);
     let _silent = peer.accept().await;
     let answer = link.send(echo("unsent"));
@@ -48,7 +48,7 @@ fn what_was_posted_before_the_runtime_ends_is_still_written() {
     let other = tokio::runtime::Runtime::new().unwrap();
     let peer = other.block_on(Peer::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (listener, _heard) = ear();
+    let (listener, _received) = listener();
     let link = runtime.block_on(async { Link::open(peer.endpoint.clone(), Arc::new(patient()), listener) });
     let seat = other.spawn(async move { peer.seat().await });
     runtime.block_on(async { within(link.ready()).await.unwrap() });
@@ -66,7 +66,7 @@ fn what_was_posted_before_the_runtime_ends_is_still_written() {
 fn outside_a_runtime_a_link_has_a_thread_of_its_own() {
     let other = tokio::runtime::Runtime::new().unwrap();
     let peer = other.block_on(Peer::new());
-    let (listener, _heard) = ear();
+    let (listener, _received) = listener();
     let link = Link::open(peer.endpoint.clone(), Arc::new(patient()), listener);
     let answer = link.send(echo("x"));
     drop(link.send(echo("last").posted()));
@@ -85,7 +85,7 @@ fn outside_a_runtime_a_link_has_a_thread_of_its_own() {
 #[tokio::test]
 async fn a_forked_child_sends_nothing() {
     let peer = Peer::new().await;
-    let (listener, _heard) = ear();
+    let (listener, _received) = listener();
     let link = Link::of_another_process(peer.endpoint.clone(), patient(), listener);
     let mut seat = peer.seat().await;
     within(link.ready()).await.unwrap();
@@ -101,24 +101,24 @@ async fn a_forked_child_sends_nothing() {
 #[tokio::test]
 async fn an_abandoned_link_writes_nothing_any_more() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    let (link, mut seat, mut received) = peer.link(patient()).await;
     let written = link.send(echo("written"));
     let unwritten = link.send(echo("unwritten"));
     link.abandon("it is a replica now");
-    assert_eq!(heard.now(), [Sound::Disconnected]);
+    assert_eq!(received.now(), [Sound::Disconnected]);
     assert!(matches!(within(written).await, Err(WireError::Broken(why)) if why.ends_with("it is a replica now")));
     assert!(matches!(within(unwritten).await, Err(WireError::NotSent(why)) if why.ends_with("it is a replica now")));
     assert!(matches!(within(link.send(echo("later"))).await, Err(WireError::NotSent(_))));
     assert_eq!(seat.request().await[1], "written");
     assert_eq!(seat.next().await, [""; 0]);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(200), peer.accept()).await.is_err());
-    assert_eq!(heard.now(), []);
+    assert_eq!(received.now(), []);
 }
 
 #[tokio::test]
 async fn a_replica_is_no_server_where_only_a_master_is() {
     let peer = Peer::new().await;
-    let link = Link::open(peer.endpoint.clone(), Arc::new(Settings { only_master: true, ..patient() }), ear().0);
+    let link = Link::open(peer.endpoint.clone(), Arc::new(Settings { only_master: true, ..patient() }), listener().0);
     let mut seat = peer.accept().await;
     seat.request().await;
     seat.say("%1\r\n+role\r\n+replica\r\n").await;
@@ -134,9 +134,9 @@ async fn a_replica_is_no_server_where_only_a_master_is() {
 #[tokio::test]
 async fn a_server_that_was_a_master_is_not_used_when_it_comes_back_as_a_replica() {
     let peer = Peer::new().await;
-    let (link, seat, mut heard) = peer.link(Settings { stays_master: true, ..patient() }).await;
+    let (link, seat, mut received) = peer.link(Settings { stays_master: true, ..patient() }).await;
     drop(seat);
-    assert_eq!(heard.next().await, Sound::Disconnected);
+    assert_eq!(received.next().await, Sound::Disconnected);
     let answer = link.send(echo("x"));
     let mut seat = peer.accept().await;
     seat.request().await;

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::super::handshake::{Mode, Role};
 use super::super::{Link, Script, Server, Settings, WireError};
-use super::peer::{Peer, Seat, ear, echo, patient, within};
+use super::peer::{Peer, Seat, echo, listener, patient, within};
 use crate::Secret;
 
 static ONE: Script = Script::new("return 1");
@@ -23,7 +23,7 @@ fn with_all() -> Settings {
 }
 
 fn open(peer: &Peer, settings: Settings) -> Link {
-    Link::open(peer.endpoint.clone(), Arc::new(settings), ear().0)
+    Link::open(peer.endpoint.clone(), Arc::new(settings), listener().0)
 }
 
 /// Reads so many requests, and answers nothing.
@@ -191,7 +191,7 @@ async fn a_database_that_is_not_there_is_a_refusal() {
 #[tokio::test]
 async fn a_script_that_the_server_does_not_have_is_loaded_before_the_next_request_and_no_other() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let call = || super::super::Request::eval(&ONE, &[b"key"], &[b"arg"]);
     let (one, two) = (link.send(call()), link.send(call()));
     let expected = ["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "1", "key", "arg"];
@@ -218,7 +218,7 @@ async fn who_cannot_be_reached_is_named() {
     let peer = Peer::new().await;
     let endpoint = peer.endpoint.clone();
     drop(peer);
-    let link = Link::open(endpoint.clone(), Arc::new(patient()), ear().0);
+    let link = Link::open(endpoint.clone(), Arc::new(patient()), listener().0);
     let error = within(link.ready()).await.unwrap_err();
     assert!(matches!(&error, WireError::NotSent(why) if why.contains(&endpoint.to_string())), "{error:?}");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use super::super::{Link, Settings, WireError};
-use super::peer::{HELLO, Peer, ear, echo, impatient, patient, tolerant, within};
+use super::peer::{HELLO, Peer, echo, impatient, listener, patient, tolerant, within};
 
 fn is_broken(answer: &Result<Value, WireError>) -> bool {
     matches!(answer, Err(WireError::Broken(_)))
@@ -15,7 +15,7 @@ fn is_broken(answer: &Result<Value, WireError>) -> bool {
 #[tokio::test]
 async fn what_was_written_is_broken_and_what_was_not_goes_to_the_next_connection_in_order() {
     let peer = Peer::new().await;
-    let (link, seat, _heard) = peer.link(patient()).await;
+    let (link, seat, _received) = peer.link(patient()).await;
     // The peer reads nothing: at some point the system takes no more.
     let big = |number: usize| echo(&format!("{number:04}{}", "x".repeat(200_000)));
     let answers: Vec<_> = (0..200).map(|number| link.send(big(number))).collect();
@@ -44,7 +44,7 @@ async fn what_was_written_is_broken_and_what_was_not_goes_to_the_next_connection
 #[tokio::test]
 async fn what_is_sent_without_a_connection_waits_for_it_and_precedes_what_is_sent_later() {
     let peer = Peer::new().await;
-    let (listener, _heard) = ear();
+    let (listener, _received) = listener();
     let link = Link::open(peer.endpoint.clone(), Arc::new(patient()), listener);
     let early = link.send(echo("early"));
     let second = link.send(echo("second").posted());
@@ -63,7 +63,7 @@ async fn what_is_sent_without_a_connection_waits_for_it_and_precedes_what_is_sen
 #[tokio::test]
 async fn without_a_connection_a_request_is_given_up_after_the_timeout_and_was_never_written() {
     let peer = Peer::new().await;
-    let (listener, _heard) = ear();
+    let (listener, _received) = listener();
     let link = Link::open(peer.endpoint.clone(), Arc::new(impatient()), listener);
     let mut silent = peer.accept().await;
     let began = Instant::now();
@@ -82,7 +82,7 @@ async fn without_a_connection_a_request_is_given_up_after_the_timeout_and_was_ne
 async fn who_is_not_let_in_is_told_at_once_what_for_and_tried_again() {
     let peer = Peer::new().await;
     let settings = Settings { timeout: 3 * super::peer::PATIENCE, ..patient() };
-    let link = Link::open(peer.endpoint.clone(), Arc::new(settings), ear().0);
+    let link = Link::open(peer.endpoint.clone(), Arc::new(settings), listener().0);
     for refusal in ["WRONGPASS invalid username-password pair or user is disabled.", "NOAUTH no"] {
         let answer = link.send(echo("x"));
         let mut seat = peer.accept().await;
@@ -101,7 +101,7 @@ async fn who_is_not_let_in_is_told_at_once_what_for_and_tried_again() {
 #[tokio::test]
 async fn a_server_that_stops_answering_is_dropped_after_the_timeout() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(impatient()).await;
+    let (link, mut seat, _received) = peer.link(impatient()).await;
     let began = Instant::now();
     let first = link.send(echo("unanswered"));
     let second = link.send(echo("neither"));
@@ -121,7 +121,7 @@ async fn a_server_that_stops_answering_is_dropped_after_the_timeout() {
 async fn a_request_that_was_written_without_the_driver_is_timed_by_it_all_the_same() {
     let peer = Peer::new().await;
     let timeout = Duration::from_secs(1);
-    let (link, _seat, _heard) = peer.link(Settings { timeout, ..patient() }).await;
+    let (link, _seat, _received) = peer.link(Settings { timeout, ..patient() }).await;
     let began = Instant::now();
     assert!(is_broken(&within(link.send(echo("alone"))).await));
     // The driver alone would have looked into the silence after three times as long.
@@ -131,7 +131,7 @@ async fn a_request_that_was_written_without_the_driver_is_timed_by_it_all_the_sa
 #[tokio::test]
 async fn the_time_counts_for_the_oldest_request_that_is_unanswered_and_for_no_other() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(tolerant()).await;
+    let (link, mut seat, _received) = peer.link(tolerant()).await;
     // For much longer than the timeout there is always a request on its way, but none for so long.
     for number in 0..30 {
         let answer = link.send(echo("x"));
@@ -149,7 +149,7 @@ async fn the_time_counts_for_the_oldest_request_that_is_unanswered_and_for_no_ot
 #[tokio::test]
 async fn a_silent_server_is_asked_whether_it_is_there_and_dropped_when_it_is_not() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(tolerant()).await;
+    let (link, mut seat, _received) = peer.link(tolerant()).await;
     seat.pong().await;
     assert_eq!(seat.request().await[0], "PING");
     assert_eq!(seat.next().await, [""; 0], "no answer, and it is closed");
@@ -162,7 +162,7 @@ async fn a_reply_that_is_cut_off_at_any_byte_is_no_reply() {
     let reply = "*2\r\n$5\r\ngrant\r\n:1234567\r\n";
     for cut in 0..reply.len() {
         let peer = Peer::new().await;
-        let (link, mut seat, _heard) = peer.link(patient()).await;
+        let (link, mut seat, _received) = peer.link(patient()).await;
         let whole = link.send(echo("whole"));
         let half = link.send(echo("half"));
         seat.request().await;
@@ -181,7 +181,7 @@ async fn nonsense_breaks_what_was_asked_and_a_new_connection_is_made() {
     let unasked = ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n";
     for nonsense in ["HTTP/1.1 400 Bad Request\r\n\r\n", "\0\0\0\0", "$x\r\n", ":\r\n", &deep, unasked] {
         let peer = Peer::new().await;
-        let (link, mut seat, _heard) = peer.link(patient()).await;
+        let (link, mut seat, _received) = peer.link(patient()).await;
         let answer = link.send(echo("x"));
         seat.request().await;
         seat.say(nonsense).await;
@@ -197,7 +197,7 @@ async fn nonsense_breaks_what_was_asked_and_a_new_connection_is_made() {
 #[tokio::test]
 async fn a_reply_to_nothing_is_nonsense() {
     let peer = Peer::new().await;
-    let (_link, mut seat, _heard) = peer.link(patient()).await;
+    let (_link, mut seat, _received) = peer.link(patient()).await;
     seat.say(":1\r\n").await;
     assert_eq!(seat.next().await, [""; 0]);
     peer.seat().await;
@@ -206,7 +206,7 @@ async fn a_reply_to_nothing_is_nonsense() {
 #[tokio::test]
 async fn a_reset_breaks_what_was_asked_and_makes_a_new_connection() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let answer = link.send(echo("x"));
     seat.request().await;
     link.reset("it is a replica now");
@@ -221,7 +221,7 @@ async fn a_reset_breaks_what_was_asked_and_makes_a_new_connection() {
 async fn a_connection_that_is_lost_in_the_first_words_is_made_again() {
     for said in ["", "%4\r\n", HELLO, "-LOADING Redis is loading the dataset in memory\r\n"] {
         let peer = Peer::new().await;
-        let (listener, _heard) = ear();
+        let (listener, _received) = listener();
         let link = Link::open(peer.endpoint.clone(), Arc::new(patient()), listener);
         let answer = link.send(echo("x"));
         let mut seat = peer.accept().await;
@@ -239,7 +239,7 @@ async fn a_connection_that_is_lost_in_the_first_words_is_made_again() {
 #[tokio::test]
 async fn on_a_connection_of_its_own_what_was_not_written_goes_to_no_other() {
     let peer = Peer::new().await;
-    let (link, _seat, _heard) = peer.link(patient()).await;
+    let (link, _seat, _received) = peer.link(patient()).await;
     let (alone, seat) = tokio::join!(link.alone(), peer.seat());
     let alone = alone.unwrap();
     // The peer reads nothing: at some point the system takes no more.
@@ -268,7 +268,7 @@ async fn on_a_connection_of_its_own_what_was_not_written_goes_to_no_other() {
 #[tokio::test]
 async fn a_connection_of_its_own_that_cannot_be_made_is_not_tried_again() {
     let peer = Peer::new().await;
-    let (link, _seat, _heard) = peer.link(patient()).await;
+    let (link, _seat, _received) = peer.link(patient()).await;
     let refused = async {
         let mut seat = peer.accept().await;
         seat.request().await;
@@ -283,7 +283,7 @@ async fn a_connection_of_its_own_that_cannot_be_made_is_not_tried_again() {
 #[tokio::test]
 async fn a_connection_of_its_own_is_one_where_messages_have_another() {
     let peer = Peer::new().await;
-    let link = Link::open(peer.endpoint.clone(), Arc::new(Settings { resp2: true, ..patient() }), ear().0);
+    let link = Link::open(peer.endpoint.clone(), Arc::new(Settings { resp2: true, ..patient() }), listener().0);
     let mut main = peer.accept().await;
     main.prepare().await;
     within(link.ready()).await.unwrap();
@@ -305,7 +305,7 @@ async fn a_connection_of_its_own_is_one_where_messages_have_another() {
 #[tokio::test]
 async fn a_connection_of_its_own_is_asked_nothing_while_it_is_silent() {
     let peer = Peer::new().await;
-    let (link, mut main, _heard) = peer.link(tolerant()).await;
+    let (link, mut main, _received) = peer.link(tolerant()).await;
     let (alone, mut seat) = tokio::join!(link.alone(), peer.seat());
     let alone = alone.unwrap();
     // The other one, which is silent for no longer, is asked twice.

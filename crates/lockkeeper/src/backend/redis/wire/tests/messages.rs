@@ -22,10 +22,10 @@ fn hello() -> Sound {
 #[tokio::test]
 async fn a_push_between_replies_disturbs_no_reply_wherever_the_bytes_are_cut() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    let (link, mut seat, mut received) = peer.link(patient()).await;
     link.subscribe(b"mine".to_vec(), false);
     subscribe(&mut seat, "SUBSCRIBE", "mine").await;
-    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     let said = format!("{MESSAGE}:1\r\n{MESSAGE}{MESSAGE}$3\r\ntwo\r\n{MESSAGE}");
     for cut in 0..said.len() {
         let (one, two) = (link.send(echo("1")), link.send(echo("2")));
@@ -39,7 +39,7 @@ async fn a_push_between_replies_disturbs_no_reply_wherever_the_bytes_are_cut() {
         assert_eq!(within(one).await, Ok(Value::Int(1)), "cut at {cut}");
         assert_eq!(within(two).await, Ok(Value::BulkString(b"two".to_vec())), "cut at {cut}");
         for _ in 0..4 {
-            assert_eq!(heard.next().await, hello(), "cut at {cut}");
+            assert_eq!(received.next().await, hello(), "cut at {cut}");
         }
     }
 }
@@ -47,7 +47,7 @@ async fn a_push_between_replies_disturbs_no_reply_wherever_the_bytes_are_cut() {
 #[tokio::test]
 async fn a_subscription_precedes_the_requests_that_are_sent_after_it() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    let (link, mut seat, mut received) = peer.link(patient()).await;
     link.subscribe(b"mine".to_vec(), false);
     link.subscribe(b"mine".to_vec(), false);
     link.subscribe(b"shard".to_vec(), true);
@@ -57,23 +57,23 @@ async fn a_subscription_precedes_the_requests_that_are_sent_after_it() {
     assert_eq!(seat.request().await, ["ECHO", "x"]);
     seat.say(":1\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
-    assert_eq!(heard.now(), [Sound::Subscribed("mine".to_owned()), Sound::Subscribed("shard".to_owned())]);
+    assert_eq!(received.now(), [Sound::Subscribed("mine".to_owned()), Sound::Subscribed("shard".to_owned())]);
 }
 
 #[tokio::test]
 async fn after_a_lost_connection_every_subscription_is_made_again_before_anything_else() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    let (link, mut seat, mut received) = peer.link(patient()).await;
     link.subscribe(b"gone".to_vec(), false);
     link.subscribe(b"mine".to_vec(), false);
     subscribe(&mut seat, "SUBSCRIBE", "gone").await;
     subscribe(&mut seat, "SUBSCRIBE", "mine").await;
-    assert_eq!(heard.next().await, Sound::Subscribed("gone".to_owned()));
-    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    assert_eq!(received.next().await, Sound::Subscribed("gone".to_owned()));
+    assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     link.unsubscribe(b"gone", false);
     subscribe(&mut seat, "UNSUBSCRIBE", "gone").await;
     drop(seat);
-    assert_eq!(heard.next().await, Sound::Disconnected);
+    assert_eq!(received.next().await, Sound::Disconnected);
     // While there is no connection, too.
     link.subscribe(b"shard".to_vec(), true);
     let answer = link.send(echo("x"));
@@ -89,7 +89,7 @@ async fn after_a_lost_connection_every_subscription_is_made_again_before_anythin
     assert_eq!(seat.request().await, ["ECHO", "x"]);
     seat.say(&format!("{MESSAGE}:1\r\n")).await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
-    let mut sounds = heard.now();
+    let mut sounds = received.now();
     assert_eq!(sounds.remove(0), Sound::Reconnected);
     assert_eq!(sounds.len(), 3, "{sounds:?}");
     for channel in channels {
@@ -101,7 +101,7 @@ async fn after_a_lost_connection_every_subscription_is_made_again_before_anythin
 #[tokio::test]
 async fn a_subscription_that_the_server_refuses_or_ends_is_told_and_takes_no_reply() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    let (link, mut seat, mut received) = peer.link(patient()).await;
     link.subscribe(b"secret".to_vec(), false);
     link.subscribe(b"shard".to_vec(), true);
     let answer = link.send(echo("x"));
@@ -113,20 +113,20 @@ async fn a_subscription_that_the_server_refuses_or_ends_is_told_and_takes_no_rep
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
     let told = ["secret", "shard", "shard"].map(str::to_owned);
     let [secret, stands, ended] = told;
-    assert_eq!(heard.now(), [Sound::Refused(secret), Sound::Subscribed(stands), Sound::Unsubscribed(ended)]);
+    assert_eq!(received.now(), [Sound::Refused(secret), Sound::Subscribed(stands), Sound::Unsubscribed(ended)]);
     link.unsubscribe(b"secret", false);
     assert_eq!(seat.request().await, ["UNSUBSCRIBE", "secret"]);
     seat.say(&confirmed("unsubscribe", "secret")).await;
     // What was ended can be begun again.
     link.subscribe(b"shard".to_vec(), true);
     subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
-    assert_eq!(heard.next().await, Sound::Subscribed("shard".to_owned()));
+    assert_eq!(received.next().await, Sound::Subscribed("shard".to_owned()));
 }
 
 #[tokio::test]
 async fn a_subscription_that_the_server_refused_is_asked_for_again_until_it_stands() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    let (link, mut seat, mut received) = peer.link(patient()).await;
     link.subscribe(b"mine".to_vec(), false);
     for refusal in ["-BUSY Redis is busy running a script\r\n", "-NOPERM this user may not\r\n"] {
         assert_eq!(seat.request().await, ["SUBSCRIBE", "mine"]);
@@ -134,8 +134,8 @@ async fn a_subscription_that_the_server_refused_is_asked_for_again_until_it_stan
     }
     subscribe(&mut seat, "SUBSCRIBE", "mine").await;
     // It is told once.
-    assert_eq!(heard.next().await, Sound::Refused("mine".to_owned()));
-    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    assert_eq!(received.next().await, Sound::Refused("mine".to_owned()));
+    assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     let answer = link.send(echo("x"));
     assert_eq!(seat.request().await, ["ECHO", "x"]);
     seat.say(":1\r\n").await;
@@ -145,7 +145,7 @@ async fn a_subscription_that_the_server_refused_is_asked_for_again_until_it_stan
 #[tokio::test]
 async fn an_end_that_was_asked_for_is_not_told() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    let (link, mut seat, mut received) = peer.link(patient()).await;
     link.subscribe(b"shard".to_vec(), true);
     link.unsubscribe(b"shard", true);
     let answer = link.send(echo("x"));
@@ -154,14 +154,14 @@ async fn an_end_that_was_asked_for_is_not_told() {
     seat.request().await;
     seat.say(":1\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
-    assert_eq!(heard.now(), []);
+    assert_eq!(received.now(), []);
 }
 
 /// A slot leaves the node, and comes back.
 #[tokio::test]
 async fn in_resp2_a_channel_that_the_server_ended_is_asked_for_again() {
     let peer = Peer::new().await;
-    let (listener, mut heard) = super::peer::ear();
+    let (listener, mut received) = super::peer::listener();
     let link = super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener);
     link.subscribe(b"mine".to_vec(), true);
     let mut main = peer.accept().await;
@@ -170,9 +170,9 @@ async fn in_resp2_a_channel_that_the_server_ended_is_asked_for_again() {
     side.prepare().await;
     assert_eq!(side.request().await, ["SSUBSCRIBE", "mine"]);
     side.say("*3\r\n$10\r\nssubscribe\r\n$4\r\nmine\r\n:1\r\n").await;
-    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     side.say("*3\r\n$12\r\nsunsubscribe\r\n$4\r\nmine\r\n:0\r\n").await;
-    assert_eq!(heard.next().await, Sound::Unsubscribed("mine".to_owned()));
+    assert_eq!(received.next().await, Sound::Unsubscribed("mine".to_owned()));
     link.subscribe(b"mine".to_vec(), true);
     assert_eq!(side.request().await, ["SSUBSCRIBE", "mine"]);
 }
@@ -183,7 +183,7 @@ async fn a_link_in_a_runtime_that_has_ended_says_so() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let handle = runtime.handle().clone();
     runtime.shutdown_background();
-    let (listener, _heard) = super::peer::ear();
+    let (listener, _received) = super::peer::listener();
     let link = {
         let _entered = handle.enter();
         super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener)
@@ -196,7 +196,7 @@ async fn a_link_in_a_runtime_that_has_ended_says_so() {
 #[tokio::test]
 async fn in_resp2_messages_have_a_connection_of_their_own() {
     let peer = Peer::new().await;
-    let (listener, mut heard) = super::peer::ear();
+    let (listener, mut received) = super::peer::listener();
     let link = super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener);
     link.subscribe(b"mine".to_vec(), false);
     let mut main = peer.accept().await;
@@ -206,8 +206,8 @@ async fn in_resp2_messages_have_a_connection_of_their_own() {
     side.prepare().await;
     assert_eq!(side.request().await, ["SUBSCRIBE", "mine"]);
     side.say("*3\r\n$9\r\nsubscribe\r\n$4\r\nmine\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$4\r\nmine\r\n$5\r\nhello\r\n").await;
-    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
-    assert_eq!(heard.next().await, hello());
+    assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
+    assert_eq!(received.next().await, hello());
     // An array is an answer on the one, whatever it begins with.
     let answer = link.send(echo("x"));
     assert_eq!(main.request().await, ["ECHO", "x"]);
@@ -218,14 +218,14 @@ async fn in_resp2_messages_have_a_connection_of_their_own() {
     let mut main = peer.accept().await;
     main.greet_in_resp2().await;
     assert_eq!(side.next().await, [""; 0]);
-    let mut sounds = [heard.next().await, heard.next().await];
+    let mut sounds = [received.next().await, received.next().await];
     sounds.sort_by_key(|sound| *sound == Sound::Disconnected);
     assert_eq!(sounds, [Sound::Reconnected, Sound::Disconnected]);
     let mut side = peer.accept().await;
     side.prepare().await;
     assert_eq!(side.request().await, ["SUBSCRIBE", "mine"]);
     side.say("*3\r\n$9\r\nsubscribe\r\n$4\r\nmine\r\n:1\r\n").await;
-    assert_eq!(heard.next().await, Sound::Subscribed("mine".to_owned()));
+    assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     link.unsubscribe(b"mine", false);
     assert_eq!(side.request().await, ["UNSUBSCRIBE", "mine"]);
     side.say("*3\r\n$11\r\nunsubscribe\r\n$4\r\nmine\r\n:0\r\n").await;

@@ -7,7 +7,7 @@ use super::peer::{Peer, echo, patient, within};
 #[tokio::test]
 async fn a_request_has_its_place_when_send_returns_whether_its_answer_is_polled_or_not() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let second = {
         let _first = link.send(echo("1").posted());
         link.send(echo("2"))
@@ -26,7 +26,7 @@ async fn a_request_has_its_place_when_send_returns_whether_its_answer_is_polled_
 #[tokio::test]
 async fn a_posted_request_and_the_next_one_go_in_one_write() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let before = link.writes();
     let posted = link.send(echo("posted").posted());
     assert_eq!(link.writes(), before, "it is not written in place");
@@ -41,7 +41,7 @@ async fn a_posted_request_and_the_next_one_go_in_one_write() {
 #[tokio::test]
 async fn a_posted_request_that_nobody_follows_is_written_by_the_driver() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     drop(link.send(echo("alone").posted()));
     assert_eq!(seat.request().await, ["ECHO", "alone"]);
 }
@@ -49,7 +49,7 @@ async fn a_posted_request_that_nobody_follows_is_written_by_the_driver() {
 #[tokio::test]
 async fn what_is_sent_while_an_answer_is_awaited_is_written_together() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let before = link.writes();
     let answers: Vec<_> = (0..100).map(|number| link.send(echo(&number.to_string()))).collect();
     for number in 0..100 {
@@ -65,7 +65,7 @@ async fn what_is_sent_while_an_answer_is_awaited_is_written_together() {
 #[tokio::test]
 async fn nobody_comes_between_requests_that_are_sent_together() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let tasks: Vec<_> = (0..8)
         .map(|task| {
             let link = link.clone();
@@ -92,7 +92,7 @@ async fn nobody_comes_between_requests_that_are_sent_together() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_sender_gets_its_own_answers_in_its_own_order() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let answering = tokio::spawn(async move {
         let mut last = [0; 8];
         for _ in 0..8 * 300 {
@@ -131,7 +131,7 @@ async fn every_sender_gets_its_own_answers_in_its_own_order() {
 #[tokio::test]
 async fn a_dropped_answer_takes_its_reply_along_and_no_other() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let mut forgotten = Box::pin(link.send(echo("forgotten")));
     assert!(futures_are_pending(forgotten.as_mut()).await);
     drop(forgotten);

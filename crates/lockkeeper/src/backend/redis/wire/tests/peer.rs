@@ -54,12 +54,12 @@ impl Peer {
     }
 
     /// A link to this peer, and the peer's end of it.
-    pub(crate) async fn link(&self, settings: Settings) -> (Link, Seat, Heard) {
-        let (listener, heard) = ear();
+    pub(crate) async fn link(&self, settings: Settings) -> (Link, Seat, Received) {
+        let (listener, received) = listener();
         let link = Link::open(self.endpoint.clone(), Arc::new(settings), listener);
         let seat = self.seat().await;
         within(link.ready()).await.unwrap();
-        (link, seat, heard)
+        (link, seat, received)
     }
 }
 
@@ -166,12 +166,12 @@ pub(crate) enum Sound {
 }
 
 #[derive(Debug)]
-struct Ear(mpsc::UnboundedSender<Sound>);
+struct Recorder(mpsc::UnboundedSender<Sound>);
 
 /// What was heard, in order.
-pub(crate) struct Heard(mpsc::UnboundedReceiver<Sound>);
+pub(crate) struct Received(mpsc::UnboundedReceiver<Sound>);
 
-impl Heard {
+impl Received {
     pub(crate) async fn next(&mut self) -> Sound {
         within(self.0.recv()).await.unwrap()
     }
@@ -182,42 +182,42 @@ impl Heard {
     }
 }
 
-pub(crate) fn ear() -> (Arc<dyn Listener>, Heard) {
+pub(crate) fn listener() -> (Arc<dyn Listener>, Received) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    (Arc::new(Ear(sender)), Heard(receiver))
+    (Arc::new(Recorder(sender)), Received(receiver))
 }
 
-impl Ear {
-    fn hear(&self, sound: Sound) {
+impl Recorder {
+    fn note(&self, sound: Sound) {
         // The test may have ended.
         drop(self.0.send(sound));
     }
 }
 
-impl Listener for Ear {
+impl Listener for Recorder {
     fn pushed(&self, channel: &[u8], payload: &[u8]) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        self.hear(Sound::Pushed(text(channel), text(payload)));
+        self.note(Sound::Pushed(text(channel), text(payload)));
     }
 
     fn subscribed(&self, channel: &[u8]) {
-        self.hear(Sound::Subscribed(String::from_utf8_lossy(channel).into_owned()));
+        self.note(Sound::Subscribed(String::from_utf8_lossy(channel).into_owned()));
     }
 
     fn unsubscribed(&self, channel: &[u8]) {
-        self.hear(Sound::Unsubscribed(String::from_utf8_lossy(channel).into_owned()));
+        self.note(Sound::Unsubscribed(String::from_utf8_lossy(channel).into_owned()));
     }
 
     fn refused(&self, channel: &[u8]) {
-        self.hear(Sound::Refused(String::from_utf8_lossy(channel).into_owned()));
+        self.note(Sound::Refused(String::from_utf8_lossy(channel).into_owned()));
     }
 
     fn reconnected(&self) {
-        self.hear(Sound::Reconnected);
+        self.note(Sound::Reconnected);
     }
 
     fn disconnected(&self) {
-        self.hear(Sound::Disconnected);
+        self.note(Sound::Disconnected);
     }
 }
 

@@ -14,7 +14,7 @@ use super::super::decoder::{Decoder, Incoming};
 use super::super::handshake::{Mode, Purpose, Role};
 use super::super::state::Shared;
 use super::super::{Endpoint, Request, Script, Server, WireError};
-use super::peer::{Peer, Sound, ear, echo, patient, text, tolerant, within};
+use super::peer::{Peer, Sound, echo, listener, patient, text, tolerant, within};
 use crate::time::Clock;
 
 /// What a node says when it has just given a slot away, unasked.
@@ -24,11 +24,11 @@ const MOVED: &str = "-MOVED 7 127.0.0.1:1\r\n";
 #[tokio::test]
 async fn an_end_that_crosses_the_end_of_the_client_takes_no_answer_from_anybody() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut heard) = peer.link(patient()).await;
+    let (link, mut seat, mut received) = peer.link(patient()).await;
     link.subscribe(b"shard".to_vec(), true);
     assert_eq!(seat.request().await, ["SSUBSCRIBE", "shard"]);
     seat.say(">3\r\n$10\r\nssubscribe\r\n$5\r\nshard\r\n:1\r\n").await;
-    heard.next().await;
+    received.next().await;
     link.unsubscribe(b"shard", true);
     let (x, y) = (link.send(echo("x")), link.send(echo("y")));
     assert_eq!(seat.request().await, ["SUNSUBSCRIBE", "shard"]);
@@ -45,7 +45,7 @@ async fn an_end_that_crosses_the_end_of_the_client_takes_no_answer_from_anybody(
 async fn an_answer_to_the_links_own_question_that_is_not_its_word_ends_the_connection() {
     for answer in [":1\r\n", MOVED] {
         let peer = Peer::new().await;
-        let (_link, mut seat, _heard) = peer.link(tolerant()).await;
+        let (_link, mut seat, _received) = peer.link(tolerant()).await;
         assert_eq!(seat.request().await[0], "PING");
         seat.say(answer).await;
         assert_eq!(seat.next().await, [""; 0], "{answer}");
@@ -57,7 +57,7 @@ async fn an_answer_to_the_links_own_question_that_is_not_its_word_ends_the_conne
 async fn an_answer_to_a_script_that_is_loaded_that_is_not_its_digest_ends_the_connection() {
     static ONE: Script = Script::new("return 1");
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     let asked = link.send(Request::eval(&ONE, &[], &[]));
     assert_eq!(seat.request().await[0], "EVALSHA");
     seat.say("-NOSCRIPT No matching script.\r\n").await;
@@ -73,7 +73,7 @@ async fn an_answer_to_a_script_that_is_loaded_that_is_not_its_digest_ends_the_co
 async fn a_script_that_the_server_has_lost_again_is_loaded_again() {
     static TWO: Script = Script::new("return 2");
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(patient()).await;
+    let (link, mut seat, _received) = peer.link(patient()).await;
     for _ in 0..2 {
         let asked = link.send(Request::eval(&TWO, &[], &[]));
         assert_eq!(seat.request().await[0], "EVALSHA");
@@ -88,7 +88,7 @@ async fn a_script_that_the_server_has_lost_again_is_loaded_again() {
 #[tokio::test]
 async fn an_error_to_the_links_own_question_is_its_answer() {
     let peer = Peer::new().await;
-    let (link, mut seat, _heard) = peer.link(tolerant()).await;
+    let (link, mut seat, _received) = peer.link(tolerant()).await;
     assert_eq!(seat.request().await[0], "PING");
     let x = link.send(echo("x"));
     seat.say("-BUSY Redis is busy running a script.\r\n").await;
@@ -105,13 +105,13 @@ async fn a_question_that_is_refused_moves_no_answer() {
         ("-BUSY a script\r\n", Sound::Refused("mine".to_owned())),
     ] {
         let peer = Peer::new().await;
-        let (link, mut seat, mut heard) = peer.link(patient()).await;
+        let (link, mut seat, mut received) = peer.link(patient()).await;
         link.subscribe(b"mine".to_vec(), false);
         let (x, y) = (link.send(echo("x")), link.send(echo("y")));
         assert_eq!(seat.request().await, ["SUBSCRIBE", "mine"]);
         seat.say(&format!("{said}-MISCONF the disk is full\r\n:1\r\n:2\r\n")).await;
         assert_eq!((within(x).await, within(y).await), (Ok(Value::Int(1)), Ok(Value::Int(2))), "{said:?}");
-        assert_eq!(heard.next().await, sound);
+        assert_eq!(received.next().await, sound);
     }
 }
 
@@ -167,7 +167,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 impl Dialogue {
     fn new() -> Self {
         let endpoint = Endpoint { host: "h".to_owned(), port: 1 };
-        let shared = Shared::new(endpoint, Arc::new(patient()), ear().0, Purpose::Requests);
+        let shared = Shared::new(endpoint, Arc::new(patient()), listener().0, Purpose::Requests);
         let mut dialogue = Self {
             shared,
             requests: Decoder::new(false),
@@ -335,7 +335,7 @@ proptest! {
 async fn an_answer_too_many_or_too_few_is_found_out_at_the_next_question_of_the_link() {
     for said in ["$1\r\nx\r\n", "+OK\r\n", "_\r\n", ":1\r\n", "-ERR a\r\n-ERR b\r\n"] {
         let peer = Peer::new().await;
-        let (link, mut seat, _heard) = peer.link(patient()).await;
+        let (link, mut seat, _received) = peer.link(patient()).await;
         link.subscribe(b"mine".to_vec(), false);
         let answer = link.send(echo("x"));
         assert_eq!(seat.request().await, ["SUBSCRIBE", "mine"]);

@@ -1,4 +1,5 @@
-//! Hearing at once of what was done to claims of this client: it is put under a key of the client's own.
+//! The watch of this client's notification keys: an operator's change to a claim of the client is reported there at
+//! once.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -18,8 +19,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 impl EtcdStore {
     /// Begins to listen, once.
-    pub(super) fn hear(&self) {
-        if !self.0.hears.swap(true, Ordering::AcqRel) {
+    pub(super) fn begin_to_listen(&self) {
+        if !self.0.listening.swap(true, Ordering::AcqRel) {
             self.0.runtime.serve(listen(Arc::downgrade(&self.0)));
         }
     }
@@ -42,7 +43,7 @@ async fn listen(shared: Weak<Shared>) {
             stood = true;
             match told {
                 Told::Begun => {
-                    shared.hears(std::mem::replace(&mut has_begun, true));
+                    shared.on_watch_begun(std::mem::replace(&mut has_begun, true));
                     shared.ask_for_requests().await;
                 }
                 Told::Events(events) => events.iter().for_each(|event| shared.on_notice(event)),
@@ -87,7 +88,7 @@ impl Shared {
     }
 
     /// The watch stands, for the first time or `again`. The client has missed all earlier notices: all waiters look.
-    fn hears(&self, again: bool) {
+    fn on_watch_begun(&self, again: bool) {
         self.notices.notify_waiters();
         if again {
             self.losses.tell(Losses::reconnected);
@@ -123,12 +124,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_who_wait_look_whenever_the_ear_hears_again() {
+    async fn all_waiters_look_whenever_the_watch_of_the_notices_begins_again() {
         let store = store();
         for again in [false, true] {
             let mut looks = pin!(store.0.notices.notified());
             looks.as_mut().enable();
-            store.0.hears(again);
+            store.0.on_watch_begun(again);
             assert!(looks.poll(&mut Context::from_waker(Waker::noop())).is_ready(), "again: {again}");
         }
     }
