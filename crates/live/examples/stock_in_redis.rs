@@ -70,9 +70,9 @@ async fn refused(etcd: &Etcd, redis: &Redis) -> Result<(), Box<dyn Error>> {
     let next = self::keeper(&etcd.url()).await?.mutex("chairs")?.lock().await?;
     asked::<Option<u32>>(&mut data, &stock.read(&next.sequencer(), &["GET"])?)?;
     let write = write_of(&stock, &late.sequencer())?;
-    let told: (u32, String) = send(&mut data, &write)?;
-    println!("the late one, token {}, is refused: token {} was there", late.token(), told.1);
-    assert_eq!(Answer::of(told.0.into(), Some(&told.1))?, Answer::Stale { seen: next.token() });
+    let printed: (u32, String) = send(&mut data, &write)?;
+    println!("the late one, token {}, is refused: token {} was there", late.token(), printed.1);
+    assert_eq!(Answer::of(printed.0.into(), Some(&printed.1))?, Answer::Stale { seen: next.token() });
     assert!(etcd.control().get(&holds.key)?.is_none_or(|there| there.create_revision != holds.create_revision));
     next.release().await?;
     Ok(())

@@ -40,7 +40,7 @@ impl Dialogue {
     ///
     /// # Errors
     /// When it does not listen any more.
-    pub fn tell(&mut self, line: &str) -> Result<()> {
+    pub fn send(&mut self, line: &str) -> Result<()> {
         writeln!(self.input, "{line}").with_context(|| format!("nobody listens to {line:?}"))
     }
 

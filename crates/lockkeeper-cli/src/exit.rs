@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_and_unavailable_are_told_apart() {
+    fn busy_and_unavailable_are_distinguished() {
         assert_eq!(Exit::from(ErrorKind::Timeout).code(), 75);
         assert_eq!(Exit::from(ErrorKind::Unavailable).code(), 69);
     }

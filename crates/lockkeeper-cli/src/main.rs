@@ -61,7 +61,7 @@ fn explain(error: &clap::Error) -> Exit {
         let text = if is_help { args::help(&args()) } else { error.render().to_string() };
         return match output::answer(&text) {
             Ok(()) => Exit::Ok,
-            Err(failure) => tell(&failure),
+            Err(failure) => fail(&failure),
         };
     }
     output::complain(&args::one_line(error, std::env::args_os().skip(1)));
@@ -74,7 +74,7 @@ fn start(cli: &Cli) -> Exit {
     if let Command::Run(_) | Command::Elect(_) | Command::Acquire(_) = &cli.command
         && let Err(error) = signals::take_over()
     {
-        return tell(&runtime::refused("signals cannot be caught", &error));
+        return fail(&runtime::refused("signals cannot be caught", &error));
     }
     let ending = match &cli.command {
         Command::Run(args) => run(cli, args.into()),
@@ -95,10 +95,10 @@ fn start(cli: &Cli) -> Exit {
         Command::Completions(args) => cmd::completions::completions(args),
         Command::Man => cmd::man::man(),
     };
-    ending.unwrap_or_else(|failure| tell(&failure))
+    ending.unwrap_or_else(|failure| fail(&failure))
 }
 
-fn tell(failure: &Failure) -> Exit {
+fn fail(failure: &Failure) -> Exit {
     if !failure.is_silent() {
         output::complain(&failure.message);
     }

@@ -66,8 +66,8 @@ mod tests {
                 "lockkeeper doctor --config c.toml -S prod, or",
             ),
         ] {
-            let told = with_options(line, &options(&global)).into_owned();
-            assert!(told.starts_with(&format!("redis://h: gone. Try: {remedy}")), "{told}");
+            let printed = with_options(line, &options(&global)).into_owned();
+            assert!(printed.starts_with(&format!("redis://h: gone. Try: {remedy}")), "{printed}");
         }
     }
 

@@ -82,11 +82,11 @@ impl<'a> Narrator<'a> {
                     if let Some(place) = self.untold.take() {
                         self.reporter.queued(&place, holder.as_deref());
                     }
-                    self.tell(info.as_ref(), Some(ahead));
+                    self.report(info.as_ref(), Some(ahead));
                 }
                 _ = self.looks.tick(), if speaks => {
                     let info = lock::line(self.keeper, &self.lock).await;
-                    self.tell(info.as_ref(), None);
+                    self.report(info.as_ref(), None);
                 }
                 else => return pending().await,
             }
@@ -107,11 +107,11 @@ impl<'a> Narrator<'a> {
 
     /// Whether people see anything of it.
     fn speaks(&self) -> bool {
-        self.reporter.shows_status() || self.reporter.tells_people() && !self.manner.is_silent
+        self.reporter.shows_status() || self.reporter.prints() && !self.manner.is_silent
     }
 
     /// `place` is a new place in line.
-    fn tell(&mut self, info: Option<&LockInfo>, place: Option<u32>) {
+    fn report(&mut self, info: Option<&LockInfo>, place: Option<u32>) {
         if self.reporter.shows_status() {
             return self.draw(info);
         }
@@ -151,14 +151,14 @@ struct Said(Option<(String, Option<IdHash>, Instant)>);
 impl Said {
     /// Whether it is time to say something. `holder` is who holds the lock, or that it is not known who does.
     fn is_due(&self, lock: &str, holder: Option<Option<IdHash>>, now: Instant, repeats: bool) -> bool {
-        let Some((told, before, at)) = &self.0 else { return true };
+        let Some((printed, before, at)) = &self.0 else { return true };
         // Between two holders there may be none for a moment, which is no news.
         let is_another = holder.flatten().is_some_and(|holder| Some(holder) != *before);
-        told != lock || is_another || repeats && now.duration_since(*at) >= SILENCE
+        printed != lock || is_another || repeats && now.duration_since(*at) >= SILENCE
     }
 
     fn now(&mut self, lock: &str, holder: Option<Option<IdHash>>, now: Instant) {
-        let before = self.0.take().filter(|(told, ..)| told == lock).and_then(|(_, holder, _)| holder);
+        let before = self.0.take().filter(|(printed, ..)| printed == lock).and_then(|(_, holder, _)| holder);
         self.0 = Some((lock.to_owned(), holder.flatten().or(before), now));
     }
 }

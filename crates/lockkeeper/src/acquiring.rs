@@ -87,7 +87,7 @@ impl<G: Acquired> Future for Acquiring<G> {
         };
         let Poll::Ready(ended) = polled else { return Poll::Pending };
         if let Err(error) = &ended {
-            this.tell_missed(error);
+            this.report_missed(error);
         }
         this.hand_over();
         Poll::Ready(match ended {
@@ -218,7 +218,7 @@ impl Running {
 
 impl<G> Acquiring<G> {
     /// The attempt has ended without the lock.
-    fn tell_missed(&self, error: &Error) {
+    fn report_missed(&self, error: &Error) {
         let outcome = Missed::by(error, self.acquire.waits);
         let (name, waited, span) = self.missed();
         let engine = &self.acquire.engine;
@@ -230,7 +230,7 @@ impl<G> Acquiring<G> {
         }
     }
 
-    fn tell_cancelled(&self) {
+    fn report_cancelled(&self) {
         let (name, waited, span) = self.missed();
         let (engine, name) = (Arc::clone(&self.acquire.engine), name.clone());
         if engine.usable_here() {
@@ -272,7 +272,7 @@ impl<G> Acquiring<G> {
 impl<G> Drop for Acquiring<G> {
     fn drop(&mut self) {
         if let State::Running(Running { task: Some(_), .. }) = &self.state {
-            self.tell_cancelled();
+            self.report_cancelled();
         }
         self.hand_over();
     }

@@ -36,10 +36,10 @@ impl Events {
 
     /// Must not be called with a lock of the engine held: the callback may call the keeper.
     pub(crate) fn emit(&self, event: &Event<'_>) {
-        tell("log", || trace(event));
-        tell("metrics recorder", || self.figures.count(event));
+        call("log", || trace(event));
+        call("metrics recorder", || self.figures.count(event));
         if let Some(callback) = &self.callback {
-            tell("on_event callback", || callback(event));
+            call("on_event callback", || callback(event));
         }
     }
 
@@ -56,8 +56,8 @@ impl Events {
 
 /// Passes an event to one receiver. A panic there must not end the watchdog or the deadlines, and with them every lock of
 /// the process.
-fn tell(whom: &str, tell: impl Fn()) {
-    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+fn call(whom: &str, callback: impl Fn()) {
+    if catch_unwind(AssertUnwindSafe(callback)).is_err() {
         // It may be the log that panics.
         let complain = || tracing::error!(target: "lockkeeper", "the {whom} panicked; the event is lost");
         drop(catch_unwind(AssertUnwindSafe(complain)));

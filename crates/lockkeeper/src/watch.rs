@@ -25,13 +25,13 @@ use crate::{LockName, Result};
 /// ```
 pub struct LockWatch {
     lookout: Lookout,
-    /// What the caller was told last: which claims there were, and whether they held the lock.
-    told: Option<Vec<(IdHash, bool)>>,
+    /// What the caller got last: which claims there were, and whether they held the lock.
+    last: Option<Vec<(IdHash, bool)>>,
 }
 
 impl LockWatch {
     pub(crate) fn new(engine: &Arc<Engine>, name: LockName) -> Self {
-        Self { lookout: Lookout::new(engine, name), told: None }
+        Self { lookout: Lookout::new(engine, name), last: None }
     }
 
     /// Waits until the holders or the waiters differ from those of the last call, and returns the lock. The first call
@@ -51,8 +51,8 @@ impl LockWatch {
         loop {
             let line = self.lookout.look().await?;
             let claims: Vec<_> = line.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
-            if self.told.as_ref() != Some(&claims) {
-                self.told = Some(claims);
+            if self.last.as_ref() != Some(&claims) {
+                self.last = Some(claims);
                 return Ok(self.lookout.info(line));
             }
         }

@@ -132,7 +132,7 @@ mod tests {
     use crate::resp::pack;
 
     #[test]
-    fn requests_are_told_apart() {
+    fn requests_are_distinguished() {
         let [first, second] = [pack(&[b"PING"]), pack(&[b"SET", b"a\r\n*1", b""])];
         let received = [&first[..], &second, b"*2\r\n$4\r\nECHO\r\n$1"].concat();
         assert_eq!(requests(&received), [&first[..], &second]);

@@ -239,9 +239,9 @@ impl Etcd {
 
     fn leader_now(&self) -> Option<usize> {
         let running = self.members.iter().map(|member| Some(member).filter(|member| member.process.is_going()));
-        let told: Vec<_> = running.map(|member| member?.control.leader().ok()).collect();
-        let votes = |id: u64| told.iter().flatten().filter(|(_, leader)| *leader == Some(id)).count();
-        told.iter().position(|told| told.is_some_and(|(id, _)| votes(id) > self.members.len() / 2))
+        let printed: Vec<_> = running.map(|member| member?.control.leader().ok()).collect();
+        let votes = |id: u64| printed.iter().flatten().filter(|(_, leader)| *leader == Some(id)).count();
+        printed.iter().position(|printed| printed.is_some_and(|(id, _)| votes(id) > self.members.len() / 2))
     }
 
     fn url_of(&self, addresses: &[SocketAddr]) -> String {

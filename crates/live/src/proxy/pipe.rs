@@ -94,7 +94,7 @@ impl Pipe<'_> {
             Act::Cut | Act::LoseReply => (parcel.bytes.clear(), parcel.then = Then::End(End::Cut)).1,
             Act::Reset => (parcel.bytes.clear(), parcel.then = Then::End(End::Reset)).1,
         }
-        self.tell(act, parcel.held.is_some());
+        self.report(act, parcel.held.is_some());
         (act != Act::Drop).then_some(parcel)
     }
 
@@ -129,7 +129,7 @@ impl Pipe<'_> {
         lock(&self.shared.hooks[self.way]).as_mut().map_or(Act::Pass, |decide| decide(message))
     }
 
-    fn tell(&self, act: Act, is_held: bool) {
+    fn report(&self, act: Act, is_held: bool) {
         let is_held = is_held || self.weather().hold;
         let is_lost = matches!(act, Act::Drop | Act::Cut | Act::Reset | Act::CutWithin(_))
             || (act == Act::LoseReply && self.way != TO_SERVER);

@@ -13,7 +13,7 @@ pub(super) fn words(bytes: &[u8]) -> Vec<String> {
 }
 
 /// Follows one value, and tells its strings; returns where it ends.
-fn walk(bytes: &[u8], tell: &mut impl FnMut(&[u8])) -> Option<usize> {
+fn walk(bytes: &[u8], visit: &mut impl FnMut(&[u8])) -> Option<usize> {
     let line = bytes.windows(2).position(|end| end == b"\r\n")?;
     let (first, mut at) = (*bytes.first()?, line + 2);
     let text = bytes.get(1..line)?;
@@ -25,11 +25,11 @@ fn walk(bytes: &[u8], tell: &mut impl FnMut(&[u8])) -> Option<usize> {
                 return Some(at);
             }
             bytes.get(at + count..at + count + 2)?;
-            tell(&bytes[at..at + count]);
+            visit(&bytes[at..at + count]);
             return Some(at + count + 2);
         }
         b'+' | b':' => {
-            tell(text);
+            visit(text);
             0
         }
         b'*' | b'~' | b'>' => count,
@@ -39,7 +39,7 @@ fn walk(bytes: &[u8], tell: &mut impl FnMut(&[u8])) -> Option<usize> {
         _ => 0,
     };
     for _ in 0..values {
-        at += walk(bytes.get(at..)?, tell)?;
+        at += walk(bytes.get(at..)?, visit)?;
     }
     Some(at)
 }

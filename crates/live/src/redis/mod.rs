@@ -189,9 +189,9 @@ impl Redis {
             return Ok(());
         }
         eventually("a server looks at its clock", || {
-            let (now, told) = (SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(), self.time()?.as_secs());
+            let (now, printed) = (SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(), self.time()?.as_secs());
             let due = now.checked_add_signed(seconds).context("no clock goes that far")?;
-            Ok((told.abs_diff(due) <= 1).then_some(()))
+            Ok((printed.abs_diff(due) <= 1).then_some(()))
         })
     }
 

@@ -28,7 +28,7 @@ impl Lines {
 
     /// Whether it gets the lock at once; it gives it back.
     pub(crate) fn gets_at_once(&mut self, name: &str) -> bool {
-        self.dialogue.tell(&format!("try {name}")).unwrap();
+        self.dialogue.send(&format!("try {name}")).unwrap();
         let answer = self.answer();
         if answer == "busy" {
             return false;
@@ -56,7 +56,7 @@ impl Lines {
 
 impl Contender for Lines {
     fn ask(&mut self, name: &str) {
-        self.dialogue.tell(&format!("lock {name}")).unwrap();
+        self.dialogue.send(&format!("lock {name}")).unwrap();
     }
 
     fn held(&mut self) -> String {
@@ -73,12 +73,12 @@ impl Contender for Lines {
     }
 
     fn release(&mut self) {
-        self.dialogue.tell("unlock").unwrap();
+        self.dialogue.send("unlock").unwrap();
         self.expect("released");
     }
 
     fn count(&mut self, name: &str, counter: &str, times: u32) {
-        self.dialogue.tell(&format!("count {name} {counter} {times}")).unwrap();
+        self.dialogue.send(&format!("count {name} {counter} {times}")).unwrap();
     }
 
     fn counted(&mut self) {

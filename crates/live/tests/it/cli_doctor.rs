@@ -107,7 +107,7 @@ fn a_good_server_has_nothing_against_it() {
 }
 
 #[test]
-fn what_a_server_forgets_is_told_with_what_to_do() {
+fn what_a_server_forgets_is_reported_with_what_to_do() {
     let store = Store::new();
     let [status, finding, remedy] = report(&store).line("persistence").map(str::to_owned);
     assert_eq!((status.as_str(), finding.as_str()), ("warn", "none: a restart loses all locks, also held locks"));
@@ -163,7 +163,7 @@ fn a_replica_fails_and_names_its_master() {
 }
 
 #[test]
-fn a_clock_that_is_off_is_told() {
+fn a_clock_that_is_off_is_reported() {
     let server = Redis::builder().with_clock().start().unwrap();
     server.set_clock_offset(60).unwrap();
     let store = Store::on(server);
@@ -217,7 +217,7 @@ fn redis_log(connection: &mut impl redis::ConnectionLike) -> Vec<Vec<redis::Valu
 }
 
 #[test]
-fn a_user_without_any_word_of_the_rule_is_told_the_rule() {
+fn a_user_without_any_word_of_the_rule_learns_the_rule() {
     let store = Store::on(Redis::start().unwrap());
     let whole = rule(&report(&store), "app");
     for missing in whole.iter().filter(|word| word.starts_with(['+', '~', '&'])) {
@@ -235,7 +235,7 @@ fn a_user_without_any_word_of_the_rule_is_told_the_rule() {
 
 /// With the rule that is shown the Sentinels are asked, and heard; without one of its words that is told, with the rule.
 #[test]
-fn a_user_of_the_sentinels_by_their_rule_is_told_the_master_and_one_without_is_told_the_rule() {
+fn a_user_of_the_sentinels_by_their_rule_learns_the_master_and_one_without_learns_the_rule() {
     let examine = |rules: &str| {
         let sentinels = Sentinel::builder().replicas(0).user(&format!("app {rules}")).start().unwrap();
         let url = format!("{}?sentinel-user=app&sentinel-password=pw", sentinels.url());

@@ -129,7 +129,7 @@ fn keys_that_are_no_claims_are_named() {
 }
 
 #[test]
-fn an_old_one_is_told_with_its_mistakes() {
+fn an_old_one_is_reported_with_its_mistakes() {
     let etcd = etcd_debian().unwrap();
     let refused = report(&etcd.url());
     let [_, finding, remedy] = refused.line("server");
@@ -156,7 +156,8 @@ fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
     let few = report(&format!("etcd://{}", all[leader]));
     let [_, (status, finding)] = few.each("members")[..] else { panic!("{:#?}", few.lines) };
     assert!(status == "warn" && finding.starts_with("the URL does not name m"), "{finding}");
-    let remedy = few.lines.iter().find_map(|line| line["remedy"].as_str().filter(|told| told.contains("in the URL")));
+    let remedy =
+        few.lines.iter().find_map(|line| line["remedy"].as_str().filter(|printed| printed.contains("in the URL")));
     assert!(all.iter().all(|at| remedy.unwrap().contains(&at.to_string())), "{remedy:?}");
 
     etcd.isolate(one).unwrap();
@@ -204,7 +205,7 @@ fn one_that_is_not_there_or_silent_is_one_line() {
 }
 
 #[test]
-fn a_full_one_and_one_that_waits_for_no_disk_are_told_with_what_to_do() {
+fn a_full_one_and_one_that_waits_for_no_disk_are_reported_with_what_to_do() {
     let quota = 64 << 20;
     let etcd = Etcd::builder().quota(quota).start().unwrap();
     let much = vec![b'x'; 1 << 20];
@@ -227,7 +228,7 @@ fn a_full_one_and_one_that_waits_for_no_disk_are_told_with_what_to_do() {
 }
 
 #[test]
-fn a_shortest_lease_that_costs_more_than_the_ttl_is_told() {
+fn a_shortest_lease_that_costs_more_than_the_ttl_is_reported() {
     let etcd = Etcd::builder().election_timeout(Duration::from_secs(3)).start().unwrap();
     let [status, finding, remedy] = report(&etcd.url()).line("lease").map(str::to_owned);
     assert!(status == "warn" && finding.starts_with("the shortest lease lasts 5 s: "), "{finding}");
@@ -245,7 +246,7 @@ fn one_behind_tls_is_examined_as_any_other() {
 }
 
 #[test]
-fn who_may_not_log_in_is_told_so_without_the_password() {
+fn who_may_not_log_in_learns_so_without_the_password() {
     let etcd = with_users();
     let at = etcd.addresses()[0];
     for (url, finding) in [
@@ -264,7 +265,7 @@ fn who_may_not_log_in_is_told_so_without_the_password() {
 }
 
 #[test]
-fn a_user_with_the_role_that_is_shown_can_do_everything_and_one_without_is_told_it() {
+fn a_user_with_the_role_that_is_shown_can_do_everything_and_one_without_learns_them() {
     let etcd = with_users();
     let login = format!("etcd://app:pw@{}", etcd.addresses()[0]);
     for url in [login.clone(), format!("{login}/my%20shop"), format!("{login}?layout=concurrency&prefix=mine/")] {

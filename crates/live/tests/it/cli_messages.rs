@@ -10,13 +10,16 @@ use crate::support::{Store, program, stderr, stdout};
 
 /// Fails with this code and one line that has all of these pieces, and `Try: ` before its end.
 fn assert_refused(output: &Output, code: i32, pieces: &[&str]) {
-    let told = stderr(output);
-    assert_eq!(output.status.code(), Some(code), "{told}");
-    assert!(told.starts_with("lockkeeper: ") && told.ends_with('\n') && told.lines().count() == 1, "{told:?}");
+    let printed = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{printed}");
+    assert!(
+        printed.starts_with("lockkeeper: ") && printed.ends_with('\n') && printed.lines().count() == 1,
+        "{printed:?}"
+    );
     for piece in pieces.iter().chain(&["Try: "]) {
-        assert!(told.contains(piece), "{piece:?} is missing: {told}");
+        assert!(printed.contains(piece), "{piece:?} is missing: {printed}");
     }
-    assert!(!told.contains("hunter2") && stdout(output).is_empty(), "{told}");
+    assert!(!printed.contains("hunter2") && stdout(output).is_empty(), "{printed}");
 }
 
 fn run(url: &str, password: Option<&str>) -> Output {
@@ -66,7 +69,7 @@ fn a_server_that_does_not_let_us_in_is_77() {
 
 /// Sentinels have passwords of their own.
 #[test]
-fn a_sentinel_that_does_not_let_us_in_is_told_from_a_master_that_does_not() {
+fn a_sentinel_that_does_not_let_us_in_is_distinguished_from_a_master_that_does_not() {
     let sentinel = Sentinel::builder().replicas(0).server(Redis::builder().password("hunter2")).start().unwrap();
     let (url, master) = (sentinel.url(), sentinel.servers()[0].address());
     let run = |url: &str| {
@@ -124,7 +127,7 @@ fn a_node_of_a_cluster_is_named_with_what_it_says() {
 }
 
 #[test]
-fn a_password_that_nobody_asked_for_is_told_where_it_matters() {
+fn a_password_that_nobody_asked_for_is_reported_where_it_matters() {
     let store = Store::new();
     let old = format!("{}?resp=2", store.url());
     assert_refused(

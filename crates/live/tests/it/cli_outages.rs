@@ -13,7 +13,7 @@ fn as_user(server: &Redis, args: &[&str]) -> Process {
 
 /// Two wait, one of them not for ever. Both are told why nothing answers them, and what to do; the other one goes on when
 /// that was done.
-fn who_waits_is_told(shut_out: &[&[&str]], let_in: &[&str], pieces: &[&str]) {
+fn waiter_is_informed(shut_out: &[&[&str]], let_in: &[&str], pieces: &[&str]) {
     let store = Store::on(Redis::builder().user("app", "on >pw ~lk:* &lk:* +@all").start().unwrap());
     let mut holder = store.hold("job");
     let start = |args: &[&str]| {
@@ -25,9 +25,9 @@ fn who_waits_is_told(shut_out: &[&[&str]], let_in: &[&str], pieces: &[&str]) {
     store.inspect_until("job", |lock| crate::support::waiters(lock) == 2);
     store.with_server(|server| shut_out.iter().for_each(|words| server.run(words).unwrap()));
     // That a renewal has no answer may be found before the reason.
-    let told = std::iter::repeat_with(|| patient.error_line()).find(|told| told.contains("Try: ")).unwrap();
+    let printed = std::iter::repeat_with(|| patient.error_line()).find(|printed| printed.contains("Try: ")).unwrap();
     for piece in pieces.iter().chain(&["lock \"job\"", "still waiting in line"]) {
-        assert!(told.contains(piece), "{piece:?} is missing: {told}");
+        assert!(printed.contains(piece), "{piece:?} is missing: {printed}");
     }
     assert_eq!(limited.finish(), 69);
     let ended = limited.rest();
@@ -41,20 +41,20 @@ fn who_waits_is_told(shut_out: &[&[&str]], let_in: &[&str], pieces: &[&str]) {
 }
 
 #[test]
-fn a_user_that_is_switched_off_while_it_waits_is_told_so_and_goes_on_when_it_is_back() {
+fn a_user_that_is_switched_off_while_it_waits_learns_so_and_goes_on_when_it_is_back() {
     let off: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "off"], &["CLIENT", "KILL", "USER", "app"]];
-    who_waits_is_told(&off, &["ACL", "SETUSER", "app", "on"], &["WRONGPASS", "the right password"]);
+    waiter_is_informed(&off, &["ACL", "SETUSER", "app", "on"], &["WRONGPASS", "the right password"]);
 }
 
 #[test]
-fn a_user_whose_password_is_another_one_while_it_waits_is_told_so_and_goes_on_when_it_is_back() {
+fn a_user_whose_password_is_another_one_while_it_waits_learns_so_and_goes_on_when_it_is_back() {
     let changed: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "resetpass", ">other"], &["CLIENT", "KILL", "USER", "app"]];
-    who_waits_is_told(&changed, &["ACL", "SETUSER", "app", ">pw"], &["WRONGPASS", "the right password"]);
+    waiter_is_informed(&changed, &["ACL", "SETUSER", "app", ">pw"], &["WRONGPASS", "the right password"]);
 }
 
 /// Redis 7 ends the connections of a user whose channels it takes away.
 #[test]
-fn a_user_without_channels_is_told_so_while_it_waits_and_goes_on_when_it_has_them() {
+fn a_user_without_channels_learns_so_while_it_waits_and_goes_on_when_it_has_them() {
     let none: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "resetchannels"], &["CLIENT", "KILL", "USER", "app"]];
-    who_waits_is_told(&none, &["ACL", "SETUSER", "app", "&lk:*"], &["NOPERM", "PUBLISH", "which prints the rule"]);
+    waiter_is_informed(&none, &["ACL", "SETUSER", "app", "&lk:*"], &["NOPERM", "PUBLISH", "which prints the rule"]);
 }

@@ -26,10 +26,10 @@ fn put_a_list(server: &Redis, key: &str) {
 }
 
 /// One line with the lock, its key, what lies there, and the remedy.
-fn names_the_key(told: &str, name: &str, what: &str) {
+fn names_the_key(printed: &str, name: &str, what: &str) {
     let key = format!("the key lk:{{{name}}} holds something that lockkeeper has not written: {what}");
     for piece in [&format!("lock {name:?}"), &key, &format!("Try: redis-cli TYPE 'lk:{{{name}}}'")] {
-        assert!(told.contains(piece.as_str()), "{piece:?} is missing: {told}");
+        assert!(printed.contains(piece.as_str()), "{piece:?} is missing: {printed}");
     }
 }
 
@@ -68,7 +68,7 @@ fn what_is_no_lock_is_named_by_its_key_and_hides_no_other() {
 }
 
 #[test]
-fn who_watches_all_is_told_once_of_what_cannot_be_read_and_sees_the_others() {
+fn who_watches_all_learns_once_of_what_cannot_be_read_and_sees_the_others() {
     let store = Store::new();
     store.with_server(|server| put_a_list(server, "lk:{stray}"));
     let watching = store.start(&["watch", "--json", "*"]);
@@ -80,7 +80,7 @@ fn who_watches_all_is_told_once_of_what_cannot_be_read_and_sees_the_others() {
 }
 
 /// Up to the line that has this.
-fn told_of(process: &Process, piece: &str) -> String {
+fn line_with(process: &Process, piece: &str) -> String {
     loop {
         let line = process.error_line();
         if line.contains(piece) {
@@ -91,30 +91,30 @@ fn told_of(process: &Process, piece: &str) -> String {
 
 /// Somebody writes over the key of a lock that is held, alone and beside another one of the same client.
 #[test]
-fn a_holder_whose_lock_was_overwritten_is_told_by_what_and_where() {
+fn a_holder_whose_lock_was_overwritten_learns_by_what_and_where() {
     for beside in [&[][..], &["beside"]] {
         let store = Store::new();
         let args = [&["run", "--ttl", "60s", "stray"], beside, &["--", "cat"]].concat();
         let mut holder = store.start(&args);
         store.inspect_until("stray", |lock| lock["state"] == "held");
         store.with_server(|server| put(server, "lk:{stray}", b"garbage"));
-        names_the_key(&told_of(&holder, "a renewal failed"), "stray", "a string of 7 bytes");
+        names_the_key(&line_with(&holder, "a renewal failed"), "stray", "a string of 7 bytes");
         is_refused(&store.output(&["run", "-n", "stray", "--", "true"]), "a string of 7 bytes");
         holder.close_stdin();
-        names_the_key(&told_of(&holder, "the release is not confirmed"), "stray", "a string of 7 bytes");
+        names_the_key(&line_with(&holder, "the release is not confirmed"), "stray", "a string of 7 bytes");
         assert_eq!(holder.finish(), 0);
     }
 }
 
 /// The lock itself is held: whoever deletes its key lets a second one have it.
 #[test]
-fn who_finds_something_beside_a_lock_is_not_told_to_delete_the_lock() {
+fn who_finds_something_beside_a_lock_is_not_advised_to_delete_the_lock() {
     let store = Store::new();
     let mut holder = store.hold("good");
     store.with_server(|server| put(server, "lk:{good}:q", b"garbage"));
     let output = store.output(&["run", "-w", "10s", "good", "--", "true"]);
-    let told = stderr(&output);
-    assert!(!output.status.success() && told.contains("lk:{good}:q") && !told.contains("DEL"), "{output:?}");
+    let printed = stderr(&output);
+    assert!(!output.status.success() && printed.contains("lk:{good}:q") && !printed.contains("DEL"), "{output:?}");
     assert_eq!(store.inspect("good")["state"], "held");
     store.with_server(|server| server.run(&["DEL", "lk:{good}:q"]).unwrap());
     assert_eq!(holder.finish(), 0);
@@ -122,17 +122,17 @@ fn who_finds_something_beside_a_lock_is_not_told_to_delete_the_lock() {
 
 /// Each renewal that fails says what is wrong with its own lock.
 #[test]
-fn two_locks_that_were_overwritten_are_told_each_by_its_own_key() {
+fn two_locks_that_were_overwritten_are_reported_each_by_its_own_key() {
     let store = Store::new();
     let mut holder = store.start(&["run", "--ttl", "60s", "one", "two", "--", "cat"]);
     for (name, what) in [("one", "garbage"), ("two", "other garbage")] {
         store.inspect_until(name, |lock| lock["state"] == "held");
         store.with_server(|server| put(server, &format!("lk:{{{name}}}"), what.as_bytes()));
     }
-    let mut told = [told_of(&holder, "a renewal failed"), told_of(&holder, "a renewal failed")];
-    told.sort();
-    names_the_key(&told[0], "one", "a string of 7 bytes");
-    names_the_key(&told[1], "two", "a string of 13 bytes");
+    let mut printed = [line_with(&holder, "a renewal failed"), line_with(&holder, "a renewal failed")];
+    printed.sort();
+    names_the_key(&printed[0], "one", "a string of 7 bytes");
+    names_the_key(&printed[1], "two", "a string of 13 bytes");
     holder.close_stdin();
     assert_eq!(holder.finish(), 0);
 }

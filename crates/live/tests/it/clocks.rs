@@ -31,7 +31,7 @@ fn a_server_without_a_clock_of_its_own_says_so() {
 fn assert_is_ahead(redis: &Redis, seconds: i64) {
     let now = || i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
     let before = now();
-    let told = i64::try_from(redis.time().unwrap().as_millis()).unwrap() - 1000 * seconds;
+    let printed = i64::try_from(redis.time().unwrap().as_millis()).unwrap() - 1000 * seconds;
     let slack = i64::try_from(Duration::from_millis(2).as_millis()).unwrap();
-    assert!(before - slack <= told && told <= now() + slack, "{before} {told} {}", now());
+    assert!(before - slack <= printed && printed <= now() + slack, "{before} {printed} {}", now());
 }

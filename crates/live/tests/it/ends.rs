@@ -10,7 +10,7 @@ use lockkeeper_live::{Program, Redis, lockkeeper_binary, redis};
 const STARTER: &str = "LOCKKEEPER_LIVE_STARTER";
 
 #[test]
-fn a_starter_starts_servers_and_ends_as_it_is_told() {
+fn a_starter_starts_servers_and_ends_as_it_is_ordered() {
     if std::env::var(STARTER).is_ok() {
         return start_servers();
     }
@@ -63,7 +63,7 @@ fn the_program_that_was_built_with_the_tests_is_found() {
 /// must be gone after it.
 fn starter() -> (Child, Vec<String>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ends::a_starter_starts_servers_and_ends_as_it_is_told", "--nocapture"])
+        .args(["--exact", "ends::a_starter_starts_servers_and_ends_as_it_is_ordered", "--nocapture"])
         .env(STARTER, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -20,8 +20,8 @@ fn each_of_the_shared_ones_answers() {
     ] {
         let etcd = etcd.unwrap();
         eprintln!("{} after {:?}", etcd.url(), start.elapsed());
-        let told = etcd.control().version().unwrap();
-        assert!(told.starts_with(version), "{told}");
+        let printed = etcd.control().version().unwrap();
+        assert!(printed.starts_with(version), "{printed}");
         assert_eq!(etcd.addresses().len(), members);
     }
     assert_eq!(etcd().unwrap().pid(0), etcd().unwrap().pid(0));

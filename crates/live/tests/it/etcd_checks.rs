@@ -42,8 +42,8 @@ async fn members_of_two_clusters_are_refused() {
     let (one, other) = (Etcd::start().unwrap(), Etcd::start().unwrap());
     let url = format!("etcd://{},{}", one.addresses()[0], other.addresses()[0]);
     let refused = refused(&url).await;
-    let told = format!("{} is of another cluster than {}", other.addresses()[0], one.addresses()[0]);
-    assert!(refused.kind() == ErrorKind::Unsupported && refused.to_string().contains(&told), "{refused}");
+    let printed = format!("{} is of another cluster than {}", other.addresses()[0], one.addresses()[0]);
+    assert!(refused.kind() == ErrorKind::Unsupported && refused.to_string().contains(&printed), "{refused}");
     can_lock(&(url + "?unsafe=members")).await;
 }
 

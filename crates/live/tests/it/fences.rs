@@ -116,7 +116,7 @@ async fn k1_a_paused_holder_does_not_overwrite_what_came_after_it() {
     let holder = guard.sequencer();
     assert_eq!(stock.get(&holder).unwrap().as_deref(), Some("1"));
     // Told before it goes on, so that writing is the first thing that it does.
-    paused.tell(&format!("write {name} 100"));
+    paused.send(&format!("write {name} 100"));
     paused.go_on();
     assert_eq!(paused.answer(), format!("stale, seen {}", guard.token()));
     stock.set(&holder, "2").unwrap();

@@ -92,7 +92,7 @@ async fn a_list_of_many_locks_takes_few_requests_on_etcd() {
 
 /// etcd does not know when a claim was granted; the holder says it with its first renewal, and not since when it waited.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcd_is_told_since_when_a_lock_is_held_that_was_waited_for() {
+async fn etcd_learns_since_when_a_lock_is_held_that_was_waited_for() {
     const WAITED: Duration = Duration::from_secs(5);
     let etcd = Etcd::start().unwrap();
     for ttl in [Duration::from_secs(3), Duration::from_secs(9)] {

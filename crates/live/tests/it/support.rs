@@ -19,7 +19,7 @@ pub(crate) use self::client::*;
 pub(crate) const FREE_AFTER_DEATH: Duration = Duration::from_secs(45);
 
 /// Whether a holder hears at once that its lock was broken.
-pub(crate) const TELLS_LOSSES: bool = true;
+pub(crate) const REPORTS_LOSSES: bool = true;
 
 /// The program.
 pub(crate) fn binary() -> &'static Path {

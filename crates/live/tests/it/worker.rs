@@ -12,11 +12,11 @@ use crate::fences;
 
 /// A worker on the store of this URL.
 pub(crate) fn start(url: &str) -> Worker {
-    Worker::start("worker::a_worker_does_as_it_is_told", url)
+    Worker::start("worker::a_worker_does_as_it_is_ordered", url)
 }
 
 #[test]
-fn a_worker_does_as_it_is_told() {
+fn a_worker_does_as_it_is_ordered() {
     if let Some(url) = Worker::here() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         return runtime.block_on(obey(&url));

@@ -152,14 +152,14 @@ impl<'a> Mover<'a> {
                 return;
             }
             assert!(began.elapsed() < PATIENCE, "the nodes do not agree whose the slots are");
-            self.tell_owners();
+            self.report_to_owners();
             self.cluster.nodes()[*node].run(&["CLUSTER", "BUMPEPOCH"]).unwrap();
             std::thread::sleep(Duration::from_millis(300));
         }
     }
 
     /// Says again whose the slots are. One that has forgotten its own claims nothing by itself.
-    fn tell_owners(&self) {
+    fn report_to_owners(&self) {
         for (slot, owner) in &self.owners {
             let id: String = self.cluster.nodes()[*owner].query(&["CLUSTER", "MYID"]).unwrap();
             for node in &self.masters {

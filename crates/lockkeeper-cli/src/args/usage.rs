@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::args::Cli;
 
-    fn told(line: &str) -> String {
+    fn printed(line: &str) -> String {
         let args: Vec<_> = line.split(' ').filter(|word| !word.is_empty()).collect();
         one_line(&Cli::try_parse_from(&args).unwrap_err(), args.iter().map(OsString::from))
     }
@@ -248,10 +248,10 @@ mod tests {
                 "a value is required for '--ttl <DURATION>' but none was supplied. Try: lockkeeper run --help",
             ),
         ] {
-            assert_eq!(told(line), message);
+            assert_eq!(printed(line), message);
         }
-        assert!(told("lockkeeper run a").contains("-- <CMD>..."));
-        assert_eq!(told("lockkeeper run a -w 1x -- b").matches("Try: ").count(), 1);
+        assert!(printed("lockkeeper run a").contains("-- <CMD>..."));
+        assert_eq!(printed("lockkeeper run a -w 1x -- b").matches("Try: ").count(), 1);
     }
 
     #[test]

@@ -207,7 +207,7 @@ mod tests {
         unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         unshare.arg(std::env::current_exe().unwrap()).arg("--exact");
         let ended = unshare.arg("child::processes::tests::this_process_is_seen_as_it_is").output().unwrap();
-        let told = String::from_utf8_lossy(&ended.stdout);
-        assert!(ended.status.success() && told.contains("1 passed"), "{ended:?}");
+        let printed = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && printed.contains("1 passed"), "{ended:?}");
     }
 }

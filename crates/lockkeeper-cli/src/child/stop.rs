@@ -14,7 +14,7 @@ use super::orphans;
 use super::policy::{Policy, Stop};
 use super::running::Running;
 use super::signals::{Signals, is_a_pause};
-use super::supervise::{falls_to, look_around, tell_guard};
+use super::supervise::{falls_to, look_around, renew_guard};
 use crate::event::Reporter;
 
 /// How often what the command left behind is looked at. Nobody tells us of its end.
@@ -74,7 +74,7 @@ async fn end(
     signals: &mut Signals,
     kill: impl Future<Output = ()>,
 ) -> Option<io::Result<ExitStatus>> {
-    let (mut kill, mut tell) = (pin!(kill), pin!(sleep(Duration::ZERO)));
+    let (mut kill, mut renewal) = (pin!(kill), pin!(sleep(Duration::ZERO)));
     let mut around = look_around();
     loop {
         tokio::select! {
@@ -82,7 +82,7 @@ async fn end(
             () = &mut kill => return None,
             status = all_ended(running, &mut around) => return Some(status),
             // The lock is renewed meanwhile, and the guard must not end what has its time still.
-            () = &mut tell => tell.as_mut().reset(Instant::now() + tell_guard(running, lease, policy)),
+            () = &mut renewal => renewal.as_mut().reset(Instant::now() + renew_guard(running, lease, policy)),
             signal = signals.next() => if !is_a_pause(signal) {
                 tokio::select! {
                     biased;
@@ -121,7 +121,7 @@ async fn kill(running: &mut Running, (lease, policy): (&impl Lease, Policy), rep
                  lockkeeper waits for their end"
             ));
         }
-        sleep(pause.min(tell_guard(running, lease, policy))).await;
+        sleep(pause.min(renew_guard(running, lease, policy))).await;
     }
 }
 

@@ -35,9 +35,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked who belongs to the command: what has lost its parent is found if it was seen before.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// How often the guard is told of what is left of the lease, as a part of that.
-const TELL: u32 = 6;
+const RENEW: u32 = 6;
 /// The shortest time between two such messages.
-const TELL_MIN: Duration = Duration::from_millis(10);
+const RENEW_MIN: Duration = Duration::from_millis(10);
 
 /// How the command ended.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ async fn watch(
     let mut loss = pin!(loss(lease, policy));
     let (mut asked_to_stop, mut lost) = (false, false);
     // It goes on whatever else happens: signals that come all the time must not keep the guard from hearing of us.
-    let mut tell = pin!(sleep(Duration::ZERO));
+    let mut renewal = pin!(sleep(Duration::ZERO));
     let mut around = look_around();
     loop {
         tokio::select! {
@@ -192,8 +192,8 @@ async fn watch(
             }
             signal = requested(policy, reporter) => hand_on(running, signal, lease, policy).await,
             // A command that may outlive its lock was given all its time at the start.
-            () = &mut tell, if !policy.ignores_losses() => {
-                tell.as_mut().reset(Instant::now() + tell_guard(running, lease, policy));
+            () = &mut renewal, if !policy.ignores_losses() => {
+                renewal.as_mut().reset(Instant::now() + renew_guard(running, lease, policy));
             }
             _ = around.tick() => running.look_around(),
             // After those: one signal may come upon the other for ever.
@@ -249,12 +249,12 @@ async fn hand_on(running: &mut Running, signal: Signal, lease: &impl Lease, poli
 
 /// Tells the guard up to when the command may live, and gives when it is to hear more. Of a lock that is lost it has
 /// heard enough.
-pub(super) fn tell_guard(running: &mut Running, lease: &impl Lease, policy: Policy) -> Duration {
+pub(super) fn renew_guard(running: &mut Running, lease: &impl Lease, policy: Policy) -> Duration {
     if policy.ignores_losses() || lease.loss().is_some() {
         return LOOK;
     }
     running.extend(policy.kill_time(lease));
-    (lease.remaining() / TELL).clamp(TELL_MIN, LOOK)
+    (lease.remaining() / RENEW).clamp(RENEW_MIN, LOOK)
 }
 
 /// What is to be done with a command that was stopped.

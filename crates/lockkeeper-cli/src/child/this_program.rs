@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_loader_was_given_is_told_from_what_we_were_given() {
+    fn what_the_loader_was_given_is_distinguished_from_what_we_were_given() {
         let of = |line: &[u8], own| of_loader(line, own);
         assert!(of(b"lockkeeper\0run\0a\0", 3).is_empty());
         assert!(of(b"lockkeeper\0run\0\0", 3).is_empty());

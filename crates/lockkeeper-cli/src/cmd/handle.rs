@@ -117,7 +117,7 @@ impl Wait<'_> {
         if let Err(failure) = file.fill(&handle) {
             return Err(give_back(keeper, handle, failure).await);
         }
-        if let Err(failure) = tell_acquired(&args.name, &handle, mode, settings, began.elapsed()) {
+        if let Err(failure) = print_acquired(&args.name, &handle, mode, settings, began.elapsed()) {
             drop(handle_file::remove(&args.handle_file));
             return Err(give_back(keeper, handle, failure).await);
         }
@@ -174,7 +174,7 @@ fn attempt(keeper: &Keeper, args: &AcquireArgs) -> Result<(Acquire<Guard>, Mode)
     })
 }
 
-fn tell_acquired(
+fn print_acquired(
     name: &str,
     handle: &Handle,
     mode: Mode,

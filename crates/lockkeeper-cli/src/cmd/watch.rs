@@ -38,7 +38,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
             Some(prefix) => Subject::Many { admin: keeper.admin()?, prefix, is_first: true },
             None => Subject::One(keeper.watch(args.subject.as_str())?),
         };
-        tell_changes(subject, settings).await
+        print_changes(subject, settings).await
     };
     tokio::select! {
         biased;
@@ -47,7 +47,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
     }
 }
 
-async fn tell_changes(mut subject: Subject<'_>, settings: &Settings) -> Result<Exit, Failure> {
+async fn print_changes(mut subject: Subject<'_>, settings: &Settings) -> Result<Exit, Failure> {
     let (mut known, mut problems, mut is_away) = (Known::default(), Problems::default(), false);
     // The longest word that may stand in the second column.
     let mut columns = Columns::new(colours(&io::stdout())).with_room_for(["", "queued"].into_iter());
@@ -56,7 +56,7 @@ async fn tell_changes(mut subject: Subject<'_>, settings: &Settings) -> Result<E
             Ok(locks) => {
                 is_away = false;
                 if settings.verbosity >= Verbosity::Warnings {
-                    problems.tell(&locks);
+                    problems.print(&locks);
                 }
                 let changes = known.compare(locks);
                 let lines = changes.iter().map(|change| change.line(settings.json, &mut columns));
@@ -119,7 +119,7 @@ struct Problems(BTreeSet<LockName>);
 
 impl Problems {
     /// Once for each.
-    fn tell(&mut self, locks: &[LockInfo]) {
+    fn print(&mut self, locks: &[LockInfo]) {
         let unreadable = || locks.iter().filter_map(|lock| Some((&lock.name, lock.problem.as_ref()?)));
         for (_, problem) in unreadable().filter(|(name, _)| !self.0.contains(*name)) {
             complain(&format!("{problem}; still watching the others"));
@@ -251,13 +251,13 @@ mod tests {
             text.chars().map(|c| claim(&c.to_lowercase().to_string(), c.is_uppercase())).collect()
         };
         let (was, is) = (line(was), line(is));
-        let told = difference(&was, &is).into_iter().map(|(event, claim)| format!("{event:?} {}", claim.id));
-        told.collect::<Vec<_>>().join(", ").to_lowercase()
+        let printed = difference(&was, &is).into_iter().map(|(event, claim)| format!("{event:?} {}", claim.id));
+        printed.collect::<Vec<_>>().join(", ").to_lowercase()
     }
 
     #[test]
-    fn the_difference_of_two_lines_is_told() {
-        for (was, is, told) in [
+    fn the_difference_of_two_lines_is_reported() {
+        for (was, is, printed) in [
             ("", "", ""),
             ("A", "A", ""),
             ("", "A", "held a"),
@@ -272,21 +272,21 @@ mod tests {
             ("A", "Bc", "left a, held b, queued c"),
             ("a", "", "left a"),
         ] {
-            assert_eq!(events(was, is), told, "{was} -> {is}");
+            assert_eq!(events(was, is), printed, "{was} -> {is}");
         }
     }
 
     #[test]
-    fn many_locks_are_told_by_name_and_a_lock_that_is_gone_is_not_forgotten() {
+    fn many_locks_are_reported_by_name_and_a_lock_that_is_gone_is_not_forgotten() {
         let mut known = Known::default();
         let state = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), vec![claim(name, true)])).collect();
-        let mut told = |names: &[&str]| {
+        let mut printed = |names: &[&str]| {
             let changes = known.replace(state(names), Timestamp::UNIX_EPOCH);
             changes.iter().map(|change| format!("{:?} {}", change.event, change.lock)).collect::<Vec<_>>().join(", ")
         };
-        assert_eq!(told(&["b", "a"]), "Held a, Held b");
-        assert_eq!(told(&["c", "a"]), "Free b, Held c");
-        assert_eq!(told(&[]), "Free a, Free c");
+        assert_eq!(printed(&["b", "a"]), "Held a, Held b");
+        assert_eq!(printed(&["c", "a"]), "Free b, Held c");
+        assert_eq!(printed(&[]), "Free a, Free c");
     }
 
     #[test]

@@ -56,10 +56,10 @@ struct Outage(Mutex<Option<BTreeSet<String>>>);
 impl Outage {
     /// Whether nothing was told of it yet, or not this remedy. Errors of several locks come in turn.
     fn is_news(&self, error: &Error) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = told.is_none();
-        let told = told.get_or_insert_default();
-        let is_another = error.remedy().is_some_and(|remedy| told.insert(remedy.to_owned()));
+        let mut printed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = printed.is_none();
+        let printed = printed.get_or_insert_default();
+        let is_another = error.remedy().is_some_and(|remedy| printed.insert(remedy.to_owned()));
         is_first || is_another
     }
 
@@ -116,7 +116,7 @@ impl Reporter {
     }
 
     /// Machines get the event, people the sentence.
-    fn tell(&self, lock: &str, event: &Event<'_>, sentence: impl FnOnce() -> String) {
+    fn report(&self, lock: &str, event: &Event<'_>, sentence: impl FnOnce() -> String) {
         self.event(lock, event);
         if !self.outlets.json {
             self.warn(&format!("lock {lock:?}: {}", sentence()));
@@ -142,7 +142,7 @@ impl Reporter {
     }
 
     /// Whether people are told of a wait at all, rather than machines.
-    pub(crate) fn tells_people(&self) -> bool {
+    pub(crate) fn prints(&self) -> bool {
         !self.outlets.json && self.verbosity >= Verbosity::Warnings
     }
 
@@ -181,7 +181,7 @@ impl Reporter {
     }
 
     fn asked(&self, lock: &str, by: &str, why: &str) {
-        self.tell(lock, &Event::ReleaseRequested { by, why }, || {
+        self.report(lock, &Event::ReleaseRequested { by, why }, || {
             let why = if why.is_empty() { String::new() } else { format!(": {}", printable(why)) };
             format!("{} asks to let go{why}", printable(by))
         });
@@ -240,7 +240,7 @@ impl Reporter {
         if is_fine {
             return self.event(lock, &event);
         }
-        self.tell(lock, &event, || {
+        self.report(lock, &event, || {
             let holder = line.map(in_the_way).unwrap_or_default();
             if limit == Some(Limit::For(Duration::ZERO)) {
                 return format!("not acquired{holder}. Try: --wait DURATION, which waits for it");
@@ -257,7 +257,7 @@ impl Reporter {
         if !self.outage.is_news(error) {
             return self.event(lock, &event);
         }
-        self.tell(lock, &event, || {
+        self.report(lock, &event, || {
             format!("a renewal failed ({why}); without another renewal the lock is lost in {left}{remedy}")
         });
     }
@@ -269,22 +269,22 @@ impl Reporter {
             return;
         }
         if self.in_jeopardy.swap(false, Ordering::Relaxed) {
-            self.tell(&self.lock, &Event::Recovered {}, || "renewals succeed again".to_owned());
+            self.report(&self.lock, &Event::Recovered {}, || "renewals succeed again".to_owned());
         }
     }
 
     /// The lock is lost; `signal` is what the command gets for it now, if it still runs.
     pub(crate) fn lost(&self, lock: &str, reason: &LostReason, signal: Option<&str>) {
-        self.tell_lost(lock, reason, &printable(&reason.to_string()), signal);
+        self.report_lost(lock, reason, &printable(&reason.to_string()), signal);
     }
 
     /// The same of a lock whose lease has this much left: too little for the command to end in while nobody renews it.
     pub(crate) fn unrenewed(&self, lock: &str, left: Duration, signal: &str) {
         let why = format!("no renewal was answered in time, and the lease expires in {}", human(left));
-        self.tell_lost(lock, &LostReason::Expired, &why, Some(signal));
+        self.report_lost(lock, &LostReason::Expired, &why, Some(signal));
     }
 
-    fn tell_lost(&self, lock: &str, reason: &LostReason, sentence: &str, signal: Option<&str>) {
+    fn report_lost(&self, lock: &str, reason: &LostReason, sentence: &str, signal: Option<&str>) {
         let (by, why) = match reason {
             LostReason::Broken { by, reason } | LostReason::Removed { by, reason } => {
                 (Some(by.as_str()), Some(reason.as_str()))
@@ -292,7 +292,7 @@ impl Reporter {
             _ => (None, None),
         };
         self.is_over.fetch_or(signal.is_some(), Ordering::Relaxed);
-        self.tell(lock, &Event::Lost { reason: reason_word(reason), signal, by, why }, || match signal {
+        self.report(lock, &Event::Lost { reason: reason_word(reason), signal, by, why }, || match signal {
             Some(signal) => format!("lost: {sentence}; the command gets SIG{signal}"),
             None => format!("lost: {sentence}"),
         });
@@ -321,7 +321,7 @@ impl Reporter {
         self.forget_requests();
         self.outage.end();
         let event = Event::Restarting { code: exit.code(), cause: exit.cause(), after_ms: millis(pause) };
-        self.tell(&self.lock, &event, || format!("campaigning again in {}: {why}", human(pause)));
+        self.report(&self.lock, &event, || format!("campaigning again in {}: {why}", human(pause)));
     }
 
     /// The last that is heard of the run.
@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_remedy_is_told_once_in_an_outage() {
+    fn each_remedy_is_reported_once_in_an_outage() {
         let outage = Outage::default();
         let failure = || Error::new(ErrorKind::Unavailable, "no answer");
         let [one, other] = ["start it", "delete it"].map(|remedy| failure().with_remedy(remedy));

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_descriptor_is_told_from_a_file() {
+    fn a_descriptor_is_distinguished_from_a_file() {
         assert_eq!(Target::parse("fd:3".into()), Ok(Target::Descriptor(3)));
         for name in ["events.jsonl", "./fd:3", "fd", "/dev/fd/3"] {
             assert_eq!(Target::parse(name.into()), Ok(Target::File(name.into())));

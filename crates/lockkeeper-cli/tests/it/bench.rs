@@ -75,7 +75,7 @@ fn a_bench_that_is_interrupted_tells_what_it_has() {
         tokens.len() > 3
     });
     bench.signal(Signal::INT);
-    let text = told(&bench, 7);
+    let text = printed(&bench, 7);
     assert_eq!(bench.finish(), 0, "{}", bench.rest());
     assert!(text.contains("interrupted: 2 tasks, 1 lock"), "{text}");
     for part in ["pairs", "per second", "acquire", "p99.9", "hand-off", "commands", "per pair", "fairness"] {
@@ -83,7 +83,7 @@ fn a_bench_that_is_interrupted_tells_what_it_has() {
     }
 }
 
-fn told(process: &Process, lines: usize) -> String {
+fn printed(process: &Process, lines: usize) -> String {
     (0..lines).map(|_| process.line() + "\n").collect()
 }
 

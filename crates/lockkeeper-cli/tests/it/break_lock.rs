@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Process, Store, TELLS_LOSSES, Terminal, eventually, sh, stderr, stdout};
+use crate::support::{Process, REPORTS_LOSSES, Store, Terminal, eventually, sh, stderr, stdout};
 
 const FOR_EVER: &str = "while :; do sleep 0.02; done";
 
@@ -29,21 +29,21 @@ fn break_tells_the_holder_who_and_why_before_the_lock_is_free() {
     );
     let marked = stdout(&store.output(&["inspect", "a"]));
     // Where the holder hears of it at once it may have let go by now.
-    assert!(TELLS_LOSSES || marked.contains("(broken by ops: runner is stuck)"), "{marked}");
+    assert!(REPORTS_LOSSES || marked.contains("(broken by ops: runner is stuck)"), "{marked}");
     let broken = &store.inspect("a")["holders"][0]["broken"];
-    assert!(TELLS_LOSSES || *broken == serde_json::json!({"by": "ops", "reason": "runner is stuck"}), "{broken}");
+    assert!(REPORTS_LOSSES || *broken == serde_json::json!({"by": "ops", "reason": "runner is stuck"}), "{broken}");
     // Its command gets TERM while the lock is still its own: the next one comes after its end.
     assert_eq!(holder.line(), "ended");
     assert_eq!(holder.finish(), 79);
-    let told = holder.rest();
-    assert!(told.contains("lock \"a\": lost: ") && told.contains("SIGTERM"), "{told}");
-    assert!(told.contains("ops") && told.contains("runner is stuck"), "{told}");
+    let printed = holder.rest();
+    assert!(printed.contains("lock \"a\": lost: ") && printed.contains("SIGTERM"), "{printed}");
+    assert!(printed.contains("ops") && printed.contains("runner is stuck"), "{printed}");
     assert_eq!(next.line(), "mine");
     assert_eq!(next.finish(), 0);
 }
 
 #[test]
-fn machines_are_told_of_it_too() {
+fn machines_learn_of_it_too() {
     let store = Store::new();
     let (mut holder, token) = hold(&store, "p/a", "12s", &["--json"]);
     let id = store.inspect("p/a")["holders"][0]["id"].as_str().unwrap().to_owned();
@@ -79,15 +79,15 @@ fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
     let output = store.output(&args);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(stdout(&output), "removed: me@here no longer holds the lock\n");
-    let told = stderr(&output);
-    assert!(told.contains("--now frees the lock while ") && told.contains("me@here"), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let printed = stderr(&output);
+    assert!(printed.contains("--now frees the lock while ") && printed.contains("me@here"), "{printed}");
+    assert_eq!(printed.lines().count(), 1, "{printed}");
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
     holder.signal(rustix::process::Signal::TERM);
     // It hears who removed it: at its release, or at once from a store that tells it, whose word may come too late.
     assert_eq!(holder.finish(), 79);
     let reason = &holder.event("lost")["reason"];
-    assert!(reason == "broken" || (TELLS_LOSSES && reason == "forgotten"), "{reason}");
+    assert!(reason == "broken" || (REPORTS_LOSSES && reason == "forgotten"), "{reason}");
     let output = store.output(&args);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""), "{}", stderr(&output));
 }

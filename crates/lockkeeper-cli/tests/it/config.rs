@@ -29,10 +29,13 @@ fn acquired(command: &mut Command) -> serde_json::Value {
 
 /// Exit code 78, and one line.
 fn refused(output: &Output) -> String {
-    let told = stderr(output);
-    assert_eq!(output.status.code(), Some(78), "{told}");
-    assert!(told.starts_with("lockkeeper: ") && told.lines().count() == 1 && told.contains("Try: "), "{told}");
-    told
+    let printed = stderr(output);
+    assert_eq!(output.status.code(), Some(78), "{printed}");
+    assert!(
+        printed.starts_with("lockkeeper: ") && printed.lines().count() == 1 && printed.contains("Try: "),
+        "{printed}"
+    );
+    printed
 }
 
 const RUN: [&str; 5] = ["run", "a", "--json", "--", "true"];
@@ -109,13 +112,13 @@ fn an_unknown_key_is_refused_with_its_line_and_the_nearest_one() {
     let store = Store::new();
     let path = config(&store, "config.toml", "[stores]\n\nprod = { url = \"file:/x\", pasword_file = \"y\" }\n");
     for command in [&["list"][..], &["inspect", "a"], &["run", "a", "--", "true"]] {
-        let told = refused(&with(&path, command).output().unwrap());
+        let printed = refused(&with(&path, command).output().unwrap());
         let expected = format!("lockkeeper: {}:3: unknown key \"pasword_file\". Try: password_file\n", path.display());
-        assert_eq!(told, expected);
+        assert_eq!(printed, expected);
     }
     let path = config(&store, "config.toml", "default_stroe = \"prod\"");
-    let told = refused(&with(&path, &["list"]).output().unwrap());
-    assert!(told.ends_with(":1: unknown key \"default_stroe\". Try: default_store\n"), "{told}");
+    let printed = refused(&with(&path, &["list"]).output().unwrap());
+    assert!(printed.ends_with(":1: unknown key \"default_stroe\". Try: default_store\n"), "{printed}");
 }
 
 #[test]
@@ -124,17 +127,20 @@ fn what_is_not_toml_is_refused_with_its_line() {
     let path = config(&store, "config.toml", "owner = \"me\"\nstores = {\n");
     let output = with(&path, &["list"]).output().unwrap();
     assert_eq!(output.status.code(), Some(78));
-    let told = stderr(&output);
-    assert!(told.starts_with(&format!("lockkeeper: {}:", path.display())) && told.lines().count() == 1, "{told}");
+    let printed = stderr(&output);
+    assert!(
+        printed.starts_with(&format!("lockkeeper: {}:", path.display())) && printed.lines().count() == 1,
+        "{printed}"
+    );
 }
 
 #[test]
 fn a_file_that_was_named_must_be_there() {
     let store = Store::new();
-    let told = refused(&store.output(&["--config", "/nowhere/config.toml", "list"]));
-    assert!(told.starts_with("lockkeeper: --config: /nowhere/config.toml cannot be read: "), "{told}");
-    let told = refused(&store.command(&["list"]).env("LOCKKEEPER_CONFIG", "/nowhere/config.toml").output().unwrap());
-    assert!(told.starts_with("lockkeeper: LOCKKEEPER_CONFIG: /nowhere/config.toml cannot be read: "), "{told}");
+    let printed = refused(&store.output(&["--config", "/nowhere/config.toml", "list"]));
+    assert!(printed.starts_with("lockkeeper: --config: /nowhere/config.toml cannot be read: "), "{printed}");
+    let printed = refused(&store.command(&["list"]).env("LOCKKEEPER_CONFIG", "/nowhere/config.toml").output().unwrap());
+    assert!(printed.starts_with("lockkeeper: LOCKKEEPER_CONFIG: /nowhere/config.toml cannot be read: "), "{printed}");
     refused(&store.output(&["--config", store.path("").to_str().unwrap(), "list"]));
 }
 
@@ -150,18 +156,18 @@ fn a_usual_file_may_be_absent_but_not_unreadable() {
     assert!(!stderr(&list("absent")).contains("the configuration"));
     let path = config(&store, "closed/lockkeeper/config.toml", "");
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
-    let told = refused(&list("closed"));
-    assert!(told.contains(path.to_str().unwrap()) && told.contains("Permission denied"), "{told}");
+    let printed = refused(&list("closed"));
+    assert!(printed.contains(path.to_str().unwrap()) && printed.contains("Permission denied"), "{printed}");
 }
 
 #[test]
 fn an_unknown_name_is_refused_with_the_nearest_one() {
     let store = Store::new();
     let path = config(&store, "config.toml", "[stores]\nprod = { url = \"file:/x\" }\n");
-    let told = refused(&with(&path, &["-S", "prdo", "list"]).output().unwrap());
-    assert_eq!(told, format!("lockkeeper: --store: {} has no store \"prdo\". Try: prod\n", path.display()));
-    let told = refused(&with(&path, &["list"]).env("LOCKKEEPER_STORE", "other").output().unwrap());
-    assert!(told.contains("LOCKKEEPER_STORE: ") && told.ends_with("Try: one of prod, or a URL\n"), "{told}");
+    let printed = refused(&with(&path, &["-S", "prdo", "list"]).output().unwrap());
+    assert_eq!(printed, format!("lockkeeper: --store: {} has no store \"prdo\". Try: prod\n", path.display()));
+    let printed = refused(&with(&path, &["list"]).env("LOCKKEEPER_STORE", "other").output().unwrap());
+    assert!(printed.contains("LOCKKEEPER_STORE: ") && printed.ends_with("Try: one of prod, or a URL\n"), "{printed}");
 }
 
 #[test]
@@ -173,8 +179,8 @@ fn a_redlock_of_nodes_is_refused_only_when_it_is_meant() {
         store.url()
     );
     let path = config(&store, "config.toml", &text);
-    let told = refused(&with(&path, &["-S", "quorum", "list"]).output().unwrap());
-    assert!(told.contains(":2: this version of lockkeeper does not have Redlock"), "{told}");
+    let printed = refused(&with(&path, &["-S", "quorum", "list"]).output().unwrap());
+    assert!(printed.contains(":2: this version of lockkeeper does not have Redlock"), "{printed}");
     assert_eq!(with(&path, &["-S", "here", "list"]).output().unwrap().status.code(), Some(0));
 }
 
@@ -182,8 +188,8 @@ fn a_redlock_of_nodes_is_refused_only_when_it_is_meant() {
 fn a_required_store_is_a_matter_of_the_configuration_too() {
     let store = Store::new();
     let path = config(&store, "config.toml", "require_store = true");
-    let told = refused(&with(&path, &["run", "a", "--", "true"]).output().unwrap());
-    assert!(told.contains("require_store of ") && told.contains("Try: --store URL"), "{told}");
+    let printed = refused(&with(&path, &["run", "a", "--", "true"]).output().unwrap());
+    assert!(printed.contains("require_store of ") && printed.contains("Try: --store URL"), "{printed}");
     let url = store.url();
     assert_eq!(with(&path, &["-S", &url]).args(RUN).output().unwrap().status.code(), Some(0));
 }
@@ -198,14 +204,14 @@ fn a_default_store_replaces_the_file_of_the_host_in_silence() {
 }
 
 #[test]
-fn the_nearest_name_is_told_for_urls_too() {
+fn the_nearest_name_is_reported_for_urls_too() {
     for (url, near) in [
         ("file:/x?max-waitesr=3", "Try: max-waiters="),
         ("flie:/x", "Try: file:"),
         ("redsi://h", "Try: redis://"),
         ("file:/x?unsafe=network-sf", "Try: unsafe=network-fs"),
     ] {
-        let told = refused(&program().args(["-S", url, "list"]).output().unwrap());
-        assert!(told.trim_end().ends_with(near), "{url}: {told}");
+        let printed = refused(&program().args(["-S", url, "list"]).output().unwrap());
+        assert!(printed.trim_end().ends_with(near), "{url}: {printed}");
     }
 }

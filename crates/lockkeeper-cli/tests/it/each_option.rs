@@ -61,10 +61,10 @@ fn exit_69_is_a_wait_that_ends_while_the_store_is_away() {
         let mut waiter = store.queue(command, "a", 0);
         let _outage = store.outage();
         let code = waiter.finish();
-        let told = waiter.rest();
-        assert_eq!(code, 69, "{others}: {told}");
-        let last = told.lines().last().unwrap();
-        assert!(last.contains("and the store does not answer (") && last.contains("). Try: "), "{told}");
+        let printed = waiter.rest();
+        assert_eq!(code, 69, "{others}: {printed}");
+        let last = printed.lines().last().unwrap();
+        assert!(last.contains("and the store does not answer (") && last.contains("). Try: "), "{printed}");
     }
 }
 
@@ -202,16 +202,16 @@ fn connect_timeout_is_how_long_a_store_may_be_silent_at_the_start() {
 fn quiet_leaves_errors_and_verbose_says_more() {
     let store = Store::new();
     let _holder = store.hold("a");
-    let told = |args: &[&str], log: &str| {
+    let printed = |args: &[&str], log: &str| {
         let mut command = store.command(&[args, &["run", "a", "-w", "100ms", "--", "true"]].concat());
         stderr(&command.env("LOCKKEEPER_LOG", log).output().unwrap())
     };
-    assert_eq!(told(&["-q"], "debug"), "");
-    assert_eq!(told(&["--quiet"], ""), "");
-    assert!(told(&[], "").lines().last().unwrap().contains("not acquired"));
-    let loud = told(&["-v"], "off");
+    assert_eq!(printed(&["-q"], "debug"), "");
+    assert_eq!(printed(&["--quiet"], ""), "");
+    assert!(printed(&[], "").lines().last().unwrap().contains("not acquired"));
+    let loud = printed(&["-v"], "off");
     assert!(loud.contains("waiting, 1 ahead"), "{loud}");
-    assert!(told(&["-vv"], "off").lines().count() > loud.lines().count());
+    assert!(printed(&["-vv"], "off").lines().count() > loud.lines().count());
     let refused = store.output(&["-q", "run", "", "--", "true"]);
     assert!(stderr(&refused).contains("cannot be the name of a lock"), "{}", stderr(&refused));
 }
@@ -219,17 +219,17 @@ fn quiet_leaves_errors_and_verbose_says_more() {
 #[test]
 fn log_is_a_level_or_a_filter() {
     let store = Store::new();
-    let told = |log: &str| {
+    let printed = |log: &str| {
         let output = store.command(&["run", "a", "--", "true"]).env("LOCKKEEPER_LOG", log).output().unwrap();
         (output.status.code().unwrap(), stderr(&output))
     };
-    assert_eq!(told("warn"), (0, String::new()));
+    assert_eq!(printed("warn"), (0, String::new()));
     for loud in ["trace", "lockkeeper=trace"] {
-        let (code, log) = told(loud);
+        let (code, log) = printed(loud);
         assert!(code == 0 && log.contains("lockkeeper"), "{loud}: {log}");
         assert!(!log.contains('\u{1b}'), "colours go to terminals only: {log:?}");
     }
-    let (code, log) = told("lockkeeper=loud");
+    let (code, log) = printed("lockkeeper=loud");
     assert!(code == 78 && log.contains("Try: error, warn, info, debug or trace"), "{log}");
 }
 

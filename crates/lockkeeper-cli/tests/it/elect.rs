@@ -56,12 +56,12 @@ fn of_three_candidates_one_leads_and_kill_9_makes_another_lead() {
         })
         .into();
     let watch = store.start(&["watch", "--json", "a"]);
-    let told = || {
+    let printed = || {
         let change: Value = serde_json::from_str(&watch.line()).unwrap();
         ["event", "owner"].map(|key| change[key].as_str().unwrap().to_owned())
     };
-    assert_eq!(told(), ["held", "one"]);
-    assert_eq!([told(), told()].map(|[event, _]| event), ["queued", "queued"]);
+    assert_eq!(printed(), ["held", "one"]);
+    assert_eq!([printed(), printed()].map(|[event, _]| event), ["queued", "queued"]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut observer = runtime.block_on(async {
         let keeper = Keeper::from_url(&store.url()).unwrap().connect().await.unwrap();
@@ -78,9 +78,9 @@ fn of_three_candidates_one_leads_and_kill_9_makes_another_lead() {
     println!("another one led {took:?} after kill -9");
     assert!(took < FREE_AFTER_DEATH, "{took:?}");
     leader.wait();
-    let [gone, owner] = told();
+    let [gone, owner] = printed();
     assert!(["left", "free"].contains(&gone.as_str()) && owner == "one", "{gone} {owner}");
-    assert_eq!(told(), ["held", "two"]);
+    assert_eq!(printed(), ["held", "two"]);
     let next = runtime.block_on(observed(&mut observer));
     assert_eq!((next.owner.as_str(), next.value.as_slice()), ("two", &b"two:80"[..]));
     assert!(next.token > seen.token);
@@ -90,7 +90,7 @@ fn of_three_candidates_one_leads_and_kill_9_makes_another_lead() {
     others[1].event("started");
     assert_eq!(runtime.block_on(observed(&mut observer)).owner, "three");
     assert_eq!(others[1].finish(), 0);
-    let rest: Vec<_> = std::iter::repeat_with(told).take_while(|[event, _]| event != "free").flatten().collect();
+    let rest: Vec<_> = std::iter::repeat_with(printed).take_while(|[event, _]| event != "free").flatten().collect();
     assert!(rest.ends_with(&["held".into(), "three".into()]), "{rest:?}");
     assert_eq!(store.code(&["leader", "a"]), 1);
 }
@@ -117,10 +117,10 @@ fn event_restarting_tells_of_a_command_that_failed_and_is_run_again_after_anothe
         assert_eq!(keys, ["after_ms", "cause", "code", "event", "lock", "time"]);
         assert_eq!((&restarting["code"], &restarting["cause"]), (&code.into(), &"child".into()));
         assert!(pauses.contains(&pause(&restarting)), "{restarting}");
-        let told = Instant::now();
+        let printed = Instant::now();
         tokens.push(elect.event("acquired")["token"].as_str().unwrap().parse().unwrap());
         // We may hear of the one late, and of the other in time.
-        assert!(told.elapsed() + Duration::from_millis(500) >= Duration::from_millis(*pauses.start()));
+        assert!(printed.elapsed() + Duration::from_millis(500) >= Duration::from_millis(*pauses.start()));
     }
     assert_eq!(elect.finish(), 0);
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
@@ -166,9 +166,9 @@ fn people_read_why_it_campaigns_again() {
     let store = Store::new();
     fs::write(store.path("number"), "1\n").unwrap();
     let args = ["elect", "a", "--", "sh", "-c", COUNTED, "sh", "3", "0"];
-    let told = stderr(&store.output(&args));
-    assert!(told.starts_with("lockkeeper: lock \"a\": campaigning again in 1."), "{told}");
-    assert!(told.ends_with("s: the command ended with exit code 3\n") && told.lines().count() == 1, "{told}");
+    let printed = stderr(&store.output(&args));
+    assert!(printed.starts_with("lockkeeper: lock \"a\": campaigning again in 1."), "{printed}");
+    assert!(printed.ends_with("s: the command ended with exit code 3\n") && printed.lines().count() == 1, "{printed}");
 }
 
 #[test]
@@ -400,17 +400,17 @@ fn leader_prints_the_value_and_nothing_for_nobody() {
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     assert_eq!(asked(&[]), (Some(1), String::new(), String::new()));
     let nobody = json!({"lock": "a", "value": null, "owner": null, "token": null, "since_ms": null});
-    let (code, told, _) = asked(&["--json"]);
-    assert_eq!((code, told.parse::<Value>().unwrap()), (Some(1), nobody));
+    let (code, printed, _) = asked(&["--json"]);
+    assert_eq!((code, printed.parse::<Value>().unwrap()), (Some(1), nobody));
     let mut elect = candidate(&store, "me@here", &["--value", "10.0.0.7:8080"]);
     let token = elect.event("acquired")["token"].clone();
     elect.event("started");
     assert_eq!(asked(&[]), (Some(0), "10.0.0.7:8080\n".to_owned(), String::new()));
-    let (code, told, _) = asked(&["--json"]);
-    let mut told: Value = told.parse().unwrap();
-    assert!(told["since_ms"].take().is_u64());
+    let (code, printed, _) = asked(&["--json"]);
+    let mut printed: Value = printed.parse().unwrap();
+    assert!(printed["since_ms"].take().is_u64());
     let expected = json!({"lock": "a", "value": "10.0.0.7:8080", "owner": "me@here", "token": token, "since_ms": null});
-    assert_eq!((code, told), (Some(0), expected));
+    assert_eq!((code, printed), (Some(0), expected));
     assert_eq!(elect.finish(), 0);
     assert_eq!(asked(&[]).0, Some(1));
 }
@@ -440,8 +440,8 @@ fn a_value_that_is_no_text_is_shown_all_the_same() {
         let keeper = Keeper::from_url(&store.url()).unwrap().connect().await.unwrap();
         let leadership = keeper.election("a").unwrap().campaign(b"a\n\xff".as_slice()).await.unwrap();
         assert_eq!(stdout(&store.output(&["leader", "a"])), "a\\n\\xff\n");
-        let told: Value = stdout(&store.output(&["leader", "a", "--json"])).parse().unwrap();
-        assert_eq!((&told["value"], &told["value_base64"]), (&Value::Null, &json!("YQr/")));
+        let printed: Value = stdout(&store.output(&["leader", "a", "--json"])).parse().unwrap();
+        assert_eq!((&printed["value"], &printed["value_base64"]), (&Value::Null, &json!("YQr/")));
         leadership.resign().await.unwrap();
     });
 }
@@ -451,8 +451,8 @@ fn leader_takes_the_prefix_and_nobody_who_shares_leads() {
     let store = Store::new();
     let mut elect = candidate(&store, "me", &["--prefix", "p/"]);
     elect.event("started");
-    let told: Value = stdout(&store.output(&["leader", "a", "--prefix", "p/", "--json"])).parse().unwrap();
-    assert_eq!((&told["lock"], &told["value"]), (&"a".into(), &"me".into()));
+    let printed: Value = stdout(&store.output(&["leader", "a", "--prefix", "p/", "--json"])).parse().unwrap();
+    assert_eq!((&printed["lock"], &printed["value"]), (&"a".into(), &"me".into()));
     assert_eq!(store.code(&["leader", "a"]), 1);
     // The leadership is the lock of its name.
     assert_eq!(store.code(&["run", "p/a", "-n", "--", "true"]), 75);

@@ -47,7 +47,7 @@ fn r13_a_job_whose_shell_was_ended_by_a_signal_to_run_keeps_the_lock() {
 }
 
 #[test]
-fn r13_a_job_whose_shell_was_killed_is_told_to_end_and_keeps_the_lock() {
+fn r13_a_job_whose_shell_was_killed_is_asked_to_end_and_keeps_the_lock() {
     for by in ["", TIMEOUT] {
         let store = Store::new();
         let (mut run, shell, _) = start(&store, &LONG, by);
@@ -100,8 +100,9 @@ fn r13_a_job_of_another_user_keeps_the_lock_though_it_cannot_be_killed() {
     let (shell, job) = (holder.line(), holder.line());
     kill(&shell, Signal::KILL);
     // What the job has started that moment may be named beside it.
-    let told = std::iter::repeat_with(|| holder.error_line()).find(|line| line.contains("go on after KILL")).unwrap();
-    assert!(told.contains("another user's") && told.contains(&job), "{job}: {told}");
+    let printed =
+        std::iter::repeat_with(|| holder.error_line()).find(|line| line.contains("go on after KILL")).unwrap();
+    assert!(printed.contains("another user's") && printed.contains(&job), "{job}: {printed}");
     // The lock is renewed, and the guard hears of that: nothing is lost.
     thread::sleep(Duration::from_secs(7));
     assert!(is_alive(&job));

@@ -67,7 +67,7 @@ fn the_command_is_found_in_path_and_keeps_its_name() {
 }
 
 #[test]
-fn the_default_store_is_told_about_once() {
+fn the_default_store_is_reported_once() {
     // Of a user, since the default of root is a file of this machine.
     let store = Store::new();
     let home = store.path("home");
@@ -80,8 +80,8 @@ fn the_default_store_is_told_about_once() {
         home.display()
     );
     // Where the tests run in a container, it says so.
-    let told = stderr(&output).replace("in this container only", "on this host only");
-    assert_eq!((output.status.code(), told), (Some(0), notice));
+    let printed = stderr(&output).replace("in this container only", "on this host only");
+    assert_eq!((output.status.code(), printed), (Some(0), notice));
     assert_eq!(stderr(&run(&["-q", "run", "a", "--", "true"])), "");
     assert_eq!(run(&["inspect", "-q", "a"]).status.code(), Some(1));
 }

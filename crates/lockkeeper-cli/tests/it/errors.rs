@@ -11,12 +11,15 @@ use crate::support::{Store, program, script, stderr, stdout};
 
 /// Fails with this code and one line that has all of these pieces, and `Try: ` before its end.
 fn assert_refused(output: &Output, code: i32, pieces: &[&str]) {
-    let told = stderr(output);
-    assert_eq!(output.status.code(), Some(code), "{told}");
-    assert!(told.starts_with("lockkeeper: ") && told.ends_with('\n') && told.lines().count() == 1, "{told:?}");
-    assert!(!told.trim_end().contains(char::is_control), "{told:?}");
+    let printed = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{printed}");
+    assert!(
+        printed.starts_with("lockkeeper: ") && printed.ends_with('\n') && printed.lines().count() == 1,
+        "{printed:?}"
+    );
+    assert!(!printed.trim_end().contains(char::is_control), "{printed:?}");
     for piece in pieces.iter().chain(&["Try: "]) {
-        assert!(told.contains(piece), "{piece:?} is missing: {told}");
+        assert!(printed.contains(piece), "{piece:?} is missing: {printed}");
     }
     assert_eq!(stdout(output), "");
 }
@@ -120,9 +123,9 @@ fn error_whose_remedy_is_doctor_names_the_store_that_was_typed() {
         command.args(args).args(["--connect-timeout", "0.3", "list"]).envs(variables.iter().copied());
         let output = command.output().unwrap();
         assert_refused(&output, 69, &["refused"]);
-        let told = stderr(&output);
-        assert!(!told.contains("hunter2"), "{told}");
-        told.rsplit_once("Try: ").unwrap().1.split(',').next().unwrap().to_owned()
+        let printed = stderr(&output);
+        assert!(!printed.contains("hunter2"), "{printed}");
+        printed.rsplit_once("Try: ").unwrap().1.split(',').next().unwrap().to_owned()
     };
     let quoted = format!("{url}?ttl=20s&prefix=a/");
     let file = config.to_str().unwrap();
@@ -214,9 +217,9 @@ fn error_of_a_handle_file_that_others_can_read_is_only_a_warning() {
     assert_eq!(store.code(&["acquire", "a", "--handle-file", "h"]), 0);
     fs::set_permissions(store.path("h"), fs::Permissions::from_mode(0o644)).unwrap();
     let output = store.output(&["renew", "--handle-file", "h"]);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("\"h\" is open to others") && told.trim_end().ends_with("Try: chmod 600"), "{told}");
+    let printed = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("\"h\" is open to others") && printed.trim_end().ends_with("Try: chmod 600"), "{printed}");
     assert_eq!(stderr(&store.output(&["-q", "renew", "--handle-file", "h"])), "");
     assert_eq!(store.code(&["release", "--handle-file", "h"]), 0);
 }
@@ -338,8 +341,11 @@ fn error_of_a_file_that_may_not_grow_names_the_store() {
 fn what_is_most_likely_a_mistake_of_a_name_is_said() {
     let store = Store::new();
     let watch = store.start(&["watch", "de*ploy"]);
-    let told = watch.error_line();
-    assert!(told.contains("\"de*ploy\" is the name of one lock here: only a * at the end stands for many"), "{told}");
+    let printed = watch.error_line();
+    assert!(
+        printed.contains("\"de*ploy\" is the name of one lock here: only a * at the end stands for many"),
+        "{printed}"
+    );
     let mut holder = store.start(&["--owner", "me@here", "run", "a", "--json", "--", "cat"]);
     holder.event("started");
     let leader = store.output(&["leader", "a"]);

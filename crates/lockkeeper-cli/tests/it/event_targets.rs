@@ -92,7 +92,7 @@ fn json_and_events_may_both_be_given() {
 }
 
 #[test]
-fn people_are_still_told_on_stderr() {
+fn people_still_read_stderr() {
     let store = Store::new();
     let _holder = store.hold("a");
     let output = store.output(&["run", "a", "-n", "--events", "log", "--", "true"]);
@@ -121,9 +121,12 @@ fn exit_78_is_a_target_that_cannot_be_opened() {
     fs::create_dir(store.path("folder")).unwrap();
     pipe_at(&store.path("unread"));
     let failed = |output: Output, target: &str, why: &str| {
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(78), "{target}: {told}");
-        assert!(told.contains(&format!("--events {target}")) && told.contains(why) && told.contains("Try: "), "{told}");
+        let printed = stderr(&output);
+        assert_eq!(output.status.code(), Some(78), "{target}: {printed}");
+        assert!(
+            printed.contains(&format!("--events {target}")) && printed.contains(why) && printed.contains("Try: "),
+            "{printed}"
+        );
         assert!(!store.database().exists(), "{target}");
     };
     for n in [3, 4, 5, 9, 40, 100_000] {
@@ -195,13 +198,16 @@ fn a_log_that_nobody_reads_keeps_no_renewal() {
 }
 
 #[test]
-fn events_that_cannot_be_written_are_told_of_once() {
+fn events_that_cannot_be_written_are_reported_once() {
     let store = Store::new();
     let output = store.output(&["run", "a", "--events", "/dev/full", "--", "true"]);
     assert_eq!(output.status.code(), Some(0));
-    let told = stderr(&output);
-    assert!(told.starts_with("lockkeeper: --events \"/dev/full\": an event could not be written: No space"), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let printed = stderr(&output);
+    assert!(
+        printed.starts_with("lockkeeper: --events \"/dev/full\": an event could not be written: No space"),
+        "{printed}"
+    );
+    assert_eq!(printed.lines().count(), 1, "{printed}");
 }
 
 #[test]

@@ -70,8 +70,8 @@ fn exit_64_is_wrong_usage() {
         let output = store.output(args);
         assert_eq!(output.status.code(), Some(64), "{args:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty(), "{args:?}");
-        let told = stderr(&output);
-        assert!(told.starts_with("lockkeeper: ") && told.lines().count() == 1, "{args:?}: {told}");
+        let printed = stderr(&output);
+        assert!(printed.starts_with("lockkeeper: ") && printed.lines().count() == 1, "{args:?}: {printed}");
     }
 }
 
@@ -87,8 +87,8 @@ fn exit_64_names_what_was_meant() {
         ),
         (&["run", "a"], "-- <CMD>..."),
     ] {
-        let told = stderr(&store.output(args));
-        assert!(told.trim_end().ends_with(meant), "{told}");
+        let printed = stderr(&store.output(args));
+        assert!(printed.trim_end().ends_with(meant), "{printed}");
     }
 }
 
@@ -134,9 +134,12 @@ fn exit_71_names_the_limit_that_is_too_low() {
     for limit in 8..36 {
         let script = format!("ulimit -n {limit}; exec {} -S {} run a -- true", binary().display(), store.url());
         let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
-        let (code, told) = (output.status.code().unwrap(), stderr(&output));
-        assert!(told.lines().count() == usize::from(code != 0), "{limit}: {told}");
-        assert!(code == 0 || told.contains("Too many open files") && told.contains("Try: raise"), "{limit}: {told}");
+        let (code, printed) = (output.status.code().unwrap(), stderr(&output));
+        assert!(printed.lines().count() == usize::from(code != 0), "{limit}: {printed}");
+        assert!(
+            code == 0 || printed.contains("Too many open files") && printed.contains("Try: raise"),
+            "{limit}: {printed}"
+        );
         codes.push(code);
     }
     codes.dedup();
@@ -150,11 +153,11 @@ fn exit_75_is_a_busy_lock() {
     for args in [&["-n"][..], &["--try"], &["--nonblock"], &["-w", "0"], &["--wait", "50ms"]] {
         let output = store.output(&[&["run", "a", "--owner", "me"], args, &["--", "true"]].concat());
         assert_eq!(output.status.code(), Some(75), "{args:?}: {}", stderr(&output));
-        let told = stderr(&output);
+        let printed = stderr(&output);
         // Who waits says so first, if there is time for it.
-        assert!(told.lines().count() <= if args.contains(&"50ms") { 2 } else { 1 }, "{told}");
+        assert!(printed.lines().count() <= if args.contains(&"50ms") { 2 } else { 1 }, "{printed}");
         let holder = store.inspect("a")["holders"][0]["owner"].as_str().unwrap().to_owned();
-        assert!(told.contains("lockkeeper: lock \"a\": not acquired") && told.contains(&holder), "{told}");
+        assert!(printed.contains("lockkeeper: lock \"a\": not acquired") && printed.contains(&holder), "{printed}");
     }
 }
 
@@ -276,7 +279,7 @@ fn exit_128_and_n_is_the_end_by_signal_n() {
 }
 
 #[test]
-fn exit_128_and_n_is_told_where_a_signal_cannot_end_it() {
+fn exit_128_and_n_is_reported_where_a_signal_cannot_end_it() {
     let store = Store::new();
     // A real-time signal has no default action that could be emulated.
     let output = store.output(&["run", "a", "--", "sh", "-c", "kill -40 $$"]);
@@ -289,7 +292,7 @@ fn exit_of_the_command_is_its_own_and_the_event_tells() {
     for code in [1, 2, 64, 69, 74, 75, 78, 79, 126, 127, 200, 255] {
         let output = store.output(&["run", "a", "--json", "--", "sh", "-c", &format!("exit {code}")]);
         assert_eq!(output.status.code(), Some(code));
-        let told = stderr(&output);
-        assert!(told.contains(&format!("\"code\":{code},\"cause\":\"child\"")), "{told}");
+        let printed = stderr(&output);
+        assert!(printed.contains(&format!("\"code\":{code},\"cause\":\"child\"")), "{printed}");
     }
 }

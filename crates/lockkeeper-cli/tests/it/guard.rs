@@ -346,7 +346,7 @@ fn r8_a_guard_that_is_stopped_keeps_nobody() {
 }
 
 #[test]
-fn r8_a_guard_that_was_stopped_hears_all_that_it_was_told_before_it_kills() {
+fn r8_a_guard_that_was_stopped_reads_all_its_orders_before_it_kills() {
     let store = Store::new();
     let mut run = store.start(&sh(&["run", "a", "--json", "-t", "6s", "-k", "500ms"], "echo ready; cat; exit 4"));
     assert_eq!(run.line(), "ready");

@@ -97,13 +97,13 @@ fn acquire_prints_the_token_and_writes_the_handle() {
 fn the_answers_are_json_where_wanted() {
     let store = Store::new();
     let one = |output: &Output| serde_json::from_slice::<Value>(&output.stdout).unwrap();
-    let mut told = one(&acquire(&store, &["--json", "--ttl", "90s", "--prefix", "p/"]));
-    assert!(told["waited_ms"].take().is_u64());
+    let mut printed = one(&acquire(&store, &["--json", "--ttl", "90s", "--prefix", "p/"]));
+    assert!(printed["waited_ms"].take().is_u64());
     let token = store.inspect("p/a")["last_token"].clone();
     let sequencer = format!("lk1.x.{}.p%2Fa", token.as_str().unwrap());
     let expected = json!({"lock": "a", "mode": "exclusive", "token": token, "sequencer": sequencer,
         "waited_ms": null, "ttl_ms": 90_000});
-    assert_eq!(told, expected);
+    assert_eq!(printed, expected);
     let renewed = store.output(&["renew", "--handle-file", "h", "--json"]);
     let expected = json!({"lock": "p/a", "held": true, "token": token, "ttl_ms": 90_000, "reason": null});
     assert_eq!(one(&renewed), expected);
@@ -297,9 +297,12 @@ fn a_malformed_handle_file_is_78_and_not_repeated() {
         for command in ["renew", "release"] {
             let output = with_handle(&store, command);
             assert_eq!(output.status.code(), Some(78), "{malformed:?}: {}", stderr(&output));
-            let told = stderr(&output);
-            assert!(told.contains("\"h\"") && told.contains("not a handle") && !told.contains("hush"), "{told}");
-            assert_eq!(told.lines().count(), 1, "{told}");
+            let printed = stderr(&output);
+            assert!(
+                printed.contains("\"h\"") && printed.contains("not a handle") && !printed.contains("hush"),
+                "{printed}"
+            );
+            assert_eq!(printed.lines().count(), 1, "{printed}");
         }
     }
     fs::write(store.path("h"), [0xff, 0xfe]).unwrap();
@@ -330,13 +333,13 @@ fn the_handle_is_kept_while_the_store_does_not_answer() {
 #[test]
 fn the_handle_is_in_its_file_and_nowhere_else() {
     let store = Store::new();
-    let mut told = String::new();
+    let mut printed = String::new();
     for args in [&["acquire", "a", "-vv", "--handle-file", "h"][..], &["renew", "-vv", "--handle-file", "h"]] {
         let output = store.output(args);
-        told.push_str(&(stdout(&output) + &stderr(&output)));
+        printed.push_str(&(stdout(&output) + &stderr(&output)));
     }
     let handle = text(store.path("h"));
-    assert!(!told.contains("lkh1") && !told.contains(handle.trim_end()), "{told}");
+    assert!(!printed.contains("lkh1") && !printed.contains(handle.trim_end()), "{printed}");
     let output = store.output(&["release", "-vv", "--handle-file", "h"]);
     assert!(!stderr(&output).contains("lkh1"));
 }

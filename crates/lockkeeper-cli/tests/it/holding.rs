@@ -213,8 +213,8 @@ fn once_per_does_not_run_beside_a_command_that_takes_longer() {
     first.event("started");
     let second = store.output(&sh(&["run", "a", "--json", "--once-per", "1ms"], "echo second >> ran"));
     assert_eq!(second.status.code(), Some(0));
-    let told: Vec<_> = events(&stderr(&second)).into_iter().map(|event| event["event"].clone()).collect();
-    assert_eq!(told, ["busy", "exited"]);
+    let printed: Vec<_> = events(&stderr(&second)).into_iter().map(|event| event["event"].clone()).collect();
+    assert_eq!(printed, ["busy", "exited"]);
     assert_eq!(first.finish(), 0);
     assert!(!store.path("ran").exists());
 }
@@ -252,9 +252,9 @@ fn permits_that_are_kept_keep_their_number_too() {
 
 /// Who interrupts the release hears how long others may have to wait.
 #[test]
-fn min_hold_is_told_where_the_release_is_interrupted() {
+fn min_hold_is_reported_where_the_release_is_interrupted() {
     let store = Store::new();
-    for (more, told) in [(&["--min-hold", "2h"][..], "1h59m"), (&["--lock-delay", "2m"], "2m30s")] {
+    for (more, printed) in [(&["--min-hold", "2h"][..], "1h59m"), (&["--lock-delay", "2m"], "2m30s")] {
         let mut run = store.start(&sh(&[&["run", "a", "--json"], more].concat(), "echo ready; read -r _"));
         let pid = run.event("started")["pid"].as_u64().unwrap().to_string();
         assert_eq!(run.line(), "ready");
@@ -266,7 +266,7 @@ fn min_hold_is_told_where_the_release_is_interrupted() {
         run.wait();
         let said = run.rest();
         assert!(said.contains("the release is not confirmed (interrupted by signal 2)"), "{said}");
-        assert!(said.contains(told), "{said}");
+        assert!(said.contains(printed), "{said}");
         drop(outage);
         let info = store.inspect("a");
         if let Some(token) = info["holders"][0]["token"].as_str() {

@@ -114,8 +114,11 @@ fn list_says_when_there_are_more_than_it_lists() {
     let store = Store::new();
     let _holders: Vec<_> = ["a", "b", "c"].map(|name| store.hold(name)).into();
     for args in [&["list", "--limit", "2"][..], &["list", "--limit", "2", "--json"]] {
-        let told = stderr(&store.output(args));
-        assert!(told.starts_with("lockkeeper: only the first 2 are listed") && told.contains("--limit"), "{told}");
+        let printed = stderr(&store.output(args));
+        assert!(
+            printed.starts_with("lockkeeper: only the first 2 are listed") && printed.contains("--limit"),
+            "{printed}"
+        );
     }
     for args in [&["list", "--limit", "3"][..], &["list"], &["-q", "list", "--limit", "1"]] {
         assert_eq!(stderr(&store.output(args)), "", "{args:?}");
@@ -165,9 +168,12 @@ fn exit_74_is_an_answer_that_cannot_be_written() {
         let mut command = store.command(args);
         let output =
             command.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(74), "{args:?}: {told}");
-        assert!(told.starts_with("lockkeeper: the answer could not be written to stdout: No space left"), "{told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
+        let printed = stderr(&output);
+        assert_eq!(output.status.code(), Some(74), "{args:?}: {printed}");
+        assert!(
+            printed.starts_with("lockkeeper: the answer could not be written to stdout: No space left"),
+            "{printed}"
+        );
+        assert_eq!(printed.lines().count(), 1, "{printed}");
     }
 }

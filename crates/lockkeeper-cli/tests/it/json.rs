@@ -72,8 +72,8 @@ fn elections_and_watches_are_what_the_schemas_say() {
     leader.event("started");
     lines("leader", &store.output(&["leader", "e", "--json"]));
     let _candidate = store.queue(&["elect", "e", "--", "cat"], "e", 0);
-    let told: Vec<Value> = (0..2).map(|_| serde_json::from_str(&watch.line()).unwrap()).collect();
-    told.iter().for_each(|change| check("change", change));
+    let printed: Vec<Value> = (0..2).map(|_| serde_json::from_str(&watch.line()).unwrap()).collect();
+    printed.iter().for_each(|change| check("change", change));
     assert_eq!(leader.finish(), 0);
     assert!(leader.events().ends_with(&["released".to_owned(), "exited".to_owned()]));
     watch.signal(Signal::TERM);

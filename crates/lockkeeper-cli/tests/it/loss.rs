@@ -66,7 +66,7 @@ fn r6_whoever_comes_next_finds_the_command_dead() {
 
 /// The lease has not run out when TERM comes. A renewal that is answered afterwards gives nothing back.
 #[test]
-fn r6_people_are_told_of_the_loss() {
+fn r6_people_learn_of_the_loss() {
     let store = Store::new();
     let script = "trap 'echo heard' TERM; echo ready; while :; do sleep 0.02; done";
     let mut run = store.start(&sh(&["run", "a", "-t", "6s"], script));

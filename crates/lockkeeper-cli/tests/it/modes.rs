@@ -95,14 +95,14 @@ fn exit_78_is_another_kind_of_lock_than_others_use() {
         for command in [&["run", "a"][..], &["run", "a", "-n"], &["acquire", "a", "--handle-file", "h"]] {
             let behind: &[&str] = if command[0] == "run" { &["--", "true"] } else { &[] };
             let output = store.output(&[command, args, behind].concat());
-            let told = stderr(&output);
-            assert_eq!(output.status.code(), Some(78), "{command:?} {args:?}: {told}");
+            let printed = stderr(&output);
+            assert_eq!(output.status.code(), Some(78), "{command:?} {args:?}: {printed}");
             assert!(
-                told.contains("lock \"a\"")
-                    && told.contains("others use it as a semaphore, this is a mutex or read-write lock"),
-                "{told}"
+                printed.contains("lock \"a\"")
+                    && printed.contains("others use it as a semaphore, this is a mutex or read-write lock"),
+                "{printed}"
             );
-            assert!(told.contains("Try: ") && told.lines().count() == 1, "{told}");
+            assert!(printed.contains("Try: ") && printed.lines().count() == 1, "{printed}");
         }
     }
     assert_eq!(holder.finish(), 0);
@@ -151,10 +151,10 @@ fn exit_64_is_a_share_that_nobody_can_have() {
         let permits = format!("--permits={permits}");
         for command in [&["run", "a", &permits, "--", "true"][..], &["acquire", "a", &permits, "--handle-file", "h"]] {
             let output = store.output(command);
-            let told = stderr(&output);
-            assert_eq!(output.status.code(), Some(64), "{told}");
-            assert!(told.trim_end().ends_with(remedy) && told.lines().count() == 1, "{told}");
-            assert_eq!(told.matches("Try: ").count(), 1, "{told}");
+            let printed = stderr(&output);
+            assert_eq!(output.status.code(), Some(64), "{printed}");
+            assert!(printed.trim_end().ends_with(remedy) && printed.lines().count() == 1, "{printed}");
+            assert_eq!(printed.matches("Try: ").count(), 1, "{printed}");
         }
     }
     assert_eq!(tries(&store, &["a", "--permits", "2147483648/2147483648"]), 0);
@@ -206,17 +206,17 @@ fn watch_tells_of_each_holder_of_a_shared_lock() {
     let store = Store::new();
     let mut first = hold(&store, &["--owner", "one", "a", "-s"]);
     let watch = store.start(&["watch", "--json", "a"]);
-    let told = || {
+    let printed = || {
         let change: Value = serde_json::from_str(&watch.line()).unwrap();
         [change["event"].clone(), change["owner"].clone()]
     };
-    assert_eq!(told(), ["held", "one"]);
+    assert_eq!(printed(), ["held", "one"]);
     let mut second = hold(&store, &["--owner", "two", "a", "-s"]);
-    assert_eq!(told(), ["held", "two"]);
+    assert_eq!(printed(), ["held", "two"]);
     assert_eq!(first.finish(), 0);
-    assert_eq!(told(), ["left", "one"]);
+    assert_eq!(printed(), ["left", "one"]);
     assert_eq!(second.finish(), 0);
-    assert_eq!(told(), ["free", "two"]);
+    assert_eq!(printed(), ["free", "two"]);
 }
 
 #[test]
@@ -230,10 +230,10 @@ fn acquire_renew_and_release_of_shared_locks_and_permits() {
     ] {
         let output = store.output(&[&["acquire", "a", "--json", "--handle-file", "h"], flags].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(told["mode"], mode);
-        let sequencer = format!("lk1.{letter}.{}.a", told["token"].as_str().unwrap());
-        assert_eq!(told["sequencer"], sequencer);
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(printed["mode"], mode);
+        let sequencer = format!("lk1.{letter}.{}.a", printed["token"].as_str().unwrap());
+        assert_eq!(printed["sequencer"], sequencer);
         assert_eq!(store.code(&["check", &sequencer]), 0);
         assert_eq!(store.inspect("a")["mode"], mode);
         assert_eq!(tries(&store, &[&["a"], others].concat()), others_code, "{others:?}");
@@ -259,7 +259,7 @@ fn a_killed_reader_frees_its_share() {
 }
 
 #[test]
-fn event_busy_is_told_of_a_share_too() {
+fn event_busy_is_reported_for_a_share_too() {
     let store = Store::new();
     let _holder = hold(&store, &["--owner", "one", "a", "--permits", "2/2"]);
     let output = store.output(&["run", "a", "--permits", "2", "--json", "-n", "--", "true"]);

@@ -12,10 +12,10 @@ fn nested(store: &Store, outer: &[&str], inner: &str) -> Output {
 
 #[track_caller]
 fn assert_refused(output: &Output, name: &str) {
-    let told = stderr(output);
-    assert_eq!(code_of(output.status), 64, "{told}");
+    let printed = stderr(output);
+    assert_eq!(code_of(output.status), 64, "{printed}");
     let expected = format!("lock {name:?}: the outer run holds the lock");
-    assert!(told.contains(&expected) && told.contains("Try: "), "{told}");
+    assert!(printed.contains(&expected) && printed.contains("Try: "), "{printed}");
 }
 
 #[track_caller]
@@ -81,7 +81,7 @@ fn readers_and_permits_that_fit_are_no_error_and_others_are() {
 }
 
 #[test]
-fn who_does_not_wait_is_told_that_the_lock_is_busy() {
+fn who_does_not_wait_learns_that_the_lock_is_busy() {
     let store = Store::new();
     for inner in ["run -n m -- echo ran", "run -w 0 m -- echo ran", "acquire -n m --handle-file h"] {
         let output = nested(&store, &["run", "m"], inner);

@@ -85,9 +85,9 @@ fn kill_after_is_at_most_a_third_of_the_ttl() {
     let store = Store::new();
     for (args, limit) in [(&["-k", "11s"][..], "10s"), (&["-t", "3s", "--kill-after", "1001ms"], "1.0s")] {
         let output = store.output(&[&["run", "a"], args, &["--", "true"]].concat());
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(64), "{told}");
-        assert!(told.contains(&format!("Try: at most {limit}")), "{told}");
+        let printed = stderr(&output);
+        assert_eq!(output.status.code(), Some(64), "{printed}");
+        assert!(printed.contains(&format!("Try: at most {limit}")), "{printed}");
     }
     for args in [&["-k", "10s"][..], &["-t", "3s", "-k", "1s"], &["-k", "0"], &["-t", "300ms"]] {
         assert_eq!(store.code(&[&["run", "a"], args, &["--", "true"]].concat()), 0, "{args:?}");
@@ -98,6 +98,6 @@ fn kill_after_is_at_most_a_third_of_the_ttl() {
 fn on_lost_has_three_words() {
     let output = Store::new().output(&["run", "a", "--on-lost", "stop", "--", "true"]);
     assert_eq!(output.status.code(), Some(64));
-    let told = stderr(&output);
-    assert!(["term", "kill", "ignore"].iter().all(|word| told.contains(word)), "{told}");
+    let printed = stderr(&output);
+    assert!(["term", "kill", "ignore"].iter().all(|word| printed.contains(word)), "{printed}");
 }

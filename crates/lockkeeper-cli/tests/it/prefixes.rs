@@ -62,8 +62,8 @@ fn what_watch_leader_and_errors_print_can_be_typed() {
         let with = |args: &[&str]| store.output(&[flags, args].concat());
         for subject in ["*", "n"] {
             let watch = store.start(&[flags, &["watch", subject, "--json"]].concat());
-            let told = json(&watch.line());
-            assert_eq!((&told["event"], &told["lock"]), (&"held".into(), &"n".into()));
+            let printed = json(&watch.line());
+            assert_eq!((&printed["event"], &printed["lock"]), (&"held".into(), &"n".into()));
             watch.signal(rustix::process::Signal::TERM);
         }
         assert_eq!(json(&stdout(&with(&["leader", "n", "--json"])))["lock"], "n");
@@ -104,17 +104,17 @@ fn break_of_a_name_with_the_prefix_in_it_says_that_the_prefix_is_put_before_it()
             assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
             stderr(&output)
         };
-        let told = broken("p/n", &token);
+        let printed = broken("p/n", &token);
         let expected = format!(
             "lockkeeper: lock \"p/n\": nobody holds it with the token {token}; lockkeeper puts the prefix \"p/\" before \
              this name, and looked for \"p/p/n\". Try: the name \"n\", or lockkeeper inspect\n"
         );
-        assert_eq!(told, expected);
+        assert_eq!(printed, expected);
         for name in ["n", "p/"] {
-            let told = broken(name, "7");
+            let printed = broken(name, "7");
             let expected =
                 format!("lockkeeper: lock {name:?}: nobody holds it with the token 7. Try: lockkeeper inspect\n");
-            assert_eq!(told, expected);
+            assert_eq!(printed, expected);
         }
     }
 }

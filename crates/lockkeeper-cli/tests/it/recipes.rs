@@ -85,7 +85,7 @@ fn recipe_cron_runs_as_it_is_printed_in_the_environment_of_cron() {
 }
 
 #[test]
-fn a_conflict_that_is_no_failure_is_told_to_machines_only() {
+fn a_conflict_that_is_no_failure_is_reported_to_machines_only() {
     let store = Store::new();
     let _holder = store.hold("a");
     for wait in ["-w0", "-w300ms"] {
@@ -107,12 +107,12 @@ fn recipe_one_deploy_at_a_time() {
     let line = "CI_JOB_URL=https://ci/jobs/4711; \
                 lockkeeper run -w 15m --reason \"$CI_JOB_URL\" deploy/web -- ./deploy.sh";
     for output in everywhere(&store, 4, line) {
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(0), "{told}");
+        let printed = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{printed}");
         // They see whom they wait for.
         assert!(
-            told.lines().all(|line| line.contains("waiting, ") && line.ends_with(" (https://ci/jobs/4711)")),
-            "{told}"
+            printed.lines().all(|line| line.contains("waiting, ") && line.ends_with(" (https://ci/jobs/4711)")),
+            "{printed}"
         );
     }
     let seen: serde_json::Value = serde_json::from_str(&text(store.path("seen"))).unwrap();

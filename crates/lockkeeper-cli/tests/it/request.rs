@@ -47,8 +47,8 @@ fn on_request_sends_the_signal_that_was_named_for_each_request() {
     }
     holder.signal(Signal::TERM);
     assert_eq!(holder.finish(), 143);
-    let told = holder.rest();
-    assert!(told.contains("asks to let go: one") && told.contains("asks to let go: two"), "{told}");
+    let printed = holder.rest();
+    assert!(printed.contains("asks to let go: one") && printed.contains("asks to let go: two"), "{printed}");
 }
 
 #[test]

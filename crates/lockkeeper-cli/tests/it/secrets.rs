@@ -80,8 +80,8 @@ fn an_error_shows_stars_where_the_secret_was() {
     ] {
         list(url);
     }
-    let told = list("mysql://me:hunter2@h");
-    assert!(told.contains("mysql://me:***@h: this version of lockkeeper does not have"), "{told}");
+    let printed = list("mysql://me:hunter2@h");
+    assert!(printed.contains("mysql://me:***@h: this version of lockkeeper does not have"), "{printed}");
 }
 
 #[test]
@@ -113,10 +113,10 @@ fn a_variable_for_a_secret_that_is_empty_is_refused() {
     let store = Store::new();
     for name in [VARIABLE, OF_FILE] {
         let failed = output(store.command(&["list"]).env(name, ""));
-        let told = stderr(&failed);
-        assert_eq!(failed.status.code(), Some(78), "{told}");
+        let printed = stderr(&failed);
+        assert_eq!(failed.status.code(), Some(78), "{printed}");
         let expected = format!("lockkeeper: {name} is empty, as where a secret is missing. Try: ");
-        assert!(told.starts_with(&expected) && told.ends_with(&format!(", or unset {name}\n")), "{told}");
+        assert!(printed.starts_with(&expected) && printed.ends_with(&format!(", or unset {name}\n")), "{printed}");
     }
 }
 
@@ -141,18 +141,21 @@ fn a_file_with_a_secret_that_every_user_can_read_is_warned_about() {
         stderr(&listed)
     };
     for (of_config, what) in [(false, OF_FILE), (true, "password_file")] {
-        let told = with(0o644, &[], of_config);
+        let printed = with(0o644, &[], of_config);
         let expected = format!("{what}: {file} can be read by every user of this machine. Try: chmod 600 {file}\n");
-        assert!(told.starts_with("lockkeeper: ") && told.ends_with(&expected) && told.lines().count() == 1, "{told}");
+        assert!(
+            printed.starts_with("lockkeeper: ") && printed.ends_with(&expected) && printed.lines().count() == 1,
+            "{printed}"
+        );
         assert_eq!(with(0o644, &["-q"], of_config), "");
         // A service gets a secret through its group.
         for mode in [0o600, 0o400, 0o640] {
             assert_eq!(with(mode, &[], of_config), "", "{mode:o}");
         }
         // With --json all lines are JSON.
-        let told = with(0o644, &["--json"], of_config);
-        assert_eq!(events(&told).len(), told.lines().count(), "{told}");
-        assert_eq!(events(&told)[0]["event"], "notice", "{told}");
+        let printed = with(0o644, &["--json"], of_config);
+        assert_eq!(events(&printed).len(), printed.lines().count(), "{printed}");
+        assert_eq!(events(&printed)[0]["event"], "notice", "{printed}");
     }
 }
 
@@ -161,9 +164,9 @@ fn a_file_that_cannot_be_read_is_named_with_its_variable() {
     let store = Store::new();
     let failed = output(store.command(&["list"]).env(OF_FILE, "/nowhere/secret"));
     assert_eq!(failed.status.code(), Some(78));
-    let told = stderr(&failed);
-    assert!(told.starts_with(&format!("lockkeeper: {OF_FILE}: /nowhere/secret cannot be read: ")), "{told}");
-    assert!(told.lines().count() == 1 && told.contains("Try: "), "{told}");
+    let printed = stderr(&failed);
+    assert!(printed.starts_with(&format!("lockkeeper: {OF_FILE}: /nowhere/secret cannot be read: ")), "{printed}");
+    assert!(printed.lines().count() == 1 && printed.contains("Try: "), "{printed}");
 }
 
 #[test]
@@ -184,19 +187,19 @@ fn the_configuration_may_name_a_file_or_keep_the_secret_to_itself() {
         ("url = \"mysql://me@h\", password = \"hunter2\"", 0o600),
         ("url = \"mysql://me:hunter2@h\"", 0o600),
     ] {
-        let told = list(text, mode);
-        assert!(told.contains(not_there), "{told}");
+        let printed = list(text, mode);
+        assert!(printed.contains(not_there), "{printed}");
     }
     for text in ["url = \"mysql://me@h\", password = \"hunter2\"", "url = \"mysql://me:hunter2@h\""] {
-        let told = list(text, 0o644);
-        assert!(told.contains("others can read it. Try: chmod 600 "), "{told}");
+        let printed = list(text, 0o644);
+        assert!(printed.contains("others can read it. Try: chmod 600 "), "{printed}");
     }
-    let told = list("url = \"mysql://me@h\", password_file = \"missing\"", 0o644);
+    let printed = list("url = \"mysql://me@h\", password_file = \"missing\"", 0o644);
     let missing = store.path("missing");
     let expected = format!("lockkeeper: {}:2: password_file: {} cannot be read: ", path.display(), missing.display());
-    assert!(told.starts_with(&expected), "{told}");
-    let told = list("url = \"mysql://me@h\", password = [\"hunter2\"]", 0o600);
-    assert!(told.contains(":2: password is not a text"), "{told}");
+    assert!(printed.starts_with(&expected), "{printed}");
+    let printed = list("url = \"mysql://me@h\", password = [\"hunter2\"]", 0o600);
+    assert!(printed.contains(":2: password is not a text"), "{printed}");
 }
 
 fn environment(command: &mut Command) -> BTreeMap<String, String> {

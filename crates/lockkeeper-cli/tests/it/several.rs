@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::{Store, binary, events, sh, stderr, stdout, text, waiters};
 
 /// Names and locks of the events, as `acquired b`.
-fn told(text: &str) -> Vec<String> {
+fn printed(text: &str) -> Vec<String> {
     let word = |event: &Value, key: &str| event[key].as_str().unwrap().to_owned();
     events(text).iter().map(|event| format!("{} {}", word(event, "event"), word(event, "lock"))).collect()
 }
@@ -31,7 +31,7 @@ fn exit_64_is_more_names_than_a_variable_of_the_command_can_hold() {
 }
 
 #[test]
-fn exit_126_is_a_command_that_does_not_fit_with_its_names_and_is_told_before_the_wait() {
+fn exit_126_is_a_command_that_does_not_fit_with_its_names_and_is_reported_before_the_wait() {
     let store = Store::new();
     let names: Vec<String> = (0..260).map(|number| format!("{number:0>234}")).collect();
     let _holder = store.hold(&names[0]);
@@ -43,8 +43,11 @@ fn exit_126_is_a_command_that_does_not_fit_with_its_names_and_is_told_before_the
     // It would wait for the first of them.
     let output = run(260, "ulimit -s 512");
     assert_eq!(output.status.code(), Some(126), "{}", stderr(&output));
-    let told = stderr(&output);
-    assert!(told.contains("260 NAMEs included, and the limit is 131072.") && told.contains("ulimit -s"), "{told}");
+    let printed = stderr(&output);
+    assert!(
+        printed.contains("260 NAMEs included, and the limit is 131072.") && printed.contains("ulimit -s"),
+        "{printed}"
+    );
     assert_eq!(run(259, ":").status.code(), Some(0));
 }
 
@@ -55,8 +58,8 @@ fn run_of_several_names_holds_all_and_tells_in_the_order_typed() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let all = stderr(&output);
     let expected = ["acquired b", "acquired c", "acquired a", "started b", "released b", "released c", "released a"];
-    assert_eq!(told(&all)[..7], expected);
-    assert_eq!(told(&all)[7..], ["exited b"]);
+    assert_eq!(printed(&all)[..7], expected);
+    assert_eq!(printed(&all)[7..], ["exited b"]);
     let sequencers: Vec<String> =
         events(&all)[..3].iter().map(|event| event["sequencer"].as_str().unwrap().to_owned()).collect();
     // A value of several lines stands in several lines.
@@ -88,7 +91,7 @@ fn a_name_that_is_typed_twice_counts_once() {
     let store = Store::new();
     let output = store.output(&["run", "--json", "b", "a", "b", "--", "sh", "-c", "echo \"$LOCKKEEPER_LOCKS\""]);
     assert_eq!(stdout(&output), "b\na\n");
-    assert_eq!(told(&stderr(&output))[..3], ["acquired b", "acquired a", "started b"]);
+    assert_eq!(printed(&stderr(&output))[..3], ["acquired b", "acquired a", "started b"]);
 }
 
 #[test]
@@ -126,7 +129,7 @@ fn one_wait_is_for_all_of_them() {
 }
 
 #[test]
-fn places_in_line_are_told_of_each() {
+fn places_in_line_are_reported_of_each() {
     let store = Store::new();
     let (mut first, mut second) = (store.hold("a"), store.hold("b"));
     let mut run = store.start(&["run", "--prefix", "", "--json", "b", "a", "--", "true"]);
@@ -163,7 +166,7 @@ fn the_loss_of_one_ends_the_command_and_names_it() {
     assert_eq!((&lost["lock"], &lost["reason"]), (&"b".into(), &"broken".into()));
     assert_eq!(run.finish(), 79);
     run.rest();
-    assert_eq!(told(&run.seen.join("\n"))[4..], ["released a", "exited a"]);
+    assert_eq!(printed(&run.seen.join("\n"))[4..], ["released a", "exited a"]);
     assert_eq!(store.inspect("a")["state"], "free");
 }
 

@@ -210,7 +210,7 @@ fn r8_a_guard_whose_time_has_come_kills_a_command_of_which_it_hears_later() {
 }
 
 #[test]
-fn r8_a_guard_that_was_told_of_no_command_goes_with_its_run() {
+fn r8_a_guard_that_knows_no_command_goes_with_its_run() {
     let (mut guard, line) = guard_alone(&[(b'k', 1)]);
     drop(line);
     assert!(guard.wait().unwrap().success());

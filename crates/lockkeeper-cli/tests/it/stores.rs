@@ -35,14 +35,16 @@ fn a_default_store_in_memory_or_in_a_container_says_how_far_it_reaches() {
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         stderr(&output)
     };
-    let told = run(&[]);
+    let printed = run(&[]);
     let line = "no store configured; this lock holds in this container only (file:/dev/shm/";
-    assert!(told.starts_with(&format!("lockkeeper: {line}")) && told.lines().count() == 1, "{told}");
+    assert!(printed.starts_with(&format!("lockkeeper: {line}")) && printed.lines().count() == 1, "{printed}");
     assert_eq!(run(&["-q"]), "");
     // With --json all lines are JSON.
-    let told = run(&["--json"]);
-    assert_eq!(events(&told).len(), told.lines().count(), "{told}");
-    assert!(events(&told)[0]["event"] == "notice" && events(&told)[0]["message"].as_str().unwrap().starts_with(line));
+    let printed = run(&["--json"]);
+    assert_eq!(events(&printed).len(), printed.lines().count(), "{printed}");
+    assert!(
+        events(&printed)[0]["event"] == "notice" && events(&printed)[0]["message"].as_str().unwrap().starts_with(line)
+    );
 }
 
 #[test]
@@ -50,10 +52,10 @@ fn exit_78_is_an_election_without_a_configured_store() {
     let (store, home) = (Store::new(), tempfile::tempdir_in("/dev/shm").unwrap());
     let output = without_store(&["elect", "a", "--", "true"], &home, &store).output().unwrap();
     assert_eq!(output.status.code(), Some(78), "{output:?}");
-    let told = stderr(&output);
-    assert!(told.contains("no store configured; an election") && told.contains("Try: --store"), "{told}");
+    let printed = stderr(&output);
+    assert!(printed.contains("no store configured; an election") && printed.contains("Try: --store"), "{printed}");
     // That nobody else shares its locks is why it is refused, and no news beside that.
-    assert_eq!(told.lines().count(), 1, "{told}");
+    assert_eq!(printed.lines().count(), 1, "{printed}");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     let url = format!("file:{}/locks.db?unsafe=permissions", home.path().display());
     assert_eq!(
@@ -102,8 +104,8 @@ fn who_only_looks_makes_no_store() {
     ] {
         let output = store.output(args);
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(code), answer), "{args:?}");
-        let told = format!("lockkeeper: {} is not there yet, so nobody holds a lock in it. Try: ", store.url());
-        assert!(stderr(&output).starts_with(&told), "{args:?}: {}", stderr(&output));
+        let printed = format!("lockkeeper: {} is not there yet, so nobody holds a lock in it. Try: ", store.url());
+        assert!(stderr(&output).starts_with(&printed), "{args:?}: {}", stderr(&output));
         assert_eq!(std::fs::read_dir(store.path("")).unwrap().count(), 0, "{args:?}");
     }
     let output = store.output(&["-q", "inspect", "a"]);
@@ -129,9 +131,12 @@ fn exit_78_is_a_file_store_whose_folder_is_not_there() {
         &["doctor"],
     ] {
         let output = run(args);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(78), "{args:?}: {told}");
-        assert!(told.contains("/mistyped/app does not exist. Try: ") && told.contains("--create"), "{args:?}: {told}");
+        let printed = stderr(&output);
+        assert_eq!(output.status.code(), Some(78), "{args:?}: {printed}");
+        assert!(
+            printed.contains("/mistyped/app does not exist. Try: ") && printed.contains("--create"),
+            "{args:?}: {printed}"
+        );
         assert_eq!(std::fs::read_dir(store.path("")).unwrap().count(), 0, "{args:?}");
     }
     // Who only looks makes nothing all the same.
@@ -152,9 +157,9 @@ fn exit_78_is_a_store_that_was_to_be_configured_and_is_not() {
     std::fs::write(&config, format!("[stores]\nprod = {{ url = \"{}\" }}\n", store.url())).unwrap();
     let refused = |command: &mut std::process::Command, says: &str| {
         let output = command.output().unwrap();
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(78), "{told}");
-        assert!(told.contains(says) && told.lines().count() == 1, "{told}");
+        let printed = stderr(&output);
+        assert_eq!(output.status.code(), Some(78), "{printed}");
+        assert!(printed.contains(says) && printed.lines().count() == 1, "{printed}");
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     };
     for args in [&["run", "a", "--", "true"][..], &["elect", "a", "--", "true"], &["list"], &["doctor"]] {

@@ -21,7 +21,7 @@ pub(crate) use self::client::*;
 pub(crate) const FREE_AFTER_DEATH: Duration = Duration::from_secs(3);
 
 /// Whether a holder hears at once that its lock was broken, and not only with its next renewal.
-pub(crate) const TELLS_LOSSES: bool = false;
+pub(crate) const REPORTS_LOSSES: bool = false;
 
 /// The program.
 pub(crate) fn binary() -> &'static Path {

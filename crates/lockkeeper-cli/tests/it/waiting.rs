@@ -202,9 +202,9 @@ fn holder(store: &Store, owner: &str) -> Process {
 
 /// `LINE for 1.5s (release 7)`, without the time.
 #[track_caller]
-fn assert_tells(told: &str, line: &str) {
+fn assert_prints(printed: &str, line: &str) {
     let expected = format!("lockkeeper: lock \"a\": {line} for ");
-    assert!(told.starts_with(&expected) && told.contains("s (release 7)"), "{told:?} instead of {expected:?}");
+    assert!(printed.starts_with(&expected) && printed.contains("s (release 7)"), "{printed:?} instead of {expected:?}");
 }
 
 #[test]
@@ -214,9 +214,9 @@ fn without_a_terminal_a_wait_says_who_holds_the_lock_and_when_that_changes() {
     let second = ["--owner", "next@home", "run", "a", "--reason", "release 7", "--json", "--", "cat"];
     let mut second = store.queue(&second, "a", 0);
     let mut waiter = store.start(&["run", "a", "--", "true"]);
-    assert_tells(&waiter.error_line(), "waiting, 2 ahead; held by boss@home");
+    assert_prints(&waiter.error_line(), "waiting, 2 ahead; held by boss@home");
     assert_eq!(first.finish(), 0);
-    assert_tells(&waiter.error_line(), "waiting, 1 ahead; held by next@home");
+    assert_prints(&waiter.error_line(), "waiting, 1 ahead; held by next@home");
     assert_eq!(second.finish(), 0);
     assert_eq!((waiter.finish(), waiter.rest().as_str()), (0, ""));
 }
@@ -232,7 +232,7 @@ fn acquire_elect_and_unfair_runs_say_that_they_wait() {
         (&["run", "b", "a", "--", "true"], "waiting, 1 ahead; held by boss@home"),
     ] {
         let mut waiter = store.start(args);
-        assert_tells(&waiter.error_line(), line);
+        assert_prints(&waiter.error_line(), line);
         waiter.signal(Signal::TERM);
         assert_eq!(waiter.finish(), 143, "{args:?}");
         store.inspect_until("a", |lock| waiters(lock) == 0);
@@ -247,9 +247,9 @@ fn a_wait_that_nobody_wants_to_hear_of_is_silent() {
         let output = store.output(&[&["run", "a", "-w", "500ms"], args, &["--", "true"]].concat());
         assert_eq!(stderr(&output), "", "{args:?}");
     }
-    let told = stderr(&store.output(&["run", "a", "-w", "500ms", "--json", "--", "true"]));
-    assert_eq!(event_names(&told), ["queued", "busy", "exited"]);
-    assert_eq!(told.lines().count(), 3, "{told}");
+    let printed = stderr(&store.output(&["run", "a", "-w", "500ms", "--json", "--", "true"]));
+    assert_eq!(event_names(&printed), ["queued", "busy", "exited"]);
+    assert_eq!(printed.lines().count(), 3, "{printed}");
 }
 
 #[test]
@@ -257,16 +257,16 @@ fn who_did_not_get_the_lock_hears_who_holds_it_since_when_and_why() {
     let store = Store::new();
     let _holder = holder(&store, "boss@home");
     for args in [&["run", "a", "-n", "--", "true"][..], &["acquire", "a", "-n", "--handle-file", "h"]] {
-        let told = stderr(&store.output(args));
-        assert_tells(&told, "not acquired; held by boss@home");
-        assert!(told.ends_with(". Try: --wait DURATION, which waits for it\n"), "{told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
+        let printed = stderr(&store.output(args));
+        assert_prints(&printed, "not acquired; held by boss@home");
+        assert!(printed.ends_with(". Try: --wait DURATION, which waits for it\n"), "{printed}");
+        assert_eq!(printed.lines().count(), 1, "{printed}");
     }
     for args in [&["run", "a", "-w", "3s", "--", "true"][..], &["acquire", "a", "-w", "3s", "--handle-file", "h"]] {
-        let told = stderr(&store.output(args));
-        let lines: Vec<&str> = told.lines().collect();
-        let [waiting, busy] = lines[..] else { panic!("{told}") };
-        assert_tells(waiting, "waiting, 1 ahead; held by boss@home");
+        let printed = stderr(&store.output(args));
+        let lines: Vec<&str> = printed.lines().collect();
+        let [waiting, busy] = lines[..] else { panic!("{printed}") };
+        assert_prints(waiting, "waiting, 1 ahead; held by boss@home");
         assert!(busy.contains(": not acquired within ") && busy.contains("s; held by boss@home for "), "{busy}");
         assert!(busy.ends_with("s (release 7). Try: a longer --wait"), "{busy}");
     }
@@ -281,11 +281,11 @@ fn who_wants_more_permits_than_a_holder_names_hears_how_many_count() {
         holder.event("started");
         holders.push(holder);
     }
-    let told = stderr(&store.output(&["run", "a", "-n", "--permits", "5", "--", "true"]));
-    assert!(told.contains(", and 2 more; 3 of 3 permits are taken. Try: "), "{told}");
+    let printed = stderr(&store.output(&["run", "a", "-n", "--permits", "5", "--", "true"]));
+    assert!(printed.contains(", and 2 more; 3 of 3 permits are taken. Try: "), "{printed}");
     let waiter = store.start(&["run", "a", "--permits", "5", "--", "true"]);
-    let told = waiter.error_line();
-    assert!(told.contains(": waiting, ") && told.ends_with("; 3 of 3 permits are taken"), "{told}");
+    let printed = waiter.error_line();
+    assert!(printed.contains(": waiting, ") && printed.ends_with("; 3 of 3 permits are taken"), "{printed}");
 }
 
 #[test]
@@ -295,8 +295,8 @@ fn a_dumb_terminal_gets_lines_without_control_characters() {
     let mut command = store.command(&["run", "a", "-w", "3s", "--", "true"]);
     let mut dumb = OnTerminal::start(command.env("TERM", "dumb"), 120);
     assert_eq!(dumb.finish().code(), Some(75));
-    let told = dumb.written();
-    assert!(told.lines().count() == 2 && told.contains("\"a\": waiting, 1 ahead; held by "), "{told:?}");
+    let printed = dumb.written();
+    assert!(printed.lines().count() == 2 && printed.contains("\"a\": waiting, 1 ahead; held by "), "{printed:?}");
 }
 
 #[test]

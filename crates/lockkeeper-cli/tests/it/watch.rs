@@ -11,7 +11,7 @@ fn change(watch: &Process) -> Value {
     serde_json::from_str(&watch.line()).unwrap()
 }
 
-fn told(watch: &Process) -> [String; 3] {
+fn printed(watch: &Process) -> [String; 3] {
     let change = change(watch);
     ["event", "lock", "owner"].map(|key| change[key].as_str().unwrap().to_owned())
 }
@@ -19,7 +19,7 @@ fn told(watch: &Process) -> [String; 3] {
 /// A watch that has begun: it has told of a holder that is there.
 fn watching(store: &Store, args: &[&str]) -> Process {
     let watch = store.start(&[&["watch", "--json"], args].concat());
-    assert_eq!(told(&watch)[0], "held");
+    assert_eq!(printed(&watch)[0], "held");
     watch
 }
 
@@ -39,16 +39,16 @@ fn watch_tells_who_comes_and_goes() {
     let queued = change(&watch);
     assert_eq!((&queued["event"], &queued["owner"], &queued["token"]), (&"queued".into(), &"two".into(), &Value::Null));
     let third = store.queue(&["--owner", "three", "run", "a", "--", "true"], "a", 1);
-    assert_eq!(told(&watch), ["queued", "a", "three"]);
+    assert_eq!(printed(&watch), ["queued", "a", "three"]);
     third.signal(Signal::TERM);
-    assert_eq!(told(&watch), ["left", "a", "three"]);
+    assert_eq!(printed(&watch), ["left", "a", "three"]);
     assert_eq!(first.finish(), 0);
     let left = change(&watch);
     assert_eq!((&left["event"], &left["owner"], &left["token"]), (&"left".into(), &"one".into(), &token));
-    assert_eq!(told(&watch), ["held", "a", "two"]);
+    assert_eq!(printed(&watch), ["held", "a", "two"]);
     second.event("started");
     assert_eq!(second.finish(), 0);
-    assert_eq!(told(&watch), ["free", "a", "two"]);
+    assert_eq!(printed(&watch), ["free", "a", "two"]);
     watch.signal(Signal::TERM);
     assert_eq!(watch.finish(), 0);
     assert_eq!(watch.rest(), "");
@@ -61,7 +61,7 @@ fn a_holder_that_was_killed_leaves_too() {
     holder.event("started");
     let watch = watching(&store, &["a"]);
     holder.signal(Signal::KILL);
-    assert_eq!(told(&watch), ["free", "a", "one"]);
+    assert_eq!(printed(&watch), ["free", "a", "one"]);
 }
 
 #[test]
@@ -69,17 +69,17 @@ fn watch_of_a_prefix_is_of_all_its_locks() {
     let store = Store::new();
     let mut holders: Vec<_> = ["b/1", "b/2", "c"].map(|name| store.hold(name)).into();
     let watch = store.start(&["watch", "--json", "b/*"]);
-    let mut seen = [told(&watch), told(&watch)].map(|[event, lock, _]| (event, lock));
+    let mut seen = [printed(&watch), printed(&watch)].map(|[event, lock, _]| (event, lock));
     seen.sort();
     assert_eq!(seen, [("held".into(), "b/1".into()), ("held".into(), "b/2".into())]);
     drop(store.hold("d"));
     assert_eq!(holders[1].finish(), 0);
-    assert_eq!(told(&watch)[..2], ["free", "b/2"]);
+    assert_eq!(printed(&watch)[..2], ["free", "b/2"]);
     let _back = store.hold("b/2");
-    assert_eq!(told(&watch)[..2], ["held", "b/2"]);
+    assert_eq!(printed(&watch)[..2], ["held", "b/2"]);
     // Without a name all locks are.
     let watch = store.start(&["watch", "--json"]);
-    let names: Vec<String> = (0..3).map(|_| told(&watch)[1].clone()).collect();
+    let names: Vec<String> = (0..3).map(|_| printed(&watch)[1].clone()).collect();
     assert_eq!(names, ["b/1", "b/2", "c"]);
 }
 

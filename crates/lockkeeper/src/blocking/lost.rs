@@ -87,33 +87,33 @@ pub(super) type Ended = watch::Receiver<Option<LostReason>>;
 #[derive(Default)]
 pub(super) struct End {
     /// Empty until a thread asks for it.
-    told: OnceLock<Told>,
+    ending: OnceLock<Ending>,
 }
 
-struct Told {
+struct Ending {
     holds: Vec<Arc<Hold>>,
     end: watch::Sender<Option<LostReason>>,
 }
 
 impl End {
     pub(super) fn lost(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> Lost {
-        let Told { holds, end } = self.told(holds);
+        let Ending { holds, end } = self.ending(holds);
         Lost { holds: holds.clone(), end: end.subscribe() }
     }
 
     pub(super) fn requested(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> ReleaseRequested {
-        let Told { holds, end } = self.told(holds);
+        let Ending { holds, end } = self.ending(holds);
         ReleaseRequested::new(holds.clone(), end.subscribe())
     }
 
-    fn told(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> &Told {
-        self.told.get_or_init(|| Told { holds: holds(), end: watch::Sender::new(None) })
+    fn ending(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> &Ending {
+        self.ending.get_or_init(|| Ending { holds: holds(), end: watch::Sender::new(None) })
     }
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        if let Some(Told { holds, end }) = self.told.get() {
+        if let Some(Ending { holds, end }) = self.ending.get() {
             end.send_replace(holds.iter().find_map(|hold| hold.loss().cloned()));
         }
     }

@@ -26,16 +26,17 @@ pub(super) struct Timer(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     set_to: AtomicU64,
-    /// The earliest of what was told since a scan began.
-    told: AtomicU64,
+    /// The earliest deadline that was reported since a scan began.
+    reported: AtomicU64,
     notify: Notify,
 }
 
 impl Timer {
     /// Something ends at `at`.
     pub(super) fn expect(&self, at: Instant) {
-        // In one order with those of `run`: either it finds what is told here, or this finds what it is set to.
-        self.0.told.fetch_min(at.as_nanos(), Ordering::SeqCst);
+        // In one order with the accesses of `run`: either `run` finds this deadline, or this call finds what the timer
+        // is set to.
+        self.0.reported.fetch_min(at.as_nanos(), Ordering::SeqCst);
         if at.as_nanos() < self.0.set_to.load(Ordering::SeqCst) {
             self.wake();
         }
@@ -44,15 +45,16 @@ impl Timer {
     /// Deadlines that are reported from here on are read at the end of the scan. They do not wake the timer, which
     /// would begin another scan.
     fn begin(&self) {
-        self.0.told.store(u64::MAX, Ordering::SeqCst);
+        self.0.reported.store(u64::MAX, Ordering::SeqCst);
         self.0.set_to.store(0, Ordering::SeqCst);
     }
 
-    /// The earlier one of what was found and what was told meanwhile, to which the timer is set now.
+    /// Sets the timer to the earlier of two deadlines: the one that the scan found, and the earliest one that was
+    /// reported during the scan.
     fn set(&self, found: Option<Instant>) -> Option<Instant> {
         let mut next = found.map_or(u64::MAX, Instant::as_nanos);
         self.0.set_to.store(next, Ordering::SeqCst);
-        next = next.min(self.0.told.load(Ordering::SeqCst));
+        next = next.min(self.0.reported.load(Ordering::SeqCst));
         self.0.set_to.store(next, Ordering::SeqCst);
         (next != u64::MAX).then(|| Instant::from_nanos(next))
     }
@@ -138,8 +140,8 @@ impl Engine {
         left.into_iter().fold(hold.deadline(), Instant::min)
     }
 
-    /// A waiter that died is the waiter's own business: it takes a new id. A holder is told. What nobody has collected,
-    /// and what may have been granted by an answer that nobody reads, is given back: it may have its whole ttl.
+    /// A waiter that died takes a new id. A holder gets an event. What nobody has collected, and what may have been
+    /// granted by an answer that nobody reads, is given back: it may have its whole ttl.
     fn end(self: &Arc<Self>, session: &Arc<Session>, hold: &Arc<Hold>) {
         let nobody_has_it = hold.stage() == Stage::InFlight || hold.offered().is_some();
         // Who is here alive was left.
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_told_during_a_scan_is_heard_at_its_end_and_begins_no_other() {
+    async fn a_deadline_during_a_scan_is_read_at_its_end_and_begins_no_other_scan() {
         let timer = Timer::default();
         timer.begin();
         timer.expect(at(50));

@@ -49,8 +49,8 @@ impl Lookout {
             None => self.engine.line(&self.name).await?,
         };
         let capabilities = self.engine.store.capabilities();
-        let tells = capabilities.wake == Wakes::Push && capabilities.expiry == Expiry::PerClaim;
-        self.seen = Some((line.revision, if tells { patience(&line, self.only_holders) } else { LOOK }));
+        let pushes = capabilities.wake == Wakes::Push && capabilities.expiry == Expiry::PerClaim;
+        self.seen = Some((line.revision, if pushes { patience(&line, self.only_holders) } else { LOOK }));
         Ok(line)
     }
 }

@@ -40,13 +40,13 @@ mod opening;
 mod patience;
 mod reaper;
 mod reentry;
+mod reports;
 mod request;
 mod roster;
 mod session;
 mod shutdown;
 mod state;
 mod together;
-mod told;
 mod waiter;
 mod watchdog;
 
@@ -311,7 +311,7 @@ impl Engine {
             self.deadlines.expect(until);
         }
         if let Some(reason) = held {
-            self.tell_loss(hold, reason);
+            self.report_loss(hold, reason);
         }
     }
 
@@ -329,7 +329,7 @@ impl Engine {
         hold.lease_deadline() + delay + delay / 100
     }
 
-    fn tell_loss(&self, hold: &Hold, reason: &LostReason) {
+    fn report_loss(&self, hold: &Hold, reason: &LostReason) {
         hold.count_no_more();
         if let Ok(token) = self.token(hold.token()) {
             self.events.emit(&Event::Lost { name: &hold.key.name, token, reason });

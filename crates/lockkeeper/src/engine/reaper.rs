@@ -84,7 +84,7 @@ impl Engine {
         }
         self.close_fixed(hold);
         if let Some(reason) = hold.loss() {
-            self.tell_loss(hold, reason);
+            self.report_loss(hold, reason);
         }
     }
 

@@ -107,7 +107,7 @@ impl Engine {
                 format!("no answer to a renewal within {}", format_duration(patience)),
             );
             let endangered = if session.owns_life() { session.holds() } else { holds };
-            self.tell_not_renewed(session, &endangered, &error.with_unknown_effect());
+            self.report_not_renewed(session, &endangered, &error.with_unknown_effect());
         }
     }
 
@@ -190,7 +190,7 @@ impl Engine {
         }
         session.danger.found(sent, held.into_iter());
         for (id, asked) in &renewed.requests {
-            self.told_asked(*id, asked, sent);
+            self.on_asked(*id, asked, sent);
         }
         let ran_away = renewed.server_time.is_some_and(|server| session.clock_ran_away(server, sent, now));
         if ran_away {
@@ -209,11 +209,11 @@ impl Engine {
         // Others that are renewed in between do not make it good.
         let held = |hold: &&Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
         session.danger.doubt_these(holds.iter().filter(held).map(|hold| hold.key.id));
-        self.tell_not_renewed(session, holds, error);
+        self.report_not_renewed(session, holds, error);
         session.nudge(retry);
     }
 
-    fn tell_not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
+    fn report_not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
         for hold in holds.iter().filter(|hold| !hold.is_dead()) {
             let error = &self.describe(error.clone(), &hold.key.name);
             let (name, remaining) = (&hold.key.name, hold.remaining());

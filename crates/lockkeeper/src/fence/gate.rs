@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_holder_is_refused_and_told_why() {
+    fn a_paused_holder_is_refused_and_learns_why() {
         let gate = FenceGate::new("stock/42".parse().unwrap());
         let (a, b) = (sequencer("lk1.x.33.stock%2F42"), sequencer("lk1.x.34.stock%2F42"));
         for holder in [&a, &b, &b] {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_told_apart_and_can_be_forgotten() {
+    fn locks_are_distinguished_and_can_be_forgotten() {
         let gate = KeyedFenceGate::new();
         gate.admit(&sequencer("lk1.x.9.a")).unwrap();
         gate.admit(&sequencer("lk1.x.3.b")).unwrap();

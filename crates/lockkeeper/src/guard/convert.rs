@@ -215,24 +215,24 @@ impl Guard {
                 self.disown();
                 self.released = true;
                 self.hold.count_no_more();
-                self.tell_upgraded(&writer, asked);
+                self.report_upgraded(&writer, asked);
                 Ok(writer)
             }
             Err(error) => {
-                self.tell_not_upgraded(&error, asked);
+                self.report_not_upgraded(&error, asked);
                 Err(NotConverted::new((error.kind() == ErrorKind::Timeout).then_some(self), error))
             }
         }
     }
 
-    fn tell_not_upgraded(&self, error: &Error, asked: Instant) {
+    fn report_not_upgraded(&self, error: &Error, asked: Instant) {
         let waited = self.engine.now().saturating_since(asked);
         let (name, outcome) = (self.name(), Missed::by(error, false));
         self.engine.events.emit(&Event::NotAcquired { name, outcome, waited, error: Some(error) });
     }
 
     /// One token has ended, and another has begun.
-    fn tell_upgraded(&self, writer: &Self, asked: Instant) {
+    fn report_upgraded(&self, writer: &Self, asked: Instant) {
         let waited = self.engine.now().saturating_since(asked);
         let (name, reader, writer, held) = (self.name(), self.token, writer.token(), self.held());
         self.engine.events.emit(&Event::Upgraded { name, reader, writer, held, waited });

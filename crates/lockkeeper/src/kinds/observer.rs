@@ -24,13 +24,13 @@ use crate::{FencingToken, Leader, Result};
 pub struct Observer {
     lookout: Lookout,
     /// The last result: none yet, a vacancy, or a leader with its value.
-    told: Option<Option<(FencingToken, Vec<u8>)>>,
+    last: Option<Option<(FencingToken, Vec<u8>)>>,
     latest: Option<FencingToken>,
 }
 
 impl Observer {
     pub(super) fn new(lookout: Lookout) -> Self {
-        Self { lookout, told: None, latest: None }
+        Self { lookout, last: None, latest: None }
     }
 
     /// Waits for the next change, and returns the leader, or `None` when the election has none. The first call returns
@@ -51,9 +51,9 @@ impl Observer {
             let token = leader.as_ref().map(|leader| leader.token);
             // A look at a replica that lags behind may show who led before.
             let is_old = token.is_some() && token < self.latest;
-            if !is_old && self.told.as_ref() != Some(&seen) {
+            if !is_old && self.last.as_ref() != Some(&seen) {
                 self.latest = self.latest.max(token);
-                self.told = Some(seen);
+                self.last = Some(seen);
                 return Ok(leader);
             }
         }

@@ -303,8 +303,8 @@ impl Store for Chaos {
         self.inner.place(key)
     }
 
-    fn tell_losses(&self, to: Losses) {
-        self.inner.tell_losses(to);
+    fn on_loss(&self, listener: Losses) {
+        self.inner.on_loss(listener);
     }
 }
 

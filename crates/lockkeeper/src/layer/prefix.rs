@@ -159,8 +159,8 @@ impl<S: Store> Store for Prefix<S> {
         self.inner.place(&self.key(key).ok()?)
     }
 
-    fn tell_losses(&self, to: Losses) {
-        self.inner.tell_losses(to);
+    fn on_loss(&self, listener: Losses) {
+        self.inner.on_loss(listener);
     }
 }
 

@@ -170,8 +170,8 @@ impl<S: Store> Store for Traced<S> {
         self.inner.place(key)
     }
 
-    fn tell_losses(&self, to: Losses) {
-        self.inner.tell_losses(to);
+    fn on_loss(&self, listener: Losses) {
+        self.inner.on_loss(listener);
     }
 }
 

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_by_who_has_its_place() {
+    fn it_is_reported_by_who_has_its_place() {
         for before in [0, 1, 5] {
             let start = others(None, before);
             let write = Write::new(Version::of(start.as_ref()), "mine");

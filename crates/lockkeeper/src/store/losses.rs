@@ -1,4 +1,4 @@
-//! What a store tells a keeper between two renewals: that a claim is lost or asked for, or that claims may be
+//! What a store reports to a keeper between two renewals: that a claim is lost or asked for, or that claims may be
 //! forgotten.
 
 use std::fmt;
@@ -19,7 +19,7 @@ struct Words {
 type Request = dyn Fn(ClaimId, &Asked) -> bool + Send + Sync;
 
 impl Losses {
-    /// A listener made of three callbacks, one for each method: `lost` for [`tell`](Self::tell), `reconnected` and
+    /// A listener made of three callbacks, one for each method: `lost` for [`lost`](Self::lost), `reconnected` and
     /// `requested`. Each callback returns whether the keeper still listens.
     pub fn new(
         lost: impl Fn(ClaimId, Option<Broken>) -> bool + Send + Sync + 'static,
@@ -30,18 +30,18 @@ impl Losses {
         Self(Arc::new(Words { lost, reconnected, requested }))
     }
 
-    /// Tells the keeper that an administrator asks the holder of this claim to release the lock. A keeper ignores an id
-    /// that it does not know, and a request that it has already heard. A store calls this method outside of the locks
-    /// that the store's own methods take.
+    /// Reports to the keeper that an administrator asks the holder of this claim to release the lock. A keeper ignores
+    /// an id that it does not know, and a request that it has already received. A store calls this method outside of
+    /// the locks that the store's own methods take.
     ///
     /// Returns `false` when the keeper no longer listens: the store can forget this listener.
     pub fn requested(&self, id: ClaimId, asked: &Asked) -> bool {
         (self.0.requested)(id, asked)
     }
 
-    /// Tells the keeper that this claim is marked as broken or, with `None`, that it has expired by the store's clock.
-    /// When this method returns, the guard no longer reports the lock as held. A keeper ignores an id that it does not
-    /// know.
+    /// Reports to the keeper that this claim is marked as broken or, with `None`, that it has expired by the store's
+    /// clock. When this method returns, the guard no longer reports the lock as held. A keeper ignores an id that it
+    /// does not know.
     ///
     /// If a marked claim is removed before its lease expires, the store calls this method once more: the holder no
     /// longer has the time that the mark left to it.
@@ -50,11 +50,11 @@ impl Losses {
     /// locks that the store's own methods take: the clean-up of the holder may call these methods at once.
     ///
     /// Returns `false` when the keeper no longer listens: the store can forget this listener.
-    pub fn tell(&self, id: ClaimId, broken: Option<Broken>) -> bool {
+    pub fn lost(&self, id: ClaimId, broken: Option<Broken>) -> bool {
         (self.0.lost)(id, broken)
     }
 
-    /// Tells the keeper that the store has connected again, or that the server may have forgotten claims: after a
+    /// Reports to the keeper that the store has connected again, or that the server may have forgotten claims: after a
     /// restart, a failover, or a change to another member. The keeper renews all locks that it holds within about 100
     /// ms (a hundred thousand locks within about a second). Its sessions are in
     /// [`Jeopardy`](crate::SessionState::Jeopardy) until the store has acknowledged each of these locks. Waiting claims
@@ -68,9 +68,9 @@ impl Losses {
         (self.0.reconnected)()
     }
 
-    /// Returns whether the keeper still listens. For this it tells the keeper of a claim that does not exist.
+    /// Returns whether the keeper still listens. For this it reports the loss of a claim that does not exist.
     pub fn is_listening(&self) -> bool {
-        self.tell(ClaimId::random(), None)
+        self.lost(ClaimId::random(), None)
     }
 }
 
@@ -94,14 +94,14 @@ pub(crate) struct Listeners(Mutex<Vec<Losses>>);
 impl Listeners {
     /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them.
     pub(crate) fn add(&self, to: Losses) {
-        self.tell(Losses::is_listening);
+        self.notify(Losses::is_listening);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(to);
     }
 
-    /// Tells all of them, and forgets those that do not listen any more.
-    pub(crate) fn tell(&self, say: impl Fn(&Losses) -> bool) {
+    /// Calls all listeners, and removes the closed ones.
+    pub(crate) fn notify(&self, call: impl Fn(&Losses) -> bool) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let closed: Vec<_> = all.into_iter().filter(|losses| !say(losses)).collect();
+        let closed: Vec<_> = all.into_iter().filter(|losses| !call(losses)).collect();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !closed.contains(losses));
     }
 }

@@ -179,18 +179,18 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         None
     }
 
-    /// Names a keeper that is to hear of losses at once, and not only at its next renewal. Each keeper calls this
-    /// method once, when it connects. Does no I/O.
+    /// Adds a listener, to which the store reports losses at once, and not only at the next renewal. Each keeper calls
+    /// this method once, when it connects. Does no I/O.
     ///
-    /// - A store that learns that a claim was lost MAY call [`Losses::tell`].
+    /// - A store that learns that a claim was lost MAY call [`Losses::lost`].
     /// - A store that learns that an administrator [asks](Admin::request_release) for a claim SHOULD call
     ///   [`Losses::requested`].
     /// - A store with connections SHOULD call [`Losses::reconnected`] each time it reconnects a connection on which it
-    ///   claims or renews. It MUST NOT rely on being heard.
+    ///   claims or renews. The call MUST NOT be the only report of a loss.
     ///
     /// No promise depends on these calls: the next renewal reports the same, at most a third of a ttl later. So a store
     /// may ignore the keeper, as this default does.
-    fn tell_losses(&self, to: Losses) {
-        drop(to);
+    fn on_loss(&self, listener: Losses) {
+        drop(listener);
     }
 }

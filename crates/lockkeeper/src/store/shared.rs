@@ -57,7 +57,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).place(key)
     }
 
-    fn tell_losses(&self, to: Losses) {
-        (**self).tell_losses(to);
+    fn on_loss(&self, listener: Losses) {
+        (**self).on_loss(listener);
     }
 }

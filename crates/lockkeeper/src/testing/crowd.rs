@@ -183,7 +183,7 @@ impl<H: Harness> Store for Beside<H> {
         self.store.place(key)
     }
 
-    fn tell_losses(&self, to: Losses) {
-        self.store.tell_losses(to);
+    fn on_loss(&self, listener: Losses) {
+        self.store.on_loss(listener);
     }
 }

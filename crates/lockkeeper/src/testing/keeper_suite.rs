@@ -85,7 +85,7 @@ macro_rules! __keeper_cases {
                 a_proclaimed_value_is_shown [Amend GoodWeather]
                 an_observer_hears_of_leaders_and_vacancies [Queue Amend GoodWeather]
                 a_vanished_leader_is_followed_by_the_next [Queue GoodWeather]
-                a_broken_leader_is_told [Admin GoodWeather]
+                a_broken_leader_is_reported [Admin GoodWeather]
                 an_election_is_the_mutex_of_its_name [ReadWrite]
             }
             semaphore {
@@ -112,7 +112,7 @@ macro_rules! __keeper_cases {
                 a_second_release_finds_it_lost [Detached]
                 one_that_stands_in_line_is_granted_its_whole_life [Detached Queue GoodWeather]
                 one_that_gives_up_leaves_nothing [Detached Queue]
-                who_broke_it_is_told_to_who_renews [Detached Admin GoodWeather]
+                who_broke_it_is_reported_to_who_renews [Detached Admin GoodWeather]
                 a_late_release_lets_the_delay_run_out [Detached Queue LockDelay GoodWeather]
                 nobody_renews_it_but_by_hand [Detached GoodWeather]
             }
@@ -127,7 +127,7 @@ macro_rules! __keeper_cases {
                 a_lock_is_kept_for_many_ttls [Queue GoodWeather]
                 a_silent_store_ends_the_belief_in_time [Queue GoodWeather]
                 a_short_outage_is_survived [Queue GoodWeather]
-                a_renewal_that_hangs_is_told [Queue GoodWeather]
+                a_renewal_that_hangs_is_reported [Queue GoodWeather]
                 a_lost_lock_stays_lost [Queue GoodWeather]
                 a_late_answer_revives_nothing [Queue GoodWeather]
                 a_broken_lock_tells_who_and_why [Queue Admin GoodWeather]
@@ -140,9 +140,9 @@ macro_rules! __keeper_cases {
                 everybody_hears_of_the_loss [Queue GoodWeather]
             }
             breaking {
-                a_mark_is_told_before_the_next_has_the_lock [Queue Admin]
+                a_mark_is_reported_before_the_next_has_the_lock [Queue Admin]
                 a_removal_gives_the_lock_to_the_next_at_once [Queue Admin]
-                a_removal_of_what_was_marked_is_told [Queue Admin GoodWeather]
+                a_removal_of_what_was_marked_is_reported [Queue Admin GoodWeather]
                 a_token_names_its_holder_and_nobody_else [Queue Admin]
                 a_waiter_that_is_broken_goes_to_the_end [Queue Admin]
                 who_is_not_there_is_not_broken [Queue Admin]

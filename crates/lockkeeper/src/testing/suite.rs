@@ -68,9 +68,9 @@ macro_rules! __store_cases {
                 the_revision_changes_with_the_line [Queue]
             }
             renew {
-                a_holder_is_told_that_it_holds []
-                a_waiter_is_told_that_it_waits [Queue]
-                a_grantee_is_told_that_it_holds [Queue]
+                a_holder_learns_that_it_holds []
+                a_waiter_learns_that_it_waits [Queue]
+                a_grantee_learns_that_it_holds [Queue]
                 a_holder_lives_on_renewals []
                 a_waiter_lives_on_renewals [Queue]
                 a_renewal_never_creates_a_claim []
@@ -203,7 +203,7 @@ macro_rules! __timed_cases {
             $($before)*
             life {
                 a_silent_holder_loses_the_lock [Queue]
-                a_dead_claim_is_not_told_that_it_holds []
+                a_dead_claim_does_not_learn_that_it_holds []
                 a_dead_holder_is_in_nobodys_way []
                 the_lock_delay_is_kept [Queue LockDelay]
                 a_release_ends_the_lock_delay [LockDelay]

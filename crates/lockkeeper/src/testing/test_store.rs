@@ -117,7 +117,7 @@ impl TestStore {
         assert!(!theirs.is_empty(), "{}", nobody_holds(name, &others));
         for key in theirs {
             // First the belief, then the lock: nobody holds it beside its next holder.
-            self.tell(&key, None);
+            self.report_loss(&key, None);
             at_once(self.0.memory.withdraw(&key, Some(TOMBSTONE_MIN)));
         }
     }
@@ -134,7 +134,7 @@ impl TestStore {
                 let target = Target::Id(key.id.hash());
                 at_once(admin.evict(&key.name, &target, Evict::Mark, &broken.by, &broken.reason));
             }
-            self.tell(&key, Some(&broken));
+            self.report_loss(&key, Some(&broken));
         }
     }
 
@@ -188,10 +188,10 @@ impl TestStore {
         RenewalsPaused(self.clone())
     }
 
-    fn tell(&self, key: &ClaimKey, broken: Option<&Broken>) {
+    fn report_loss(&self, key: &ClaimKey, broken: Option<&Broken>) {
         // Not under the lock: who hears of it may come back here.
         let keepers = self.keepers().clone();
-        let closed: Vec<_> = keepers.into_iter().filter(|keeper| !keeper.tell(key.id, broken.cloned())).collect();
+        let closed: Vec<_> = keepers.into_iter().filter(|keeper| !keeper.lost(key.id, broken.cloned())).collect();
         self.keepers().retain(|keeper| !closed.contains(keeper));
     }
 
@@ -289,10 +289,10 @@ impl Store for TestStore {
         self.0.way.place(key)
     }
 
-    fn tell_losses(&self, to: Losses) {
+    fn on_loss(&self, listener: Losses) {
         // What it is asked for is told by the store below, and losses by this one.
-        self.0.way.tell_losses(to.clone());
-        self.keepers().push(to);
+        self.0.way.on_loss(listener.clone());
+        self.keepers().push(listener);
     }
 }
 

@@ -43,7 +43,7 @@ impl Worker {
     }
 
     /// Sends a command, without waiting for the answer.
-    pub fn tell(&mut self, command: &str) {
+    pub fn send(&mut self, command: &str) {
         writeln!(self.commands.as_mut().expect("it has not ended"), "{command}").expect("it reads");
     }
 
@@ -60,7 +60,7 @@ impl Worker {
 
     /// Sends a command, and returns the answer.
     pub fn ask(&mut self, command: &str) -> String {
-        self.tell(command);
+        self.send(command);
         self.answer()
     }
 

@@ -23,7 +23,7 @@ fn whole(n: usize) -> &'static str {
 
 type Names = Arc<Mutex<Vec<String>>>;
 
-fn told(builder: KeeperBuilder, names: &Names) -> KeeperBuilder {
+fn recording(builder: KeeperBuilder, names: &Names) -> KeeperBuilder {
     let names = Arc::clone(names);
     builder.on_event(move |event| {
         // The names in an event are quoted.
@@ -43,7 +43,7 @@ async fn what_is_shown_can_be_given_to_the_same_keeper() {
         let (store, names) = (MemoryStore::new(), Names::default());
         let outside = others(&store).await.unwrap();
         let (builder, full) = keepers(&store).into_iter().nth(n).unwrap();
-        let keeper = told(builder, &names).connect().await.unwrap();
+        let keeper = recording(builder, &names).connect().await.unwrap();
         let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
         assert_eq!((guard.name().as_str(), guard.full_name().as_str()), ("n", full));
         assert_eq!(guard.sequencer().name().as_str(), full);

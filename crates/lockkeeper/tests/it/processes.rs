@@ -37,7 +37,7 @@ async fn a_stopped_holder_has_lost_at_its_first_look() {
     let keeper = store.keeper().await;
     let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
     // Told before it goes on, so that looking is the first thing that it does.
-    worker.tell("check");
+    worker.send("check");
     worker.go_on();
     assert_eq!(worker.answer(), "lost: Expired");
     assert_eq!(worker.ask("release"), "Lost");
@@ -53,7 +53,7 @@ async fn a_stopped_waiter_is_passed_by() {
     let keeper = store.keeper().await;
     let guard = keeper.mutex("n").unwrap().ttl(Duration::from_secs(2)).lock().await.unwrap();
     let mut worker = worker::start(&store.path);
-    worker.tell("lock n 500 0");
+    worker.send("lock n 500 0");
     while keeper.inspect("n").await.unwrap().waiters.is_empty() {
         tokio::task::yield_now().await;
     }
@@ -82,7 +82,7 @@ async fn deadlines_fire_while_somebody_stands_in_the_gate() {
     let gate = File::open(gate_of(&store)).unwrap();
     gate.lock().unwrap();
     let start = Instant::now();
-    worker.tell("wait-lost");
+    worker.send("wait-lost");
     guard.lost().await;
     assert!(guard.check().is_err());
     assert!(worker.answer().starts_with("lost"));

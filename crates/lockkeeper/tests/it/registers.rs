@@ -73,7 +73,7 @@ async fn several_processes_lose_no_increment() {
     let mut workers: Vec<_> = (0..4).map(|_| worker::start(&file.path())).collect();
     // All of them are there before the first begins.
     workers.iter_mut().for_each(|worker| assert_eq!(worker.ask("add n 1"), "added"));
-    workers.iter_mut().for_each(|worker| worker.tell("add n 50"));
+    workers.iter_mut().for_each(|worker| worker.send("add n 50"));
     workers.iter_mut().for_each(|worker| assert_eq!(worker.answer(), "added"));
     let now = file.register().await.load("n").await.unwrap().unwrap();
     assert_eq!((number(Some(now.value)), now.version), (4 * 51, Version::new(4 * 51)));
@@ -86,7 +86,7 @@ async fn a_killed_process_leaves_whole_writes() {
     let file = InAFile::start().await;
     let register = file.register().await;
     let mut worker = worker::start(&file.path());
-    worker.tell("add n 1000000");
+    worker.send("add n 1000000");
     let written = async || Version::of(register.load("n").await.unwrap().as_ref()).get();
     while written().await < 20 {
         tokio::task::yield_now().await;

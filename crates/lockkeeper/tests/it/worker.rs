@@ -1,7 +1,7 @@
 //! A process of its own that does with locks what it is told, and can be stopped and killed.
 //!
-//! The test binary starts itself again with one test, `worker::a_worker_does_as_it_is_told`, which then reads commands
-//! from its standard input instead of testing.
+//! The test binary starts itself again with one test, `worker::a_worker_does_as_it_is_ordered`, which then reads
+//! commands from its standard input instead of testing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use lockkeeper::{FileStore, Guard, Keeper};
 
 /// A worker on the file store at this path.
 pub(crate) fn start(store: &Path) -> Worker {
-    Worker::start("worker::a_worker_does_as_it_is_told", store.to_str().unwrap())
+    Worker::start("worker::a_worker_does_as_it_is_ordered", store.to_str().unwrap())
 }
 
 #[test]
-fn a_worker_does_as_it_is_told() {
+fn a_worker_does_as_it_is_ordered() {
     if let Some(store) = Worker::here() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         return runtime.block_on(obey(&store));

@@ -34,7 +34,7 @@ caught! {
     a_renewal_that_creates: RenewalThatCreates by renew::a_renewal_never_revives_what_was_withdrawn;
     a_renewal_that_revives: RenewalThatCreates by renew::a_renewal_never_revives_what_expired;
     a_renewal_of_the_session_only: RenewalOfTheSession by renew::a_healthy_session_proves_nothing;
-    a_waiter_taken_for_a_holder: WaiterTakenForAHolder by renew::a_waiter_is_told_that_it_waits;
+    a_waiter_taken_for_a_holder: WaiterTakenForAHolder by renew::a_waiter_learns_that_it_waits;
     any_claim_that_fits: AnyThatFits by weights::a_large_claim_holds_up_smaller_ones;
     any_try_that_fits: AnyThatFits by weights::a_try_does_not_overtake;
     a_starved_writer: AnyThatFits by weights::a_writer_is_not_starved;

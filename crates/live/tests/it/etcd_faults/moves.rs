@@ -75,19 +75,19 @@ async fn a_renewal_that_is_faster_does_not_spend_the_claim() {
         next.claim.resend = true;
         let mut claiming = next.store.claim(&next.claim);
         let mut cx = Context::from_waker(Waker::noop());
-        let mut told = None;
+        let mut printed = None;
         for _ in 0..polls {
             if let Poll::Ready(verdict) = claiming.as_mut().poll(&mut cx) {
-                told = Some(verdict);
+                printed = Some(verdict);
                 break;
             }
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
         let Renewal::Held { token } = next.renew(LiveState::Queued).await.unwrap() else { panic!("it holds") };
-        let told = match told {
-            Some(told) => told,
+        let printed = match printed {
+            Some(printed) => printed,
             None => within(PATIENCE, claiming).await,
         };
-        assert_eq!(told.unwrap(), Verdict::Granted { token }, "after {polls} polls");
+        assert_eq!(printed.unwrap(), Verdict::Granted { token }, "after {polls} polls");
     }
 }

@@ -135,8 +135,8 @@ async fn a_prefix_where_an_older_version_is_at_work_is_refused_and_what_it_has_l
     put_old_claim(&etcd, "stock", lease);
     let refused = open(&url).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
-    let (told, remedy) = (refused.to_string(), refused.remedy().unwrap());
-    assert!(told.contains("/shop/stock/") && !told.contains(&format!("{lease:x}")), "{told}");
+    let (printed, remedy) = (refused.to_string(), refused.remedy().unwrap());
+    assert!(printed.contains("/shop/stock/") && !printed.contains(&format!("{lease:x}")), "{printed}");
     assert!(remedy.ends_with("or unsafe=layout to go without this check"), "{remedy}");
     let waiving = open(&format!("{url}?unsafe=layout")).await.unwrap();
     drop(waiving);

@@ -22,7 +22,7 @@ async fn a_stopped_holder_has_lost_at_its_first_look() {
     let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
     assert!(guard.token().get() > older);
     // Told before it goes on, so that looking is the first thing that it does.
-    worker.tell("check");
+    worker.send("check");
     worker.go_on();
     assert_eq!(worker.answer(), "lost: Expired");
     assert_eq!(worker.ask("release"), "Lost");
@@ -39,7 +39,7 @@ async fn a_holder_that_was_stopped_for_less_than_its_ttl_still_holds() {
     worker.lock(&name, Duration::from_secs(8));
     worker.stop();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    worker.tell("check");
+    worker.send("check");
     worker.go_on();
     assert_eq!(worker.answer(), "held");
     assert_eq!(worker.ask("release"), "released");
@@ -52,7 +52,7 @@ async fn a_stopped_waiter_is_passed_by() {
     let keeper = keeper(server.address(), LONG).await;
     let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
     let mut worker = worker::start(&server.url());
-    worker.tell(&format!("lock {name} {}", LONG.as_millis()));
+    worker.send(&format!("lock {name} {}", LONG.as_millis()));
     until_waiting(&keeper, &name, 1).await;
     worker.stop();
     guard.release().await.unwrap();
@@ -89,7 +89,7 @@ async fn a_dead_waiter_at_the_head_costs_a_waiters_life() {
     let holder = keeper(server.address(), LONG).await;
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
     let mut worker = worker::start(&server.url());
-    worker.tell(&format!("lock {name} {}", TTL.as_millis()));
+    worker.send(&format!("lock {name} {}", TTL.as_millis()));
     until_waiting(&holder, &name, 1).await;
     let mut behind = Vec::new();
     for place in 2..4 {

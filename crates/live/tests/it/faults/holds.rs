@@ -120,7 +120,7 @@ async fn the_key_of_a_lock_that_was_kept_or_held_for_a_year_is_gone_in_days() {
 
 /// The first waiter gives up, or is broken. The next one was told that others are before it.
 #[tokio::test]
-async fn a_waiter_that_becomes_the_first_behind_a_kept_lock_is_told_to_look_at_its_end() {
+async fn a_waiter_that_becomes_the_first_behind_a_kept_lock_is_asked_to_look_at_its_end() {
     let store = store(redis().unwrap().address()).await;
     for is_broken in [false, true] {
         let [holder, first, second] = claimants(&store, &name()).await;
@@ -141,7 +141,7 @@ async fn a_waiter_that_becomes_the_first_behind_a_kept_lock_is_told_to_look_at_i
 
 /// The first waiter is dead when the holder lets go, or dies later and the next one's renewal finds that.
 #[tokio::test]
-async fn a_waiter_behind_the_dead_is_told_of_the_end_of_a_kept_lock() {
+async fn a_waiter_behind_the_dead_learns_of_the_end_of_a_kept_lock() {
     const WAIT: Duration = Duration::from_millis(300);
     let store = store(redis().unwrap().address()).await;
     for dies_later in [false, true] {
@@ -166,7 +166,7 @@ async fn a_waiter_behind_the_dead_is_told_of_the_end_of_a_kept_lock() {
 
 /// One of two permits is kept, and the other one is handed on to the first waiter.
 #[tokio::test]
-async fn a_waiter_behind_one_that_is_granted_beside_a_kept_permit_is_told_of_its_end() {
+async fn a_waiter_behind_one_that_is_granted_beside_a_kept_permit_learns_of_its_end() {
     let store = store(redis().unwrap().address()).await;
     let mut all: [Claimant; 4] = claimants(&store, &name()).await;
     for claimant in &mut all {

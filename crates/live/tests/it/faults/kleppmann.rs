@@ -30,7 +30,7 @@ async fn k1_a_paused_holder_that_goes_on_is_refused_by_the_resource() {
     let keeper = keeper(server.address(), LONG).await;
     let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
     gate.admit(&guard.sequencer()).unwrap();
-    paused.tell("check");
+    paused.send("check");
     paused.go_on();
     gate.admit(&its_write).unwrap_err();
     assert_eq!(paused.answer(), "lost: Expired");
@@ -96,7 +96,7 @@ async fn k5_a_waiter_that_is_stopped_when_it_is_granted_does_not_take_it_for_a_l
     let keeper = keeper(server.address(), LONG).await;
     let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
     let mut waiter = worker::start(&server.url());
-    waiter.tell(&format!("lock {name} {}", LONG.as_millis()));
+    waiter.send(&format!("lock {name} {}", LONG.as_millis()));
     super::until_waiting(&keeper, &name, 1).await;
     waiter.stop();
     guard.release().await.unwrap();

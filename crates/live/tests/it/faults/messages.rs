@@ -23,7 +23,7 @@ fn without_messages() -> Proxy {
 
 /// A waiter hears of its grant by a push, without having asked.
 #[tokio::test]
-async fn a_waiter_is_told_that_it_was_granted() {
+async fn a_waiter_learns_that_it_was_granted() {
     let (server, name) = (redis().unwrap().address(), name());
     let (a, b) = (
         Claimant::new(&store(server).await, &name, LONG).await,
@@ -86,7 +86,7 @@ async fn clients_whose_subscriptions_are_killed_still_hear_of_their_grants() {
 /// The push of a grant is lost, and the connection stays. Who is first in line was told to look again when the holder's
 /// life is over at the latest, and finds itself granted then.
 #[tokio::test]
-async fn a_waiter_whose_grant_was_not_told_finds_it_when_it_looks_again() {
+async fn a_waiter_whose_grant_was_not_reported_finds_it_when_it_looks_again() {
     let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_millis(2500));
     let proxy = without_messages();
     let a = Claimant::new(&store(server).await, &name, ttl).await;
@@ -102,7 +102,7 @@ async fn a_waiter_whose_grant_was_not_told_finds_it_when_it_looks_again() {
 
 /// Every push is lost: waiters of a keeper get the lock all the same, since they renew their places and look again.
 #[tokio::test]
-async fn a_keeper_that_is_told_nothing_gets_the_lock_all_the_same() {
+async fn a_keeper_that_gets_no_report_gets_the_lock_all_the_same() {
     let (server, name) = (redis().unwrap().address(), name());
     let proxy = without_messages();
     let (holder, cut_off) = (keeper(server, LONG).await, keeper(proxy.address(), LONG).await);
@@ -120,7 +120,7 @@ async fn a_keeper_that_is_told_nothing_gets_the_lock_all_the_same() {
 
 /// A holder whose lock is broken hears of it at once, long before its next renewal.
 #[tokio::test]
-async fn a_holder_is_told_that_its_lock_was_broken() {
+async fn a_holder_learns_that_its_lock_was_broken() {
     let (server, name) = (redis().unwrap().address(), name());
     let (holder, admin) = (keeper(server, LONG).await, keeper(server, LONG).await);
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
@@ -134,7 +134,7 @@ async fn a_holder_is_told_that_its_lock_was_broken() {
 
 /// The same when the push is lost: the next renewal finds the mark, before the lock is anybody else's.
 #[tokio::test]
-async fn a_break_that_was_not_told_is_found_at_the_next_renewal() {
+async fn a_break_that_was_not_reported_is_found_at_the_next_renewal() {
     let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_secs(9));
     let proxy = without_messages();
     let (holder, admin) = (keeper(proxy.address(), ttl).await, keeper(server, ttl).await);

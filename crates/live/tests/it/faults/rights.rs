@@ -100,7 +100,7 @@ async fn a_user_who_may_not_publish_to_the_shards_of_a_cluster_is_refused_when_t
 
 /// A right is taken away from a client that is connected: its next connection is refused, and says why.
 #[tokio::test]
-async fn a_right_that_is_taken_away_is_told_with_the_next_connection() {
+async fn a_right_that_is_taken_away_is_reported_with_the_next_connection() {
     let server = Redis::builder().user("app", "on >pw ~* &* +@all").start().unwrap();
     let (keeper, name) = (keeper(&server, "").await.unwrap(), name());
     server.run(&["ACL", "SETUSER", "app", "-hset"]).unwrap();

@@ -69,7 +69,7 @@ async fn many_at_once_lose_no_update() {
 
 /// Somebody is faster each time: that is told, with the store and the keys, and nothing was changed.
 #[tokio::test]
-async fn a_conflict_each_time_is_told_and_changes_nothing() {
+async fn a_conflict_each_time_is_reported_and_changes_nothing() {
     let (server, key) = shared_with(7);
     let (transactions, calls) = (store(server.address()).await.transactions(), Calls::default());
     let beaten = transactions.watch([&key]).policy(patient().attempts(3)).run(async |watched: Watched| {
@@ -79,8 +79,11 @@ async fn a_conflict_each_time_is_told_and_changes_nothing() {
     });
     let error = beaten.await.unwrap_err();
     assert_eq!((error.kind(), error.effect(), calls.so_far()), (ErrorKind::Conflict, Effect::None, 3));
-    let told = error.to_string();
-    assert!(told.contains(&key) && told.contains(&server.address().to_string()) && told.contains("Try: "), "{told}");
+    let printed = error.to_string();
+    assert!(
+        printed.contains(&key) && printed.contains(&server.address().to_string()) && printed.contains("Try: "),
+        "{printed}"
+    );
     assert_eq!(value(server, &key), Some(103));
 }
 

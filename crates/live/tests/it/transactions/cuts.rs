@@ -72,7 +72,7 @@ async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_wa
 /// Before, within and after each message in both directions, until one transaction is through before the cut. It is done
 /// once, or the caller is told that this is not known; then it is done once, or not. What comes after is not disturbed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_is_cut_at_any_step_is_done_once_or_told_to_be_unknown() {
+async fn a_transaction_that_is_cut_at_any_step_is_done_once_or_reported_as_unknown() {
     let manners: [fn(&Message<'_>) -> Act; 5] = [
         |_| Act::Cut,
         |message| Act::CutWithin(message.bytes.len() / 2),
@@ -157,8 +157,8 @@ async fn a_lost_answer_to_exec_is_unknown_and_nothing_is_repeated() {
         });
         let error = within(PATIENCE, taken).await.unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
-        let told = error.to_string();
-        assert!(told.contains(&key) && told.contains("Try: a look at the data"), "{told}");
+        let printed = error.to_string();
+        assert!(printed.contains(&key) && printed.contains("Try: a look at the data"), "{printed}");
         assert_eq!(value(server, &key), Some(if act == Act::Hold { 7 } else { 6 }), "{act:?}");
         proxy.on_nothing();
         proxy.release();

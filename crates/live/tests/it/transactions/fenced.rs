@@ -25,8 +25,8 @@ fn is_refused(outcome: Result<()>, older: &Sequencer, newer: &Sequencer) {
     let error = outcome.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Lost, Effect::None), "{error}");
     assert_eq!(error.name(), Some(older.name()));
-    let told = error.to_string();
-    assert!(told.contains(&newer.token().to_string()) && told.contains("Try: stop working"), "{told}");
+    let printed = error.to_string();
+    assert!(printed.contains(&newer.token().to_string()) && printed.contains("Try: stop working"), "{printed}");
 }
 
 /// An older holder is refused from the first transaction of a newer one on, also if that changes nothing; and by the

@@ -11,7 +11,7 @@ use crate::faults::store;
 /// A user with the rights that are documented can do it. Without one of them it is told which are needed, and nothing is
 /// changed: above all not where MULTI is refused, behind which each command would be done by itself.
 #[tokio::test]
-async fn a_user_without_one_of_the_rights_changes_nothing_and_is_told_them() {
+async fn a_user_without_one_of_the_rights_changes_nothing_and_learns_them() {
     const RIGHTS: [&str; 7] = ["~stock", "+watch", "+unwatch", "+multi", "+exec", "+get", "+set"];
     let server = Redis::builder().user("app", "on >pw +info +ping").start().unwrap();
     // A user for transactions alone.
@@ -42,7 +42,7 @@ async fn a_user_without_one_of_the_rights_changes_nothing_and_is_told_them() {
 /// What the server does not take into the transaction spoils all of it. What fails only when it is done does not keep the
 /// others from being done: that is told, too.
 #[tokio::test]
-async fn a_command_that_is_refused_is_told_and_what_was_done_as_well() {
+async fn a_command_that_is_refused_is_reported_and_what_was_done_as_well() {
     let (server, key) = shared_with(7);
     let transactions = store(server.address()).await.transactions();
     let run = |bad: &'static [&'static str]| {
@@ -70,7 +70,7 @@ async fn a_command_that_is_refused_is_told_and_what_was_done_as_well() {
 
 /// What is read wrongly is the caller's to decide about, and what was kept of a transaction reads nothing any more.
 #[tokio::test]
-async fn what_cannot_be_read_is_told_to_who_reads() {
+async fn what_cannot_be_read_is_reported_to_who_reads() {
     let (server, key) = shared_with(7);
     let transactions = store(server.address()).await.transactions();
     let kept = std::sync::Mutex::new(None);

@@ -86,9 +86,9 @@ impl Guardian {
         let process = signals::with_all_blocked(|| command.spawn())?;
         let (kill_at, owed, silent, is_full) = (None, 0, 1, false);
         let mut guard = Self { process, line, liveness, starts_nobody_else, mark, kill_at, owed, silent, is_full };
-        guard.tell(&Order::Mark(mark));
+        guard.send(&Order::Mark(mark));
         if starts_nobody_else {
-            guard.tell(&Order::Adopted);
+            guard.send(&Order::Adopted);
         }
         Ok(guard)
     }
@@ -109,7 +109,7 @@ impl Guardian {
 
     /// This is the command, or is going to be.
     pub(super) fn watch(&mut self, command: Pid) {
-        self.tell(&Order::Watch(command));
+        self.send(&Order::Watch(command));
         self.owed += 1;
     }
 
@@ -185,9 +185,9 @@ impl Guardian {
 
     /// What is known of the command here, and that it is being ended if it is.
     fn pass_on(&mut self, command: Option<Pid>, known: &Doomed) {
-        known.living().filter(|pid| Some(*pid) != command).for_each(|pid| self.tell(&Order::Know(pid)));
-        known.groups().for_each(|group| self.tell(&Order::KnowGroup(group)));
-        known.own().into_iter().for_each(|group| self.tell(&Order::Own(group)));
+        known.living().filter(|pid| Some(*pid) != command).for_each(|pid| self.send(&Order::Know(pid)));
+        known.groups().for_each(|group| self.send(&Order::KnowGroup(group)));
+        known.own().into_iter().for_each(|group| self.send(&Order::Own(group)));
         // A command that has ended itself is being ended.
         if known.is_ending() || command.is_none() {
             self.ask_to_look();
@@ -201,19 +201,19 @@ impl Guardian {
     }
 
     fn ask_to_look(&mut self) {
-        self.tell(&Order::Look);
+        self.send(&Order::Look);
         self.owed += 1;
     }
 
     /// The command has outlived a signal that ends others.
     pub(super) fn go_on(&mut self) {
-        self.tell(&Order::GoOn);
+        self.send(&Order::GoOn);
     }
 
     /// The command may live up to this time of [`now`]'s clock.
     pub(super) fn extend(&mut self, kill_at: Duration) {
         self.kill_at = Some(kill_at);
-        self.tell(&Order::KillAt(kill_at));
+        self.send(&Order::KillAt(kill_at));
     }
 
     /// How long the command may still live as far as the guard knows.
@@ -226,7 +226,7 @@ impl Guardian {
         if self.is_full {
             let _ = self.process.kill();
         } else if !self.has_ended() {
-            self.tell(&Order::Leave);
+            self.send(&Order::Leave);
             let _ = shutdown(&self.line, Shutdown::Write);
             // Somebody may have stopped it. Its number is its own until we ask how it ended.
             let _ = kill_process(self.pid(), Signal::CONT);
@@ -242,7 +242,7 @@ impl Guardian {
     }
 
     /// A guard that was killed is not there to hear it, but the next one will be.
-    fn tell(&mut self, order: &Order) {
+    fn send(&mut self, order: &Order) {
         let written = rustix::io::write(&self.line, &order.bytes());
         self.is_full |= written == Err(Errno::AGAIN);
     }

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use super::layout::transaction::{all, changed, created, delete, move_to, put, touch, transaction};
 use super::layout::{Contender, Layout, Notice, Record, Span, standings};
 use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
-use super::{EtcdStore, fault, sessions, told};
+use super::{EtcdStore, fault, sessions, to_line};
 use crate::store::{Admin, Evict, Evicted, Line, Target};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
@@ -46,7 +46,7 @@ impl Admin for EtcdStore {
         };
         let lines: Vec<_> = lines.into_iter().take(limit).map(contenders).collect();
         let lives = self.lives(lines.iter().map(|(_, found)| &**found), LISTED).await;
-        Ok(lines.into_iter().map(|(name, found)| (name, Ok(told(&found, revision, &lives)))).collect())
+        Ok(lines.into_iter().map(|(name, found)| (name, Ok(to_line(&found, revision, &lives)))).collect())
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {

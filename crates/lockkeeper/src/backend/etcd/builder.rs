@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_cannot_be_read_is_told_when_it_is_used() {
+    async fn an_address_that_cannot_be_read_learns_when_it_is_used() {
         let error = EtcdStore::new(["a:b:c"]).connect().await.unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Invalid);
         assert!(EtcdStore::new(Vec::<String>::new()).connect().await.is_err());

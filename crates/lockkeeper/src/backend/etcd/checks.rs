@@ -50,9 +50,9 @@ impl Check {
 }
 
 /// Refuses members on which locks cannot be relied on: each by its address, and what it says of itself.
-pub(super) fn refuse(told: &[(&str, &StatusResponse)], waived: &[Check]) -> Result<()> {
+pub(super) fn refuse(statuses: &[(&str, &StatusResponse)], waived: &[Check]) -> Result<()> {
     let stands = |check: Check| !waived.contains(&check);
-    let old = told.iter().find(|(_, status)| parse(&status.version).is_some_and(|version| version < OLDEST));
+    let old = statuses.iter().find(|(_, status)| parse(&status.version).is_some_and(|version| version < OLDEST));
     if let Some((at, status)) = old.filter(|_| stands(Check::Version)) {
         let problem = format!("{at} is etcd {}, older than {}", status.version, name_of(OLDEST));
         return Err(refused(problem, Check::Version, NEWER));
@@ -60,11 +60,11 @@ pub(super) fn refuse(told: &[(&str, &StatusResponse)], waived: &[Check]) -> Resu
     if !stands(Check::Members) {
         return Ok(());
     }
-    if let Some((one, other)) = of_two_clusters(told) {
+    if let Some((one, other)) = of_two_clusters(statuses) {
         let problem = format!("{other} is of another cluster than {one}: each has locks of its own");
         return Err(refused(problem, Check::Members, ONE_CLUSTER));
     }
-    if let Some((at, _)) = told.iter().find(|(_, status)| is_corrupt(status)) {
+    if let Some((at, _)) = statuses.iter().find(|(_, status)| is_corrupt(status)) {
         let problem = format!("{at} says that a member's data differ from those of the others (alarm CORRUPT)");
         return Err(refused(problem, Check::Members, NOT_CORRUPT));
     }
@@ -72,10 +72,10 @@ pub(super) fn refuse(told: &[(&str, &StatusResponse)], waived: &[Check]) -> Resu
 }
 
 /// The first two that are not of one cluster.
-pub(super) fn of_two_clusters<'a>(told: &[(&'a str, &StatusResponse)]) -> Option<(&'a str, &'a str)> {
+pub(super) fn of_two_clusters<'a>(statuses: &[(&'a str, &StatusResponse)]) -> Option<(&'a str, &'a str)> {
     let cluster = |status: &StatusResponse| status.header.map(|header| header.cluster_id);
-    let (one, first) = told.first()?;
-    told.iter().find(|(_, status)| cluster(status) != cluster(first)).map(|(other, _)| (*one, *other))
+    let (one, first) = statuses.first()?;
+    statuses.iter().find(|(_, status)| cluster(status) != cluster(first)).map(|(other, _)| (*one, *other))
 }
 
 fn is_corrupt(status: &StatusResponse) -> bool {
@@ -107,7 +107,7 @@ mod tests {
     use super::super::wire::messages::ResponseHeader;
     use super::*;
 
-    fn told(version: &str, cluster_id: u64, errors: &[&str]) -> StatusResponse {
+    fn status_of(version: &str, cluster_id: u64, errors: &[&str]) -> StatusResponse {
         let header = Some(ResponseHeader { cluster_id, member_id: 1, revision: 1, raft_term: 1 });
         let errors = errors.iter().map(|&text| text.to_owned()).collect();
         StatusResponse { header, version: version.to_owned(), errors, ..StatusResponse::default() }
@@ -115,12 +115,16 @@ mod tests {
 
     #[test]
     fn what_lets_two_hold_one_lock_is_refused_with_the_remedy_unless_that_is_waived() {
-        let good = told("3.5.14", 7, &[]);
+        let good = status_of("3.5.14", 7, &[]);
         for (other, check, problem) in [
-            (told("3.5.13", 7, &[]), Check::Version, "b:2 is etcd 3.5.13, older than 3.5.14"),
-            (told("3.4.99", 7, &[]), Check::Version, "b:2 is etcd 3.4.99, older than 3.5.14"),
-            (told("3.6.0", 8, &[]), Check::Members, "b:2 is of another cluster than a:1"),
-            (told("3.6.0", 7, &["memberID:13 alarm:CORRUPT "]), Check::Members, "b:2 says that a member's data differ"),
+            (status_of("3.5.13", 7, &[]), Check::Version, "b:2 is etcd 3.5.13, older than 3.5.14"),
+            (status_of("3.4.99", 7, &[]), Check::Version, "b:2 is etcd 3.4.99, older than 3.5.14"),
+            (status_of("3.6.0", 8, &[]), Check::Members, "b:2 is of another cluster than a:1"),
+            (
+                status_of("3.6.0", 7, &["memberID:13 alarm:CORRUPT "]),
+                Check::Members,
+                "b:2 says that a member's data differ",
+            ),
         ] {
             let members = [("a:1", &good), ("b:2", &other)];
             let error = refuse(&members, &[]).unwrap_err();
@@ -135,8 +139,10 @@ mod tests {
 
     #[test]
     fn members_that_are_well_or_full_or_on_the_way_to_another_version_are_used() {
-        for other in [told("3.6.16", 7, &[]), told("tomorrow's", 7, &[]), told("3.5.14", 7, &["alarm:NOSPACE"])] {
-            assert!(refuse(&[("a:1", &told("3.5.14", 7, &[])), ("b:2", &other)], &[]).is_ok(), "{other:?}");
+        for other in
+            [status_of("3.6.16", 7, &[]), status_of("tomorrow's", 7, &[]), status_of("3.5.14", 7, &["alarm:NOSPACE"])]
+        {
+            assert!(refuse(&[("a:1", &status_of("3.5.14", 7, &[])), ("b:2", &other)], &[]).is_ok(), "{other:?}");
         }
         assert!(refuse(&[], &[]).is_ok());
     }

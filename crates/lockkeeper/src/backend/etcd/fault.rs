@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::Effect;
 
-    fn told(code: Code, message: &str) -> Error {
+    fn error_of(code: Code, message: &str) -> Error {
         of(WireError::Refused { code, message: message.to_owned() })
     }
 
@@ -107,15 +107,15 @@ mod tests {
     fn only_what_cannot_have_been_done_is_without_effect() {
         assert_eq!(of(WireError::NotSent("no connection".into())).effect(), Effect::None);
         assert_eq!(of(WireError::Broken("cut".into())).effect(), Effect::Unknown);
-        assert_eq!(told(Code::Unavailable, "etcdserver: request timed out").effect(), Effect::Unknown);
+        assert_eq!(error_of(Code::Unavailable, "etcdserver: request timed out").effect(), Effect::Unknown);
         assert_eq!(
-            told(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded").effect(),
+            error_of(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded").effect(),
             Effect::Unknown
         );
-        assert_eq!(told(Code::ResourceExhausted, "etcdserver: too many requests").effect(), Effect::None);
-        assert_eq!(told(Code::Internal, "x").effect(), Effect::Unknown);
+        assert_eq!(error_of(Code::ResourceExhausted, "etcdserver: too many requests").effect(), Effect::None);
+        assert_eq!(error_of(Code::Internal, "x").effect(), Effect::Unknown);
         let old = "etcdserver: revision of auth store is old";
-        assert_eq!(told(Code::InvalidArgument, old).effect(), Effect::None);
+        assert_eq!(error_of(Code::InvalidArgument, old).effect(), Effect::None);
     }
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_can_mend_is_told_with_how() {
+    fn what_a_person_can_mend_is_reported_with_how() {
         for (code, message, kind, remedy) in [
             (Code::InvalidArgument, "etcdserver: user name is empty", ErrorKind::Denied, "a user in the URL"),
             (
@@ -154,9 +154,9 @@ mod tests {
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unavailable, "etcdctl"),
             (Code::Unimplemented, "unknown service", ErrorKind::Invalid, "the client port"),
         ] {
-            let error = told(code, message);
+            let error = error_of(code, message);
             assert_eq!(error.kind(), kind, "{error}");
-            assert!(error.remedy().is_some_and(|told| told.starts_with(remedy)), "{error}");
+            assert!(error.remedy().is_some_and(|shown| shown.starts_with(remedy)), "{error}");
         }
     }
 }

@@ -215,8 +215,9 @@ impl EtcdStore {
     async fn check_members(&self) -> Result<()> {
         let asked = self.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, A_LOOK).await;
         let asked: Vec<(String, Result<StatusResponse, WireError>)> = asked;
-        let told: Vec<_> = asked.iter().filter_map(|(at, status)| Some((at.as_str(), status.as_ref().ok()?))).collect();
-        checks::refuse(&told, &self.0.waived)
+        let answers: Vec<_> =
+            asked.iter().filter_map(|(at, status)| Some((at.as_str(), status.as_ref().ok()?))).collect();
+        checks::refuse(&answers, &self.0.waived)
     }
 
     async fn try_one(&self) -> Result<()> {
@@ -292,8 +293,8 @@ impl fmt::Debug for EtcdStore {
     }
 }
 
-/// What is told of a line that was read at this revision.
-fn told(found: &[Contender], revision: i64, lives: &HashMap<i64, Option<Duration>>) -> Line {
+/// The line, as the contract reports it, of what was read at this revision.
+fn to_line(found: &[Contender], revision: i64, lives: &HashMap<i64, Option<Duration>>) -> Line {
     let now = unix_ms();
     let entry = |(contender, granted): (&Contender, bool)| {
         let life = lives.get(&contender.lease).copied().flatten();
@@ -388,7 +389,7 @@ impl Store for EtcdStore {
         let revision = answer.header.as_ref().map_or(0, |header| header.revision);
         let found = Contender::all(&self.0.lines, &line, answer.kvs);
         let lives = self.lives(std::iter::once(&*found), LEASES).await;
-        Ok(told(&found, revision, &lives))
+        Ok(to_line(&found, revision, &lives))
     }
 
     fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
@@ -396,7 +397,7 @@ impl Store for EtcdStore {
         Some(compare::place(&session.seat_of(&self.0.lines, key).at))
     }
 
-    fn tell_losses(&self, to: Losses) {
-        self.0.losses.add(to);
+    fn on_loss(&self, listener: Losses) {
+        self.0.losses.add(listener);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::layout::transaction::{self, only};
 use super::layout::{Notice, NoticeKind, Record};
 use super::wire::messages::{Event, KeyValue, RangeRequest, RangeResponse};
-use super::wire::{Told, What, WireError, all};
+use super::wire::{WatchEvent, What, WireError, all};
 use super::{EtcdStore, Shared};
 use crate::random::jittered;
 use crate::store::{Asked, ClaimId, Losses};
@@ -38,15 +38,15 @@ async fn listen(shared: Weak<Shared>) {
             shared.calls.watch(what)
         };
         let mut stood = false;
-        while let Some(told) = watch.next().await {
+        while let Some(event) = watch.next().await {
             let Some(shared) = shared.upgrade() else { return };
             stood = true;
-            match told {
-                Told::Begun => {
+            match event {
+                WatchEvent::Begun => {
                     shared.on_watch_begun(std::mem::replace(&mut has_begun, true));
                     shared.ask_for_requests().await;
                 }
-                Told::Events(events) => events.iter().for_each(|event| shared.on_notice(event)),
+                WatchEvent::Events(events) => events.iter().for_each(|event| shared.on_notice(event)),
             }
         }
         drop(watch);
@@ -67,11 +67,11 @@ impl Shared {
     fn on_notice(&self, event: &Event) {
         let notice = event.kv.as_ref().and_then(|kv| Notice::read(&kv.value));
         if let Some((id, NoticeKind::Asked(asked))) = &notice {
-            return self.losses.tell(|losses| losses.requested(*id, asked));
+            return self.losses.notify(|losses| losses.requested(*id, asked));
         }
         self.notices.notify_waiters();
         if let Some((id, NoticeKind::Lost(broken))) = notice {
-            self.losses.tell(|losses| losses.tell(id, broken.clone()));
+            self.losses.notify(|losses| losses.lost(id, broken.clone()));
         }
     }
 
@@ -82,7 +82,7 @@ impl Shared {
             self.calls.ask("/etcdserverpb.KV/Range", transaction::all(&self.lines.notices(&self.client))).await;
         for kv in found.map(|found| found.kvs).unwrap_or_default() {
             if let Some((id, NoticeKind::Asked(asked))) = Notice::read(&kv.value) {
-                self.losses.tell(|losses| losses.requested(id, &asked));
+                self.losses.notify(|losses| losses.requested(id, &asked));
             }
         }
     }
@@ -91,7 +91,7 @@ impl Shared {
     fn on_watch_begun(&self, again: bool) {
         self.notices.notify_waiters();
         if again {
-            self.losses.tell(Losses::reconnected);
+            self.losses.notify(Losses::reconnected);
         }
     }
 }

@@ -55,19 +55,19 @@ impl EtcdStore {
     async fn remove_all(&self, session: &Session, over: Leftovers, sent: Instant) {
         for lease in over.leases {
             if let Err(error) = self.revoke(lease).await {
-                self.tell_unswept(&error);
+                self.log_unswept(&error);
             }
         }
         for key in over.keys {
             if let Err(error) = self.remove(session, &key, sent).await {
-                self.tell_unswept(&error);
+                self.log_unswept(&error);
             }
         }
         for keys in over.said.chunks(100) {
             let request = transaction(Vec::new(), keys.iter().map(delete).collect(), Vec::new());
             let swept = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
             if let Err(error) = swept.map(|_: TxnResponse| ()).map_err(fault::of) {
-                self.tell_unswept(&error);
+                self.log_unswept(&error);
                 keys.iter().for_each(|key| session.said_gone(key.clone(), sent));
             }
         }
@@ -84,7 +84,7 @@ impl EtcdStore {
         removed.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 
-    fn tell_unswept(&self, error: &Error) {
+    fn log_unswept(&self, error: &Error) {
         tracing::debug!(target: "lockkeeper", store = %self, %error, "leftovers were not removed");
     }
 }

@@ -12,7 +12,7 @@ use super::layout::{Contender, Span, is_as_it_was};
 use super::sessions::{Place, Session, WatchedBy};
 use super::standing::{Asked, Standing, Whom, one};
 use super::wire::messages::{Event, RangeRequest};
-use super::wire::{Told, Watch, What};
+use super::wire::{Watch, WatchEvent, What};
 use crate::random::jittered;
 use crate::store::{ClaimKey, MAX, Revision, Wake};
 use crate::{Error, ErrorKind, LockName, Result};
@@ -128,7 +128,7 @@ impl Waiting<'_> {
             let _watched = Watched::new(self, own.iter().chain([&*watch]));
             let event = tokio::select! {
                 biased;
-                told = its_own(own) => match told {
+                event = its_own(own) => match event {
                     // It was broken, or its session is over.
                     Some(_) => WaitEvent::Ended,
                     None => WaitEvent::Nothing,
@@ -194,8 +194,8 @@ impl Waiting<'_> {
     async fn next_event(&self, whom: &mut Whom, watch: &mut Watch) -> WaitEvent {
         loop {
             let event = match watch.next().await {
-                Some(Told::Events(events)) => self.event_of(whom, &events),
-                Some(Told::Begun) => Some(WaitEvent::Look),
+                Some(WatchEvent::Events(events)) => self.event_of(whom, &events),
+                Some(WatchEvent::Begun) => Some(WaitEvent::Look),
                 None => Some(WaitEvent::Nothing),
             };
             if let Some(event) = event {
@@ -221,7 +221,7 @@ impl Waiting<'_> {
 }
 
 /// What is told of its own key, if that is watched by itself.
-async fn its_own(watch: &mut Option<Watch>) -> Option<Told> {
+async fn its_own(watch: &mut Option<Watch>) -> Option<WatchEvent> {
     match watch {
         Some(watch) => watch.next().await,
         None => pending().await,
@@ -280,8 +280,8 @@ async fn changed(store: &EtcdStore, name: &LockName, seen: Revision) -> Result<W
     if !is_as_it_was(&Contender::all(&store.0.lines, &line, found.kvs), seen) {
         return Ok(Wake::Changed);
     }
-    while let Some(told) = watch.next().await {
-        let Told::Events(events) = told else { continue };
+    while let Some(event) = watch.next().await {
+        let WatchEvent::Events(events) = event else { continue };
         let mut keys = events.iter().filter_map(|event| event.kv.as_ref());
         if keys.any(|kv| store.0.lines.contends(&line, &kv.key)) {
             break;

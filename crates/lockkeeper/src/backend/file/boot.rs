@@ -52,7 +52,7 @@ impl Boot {
 
     /// As a container sees it that is told another id.
     #[cfg(test)]
-    pub(super) fn told_otherwise() -> Result<Self> {
+    pub(super) fn pretends_another_boot() -> Result<Self> {
         Ok(Self { id: "a container's own".to_owned(), ..Self::of_this_process()? })
     }
 

@@ -128,8 +128,8 @@ impl Store for MemoryStore {
         Ok(self.lines().line(name, self.clock.now()))
     }
 
-    fn tell_losses(&self, to: Losses) {
-        self.listeners.add(to);
+    fn on_loss(&self, listener: Losses) {
+        self.listeners.add(listener);
     }
 }
 
@@ -149,7 +149,7 @@ impl Admin for MemoryStore {
         let asked = Asked { by: by.into(), reason: reason.into() };
         let whom = self.lines().request(name, &asked, self.clock.now());
         for id in &whom {
-            self.listeners.tell(|losses| losses.requested(*id, &asked));
+            self.listeners.notify(|losses| losses.requested(*id, &asked));
         }
         Ok(!whom.is_empty())
     }

@@ -45,11 +45,11 @@ pub(super) const NATIVE: Promises = Promises {
             seconds. A new leader starts that time again.",
         by: &[Suite("life::a_crash_frees_what_was_held")],
     },
-    told: Shown {
+    reported: Shown {
         says: "The store tells the holder of the break at once. If a key was deleted by hand, the next renewal \
             reports the loss.",
         by: &[
-            Suite("breaking::a_mark_is_told_before_the_next_has_the_lock"),
+            Suite("breaking::a_mark_is_reported_before_the_next_has_the_lock"),
             Own("etcd_faults::by_hand::a_key_is_deleted_under_a_healthy_session"),
         ],
     },

@@ -56,12 +56,12 @@ pub(super) const PROMISES: Promises = Promises {
             Own("backend::file::tests::processes::a_stopped_process_keeps_its_lock_for_its_ttl_and_no_longer"),
         ],
     },
-    told: Shown {
+    reported: Shown {
         says: "The next renewal reports who broke the lock and why, after a third of the ttl at most. After `break \
             --now` it does too.",
         by: &[
             Suite("loss::a_removed_claim_is_found_out"),
-            Own("backend::file::tests::basics::who_removed_a_claim_at_once_is_told_to_its_holder"),
+            Own("backend::file::tests::basics::who_removed_a_claim_at_once_is_reported_to_its_holder"),
         ],
     },
     happens: &[

@@ -31,7 +31,7 @@ pub(super) const PROMISES: Promises = Promises {
             when their ttl has passed.",
         by: &[Suite("life::a_silent_holder_loses_the_lock")],
     },
-    told: Shown {
+    reported: Shown {
         says: "The next renewal reports the break, after a third of the ttl at most.",
         by: &[Suite("loss::a_removed_claim_is_found_out")],
     },

@@ -60,7 +60,7 @@ const OF_ALL: &[(&str, &[&str])] = &[
     ),
     (
         "A holder whose lock is broken hears who broke it and why, before another holder has the lock.",
-        &["loss::a_broken_lock_tells_who_and_why", "breaking::a_mark_is_told_before_the_next_has_the_lock"],
+        &["loss::a_broken_lock_tells_who_and_why", "breaking::a_mark_is_reported_before_the_next_has_the_lock"],
     ),
     (
         "An attempt that is dropped at any await leaves nothing behind.",
@@ -94,7 +94,7 @@ struct Promises {
     /// And in a sentence.
     killed: Shown,
     /// When a holder hears that its lock is broken.
-    told: Shown,
+    reported: Shown,
     /// What happens to the store, a restart at least, and what becomes of the locks then.
     happens: &'static [(&'static str, Shown)],
     /// Where its harness is, from the root of the repository, and its suites there.
@@ -126,7 +126,7 @@ impl Promises {
 
     /// Everything that it says itself.
     fn shown(&self) -> impl Iterator<Item = &Shown> {
-        let fixed = [&self.needs, &self.others, &self.tokens, &self.waking, &self.killed, &self.told];
+        let fixed = [&self.needs, &self.others, &self.tokens, &self.waking, &self.killed, &self.reported];
         fixed.into_iter().chain(self.happens.iter().map(|(_, shown)| shown))
     }
 }
@@ -139,7 +139,7 @@ fn root() -> PathBuf {
 fn every_promise_is_shown_by_a_test_that_runs_on_its_store() {
     for store in STORES {
         assert!(!store.happens.is_empty(), "{}: a restart happens to every store", store.name);
-        for shown in [&store.tokens, &store.waking, &store.killed, &store.told]
+        for shown in [&store.tokens, &store.waking, &store.killed, &store.reported]
             .into_iter()
             .chain(store.happens.iter().map(|(_, shown)| shown))
         {

@@ -78,7 +78,7 @@ fn of_all(stores: &[&Promises]) -> String {
 
 fn section(store: &Promises) -> String {
     let can = store.can();
-    let Promises { name, urls, needs, others, tokens, waking, killed, told, happens, suites, more, .. } = store;
+    let Promises { name, urls, needs, others, tokens, waking, killed, reported, happens, suites, more, .. } = store;
     let urls: Vec<_> = urls.iter().map(|url| format!("`{url}`")).collect();
     let mut section = format!("## {name}\n\n{}", urls.join(", "));
     if let Some(page) = more {
@@ -90,7 +90,7 @@ fn section(store: &Promises) -> String {
     rows.push(row("Tokens", &format!("Rise {}. {}", words::tokens(can), tokens.says), tokens.by));
     rows.push(row("Waiters", &format!("{}. {}", capital(words::waiting(can)), waking.says), waking.by));
     rows.push(row("A killed holder", killed.says, killed.by));
-    rows.push(row("A holder whose lock is broken", told.says, told.by));
+    rows.push(row("A holder whose lock is broken", reported.says, reported.by));
     section += &format!("\n\n{}", table(&["", "promise", "shown by"], rows));
     let happens = happens.iter().map(|(what, shown)| row(what, shown.says, shown.by));
     section += &format!("\n{}", table(&["what happens", "what becomes of the locks", "shown by"], happens));

@@ -33,8 +33,8 @@ pub(super) const PROMISES: Promises = Promises {
             lost, the waiter notices when the holder's lease would have expired, at the latest. A killed waiter \
             costs the waiters behind it 5 s at most.",
         by: &[
-            Own("faults::messages::a_waiter_is_told_that_it_was_granted"),
-            Own("faults::messages::a_waiter_whose_grant_was_not_told_finds_it_when_it_looks_again"),
+            Own("faults::messages::a_waiter_learns_that_it_was_granted"),
+            Own("faults::messages::a_waiter_whose_grant_was_not_reported_finds_it_when_it_looks_again"),
             Own("faults::clients::a_dead_waiter_at_the_head_costs_a_waiters_life"),
             Own("faults::waiters::two_hundred_waiters_get_the_lock_once_each_in_order_and_with_few_commands"),
         ],
@@ -49,12 +49,12 @@ pub(super) const PROMISES: Promises = Promises {
             Own("faults::clients::a_stopped_holder_has_lost_at_its_first_look"),
         ],
     },
-    told: Shown {
+    reported: Shown {
         says: "The store tells the holder of the break at once. If the message is lost, and in a Cluster from \
             Redis 7 on, the next renewal reports the break.",
         by: &[
-            Own("faults::messages::a_holder_is_told_that_its_lock_was_broken"),
-            Own("faults::messages::a_break_that_was_not_told_is_found_at_the_next_renewal"),
+            Own("faults::messages::a_holder_learns_that_its_lock_was_broken"),
+            Own("faults::messages::a_break_that_was_not_reported_is_found_at_the_next_renewal"),
         ],
     },
     happens: &[

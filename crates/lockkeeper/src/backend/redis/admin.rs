@@ -91,7 +91,7 @@ async fn asked(store: &RedisStore, found: &[Vec<u8>]) -> Result<Vec<(LockName, R
             let asked = store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), Repeats);
             let said = asked.await.map_err(fault::of)?;
             for listed in said.read(|value| layout::lines_answer(keys, value))? {
-                lines.extend(told(store, listed).await?);
+                lines.extend(line_of(store, listed).await?);
             }
         }
     }
@@ -99,9 +99,9 @@ async fn asked(store: &RedisStore, found: &[Vec<u8>]) -> Result<Vec<(LockName, R
 }
 
 /// A long line is asked for by itself. Everybody may have left it meanwhile.
-async fn told(store: &RedisStore, listed: Listed) -> Result<Option<(LockName, Result<Line>)>> {
+async fn line_of(store: &RedisStore, listed: Listed) -> Result<Option<(LockName, Result<Line>)>> {
     let name = match listed {
-        Listed::Told(name, line) => return Ok(Some((name, line))),
+        Listed::Line(name, line) => return Ok(Some((name, line))),
         Listed::Long(name) => name,
     };
     Ok(match store.line(&name).await {

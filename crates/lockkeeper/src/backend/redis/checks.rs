@@ -159,8 +159,8 @@ mod tests {
         ] {
             let error = refuse(&changed(from, to), &[]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
-            let told = error.remedy().unwrap();
-            assert!(told.contains(remedy) && told.contains(&format!("unsafe={}", check.name())), "{told}");
+            let message = error.remedy().unwrap();
+            assert!(message.contains(remedy) && message.contains(&format!("unsafe={}", check.name())), "{message}");
             assert!(refuse(&changed(from, to), &[check]).is_ok(), "{check:?}");
             let others: Vec<_> = Check::ALL.into_iter().filter(|other| *other != check).collect();
             assert!(refuse(&changed(from, to), &others).is_err(), "{check:?}");

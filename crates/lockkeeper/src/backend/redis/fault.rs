@@ -182,26 +182,26 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_can_mend_is_told_with_how() {
+    fn what_a_person_can_mend_is_reported_with_how() {
         let remedy = |why: &str| of(WireError::NotSent(why.into())).remedy().unwrap_or_default().to_owned();
         assert!(remedy("h:1 cannot be reached: TLS failed: it did not answer").starts_with("redis:// instead"));
         assert!(remedy("h:1 cannot be reached: it closed the connection").starts_with("rediss:// instead"));
         assert!(remedy("h:1 cannot be reached: Connection refused").starts_with("lockkeeper doctor"));
         let readonly = "You can't write against a read only replica. script: 00bc33da, on @user_script:125.";
-        let told = of(WireError::server("READONLY", readonly)).to_string();
-        assert!(told.ends_with("a read only replica. Try: the address of the master"), "{told}");
+        let text = of(WireError::server("READONLY", readonly)).to_string();
+        assert!(text.ends_with("a read only replica. Try: the address of the master"), "{text}");
         let unpackable =
             "user_script:45: bad argument #2 to 'up' (data string too short) script: 00bc, on @user_script:45.";
         let lost = about(WireError::server("ERR", unpackable), "lk:{a}");
         assert_eq!((lost.kind(), lost.effect()), (ErrorKind::Unsupported, Effect::Unknown));
-        let told = lost.to_string();
-        assert!(told.contains("lk:{a}:w (a hash) holds something that lockkeeper has not written"), "{told}");
-        assert!(!told.contains("DEL"), "others may hold the lock: {told}");
+        let text = lost.to_string();
+        assert!(text.contains("lk:{a}:w (a hash) holds something that lockkeeper has not written"), "{text}");
+        assert!(!text.contains("DEL"), "others may hold the lock: {text}");
         assert_eq!(of(WireError::server("ERR", "DB index is out of range")).kind(), ErrorKind::Invalid);
     }
 
     #[test]
-    fn what_tls_cannot_do_without_is_told_by_its_parameter() {
+    fn what_tls_cannot_do_without_is_reported_by_its_parameter() {
         use rustls::{AlertDescription, CertificateError, Error as Tls};
         for (error, parameter) in [
             (Tls::InvalidCertificate(CertificateError::UnknownIssuer), "ca="),
@@ -212,8 +212,8 @@ mod tests {
             (Tls::InvalidCertificate(CertificateError::Expired), "another certificate"),
         ] {
             let said = said(&std::io::Error::other(error));
-            let told = of(WireError::NotSent(format!("h:1 cannot be reached: TLS failed: {said}")));
-            assert!(told.remedy().unwrap_or_default().starts_with(parameter), "{told}");
+            let text = of(WireError::NotSent(format!("h:1 cannot be reached: TLS failed: {said}")));
+            assert!(text.remedy().unwrap_or_default().starts_with(parameter), "{text}");
         }
     }
 

@@ -340,7 +340,7 @@ impl Store for RedisStore {
         Ok(long::line(self, name, |value| layout::line_answer(name, value)).await?.value)
     }
 
-    fn tell_losses(&self, to: Losses) {
-        self.0.pushed.losses.add(to);
+    fn on_loss(&self, listener: Losses) {
+        self.0.pushed.losses.add(listener);
     }
 }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_server_told_since_the_beginning_is_known_and_a_subscription_is_no_change() {
+    fn what_the_server_reported_since_the_beginning_is_known_and_a_subscription_is_no_change() {
         let (names, name) = (Names::default(), "a".parse().unwrap());
         let watching = names.watch(&name);
         names.subscribed(|_| true);

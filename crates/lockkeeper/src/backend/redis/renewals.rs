@@ -14,11 +14,11 @@ use crate::Result;
 use crate::store::{Live, Renewal, Renewed};
 
 /// What was answered about some of the claims, or why nothing was, with where they stand in the list.
-pub(super) type Told = (Vec<usize>, Result<Renewed>);
+pub(super) type Renewals = (Vec<usize>, Result<Renewed>);
 
 /// Renews those whose keys are in one place in one request. When `patience` is over, what has been answered is what is
 /// known: a silent node of a cluster does not keep back what the others have said.
-pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) -> Vec<Told> {
+pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) -> Vec<Renewals> {
     let (servers, clock) = (&store.0.servers, &store.0.clock);
     let mut places: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     let keys: Vec<_> = live.iter().map(|live| Keys::of(&live.key.name)).collect();
@@ -55,8 +55,8 @@ async fn settle(
     store: &RedisStore,
     live: &[Live],
     patience: Duration,
-    said: impl Iterator<Item = Result<Told, Vec<usize>>>,
-    answers: &mut Vec<Told>,
+    said: impl Iterator<Item = Result<Renewals, Vec<usize>>>,
+    answers: &mut Vec<Renewals>,
 ) {
     let mut open = Vec::new();
     for place in said {
@@ -70,7 +70,7 @@ async fn settle(
 }
 
 /// Whether anything was renewed, rather than told to be impossible.
-fn is_any(answers: &[Told]) -> bool {
+fn is_any(answers: &[Renewals]) -> bool {
     let has_failed = |renewal: &Renewal| matches!(renewal, Renewal::Failed(_));
     answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(|renewed| !renewed.claims.iter().all(has_failed)))
 }
@@ -107,7 +107,7 @@ async fn one_by_one(
     which: Vec<usize>,
     patience: Duration,
     answered: bool,
-) -> Vec<Told> {
+) -> Vec<Renewals> {
     let asked = which.into_iter().map(|at| {
         let one = &live[at];
         let (keys, request) = (Keys::of(&one.key.name), layout::renew(std::slice::from_ref(one)));
@@ -121,7 +121,7 @@ async fn one_by_one(
         }
     });
     let mut asked: Vec<Pin<Box<_>>> = asked.map(Box::pin).collect();
-    let mut answers: Vec<Told> = Vec::new();
+    let mut answers: Vec<Renewals> = Vec::new();
     store.0.clock.timeout(patience, all(&mut asked, &mut answers)).await;
     if !answered && !is_any(&answers) {
         // Each comes to an end by itself, and says why nothing came of it.

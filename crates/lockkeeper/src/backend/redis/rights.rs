@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_refuses_is_told_from_one_that_cannot() {
+    fn a_server_that_refuses_is_distinguished_from_one_that_cannot() {
         assert!(is_refusal("NOPERM", "this user has no permissions to run the 'get' command"));
         assert!(is_refusal("ERR", "unknown command 'SCAN', with args beginning with: "));
         assert!(!is_refusal("WRONGTYPE", "Operation against a key holding the wrong kind of value"));

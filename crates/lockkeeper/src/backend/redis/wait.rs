@@ -35,10 +35,10 @@ impl Listener for PushListener {
             Push::Changed { name } => pushed.names.changed(&String::from_utf8_lossy(&name)),
             Push::Lost { id, broken } => {
                 pushed.places.again(id);
-                pushed.losses.tell(|losses| losses.tell(id, Some(broken.clone())));
+                pushed.losses.notify(|losses| losses.lost(id, Some(broken.clone())));
             }
             Push::Again { id } => pushed.places.again(id),
-            Push::Requested { id, asked } => pushed.losses.tell(|losses| losses.requested(id, &asked)),
+            Push::Requested { id, asked } => pushed.losses.notify(|losses| losses.requested(id, &asked)),
         }
     }
 
@@ -57,7 +57,7 @@ impl Listener for PushListener {
 
     fn reconnected(&self) {
         if let Some(pushed) = self.0.upgrade() {
-            pushed.losses.tell(Losses::reconnected);
+            pushed.losses.notify(Losses::reconnected);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::testing::{Case, Lives};
 use crate::{Admin, Keeper, LockName, ReleaseRequest, ReleaseRequested};
 
 /// How the diary calls the request that these make.
-const TOLD: &str = "asked by somebody: a deploy";
+const REQUEST: &str = "asked by somebody: a deploy";
 
 async fn ask(case: &Case, name: &LockName) -> bool {
     admin(case).await.request_release(name, "a deploy").await.unwrap()
@@ -45,8 +45,8 @@ pub async fn a_holder_hears_who_asks_and_why(case: &Case) {
     // It stays known, however often it was looked at, and is told once however often the claim is renewed.
     assert_eq!(at_once(requested), Some(request));
     case.pass(case.short().ttl).await;
-    let told = holder.diary.entries().iter().filter(|entry| *entry == TOLD).count();
-    assert_eq!(told, 1, "{:?}", holder.diary);
+    let reported = holder.diary.entries().iter().filter(|entry| *entry == REQUEST).count();
+    assert_eq!(reported, 1, "{:?}", holder.diary);
     guard.check().unwrap();
     assert!(holder.keeper.check_sequencer(&guard.sequencer()).await.unwrap());
     guard.release().await.unwrap();
@@ -58,7 +58,7 @@ pub async fn a_request_before_the_wait_is_not_missed(case: &Case) {
     let (name, holder) = (case.name("m"), case.party(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
     assert!(ask(case, &name).await);
-    case.until("the holder has heard", async || holder.diary.has(TOLD)).await;
+    case.until("the holder has heard", async || holder.diary.has(REQUEST)).await;
     assert!(at_once(guard.release_requested()).is_some());
     guard.release().await.unwrap();
 }
@@ -76,7 +76,7 @@ pub async fn the_next_holder_is_not_asked(case: &Case) {
     let next = waiting.await.unwrap().unwrap();
     next.renew_once().await.unwrap();
     case.pass(case.short().ttl).await;
-    assert!(!second.diary.has(TOLD) && at_once(next.release_requested()).is_none());
+    assert!(!second.diary.has(REQUEST) && at_once(next.release_requested()).is_none());
     // Who holds now is asked by another request.
     assert!(ask(case, &name).await);
     received(case, next.release_requested()).await;

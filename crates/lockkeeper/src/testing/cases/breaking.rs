@@ -13,9 +13,9 @@ async fn holder(keeper: &Keeper, name: &LockName) -> IdHash {
 const STANDSTILLS: usize = 3;
 
 /// A marked holder hears who broke the lock and why, and only after that the next waiter has the lock.
-pub async fn a_mark_is_told_before_the_next_has_the_lock(case: &Case) {
+pub async fn a_mark_is_reported_before_the_next_has_the_lock(case: &Case) {
     for attempt in 1..=STANDSTILLS {
-        if mark_is_told(case, &format!("m{attempt}")).await {
+        if mark_is_reported(case, &format!("m{attempt}")).await {
             return;
         }
     }
@@ -25,7 +25,7 @@ pub async fn a_mark_is_told_before_the_next_has_the_lock(case: &Case) {
 /// Returns false when the holder has heard nothing, and has at least stopped to believe. That happens
 /// in a storm, and where the holder and the store stand still for longer than a lock lives: then the
 /// end of the belief and the news wait side by side.
-async fn mark_is_told(case: &Case, name: &str) -> bool {
+async fn mark_is_reported(case: &Case, name: &str) -> bool {
     let name = case.name(name);
     let (a, b) = (case.party(case.short()).await, case.keeper().await);
     let guard = a.mutex(&name).lock().await.unwrap();
@@ -37,9 +37,9 @@ async fn mark_is_told(case: &Case, name: &str) -> bool {
     let next = b.mutex(&name).unwrap().lock().await.unwrap();
     let lost = guard.check().unwrap_err().lost_reason().cloned().unwrap();
     next.release().await.unwrap();
-    let told = LostReason::Broken { by: "somebody".into(), reason: "stuck".into() };
-    assert!(lost == told || matches!(lost, LostReason::Expired | LostReason::Forgotten), "{lost:?}");
-    lost == told || !case.harness().weather().is_none()
+    let reported = LostReason::Broken { by: "somebody".into(), reason: "stuck".into() };
+    assert!(lost == reported || matches!(lost, LostReason::Expired | LostReason::Forgotten), "{lost:?}");
+    lost == reported || !case.harness().weather().is_none()
 }
 
 /// A removal gives the lock to the next waiter at once.
@@ -59,7 +59,7 @@ pub async fn a_removal_gives_the_lock_to_the_next_at_once(case: &Case) {
 }
 
 /// A marked holder that is removed before its lease expires hears of the removal.
-pub async fn a_removal_of_what_was_marked_is_told(case: &Case) {
+pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
     let name = case.name("m");
     let lives = Lives { ttl: case.short().ttl * 12, ..case.short() };
     let (a, b) = (case.party(lives).await, case.keeper().await);

@@ -215,15 +215,15 @@ pub async fn one_that_gives_up_leaves_nothing(case: &Case) {
 }
 
 /// A process that renews a broken lock learns who broke it, and why.
-pub async fn who_broke_it_is_told_to_who_renews(case: &Case) {
+pub async fn who_broke_it_is_reported_to_who_renews(case: &Case) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let handle = detach(&keeper, &name, LONG).await;
     let target = Target::Token(handle.token());
     assert!(keeper.admin().unwrap().break_lock(&name, target, "abandoned", Break::Mark).await.unwrap());
     let guard = keeper.adopt(handle).unwrap();
     let error = guard.renew_once().await.unwrap_err();
-    let told = LostReason::Broken { by: "somebody".into(), reason: "abandoned".into() };
-    assert_eq!(error.lost_reason(), Some(&told));
+    let reported = LostReason::Broken { by: "somebody".into(), reason: "abandoned".into() };
+    assert_eq!(error.lost_reason(), Some(&reported));
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     case.is_free(&name).await;
 }

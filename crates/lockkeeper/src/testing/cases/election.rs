@@ -100,7 +100,7 @@ pub async fn a_vanished_leader_is_followed_by_the_next(case: &Case) {
 }
 
 /// A leader whose lock was broken learns of it.
-pub async fn a_broken_leader_is_told(case: &Case) {
+pub async fn a_broken_leader_is_reported(case: &Case) {
     let party = case.party(case.short()).await;
     let leadership = party.keeper.election(case.name("leader")).unwrap().campaign("x").await.unwrap();
     let admin = case.keeper().await.admin().unwrap();

@@ -26,7 +26,7 @@ pub async fn a_silent_holder_loses_the_lock(case: &Case) {
 }
 
 /// A wait for a dead claim does not report it as granted, though no client has removed it yet.
-pub async fn a_dead_claim_is_not_told_that_it_holds(case: &Case) {
+pub async fn a_dead_claim_does_not_learn_that_it_holds(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     dead.granted().await;
     case.pass(dead.lives().ttl * 2).await;

@@ -70,7 +70,7 @@ pub async fn a_short_outage_is_survived(case: &Case) {
 }
 
 /// A store that does not answer at all puts the holder into jeopardy before it costs the lock, and an event reports it.
-pub async fn a_renewal_that_hangs_is_told(case: &Case) {
+pub async fn a_renewal_that_hangs_is_reported(case: &Case) {
     let name = case.name("m");
     let lives = Lives { ttl: case.short().ttl * 3, ..case.short() };
     let party = case.party(lives).await;

@@ -4,7 +4,7 @@ use crate::store::{LiveState, Renewal, Withdrawal};
 use crate::testing::{Case, Lives};
 
 /// The renewal of a holder answers `Held`, with the token of the claim.
-pub async fn a_holder_is_told_that_it_holds(case: &Case) {
+pub async fn a_holder_learns_that_it_holds(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
     assert_eq!(a.renewed().await.unwrap(), Renewal::Held { token });
@@ -12,7 +12,7 @@ pub async fn a_holder_is_told_that_it_holds(case: &Case) {
 }
 
 /// The renewal of a waiter answers `Queued`, whatever state its client named: the answer is what the store found.
-pub async fn a_waiter_is_told_that_it_waits(case: &Case) {
+pub async fn a_waiter_learns_that_it_waits(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     b.queued().await;
@@ -23,7 +23,7 @@ pub async fn a_waiter_is_told_that_it_waits(case: &Case) {
 }
 
 /// A renewal after the hand-off answers `Held`.
-pub async fn a_grantee_is_told_that_it_holds(case: &Case) {
+pub async fn a_grantee_learns_that_it_holds(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
     let seen = b.queued().await;

@@ -17,7 +17,7 @@ use crate::testing::Seeded;
 use crate::time::Clock;
 
 /// What a process is told: its number, its seed, and in which folder.
-const TOLD: &str = "LOCKKEEPER_TEST_LIFE";
+const ORDERS: &str = "LOCKKEEPER_TEST_LIFE";
 /// How long a process that is told to finish waits for what it has released.
 const FAREWELL: Duration = Duration::from_secs(10);
 /// How long those who wait when the last process was killed may take, all together.
@@ -41,8 +41,8 @@ pub struct Lived(Child);
 impl Life {
     /// The life of this process, if it was started as one.
     pub fn here() -> Option<Self> {
-        let told = std::env::var(TOLD).ok()?;
-        let mut words = told.splitn(3, ' ');
+        let reported = std::env::var(ORDERS).ok()?;
+        let mut words = reported.splitn(3, ' ');
         let mut word = || words.next().expect("a number, a seed, a folder");
         let (number, seed) = (word().parse().expect("a number"), word().parse().expect("a seed"));
         Some(Self { number, seed, folder: word().into() })
@@ -52,7 +52,7 @@ impl Life {
     pub fn start(test: &str, folder: &Path, number: u64, seed: u64) -> Lived {
         let child = Command::new(std::env::current_exe().expect("this program has a path"))
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
-            .env(TOLD, format!("{number} {seed} {}", folder.display()))
+            .env(ORDERS, format!("{number} {seed} {}", folder.display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
@@ -79,7 +79,7 @@ impl Life {
         let mut draw = Seeded::new(self.seed);
         let history = self.folder.join(format!("{}.history", self.number));
         let recorder = Recorder::to_file(Clock::boot(), &self.number.to_string(), &history).expect("a file");
-        let stop = told_to_finish();
+        let stop = stops_at_term();
         let mut walking = tokio::task::JoinSet::new();
         for task in 0..tasks {
             let client = format!("{}.{task}", self.number);
@@ -229,12 +229,12 @@ pub async fn all_is_to_be_had(keeper: &Keeper, locks: &[(&str, Kind)], draw: &mu
     recorder.history()
 }
 
-fn told_to_finish() -> Arc<AtomicBool> {
+fn stops_at_term() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
+    let reported = Arc::clone(&stop);
     std::thread::spawn(move || {
         let _ = io::stdin().read_to_end(&mut Vec::new());
-        told.store(true, Ordering::SeqCst);
+        reported.store(true, Ordering::SeqCst);
     });
     stop
 }

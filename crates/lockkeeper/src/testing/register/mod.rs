@@ -68,14 +68,14 @@ macro_rules! register_suite {
             a_write_on_another_version_changes_nothing
             a_key_is_made_once
             of_writes_on_one_version_one_is_done
-            keys_are_told_apart
+            keys_are_distinguished
             every_value_comes_back
             what_does_not_fit_is_refused
             the_last_writers_are_remembered
             a_copy_of_a_write_does_nothing
             a_late_copy_does_nothing_to_what_others_wrote
             no_increment_is_lost
-            a_conflict_is_told_when_the_tries_are_used_up
+            a_conflict_learns_when_the_tries_are_used_up
             a_lost_answer_is_read_back
             a_lost_request_is_sent_again
             a_write_that_was_not_sent_is_sent_again

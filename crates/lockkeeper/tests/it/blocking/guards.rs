@@ -111,7 +111,7 @@ fn who_waits_for_the_loss_of_a_guard_hears_of_its_end_too() {
 }
 
 #[test]
-fn a_loss_is_told_after_the_guard_is_gone() {
+fn a_loss_is_reported_after_the_guard_is_gone() {
     let keeper = keeper();
     let guard = keeper.mutex("n").unwrap().ttl(secs(5)).lock().unwrap();
     let lost = guard.lost();
@@ -189,7 +189,7 @@ fn with_returns_the_value_although_the_release_fails() {
 }
 
 #[test]
-fn a_release_that_fails_is_told() {
+fn a_release_that_fails_is_reported() {
     let (_world, party, keeper) = party();
     let guard = hold(&keeper);
     party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Closed));

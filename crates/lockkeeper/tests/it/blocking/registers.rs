@@ -215,7 +215,7 @@ fn an_attempt_of_unknown_outcome_is_not_repeated() {
 fn a_callback_on_an_engines_thread_is_refused() {
     let register = Register::open(MemoryRegister::new()).unwrap();
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let (asked, told) = (register.clone(), Arc::clone(&heard));
+    let (asked, message) = (register.clone(), Arc::clone(&heard));
     let on_event = move |_: &lockkeeper::Event<'_>| {
         if thread::current().name() != Some("lockkeeper") {
             return;
@@ -226,7 +226,7 @@ fn a_callback_on_an_engines_thread_is_refused() {
             Register::open(MemoryRegister::new()).map(drop),
             retry(&Policy::default(), || Ok(Outcome::Done(()))),
         ];
-        told.lock().unwrap().extend(refused.map(|refused| refused.map_err(|error| error.kind())));
+        message.lock().unwrap().extend(refused.map(|refused| refused.map_err(|error| error.kind())));
     };
     let keeper = Keeper::builder(lockkeeper::MemoryStore::new()).on_event(on_event).connect().unwrap();
     let guard = keeper.mutex("n").unwrap().ttl(millis(300)).lock().unwrap();

@@ -14,7 +14,7 @@ fn mark() -> Broken {
 /// A lock of 30 s that was marked, of which the store has told.
 async fn marked(party: &Party) -> Guard {
     let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.tell_broken(party.spy.last(Operation::Claim).ids[0], mark());
+    party.spy.report_broken(party.spy.last(Operation::Claim).ids[0], mark());
     assert!(matches!(guard.lost().await, LostReason::Broken { .. }));
     assert!(timeout(secs(5), guard.given_away()).await.is_err(), "nobody else has it");
     guard
@@ -25,7 +25,7 @@ async fn marked(party: &Party) -> Guard {
 async fn a_holder_hears_of_its_removal_though_it_had_lost_by_a_mark() {
     let party = World::new().party(secs(30)).await;
     let guard = marked(&party).await;
-    party.spy.tell_broken(party.spy.last(Operation::Claim).ids[0], Broken { removed: true, ..mark() });
+    party.spy.report_broken(party.spy.last(Operation::Claim).ids[0], Broken { removed: true, ..mark() });
     timeout(millis(1), guard.given_away()).await.expect("it is told at once");
     assert!(matches!(guard.lost().await, LostReason::Broken { .. }), "the first reason stands");
 }
@@ -34,7 +34,7 @@ async fn a_holder_hears_of_its_removal_though_it_had_lost_by_a_mark() {
 async fn a_renewal_that_does_not_find_what_was_marked_tells_its_holder() {
     let party = World::new().party_by_session(secs(30), 0).await;
     let guard = marked(&party).await;
-    party.spy.always(Operation::Renew, Do::Tell(vec![Renewal::Lost(None)]));
+    party.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Lost(None)]));
     timeout(secs(11), guard.given_away()).await.expect("with the next renewal");
 }
 
@@ -42,7 +42,7 @@ async fn a_renewal_that_does_not_find_what_was_marked_tells_its_holder() {
 async fn a_renewal_that_finds_the_mark_again_changes_nothing() {
     let party = World::new().party_by_session(secs(30), 0).await;
     let guard = marked(&party).await;
-    party.spy.always(Operation::Renew, Do::Tell(vec![Renewal::Lost(Some(mark()))]));
+    party.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Lost(Some(mark()))]));
     assert!(timeout(secs(11), guard.given_away()).await.is_err(), "nobody else has it");
     assert!(!party.spy.asked(Operation::Renew).is_empty());
 }
@@ -68,7 +68,7 @@ async fn a_shutdown_gives_away_what_was_marked() {
 }
 
 /// Whether this says who removed the lock, and why.
-fn tells_who(error: &Error) -> bool {
+fn names_the_breaker(error: &Error) -> bool {
     matches!(error.lost_reason(), Some(LostReason::Removed { reason, .. }) if reason == "stuck")
 }
 
@@ -86,7 +86,7 @@ async fn a_release_that_finds_nothing_says_who_removed_the_lock() {
         let guard = attempt(party.mutex("n").lock()).await.unwrap();
         remove(&party, &guard).await;
         let error = guard.release().await.unwrap_err();
-        assert!(error.kind() == ErrorKind::Lost && tells_who(&error), "attempt {n}: {error}");
+        assert!(error.kind() == ErrorKind::Lost && names_the_breaker(&error), "attempt {n}: {error}");
         assert_eq!(party.count("lost: Removed"), n + 1, "it is told once");
         assert!(error.remedy().is_some() && error.name().is_some_and(|name| name.as_str() == "n"), "{error}");
     }
@@ -98,7 +98,7 @@ async fn where_the_session_lives_too_a_release_says_who_removed_the_lock() {
     let party = World::new().party_by_session(secs(30), 0).await;
     let (guard, other) = (party.mutex("n").lock().await.unwrap(), party.mutex("other").lock().await.unwrap());
     remove(&party, &guard).await;
-    assert!(tells_who(&guard.release().await.unwrap_err()));
+    assert!(names_the_breaker(&guard.release().await.unwrap_err()));
     other.release().await.unwrap();
 }
 
@@ -123,7 +123,7 @@ async fn with_says_why_the_lock_was_lost() {
         remove(&party, guard).await;
         Ok::<_, Error>(7)
     });
-    assert!(tells_who(&ended.await.unwrap_err()));
+    assert!(names_the_breaker(&ended.await.unwrap_err()));
 }
 
 /// Nobody says who removed it, and its lease had not run out.
@@ -148,7 +148,7 @@ async fn of_several_locks_the_release_names_the_one_that_was_lost() {
         is_first.then_some(Do::Fail(ErrorKind::Unavailable))
     });
     let error = guards.release().await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Lost && tells_who(&error), "{error}");
+    assert!(error.kind() == ErrorKind::Lost && names_the_breaker(&error), "{error}");
     assert_eq!(error.name().map(|name| name.as_str()), Some("b"));
     assert!(party.mutex("c").try_lock().await.unwrap().is_some());
 }

@@ -112,7 +112,7 @@ async fn a_store_that_does_not_know_has_acknowledged_no_delay() {
     let party = world.party_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
     let (guard, waiting) = in_line_without_renewals(&world, &party).await;
     party.spy.no_rules();
-    party.spy.always(Operation::Renew, Do::Tell(vec![Renewal::Unknown]));
+    party.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Unknown]));
     guard.release().await.unwrap();
     sleep(secs(1)).await;
     assert!(!waiting.is_finished(), "the store has not acknowledged the delay");
@@ -293,7 +293,7 @@ async fn a_log_that_panics_takes_neither_deadlines_nor_renewals_with_it() {
 
 /// They are more than a scan takes in one go.
 #[tokio::test(start_paused = true)]
-async fn of_each_of_many_locks_that_end_at_once_the_loss_is_told() {
+async fn of_each_of_many_locks_that_end_at_once_the_loss_is_reported() {
     let world = World::new();
     let party = world.party(secs(10)).await;
     party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));

@@ -84,7 +84,7 @@ async fn nothing_is_left_of_what_was_adopted_and_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_adopted_in_its_delay_is_told_as_lost_once_and_forgotten() {
+async fn what_was_adopted_in_its_delay_is_reported_as_lost_once_and_forgotten() {
     let party = World::new().party_with(|b| b.ttl(secs(30)).lock_delay(secs(20))).await;
     let handle = party.mutex("n").lock().detached(secs(9)).await.unwrap();
     sleep(secs(15)).await;

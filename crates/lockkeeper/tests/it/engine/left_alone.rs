@@ -237,7 +237,7 @@ async fn a_loss_that_the_store_tells_is_that_of_every_guard_of_the_claim() {
 
 /// On another thread than those of the runtime in which the keeper was connected.
 #[test]
-fn an_attempt_that_is_under_way_when_the_runtime_of_its_keeper_ends_is_told_so() {
+fn an_attempt_that_is_under_way_when_the_runtime_of_its_keeper_ends_learns_so() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = runtime();
     let world = World::real();
@@ -259,7 +259,7 @@ fn an_attempt_that_is_under_way_when_the_runtime_of_its_keeper_ends_is_told_so()
 
 /// It is to be asked for again, and the pause before that is a timer of the runtime that ends.
 #[test]
-fn a_release_that_is_under_way_when_the_runtime_of_its_keeper_ends_is_told_so() {
+fn a_release_that_is_under_way_when_the_runtime_of_its_keeper_ends_learns_so() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = runtime();
     let (party, held) = first.block_on(async {

@@ -46,7 +46,7 @@ async fn a_session_is_in_jeopardy_until_everything_held_was_acknowledged_after_t
         let guard = party.mutex("n").lock().await.unwrap();
         let mut session = party.keeper.session();
         party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
-        party.spy.once(Operation::Renew, Do::Tell(Vec::new()));
+        party.spy.once(Operation::Renew, Do::Answer(Vec::new()));
         let start = world.now();
         party.spy.reconnect();
         assert_eq!(session.changed().await, SessionState::Jeopardy);
@@ -157,7 +157,7 @@ async fn ten_thousand_locks_are_acknowledged_within_a_second_of_the_reconnection
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconnection_after_the_end_of_the_keeper_is_told_to_nobody() {
+async fn a_reconnection_after_the_end_of_the_keeper_is_reported_to_nobody() {
     let world = World::new();
     let party = world.party(secs(30)).await;
     let spy = Arc::clone(&party.spy);

@@ -88,7 +88,7 @@ impl Wake for Woken {
 /// A share that the engine's thread had ready, and that nobody came for, can be what is left of the hold: its end is
 /// told as that of a guard is.
 #[tokio::test]
-async fn the_last_share_is_told_though_nobody_took_it() {
+async fn the_last_share_is_reported_though_nobody_took_it() {
     let party = World::real().party_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
     let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
     party.spy.once(Operation::Claim, Do::Late(millis(50)));

@@ -54,7 +54,7 @@ async fn a_claim_of_a_slow_server_beside_many_of_a_quick_one_is_renewed() {
         let answers: Vec<_> = asked.names.iter().map(held).collect();
         match (asked.operation, answers.contains(&Renewal::Unknown), answers.len()) {
             (Operation::Renew, true, 1) => Some(Do::Late(secs(3))),
-            (Operation::Renew, true, _) => Some(Do::Tell(answers)),
+            (Operation::Renew, true, _) => Some(Do::Answer(answers)),
             _ => None,
         }
     });
@@ -65,7 +65,7 @@ async fn a_claim_of_a_slow_server_beside_many_of_a_quick_one_is_renewed() {
 
 /// It is told of that one, and the session is in jeopardy until it is renewed.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_failed_for_one_of_several_is_told_of_that_one() {
+async fn a_renewal_that_failed_for_one_of_several_is_reported_for_that_one() {
     let world = World::new();
     let party = world.party(secs(9)).await;
     let (bad, good) = (party.mutex("bad").lock().await.unwrap(), party.mutex("good").lock().await.unwrap());
@@ -75,7 +75,7 @@ async fn a_renewal_that_failed_for_one_of_several_is_told_of_that_one() {
             "bad" => Renewal::Failed(Error::new(ErrorKind::Unsupported, "somebody has written there")),
             _ => Renewal::Held { token },
         };
-        (asked.operation == Operation::Renew).then(|| Do::Tell(asked.names.iter().map(answer).collect()))
+        (asked.operation == Operation::Renew).then(|| Do::Answer(asked.names.iter().map(answer).collect()))
     });
     while party.count("RenewalFailed { name: \"bad\"") == 0 {
         sleep(millis(100)).await;
@@ -140,7 +140,7 @@ async fn an_answer_that_is_missing_neither_renews_nor_kills() {
     let party = world.party(secs(9)).await;
     let guard = party.mutex("n").lock().await.unwrap();
     let until = world.now() + guard.remaining();
-    party.spy.always(Operation::Renew, Do::Tell(Vec::new()));
+    party.spy.always(Operation::Renew, Do::Answer(Vec::new()));
     sleep(secs(5)).await;
     guard.check().unwrap();
     assert_eq!(world.now() + guard.remaining(), until);
@@ -149,12 +149,12 @@ async fn an_answer_that_is_missing_neither_renews_nor_kills() {
 }
 
 /// What a holder is told at its next renewal, and what it makes of it.
-async fn told(renewal: Renewal) -> LostReason {
+async fn reason_of(renewal: Renewal) -> LostReason {
     let world = World::new();
     let party = world.party(secs(9)).await;
     let guard = party.mutex("n").lock().await.unwrap();
     let start = world.now();
-    party.spy.always(Operation::Renew, Do::Tell(vec![renewal]));
+    party.spy.always(Operation::Renew, Do::Answer(vec![renewal]));
     let reason = guard.lost().await;
     assert!(world.now().saturating_since(start) < secs(4), "it was told at the first renewal");
     assert_eq!(party.count("lost"), 1);
@@ -163,17 +163,17 @@ async fn told(renewal: Renewal) -> LostReason {
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_is_said_to_wait_has_lost() {
-    assert_eq!(told(Renewal::Queued).await, LostReason::Forgotten);
+    assert_eq!(reason_of(Renewal::Queued).await, LostReason::Forgotten);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_with_another_token_has_lost() {
-    assert_eq!(told(Renewal::Held { token: 4711 }).await, LostReason::Forgotten);
+    assert_eq!(reason_of(Renewal::Held { token: 4711 }).await, LostReason::Forgotten);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_the_store_no_longer_knows_is_told_so_and_not_that_its_lease_ran_out() {
-    let reason = told(Renewal::Lost(None)).await;
+async fn a_holder_that_the_store_no_longer_knows_learns_so_and_not_that_its_lease_ran_out() {
+    let reason = reason_of(Renewal::Lost(None)).await;
     assert_eq!(reason, LostReason::Forgotten);
     let text = "the store no longer knows this lock: it was restarted without its data, or the lock was deleted";
     assert_eq!(reason.to_string(), text);
@@ -183,8 +183,8 @@ async fn a_holder_that_the_store_no_longer_knows_is_told_so_and_not_that_its_lea
 async fn a_holder_that_was_broken_has_lost() {
     let broken = Broken { by: "me".into(), reason: "stuck".into(), removed: false };
     let removed = Broken { removed: true, ..broken.clone() };
-    assert!(matches!(told(Renewal::Lost(Some(broken))).await, LostReason::Broken { .. }));
-    assert!(matches!(told(Renewal::Lost(Some(removed))).await, LostReason::Removed { .. }));
+    assert!(matches!(reason_of(Renewal::Lost(Some(broken))).await, LostReason::Broken { .. }));
+    assert!(matches!(reason_of(Renewal::Lost(Some(removed))).await, LostReason::Removed { .. }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,7 +332,7 @@ async fn a_late_answer_to_a_renewal_promises_the_life_that_this_renewal_has_prov
     let guard = party.mutex("a").lock().await.unwrap();
     sleep(secs(5)).await;
     party.spy.once(Operation::Renew, Do::Late(secs(3)));
-    party.spy.once(Operation::Renew, Do::Tell(vec![Renewal::Unknown]));
+    party.spy.once(Operation::Renew, Do::Answer(vec![Renewal::Unknown]));
     let later = async {
         sleep(secs(1)).await;
         guard.renew_once().await.unwrap_err();

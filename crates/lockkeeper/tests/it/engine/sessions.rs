@@ -61,7 +61,7 @@ async fn one_deadline_of_a_session_is_the_end_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_told_exactly_once() {
+async fn a_loss_is_reported_exactly_once() {
     let world = World::new();
     let party = world.party(secs(3)).await;
     let guard = party.mutex("n").lock().await.unwrap();
@@ -74,7 +74,7 @@ async fn a_loss_is_told_exactly_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_of_what_is_gone_is_told_as_a_loss() {
+async fn a_release_of_what_is_gone_is_reported_as_a_loss() {
     released_after_its_removal(false, &LostReason::Removed { by: "me".into(), reason: "stuck".into() }).await;
 }
 
@@ -225,7 +225,7 @@ async fn a_session_is_valid_again_when_a_lock_of_it_is_acknowledged_after_a_leas
 
 /// A callback takes its time with a loss, and somebody locks meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_is_opened_while_losses_are_told_is_valid() {
+async fn a_session_that_is_opened_while_losses_are_reported_is_valid() {
     let world = World::real();
     let (lost, is_lost) = std::sync::mpsc::channel();
     let (locked, is_locked) = std::sync::mpsc::channel::<()>();
@@ -276,7 +276,7 @@ async fn an_end_without_a_failed_renewal_is_no_news_after_the_next_renewal() {
     let kept = party.mutex("kept").lock().await.unwrap();
     party.spy.rule(|asked| {
         let of_the_other = asked.names.iter().any(|name| name.as_str() == "left out");
-        (asked.operation == Operation::Renew && of_the_other).then(|| Do::Tell(Vec::new()))
+        (asked.operation == Operation::Renew && of_the_other).then(|| Do::Answer(Vec::new()))
     });
     let left_out = party.mutex("left out").ttl(secs(3)).lock().await.unwrap();
     assert_eq!(left_out.lost().await, LostReason::Expired);

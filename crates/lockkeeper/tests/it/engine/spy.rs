@@ -46,7 +46,7 @@ pub(crate) enum Do {
     /// A claim is answered like this, and not processed.
     Say(Verdict),
     /// A renewal of claims is processed, and answered like this.
-    Tell(Vec<Renewal>),
+    Answer(Vec<Renewal>),
     /// A renewal shows the server's clock.
     Time(Duration),
 }
@@ -98,9 +98,9 @@ impl Spy {
     }
 
     /// Says that this claim was broken.
-    pub(crate) fn tell_broken(&self, id: ClaimId, broken: Broken) {
+    pub(crate) fn report_broken(&self, id: ClaimId, broken: Broken) {
         let listener = self.listener.lock().unwrap().clone();
-        assert!(listener.unwrap().tell(id, Some(broken)), "the keeper listens");
+        assert!(listener.unwrap().lost(id, Some(broken)), "the keeper listens");
     }
 
     /// Whether a keeper hears that.
@@ -109,7 +109,7 @@ impl Spy {
     }
 
     /// Says that somebody asks for this claim.
-    pub(crate) fn tell_asked(&self, id: ClaimId, by: &store::Asked) {
+    pub(crate) fn report_asked(&self, id: ClaimId, by: &store::Asked) {
         let listener = self.listener.lock().unwrap().clone();
         assert!(listener.unwrap().requested(id, by), "the keeper listens");
     }
@@ -195,7 +195,7 @@ impl Store for Spy {
         let what = self.note(Operation::Renew, &keys, |asked| asked.states = states);
         let mut renewed = self.send(what.clone(), self.right.renew(session, live)).await?;
         match what {
-            Some(Do::Tell(claims)) => renewed.claims = claims,
+            Some(Do::Answer(claims)) => renewed.claims = claims,
             Some(Do::Time(time)) => renewed.server_time = Some(time),
             _ => {}
         }
@@ -237,8 +237,8 @@ impl Store for Spy {
         }
     }
 
-    fn tell_losses(&self, to: Losses) {
-        *self.listener.lock().unwrap() = Some(to);
+    fn on_loss(&self, listener: Losses) {
+        *self.listener.lock().unwrap() = Some(listener);
     }
 }
 

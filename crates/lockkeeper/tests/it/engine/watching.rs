@@ -59,7 +59,7 @@ async fn a_watch_says_nothing_of_what_changes_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_is_told_of_no_leader_before_the_one_that_it_knows() {
+async fn an_observer_learns_of_no_leader_before_the_one_that_it_knows() {
     let world = World::new();
     let (party, candidates) = (world.party(secs(30)).await, world.party(secs(30)).await);
     let election = candidates.keeper.election("n").unwrap();
@@ -89,7 +89,7 @@ async fn a_watch_goes_on_after_an_outage() {
 
 /// An answer that was on its way while the store told of a later request knows only the one before.
 #[tokio::test(start_paused = true)]
-async fn a_request_is_told_once_though_an_older_answer_comes_after_the_newer_request() {
+async fn a_request_is_reported_once_though_an_older_answer_comes_after_the_newer_request() {
     let world = World::new();
     let party = world.party(secs(30)).await;
     let guard = party.mutex("n").lock().await.unwrap();
@@ -104,7 +104,7 @@ async fn a_request_is_told_once_though_an_older_answer_comes_after_the_newer_req
             }
         }
         assert!(admin.request_release(guard.name(), by, "a test").await.unwrap());
-        party.spy.tell_asked(id, &Asked { by: by.into(), reason: "a test".into() });
+        party.spy.report_asked(id, &Asked { by: by.into(), reason: "a test".into() });
     }
     sleep(secs(60)).await;
     assert_eq!(party.count("ReleaseRequested"), 2);

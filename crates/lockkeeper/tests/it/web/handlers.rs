@@ -60,18 +60,18 @@ pub(crate) fn locking(shop: &Shop) -> Router {
     Router::new()
         .route("/report", get(report))
         .route("/order", get(order))
-        .layer(from_fn_with_state(shop.clone(), tell_the_end))
+        .layer(from_fn_with_state(shop.clone(), announce_the_end))
         .with_state(shop.clone())
 }
 
-async fn tell_the_end(State(shop): State<Shop>, request: Request, next: Next) -> Response {
-    struct Told(mpsc::UnboundedSender<()>);
-    impl Drop for Told {
+async fn announce_the_end(State(shop): State<Shop>, request: Request, next: Next) -> Response {
+    struct Announcement(mpsc::UnboundedSender<()>);
+    impl Drop for Announcement {
         fn drop(&mut self) {
             let _ = self.0.send(());
         }
     }
-    let _told = Told(shop.gone);
+    let _announcement = Announcement(shop.gone);
     next.run(request).await
 }
 

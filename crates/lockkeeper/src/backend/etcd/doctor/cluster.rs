@@ -9,14 +9,14 @@ use super::super::wire::messages::{Member, StatusResponse};
 use crate::store::{Finding, Level};
 
 /// What a member says of itself, by its address in the URL.
-pub(super) type Told = (String, Result<StatusResponse, WireError>);
+pub(super) type MemberStatus = (String, Result<StatusResponse, WireError>);
 
 const CHECK: &str = "members";
 
 /// Those that do not answer.
-pub(super) fn silent(told: &[Told]) -> Vec<Finding> {
-    let nobody_answers = told.iter().all(|(_, status)| status.is_err());
-    let finding = |(at, status): &Told| {
+pub(super) fn silent(statuses: &[MemberStatus]) -> Vec<Finding> {
+    let nobody_answers = statuses.iter().all(|(_, status)| status.is_err());
+    let finding = |(at, status): &MemberStatus| {
         let error = fault::of(status.as_ref().err()?.clone());
         // That is what is being done.
         let remedy = error.remedy().map(|remedy| remedy.trim_start_matches("lockkeeper doctor, or ").to_owned());
@@ -28,13 +28,14 @@ pub(super) fn silent(told: &[Told]) -> Vec<Finding> {
         let is_named = found.finding.starts_with(at.as_str());
         Some(if is_named { found } else { Finding { finding: format!("{at}: {}", found.finding), ..found } })
     };
-    told.iter().filter_map(finding).collect()
+    statuses.iter().filter_map(finding).collect()
 }
 
 /// Those that answer, and whom the cluster knows; `list` is empty where nobody has told.
-pub(super) fn look(told: &[Told], list: &[Member]) -> Vec<Finding> {
-    let answers: Vec<_> = told.iter().filter_map(|(at, status)| Some((at.as_str(), status.as_ref().ok()?))).collect();
-    let mut findings = vec![leadership(&answers, told, list)];
+pub(super) fn look(statuses: &[MemberStatus], list: &[Member]) -> Vec<Finding> {
+    let answers: Vec<_> =
+        statuses.iter().filter_map(|(at, status)| Some((at.as_str(), status.as_ref().ok()?))).collect();
+    let mut findings = vec![leadership(&answers, statuses, list)];
     let is_led = findings[0].level != Level::Fail;
     for (at, status) in &answers {
         if status.leader == 0 && is_led {
@@ -54,14 +55,14 @@ pub(super) fn look(told: &[Told], list: &[Member]) -> Vec<Finding> {
         let finding = "a member that was added has never started: it counts as a member that is down";
         Finding::warn(CHECK, finding, "start the member, or etcdctl member remove")
     }));
-    findings.extend(unnamed(&answers, told, list));
+    findings.extend(unnamed(&answers, statuses, list));
     findings
 }
 
 /// How many there are, who leads, and how many may fail.
-fn leadership(answers: &[(&str, &StatusResponse)], told: &[Told], list: &[Member]) -> Finding {
+fn leadership(answers: &[(&str, &StatusResponse)], statuses: &[MemberStatus], list: &[Member]) -> Finding {
     let voters = list.iter().filter(|member| !member.is_learner).count();
-    let voters = if list.is_empty() { told.len() } else { voters };
+    let voters = if list.is_empty() { statuses.len() } else { voters };
     let count = if voters == 1 { "1 member".to_owned() } else { format!("{voters} members") };
     let Some(leader) = answers.iter().map(|(_, status)| status.leader).find(|leader| *leader != 0) else {
         let finding = format!("{count}, {} reachable, and no leader: no lock can be acquired", answers.len());
@@ -74,7 +75,7 @@ fn leadership(answers: &[(&str, &StatusResponse)], told: &[Told], list: &[Member
     let at = answers.iter().find(|(_, status)| id(status) == leader).map(|(at, _)| (*at).to_owned());
     let named = || list.iter().find(|member| member.id == leader).map(|member| member.name.clone());
     let led = at.or_else(named).unwrap_or_else(|| "a member that the URL does not name".to_owned());
-    let spare = (voters.saturating_sub(1) / 2).saturating_sub(told.len() - answers.len());
+    let spare = (voters.saturating_sub(1) / 2).saturating_sub(statuses.len() - answers.len());
     match (voters, spare) {
         (1, _) => Finding::ok(CHECK, "1 member: while it is down, no lock can be acquired"),
         (2, _) => {
@@ -87,10 +88,10 @@ fn leadership(answers: &[(&str, &StatusResponse)], told: &[Told], list: &[Member
 }
 
 /// Those that the cluster knows and the URL does not.
-fn unnamed(answers: &[(&str, &StatusResponse)], told: &[Told], list: &[Member]) -> Option<Finding> {
+fn unnamed(answers: &[(&str, &StatusResponse)], statuses: &[MemberStatus], list: &[Member]) -> Option<Finding> {
     let known: BTreeSet<_> = answers.iter().map(|(_, status)| id(status)).collect();
     // Which member one is that does not answer, only its address may tell.
-    let mut silent: Vec<_> = told.iter().filter(|(_, status)| status.is_err()).map(|(at, _)| at).collect();
+    let mut silent: Vec<_> = statuses.iter().filter(|(_, status)| status.is_err()).map(|(at, _)| at).collect();
     let mut others: Vec<_> = list.iter().filter(|member| !is_new(member) && !known.contains(&member.id)).collect();
     others.retain(|member| match silent.iter().position(|at| addresses(member).any(|other| other == **at)) {
         Some(named) => {
@@ -132,18 +133,18 @@ mod tests {
         Member { id, name: format!("m{id}"), client_ur_ls, is_learner: false }
     }
 
-    fn here(id: u64, leader: u64) -> Told {
+    fn here(id: u64, leader: u64) -> MemberStatus {
         let header = Some(ResponseHeader { cluster_id: 1, member_id: id, revision: 1, raft_term: 1 });
         (format!("m{id}:2379"), Ok(StatusResponse { header, leader, ..StatusResponse::default() }))
     }
 
-    fn down(id: u64) -> Told {
+    fn down(id: u64) -> MemberStatus {
         let at = format!("m{id}:2379");
         (at.clone(), Err(WireError::NotSent(format!("{at} cannot be reached: connection refused"))))
     }
 
-    fn found(told: &[Told], list: &[Member]) -> Vec<(Level, String)> {
-        look(told, list).into_iter().map(|found| (found.level, found.finding)).collect()
+    fn found(statuses: &[MemberStatus], list: &[Member]) -> Vec<(Level, String)> {
+        look(statuses, list).into_iter().map(|found| (found.level, found.finding)).collect()
     }
 
     #[test]

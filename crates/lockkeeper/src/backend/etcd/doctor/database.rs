@@ -14,14 +14,16 @@ const HOLLOW: f64 = 0.5;
 /// How full it is.
 pub(super) fn size(status: &StatusResponse) -> Finding {
     let (size, used) = (status.db_size as f64, status.db_size_in_use as f64);
-    let told = format!("{}, {} in use", bytes(size), bytes(used));
+    let size_and_use = format!("{}, {} in use", bytes(size), bytes(used));
     let quota = status.db_size_quota;
     match quota {
-        0 => Finding::ok("database", format!("{told}; etcd reports its quota from 3.6 on (2.1 GB by default)")),
-        ..0 => Finding::ok("database", format!("{told}; no quota")),
-        _ if size <= FULL * quota as f64 => Finding::ok("database", format!("{told}; quota {}", bytes(quota as f64))),
+        0 => Finding::ok("database", format!("{size_and_use}; etcd reports its quota from 3.6 on (2.1 GB by default)")),
+        ..0 => Finding::ok("database", format!("{size_and_use}; no quota")),
+        _ if size <= FULL * quota as f64 => {
+            Finding::ok("database", format!("{size_and_use}; quota {}", bytes(quota as f64)))
+        }
         _ => {
-            let finding = format!("{told}; at {} etcd takes no more locks", bytes(quota as f64));
+            let finding = format!("{size_and_use}; at {} etcd takes no more locks", bytes(quota as f64));
             Finding::warn("database", finding, if used < HOLLOW * size { "etcdctl defrag" } else { ROOM })
         }
     }
@@ -30,8 +32,8 @@ pub(super) fn size(status: &StatusResponse) -> Finding {
 const ROOM: &str = "etcdctl compact and defrag, and --auto-compaction-retention; or a higher --quota-backend-bytes";
 
 /// The alarms, which all members tell of each other.
-pub(super) fn alarms<'a>(told: impl Iterator<Item = &'a StatusResponse>) -> Vec<Finding> {
-    let raised: BTreeSet<_> = told.flat_map(|status| &status.errors).filter_map(|text| kind(text)).collect();
+pub(super) fn alarms<'a>(size_and_use: impl Iterator<Item = &'a StatusResponse>) -> Vec<Finding> {
+    let raised: BTreeSet<_> = size_and_use.flat_map(|status| &status.errors).filter_map(|text| kind(text)).collect();
     let finding = |alarm: &str| match alarm {
         "NOSPACE" => Finding::fail(
             "alarm",
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_is_nearly_full_is_told_with_what_makes_room() {
+    fn a_database_that_is_nearly_full_is_reported_with_what_makes_room() {
         let (mb, gb) = (1_000_000, 1_000_000_000);
         let well = size(&status(20 * mb, 5 * mb, 2 * gb));
         assert_eq!((well.level, well.finding.as_str()), (Level::Ok, "20.0 MB, 5.0 MB in use; quota 2.0 GB"));
@@ -84,9 +86,9 @@ mod tests {
     }
 
     #[test]
-    fn each_alarm_is_told_once() {
-        let told = ["etcdserver: no leader", "memberID:12 alarm:NOSPACE ", "memberID:13 alarm:CORRUPT "];
-        let status = StatusResponse { errors: told.map(str::to_owned).to_vec(), ..StatusResponse::default() };
+    fn each_alarm_is_reported_once() {
+        let size_and_use = ["etcdserver: no leader", "memberID:12 alarm:NOSPACE ", "memberID:13 alarm:CORRUPT "];
+        let status = StatusResponse { errors: size_and_use.map(str::to_owned).to_vec(), ..StatusResponse::default() };
         let found = alarms([&status, &status].into_iter());
         assert_eq!(found.len(), 2);
         assert!(found.iter().all(|found| found.level == Level::Fail && found.remedy.is_some()));

@@ -65,7 +65,7 @@ fn judge(text: &str, before: Option<f64>) -> Finding {
         let finding = "etcd does not wait for its writes (--unsafe-no-fsync): a power cut may lose locks";
         return Finding::warn("disk", finding, "etcd without that option");
     }
-    let finding = format!("fsync {}; commit {}", fsync.told(), commit.told());
+    let finding = format!("fsync {}; commit {}", fsync.summary(), commit.summary());
     match fsync.is_slower_than(FSYNC) || commit.is_slower_than(COMMIT) {
         true => {
             Finding::warn("disk", finding, "a faster disk that nothing else writes to: etcd asks for 10ms and 25ms")
@@ -113,7 +113,7 @@ impl Histogram {
         self.count >= ENOUGH && self.most() > seconds
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let mean = Duration::try_from_secs_f64(self.sum / self.count).unwrap_or_default();
         match Duration::try_from_secs_f64(self.most()) {
             Ok(most) => format!("{mean:.1?}, 99 % up to {most:.0?}"),
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::store::Level;
 
-    fn told(slow: u32, all: u32) -> String {
+    fn metrics(slow: u32, all: u32) -> String {
         let histogram = |name: &str| {
             format!(
                 "# TYPE {name} histogram\n{name}_bucket{{le=\"0.008\"}} {}\n{name}_bucket{{le=\"0.032\"}} {all}\n\
@@ -140,17 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_is_told_once_there_is_enough_to_say_so() {
-        let well = judge(&told(1, 1000), Some(990.0));
+    fn a_slow_disk_is_reported_once_there_is_enough_to_say_so() {
+        let well = judge(&metrics(1, 1000), Some(990.0));
         assert_eq!(well.level, Level::Ok);
         assert_eq!(well.finding, "fsync 2.0ms, 99 % up to 8ms; commit 2.0ms, 99 % up to 8ms");
-        assert_eq!(judge(&told(20, 1000), None).level, Level::Warn);
-        assert_eq!(judge(&told(20, 50), None).level, Level::Ok);
+        assert_eq!(judge(&metrics(20, 1000), None).level, Level::Warn);
+        assert_eq!(judge(&metrics(20, 50), None).level, Level::Ok);
     }
 
     #[test]
-    fn one_that_waits_for_no_disk_is_told() {
-        assert!(judge(&told(1, 7), Some(7.0)).finding.contains("--unsafe-no-fsync"));
+    fn one_that_waits_for_no_disk_is_reported() {
+        assert!(judge(&metrics(1, 7), Some(7.0)).finding.contains("--unsafe-no-fsync"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod version;
 
 use std::time::Duration;
 
-use self::cluster::Told;
+use self::cluster::MemberStatus;
 use self::rights::Auth;
 use super::wire::Settings;
 use super::wire::messages::{Member, MemberListRequest, MemberListResponse, StatusRequest, StatusResponse};
@@ -31,16 +31,17 @@ pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec
         findings.push(refused);
         return None;
     }
-    let told: Vec<Told> = store.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, within).await;
-    findings.extend(cluster::silent(&told));
-    if told.iter().all(|(_, status)| status.is_err()) {
+    let statuses: Vec<MemberStatus> =
+        store.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, within).await;
+    findings.extend(cluster::silent(&statuses));
+    if statuses.iter().all(|(_, status)| status.is_err()) {
         return None;
     }
     let list = store.members().await;
-    let mut found = members(&told, &list, auth, &store.0.waived);
+    let mut found = members(&statuses, &list, auth, &store.0.waived);
     let works = !found.iter().any(|found| ["members", "alarm"].contains(&found.check) && found.level == Level::Fail);
     findings.append(&mut found);
-    let all = told.iter().zip(builder.addresses());
+    let all = statuses.iter().zip(builder.addresses());
     let here: Vec<_> = all.filter(|((_, status), _)| status.is_ok()).map(|(_, endpoint)| endpoint).collect();
     if !works {
         findings.extend(rights::who(auth, &builder));
@@ -72,12 +73,12 @@ fn unasked(builder: EtcdStoreBuilder, within: Duration) -> Result<(EtcdStoreBuil
 }
 
 /// What they say of themselves.
-fn members(told: &[Told], list: &[Member], auth: Auth, waived: &[Check]) -> Vec<Finding> {
+fn members(statuses: &[MemberStatus], list: &[Member], auth: Auth, waived: &[Check]) -> Vec<Finding> {
     let (mut each, mut versions) = (Vec::new(), Vec::new());
-    for (at, status) in answering(told) {
+    for (at, status) in answering(statuses) {
         each.push((
             at.clone(),
-            version::look(&status.version, list.len().max(told.len()), waived.contains(&Check::Version)),
+            version::look(&status.version, list.len().max(statuses.len()), waived.contains(&Check::Version)),
         ));
         if auth == Auth::On {
             each.extend(version::security(&status.version).map(|found| (at.clone(), found)));
@@ -89,15 +90,15 @@ fn members(told: &[Told], list: &[Member], auth: Auth, waived: &[Check]) -> Vec<
         let finding = "the members have several versions, which is right during an upgrade only";
         Finding::warn("server", finding, "the same version on all of them")
     }));
-    found.extend(cluster::look(told, list));
-    let sizes = answering(told).map(|(at, status)| (at.clone(), database::size(status))).collect();
+    found.extend(cluster::look(statuses, list));
+    let sizes = answering(statuses).map(|(at, status)| (at.clone(), database::size(status))).collect();
     found.extend(said_once(sizes, versions.len()));
-    found.extend(database::alarms(answering(told).map(|(_, status)| status)));
+    found.extend(database::alarms(answering(statuses).map(|(_, status)| status)));
     found
 }
 
-fn answering(told: &[Told]) -> impl Iterator<Item = (&String, &StatusResponse)> {
-    told.iter().filter_map(|(at, status)| Some((at, status.as_ref().ok()?)))
+fn answering(statuses: &[MemberStatus]) -> impl Iterator<Item = (&String, &StatusResponse)> {
+    statuses.iter().filter_map(|(at, status)| Some((at, status.as_ref().ok()?)))
 }
 
 /// How often each has waited for its disk.
@@ -124,8 +125,8 @@ impl EtcdStore {
     async fn members(&self) -> Vec<Member> {
         let asked =
             self.0.calls.ask_each("/etcdserverpb.Cluster/MemberList", MemberListRequest {}, self.0.timeout).await;
-        let told = asked.into_iter().find_map(|(_, list): (_, Result<MemberListResponse, _>)| list.ok());
-        told.map(|list| list.members).unwrap_or_default()
+        let statuses = asked.into_iter().find_map(|(_, list): (_, Result<MemberListResponse, _>)| list.ok());
+        statuses.map(|list| list.members).unwrap_or_default()
     }
 }
 
@@ -133,26 +134,31 @@ impl EtcdStore {
 mod tests {
     use super::*;
 
-    fn told(at: &str, version: &str) -> Told {
+    fn status_of(at: &str, version: &str) -> MemberStatus {
         let status = StatusResponse { version: version.to_owned(), leader: 1, ..StatusResponse::default() };
         (at.to_owned(), Ok(status))
     }
 
     #[test]
-    fn members_of_several_versions_are_told_apart() {
-        let found = members(&[told("a:1", "3.6.16"), told("b:2", "3.6.4"), told("c:3", "3.6.16")], &[], Auth::Off, &[]);
+    fn members_of_several_versions_are_distinguished() {
+        let found = members(
+            &[status_of("a:1", "3.6.16"), status_of("b:2", "3.6.4"), status_of("c:3", "3.6.16")],
+            &[],
+            Auth::Off,
+            &[],
+        );
         let servers: Vec<_> = found.iter().filter(|found| found.check == "server").collect();
         assert_eq!(servers[0].finding, "a:1: etcd 3.6.16");
         assert!(servers[1].level == Level::Warn && servers[1].finding.starts_with("b:2: etcd 3.6.4: it renews"));
         assert!(servers[3].level == Level::Warn && servers[3].finding.starts_with("the members have several versions"));
-        let same = members(&[told("a:1", "3.6.16"), told("b:2", "3.6.16")], &[], Auth::Off, &[]);
+        let same = members(&[status_of("a:1", "3.6.16"), status_of("b:2", "3.6.16")], &[], Auth::Off, &[]);
         assert_eq!(same.iter().filter(|found| found.check == "server").count(), 1);
     }
 
     #[test]
     fn ways_around_the_rights_matter_where_there_are_rights() {
         let has =
-            |auth| members(&[told("a:1", "3.6.13")], &[], auth, &[]).iter().any(|found| found.check == "security");
+            |auth| members(&[status_of("a:1", "3.6.13")], &[], auth, &[]).iter().any(|found| found.check == "security");
         assert!(has(Auth::On) && !has(Auth::Off));
     }
 }

@@ -238,10 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn no_lease_is_told() {
+    fn no_lease_is_reported() {
         let lines = Lines::new(Layout::Concurrency, None);
-        let told = keys(&lines, "", 0x006c_0ffe_e123).unwrap().iter().map(folder).collect::<String>();
-        assert!(!told.contains("6c0ffee") && told.contains(NAME), "{told}");
+        let text = keys(&lines, "", 0x006c_0ffe_e123).unwrap().iter().map(folder).collect::<String>();
+        assert!(!text.contains("6c0ffee") && text.contains(NAME), "{text}");
     }
 
     #[test]

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_around_the_rights_are_told_of_versions_that_have_them() {
+    fn ways_around_the_rights_are_reported_for_versions_that_have_them() {
         for (version, is_open) in
             [("3.4.99", true), ("3.5.32", true), ("3.5.33", false), ("3.6.13", true), ("3.7.0", true), ("3.7.1", false)]
         {

@@ -52,7 +52,7 @@ impl What {
 
 /// What is told of it.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum WatchEvent {
     /// From now on nothing is missed.
     Begun,
     /// This happened, together.
@@ -63,20 +63,20 @@ pub(crate) enum Told {
 #[derive(Debug)]
 pub(crate) struct Watch {
     id: i64,
-    told: Receiver<Told>,
+    events: Receiver<WatchEvent>,
     received_before: u64,
     shared: Weak<Mutex<State>>,
 }
 
 /// How far the reader of a watch has come.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader(Option<WeakSender<Told>>);
+pub(crate) struct Reader(Option<WeakSender<WatchEvent>>);
 
 impl Reader {
     /// Whether all was read that the watch has told, and it has not ended.
     pub(crate) fn is_up_to_date(&self) -> bool {
-        let tell = self.0.as_ref().and_then(WeakSender::upgrade);
-        tell.is_some_and(|tell| tell.capacity() == tell.max_capacity())
+        let sender = self.0.as_ref().and_then(WeakSender::upgrade);
+        sender.is_some_and(|sender| sender.capacity() == sender.max_capacity())
     }
 }
 
@@ -84,12 +84,12 @@ impl Watch {
     /// How far whoever calls [`next`](Self::next) has come, as others see it.
     pub(crate) fn reader(&self) -> Reader {
         let shared = self.shared.upgrade();
-        Reader(shared.and_then(|shared| lock(&shared).watching.get(&self.id).map(|watch| watch.tell.downgrade())))
+        Reader(shared.and_then(|shared| lock(&shared).watching.get(&self.id).map(|watch| watch.sender.downgrade())))
     }
 
     /// What comes next; `None` when it has ended.
-    pub(crate) async fn next(&mut self) -> Option<Told> {
-        self.told.recv().await
+    pub(crate) async fn next(&mut self) -> Option<WatchEvent> {
+        self.events.recv().await
     }
 
     /// Waits until it stands; `false` when it has ended.
@@ -138,7 +138,7 @@ struct State {
 #[derive(Debug)]
 struct Watching {
     what: What,
-    tell: Sender<Told>,
+    sender: Sender<WatchEvent>,
     /// It was told that it stands.
     has_begun: bool,
 }
@@ -180,8 +180,8 @@ impl Watches {
                 }
             });
         }
-        let (id, told) = state.watch(what);
-        Watch { id, told, received_before: state.received, shared: Arc::downgrade(&self.shared) }
+        let (id, events) = state.watch(what);
+        Watch { id, events, received_before: state.received, shared: Arc::downgrade(&self.shared) }
     }
 
     /// Where what the store does by itself goes on.
@@ -212,9 +212,9 @@ impl State {
         Some((self.streams, Requests(sent), over))
     }
 
-    fn watch(&mut self, what: What) -> (i64, Receiver<Told>) {
+    fn watch(&mut self, what: What) -> (i64, Receiver<WatchEvent>) {
         self.last += 1;
-        let (id, (tell, told)) = (self.last, mpsc::channel(UNREAD));
+        let (id, (sender, events)) = (self.last, mpsc::channel(UNREAD));
         self.send(RequestUnion::CreateRequest(WatchCreateRequest {
             key: what.key.clone(),
             range_end: what.end.clone(),
@@ -222,8 +222,8 @@ impl State {
             filters: if what.only_deletions { vec![FilterType::Noput.into()] } else { Vec::new() },
             watch_id: id,
         }));
-        self.watching.insert(id, Watching { what, tell, has_begun: false });
-        (id, told)
+        self.watching.insert(id, Watching { what, sender, has_begun: false });
+        (id, events)
     }
 
     /// Nobody listens to it any more.
@@ -284,14 +284,14 @@ impl State {
             return self.end();
         }
         watch.has_begun |= begins;
-        let told = match response {
+        let event = match response {
             // Compacted, refused, or without a leader: whoever watches looks, and watches anew.
             WatchResponse { canceled: true, .. } => None,
-            WatchResponse { created: true, .. } => Some(Told::Begun),
+            WatchResponse { created: true, .. } => Some(WatchEvent::Begun),
             WatchResponse { events, .. } if events.is_empty() => return,
-            WatchResponse { events, .. } => Some(Told::Events(events)),
+            WatchResponse { events, .. } => Some(WatchEvent::Events(events)),
         };
-        match told.map(|told| watch.tell.try_send(told)) {
+        match event.map(|event| watch.sender.try_send(event)) {
             // etcd would go on with it. Its reader sees the end of the watch, and looks.
             Some(Err(TrySendError::Full(_))) => self.forget(response.watch_id),
             // Who does not listen any more is about to say so.

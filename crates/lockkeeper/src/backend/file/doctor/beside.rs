@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_stays_closed_is_told_with_its_process() {
+    fn a_gate_that_stays_closed_is_reported_with_its_process() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("gate");
         let inside = File::create(&path).unwrap();

@@ -147,7 +147,7 @@ mod tests {
     use crate::store::Level;
 
     #[test]
-    fn a_clock_that_does_not_fit_the_file_is_told() {
+    fn a_clock_that_does_not_fit_the_file_is_reported() {
         let times = |newest, highest_fence| Times { boot_id: "b".to_owned(), newest, highest_fence };
         let level = |times| judge(&times, 10_000_000, 50_000_000).level;
         assert_eq!(level(times(0, 1)), Level::Ok);

@@ -232,7 +232,7 @@ async fn a_marked_claim_is_refused_its_renewals_and_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn who_removed_a_claim_at_once_is_told_to_its_holder() {
+async fn who_removed_a_claim_at_once_is_reported_to_its_holder() {
     let machine = Machine::new();
     let (client, other) = (machine.client().await, machine.client().await);
     let claim = client.mutex("n");
@@ -242,8 +242,8 @@ async fn who_removed_a_claim_at_once_is_told_to_its_holder() {
     // The note of it outlasts a tombstone of the same id.
     client.store.withdraw(&claim.key, Some(ms(1))).await.unwrap();
     let lost = client.renew(&[(&claim, LiveState::Granted)]).await.unwrap();
-    let told = Broken { by: "ops".into(), reason: "stuck".into(), removed: true };
-    assert_eq!(lost, [Renewal::Lost(Some(told))]);
+    let lost_to = Broken { by: "ops".into(), reason: "stuck".into(), removed: true };
+    assert_eq!(lost, [Renewal::Lost(Some(lost_to))]);
     assert_eq!(client.store.claim(&Claim { resend: true, ..claim }).await.unwrap(), Verdict::Gone);
 }
 

@@ -209,7 +209,7 @@ async fn another_boot_is_not_believed_while_a_client_of_this_one_lives() {
     let client = machine.client().await;
     let held = client.mutex("n");
     let token = client.granted(&held).await;
-    let error = FileStore::new(machine.path()).boot(Boot::told_otherwise).open().await.unwrap_err();
+    let error = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.remedy().unwrap().contains("boot_id"), "{error}");
     assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
@@ -224,7 +224,7 @@ async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
     let token = holder.granted(&held).await;
     let Client { store, session, spec } = holder;
     drop(store);
-    let error = FileStore::new(machine.path()).boot(Boot::told_otherwise).open().await.unwrap_err();
+    let error = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("stock is still held for "), "{error}");
     assert!(error.remedy().unwrap().contains("boot_id in all containers"), "{error}");
@@ -232,7 +232,7 @@ async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
     assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
     adopted.withdraw(&held).await;
     drop(adopted);
-    let container = FileStore::new(machine.path()).boot(Boot::told_otherwise).open().await.unwrap();
+    let container = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap();
     let container = Client::on(container, short()).await;
     assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
 }
@@ -245,7 +245,7 @@ async fn with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_resta
     let token = holder.granted(&holder.mutex("stock")).await;
     drop(holder);
     let forward = || {
-        let mut boot = Boot::told_otherwise()?;
+        let mut boot = Boot::pretends_another_boot()?;
         boot.began += micros(clock());
         Ok(boot)
     };
@@ -263,7 +263,7 @@ async fn a_lock_delay_outlasts_an_opening_with_another_boot_id() {
     // Now its end is on record, and the delay begins.
     drop(machine.open().await);
     let container = loop {
-        match FileStore::new(machine.path()).boot(Boot::told_otherwise).open().await {
+        match FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await {
             Ok(store) => break Client::on(store, short()).await,
             Err(error) => assert!(error.to_string().contains("stock is still held"), "{error}"),
         }

@@ -49,8 +49,9 @@ pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec
     let prefix = url.common.prefix.as_deref().unwrap_or_default();
     findings.push(rights::examine(&store, &builder, prefix, within).await);
     if matches!(builder.topology, Topology::Sentinel(_)) {
-        let told = Finding::ok("sentinels", "the Sentinels name the master; a user of theirs needs these rights only");
-        findings.push(Finding { remedy: Some(rights::SENTINEL_RULE.to_owned()), ..told });
+        let listed =
+            Finding::ok("sentinels", "the Sentinels name the master; a user of theirs needs these rights only");
+        findings.push(Finding { remedy: Some(rights::SENTINEL_RULE.to_owned()), ..listed });
     }
     usable.then_some(store)
 }
@@ -88,12 +89,12 @@ async fn servers(store: &RedisStore, builder: &RedisStoreBuilder, ttl: Duration,
 
 /// Where the replicas of a master are.
 fn replicas(info: &Info) -> Vec<Endpoint> {
-    let told = (0..).map_while(|number| info.get(&format!("slave{number}")));
-    let endpoint = |told: &str| {
-        let part = |name: &str| told.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    let listed = (0..).map_while(|number| info.get(&format!("slave{number}")));
+    let endpoint = |listed: &str| {
+        let part = |name: &str| listed.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         Some(Endpoint { host: part("ip")?.to_owned(), port: part("port")?.parse().ok()? })
     };
-    told.filter_map(endpoint).collect()
+    listed.filter_map(endpoint).collect()
 }
 
 async fn info(link: &Link) -> Result<Info> {

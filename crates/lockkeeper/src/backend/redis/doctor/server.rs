@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_forgets_locks_is_told_with_the_remedy() {
+    fn what_forgets_locks_is_reported_with_the_remedy() {
         for (from, to, check, level) in [
             ("7.0.15", "6.0.16", "server", Level::Fail),
             ("role:master", "role:slave", "role", Level::Fail),

@@ -102,7 +102,7 @@ pub(in crate::backend::redis) fn lines(lines: &[Keys], most: u32) -> Request {
 /// A line where somebody lives.
 pub(in crate::backend::redis) enum Listed {
     /// What stands there, or why that cannot be read.
-    Told(LockName, Result<Line>),
+    Line(LockName, Result<Line>),
     /// It is too long to be told among others.
     Long(LockName),
 }
@@ -129,17 +129,17 @@ fn listed_line(keys: &Keys, value: &Value) -> Result<Option<Listed>> {
             if error.kind() != ErrorKind::Unsupported {
                 return Err(error);
             }
-            keys.name()?.map(|name| Listed::Told(name, Err(error)))
+            keys.name()?.map(|name| Listed::Line(name, Err(error)))
         }
-        Value::Array(told) => {
-            let [name, head, claims] = &told[..] else { return Err(garbled(LINES)) };
+        Value::Array(parts) => {
+            let [name, head, claims] = &parts[..] else { return Err(garbled(LINES)) };
             let name = match keys.name()? {
                 Some(name) => Some(name),
                 None => name_of(name)?,
             };
             name.map(|name| {
-                let line = line::told(&name, head, claims).map(|answered| answered.value);
-                Listed::Told(name, line)
+                let line = line::line_of(&name, head, claims).map(|answered| answered.value);
+                Listed::Line(name, line)
             })
         }
         name => name_of(name)?.map(Listed::Long),

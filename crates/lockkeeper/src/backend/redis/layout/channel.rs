@@ -158,7 +158,7 @@ mod tests {
         }
 
         #[test]
-        fn who_broke_a_claim_is_told(by in ".{0,20}", reason in ".{0,20}") {
+        fn who_broke_a_claim_is_reported(by in ".{0,20}", reason in ".{0,20}") {
             let written = write_words(&by, &reason);
             let read = broken(&mut Reader::new(&written, "test")).unwrap();
             prop_assert_eq!(read, Broken { by: by.into(), reason: reason.into(), removed: false });

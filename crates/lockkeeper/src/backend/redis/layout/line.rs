@@ -31,7 +31,7 @@ pub(in crate::backend::redis) fn line_answer(name: &LockName, value: &Value) -> 
 }
 
 /// The same of a line that is told among others.
-pub(super) fn told(name: &LockName, head: &Value, claims: &Value) -> Result<Answered<Line>> {
+pub(super) fn line_of(name: &LockName, head: &Value, claims: &Value) -> Result<Answered<Line>> {
     answered(read_parts(name, head, claims)?)
 }
 

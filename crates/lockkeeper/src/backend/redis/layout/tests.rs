@@ -88,8 +88,8 @@ proptest! {
     ) {
         let (claim, number) = (a_claim(), Value::Int(micros.cast_signed()));
         prop_assume!(other != [7; 8]);
-        let told = [other.to_vec(), numbers(b'g', &[1e15, micros as f64])].concat();
-        for value in [&number, &Value::BulkString(told)] {
+        let raw = [other.to_vec(), numbers(b'g', &[1e15, micros as f64])].concat();
+        for value in [&number, &Value::BulkString(raw)] {
             let error = claim_answer(&claim, value).unwrap_err();
             prop_assert_eq!((error.kind(), error.effect()), (ErrorKind::Internal, Effect::Unknown));
             prop_assert!(look_answer(&claim.key, value).is_err());
@@ -102,7 +102,7 @@ proptest! {
 }
 
 /// What the script says of `a_claim`.
-fn told(kind: u8, of: &[f64]) -> Vec<u8> {
+fn reply(kind: u8, of: &[f64]) -> Vec<u8> {
     [vec![7; 8], numbers(kind, of)].concat()
 }
 
@@ -113,7 +113,7 @@ fn numbers(kind: u8, numbers: &[f64]) -> Vec<u8> {
 #[test]
 fn refusals_say_what_others_use() {
     let claim = a_claim();
-    let answer = |kind, number| claim_answer(&claim, &Value::BulkString(told(kind, &[1e15, number]))).unwrap_err();
+    let answer = |kind, number| claim_answer(&claim, &Value::BulkString(reply(kind, &[1e15, number]))).unwrap_err();
     assert!(answer(b'c', 0.0).to_string().contains("others use it as a semaphore"));
     assert!(answer(b'e', 7.0).to_string().contains("epoch 7"));
     assert_eq!(answer(b'f', 1000.0).kind(), ErrorKind::QueueFull);
@@ -123,7 +123,7 @@ fn refusals_say_what_others_use() {
 fn the_first_in_line_looks_when_the_next_holder_would_die() {
     let claim = a_claim();
     let look_again = |first: f64| {
-        let mut answer = told(b'q', &[1e15, 1e15, 3.0, 0.0, first]);
+        let mut answer = reply(b'q', &[1e15, 1e15, 3.0, 0.0, first]);
         answer.extend_from_slice(&1_u32.to_le_bytes());
         match claim_answer(&claim, &Value::BulkString(answer)).unwrap().value {
             Verdict::Queued { ahead: 1, look_again, .. } => look_again,

@@ -15,7 +15,7 @@
 end
 local function one(i)
   local r=fetch(KEYS[i])
-  return r and #r~=8 and tell(KEYS[i],KEYS[i+1],KEYS[i+2],KEYS[i+3],nil,r) or 0
+  return r and #r~=8 and describe(KEYS[i],KEYS[i+1],KEYS[i+2],KEYS[i+3],nil,r) or 0
 end
 for i=1,#KEYS,4 do out[#out+1]=apart(one,i) end
 return out

@@ -4,4 +4,4 @@
 local t=call('TIME')
 local now,left=t[1]*1000000+t[2],tonumber(ARGV[1])
 local out={}
-local function tell(K,Q,W,G,id,r)
+local function describe(K,Q,W,G,id,r)

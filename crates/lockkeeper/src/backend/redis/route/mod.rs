@@ -157,7 +157,7 @@ impl Route {
                 _ => self.detour(slot, &link, &error),
             };
             let waits = match &detour {
-                Detour::None => return Err(self.told(&link, error)),
+                Detour::None => return Err(self.named(&link, error)),
                 Detour::Distrust => {
                     link.reset(OUT_OF_STEP);
                     return Err(WireError::Broken(format!("{} {OUT_OF_STEP}", link.endpoint())));
@@ -167,7 +167,7 @@ impl Route {
                 Detour::Again | Detour::Ask(_) => attempt > 1,
             };
             if clock.now() >= until {
-                return Err(self.told(&link, error));
+                return Err(self.named(&link, error));
             }
             if waits {
                 clock.sleep(jittered(pause)).await;
@@ -199,7 +199,7 @@ impl Route {
     }
 
     /// An error of one of several servers names the server.
-    fn told(&self, link: &Link, error: WireError) -> WireError {
+    fn named(&self, link: &Link, error: WireError) -> WireError {
         match self {
             Self::Standalone(_) => error,
             Self::Sentinel(_) | Self::Cluster(_) => error.said_by(Who::Server(link.endpoint().clone())),

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_transaction_that_was_discarded_is_told_with_the_reason() {
+    async fn a_transaction_that_was_discarded_is_reported_with_the_reason() {
         let server = |code: &str, message: &str| WireError::server(code, message);
         for (said, expected) in [
             (

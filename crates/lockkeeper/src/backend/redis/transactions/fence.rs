@@ -117,13 +117,16 @@ mod tests {
     }
 
     #[test]
-    fn an_older_holder_is_told_to_stop() {
+    fn an_older_holder_is_asked_to_stop() {
         for (holder, any, exclusive) in [("lk1.x.34.l", "35", ""), ("lk1.s.34.l", "35", "35"), ("lk1.x.9.l", "10", "8")]
         {
             let error = fence(holder).pass(&marks(any, exclusive)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Lost);
-            let told = error.to_string();
-            assert!(told.contains(holder) && told.contains(any) && told.contains("Try: stop working"), "{told}");
+            let message = error.to_string();
+            assert!(
+                message.contains(holder) && message.contains(any) && message.contains("Try: stop working"),
+                "{message}"
+            );
         }
     }
 

@@ -12,7 +12,7 @@ pub(super) fn of(servers: &Servers, slot: u16, link: Option<&Link>, error: WireE
     if !servers.heed(slot, link, &error) {
         return several_slots(&format!("a command is about a key of another slot of the Cluster ({error})"));
     }
-    told(error).without_effect()
+    refused(error).without_effect()
 }
 
 /// What cannot be one transaction.
@@ -21,7 +21,7 @@ pub(super) fn several_slots(problem: &str) -> Error {
 }
 
 /// The commands are the caller's, so what the server says about them is no bug of ours.
-fn told(error: WireError) -> Error {
+fn refused(error: WireError) -> Error {
     let said = format!("the server says {error}");
     if error.is("CROSSSLOT") {
         return several_slots(&said);
@@ -45,7 +45,7 @@ mod tests {
     use crate::Effect;
 
     #[test]
-    fn what_the_server_refuses_of_the_callers_is_told_to_the_caller() {
+    fn what_the_server_refuses_of_the_callers_is_reported_to_the_caller() {
         for (code, kind) in [
             ("ERR", ErrorKind::Invalid),
             ("WRONGTYPE", ErrorKind::Invalid),
@@ -60,7 +60,7 @@ mod tests {
             ("MOVED", ErrorKind::Unavailable),
             ("OOM", ErrorKind::Unavailable),
         ] {
-            let error = told(WireError::server(code, "said so"));
+            let error = refused(WireError::server(code, "said so"));
             assert_eq!(error.kind(), kind, "{code}");
             assert!(error.remedy().is_some() && error.effect() == Effect::None, "{error}");
         }

@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    fn told(line: &str) -> WireError {
+    fn error_of(line: &str) -> WireError {
         let Ok(Value::ServerError(error)) = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) else {
             panic!("{line} is no error")
         };
@@ -179,7 +179,7 @@ mod tests {
             ("The user executing the script can't run this command or subcommand", "NOPERM", "The user executing"),
             ("Lua script attempted to execute a command while the cluster is down", "CLUSTERDOWN", "Lua script"),
         ] {
-            let error = told(&format!("{inside}{said} "));
+            let error = error_of(&format!("{inside}{said} "));
             let WireError::Server { code: found, message: rest, .. } = &error else { panic!("{error:?}") };
             assert!(found == code && rest.starts_with(message) && !rest.ends_with(' '), "{error:?}");
         }
@@ -187,33 +187,33 @@ mod tests {
             "Lua script attempted to access a non local key in a cluster node ",
             "Script attempted to access a non local key in a cluster node",
         ] {
-            assert!(told(&format!("{inside}{said}")).is(HALF_WAY));
-            assert!(told(&format!("ERR {said} script: 49d06, on @user_script:21.")).is(HALF_WAY));
+            assert!(error_of(&format!("{inside}{said}")).is(HALF_WAY));
+            assert!(error_of(&format!("ERR {said} script: 49d06, on @user_script:21.")).is(HALF_WAY));
         }
-        assert!(told(&format!("{inside}attempt to index a nil value")).is("ERR"));
+        assert!(error_of(&format!("{inside}attempt to index a nil value")).is("ERR"));
     }
 
     #[test]
     fn an_error_of_one_line_of_several_has_its_own_code() {
-        let error = told("ERR Error running script: WRONGTYPE Operation against a key");
+        let error = error_of("ERR Error running script: WRONGTYPE Operation against a key");
         assert_eq!(error.to_string(), "WRONGTYPE Operation against a key");
-        assert!(told("ERR Error running script: lockkeeper layout 2").is("ERR"));
-        assert!(told("ERR Error running script: attempt to index a nil value").is("ERR"));
+        assert!(error_of("ERR Error running script: lockkeeper layout 2").is("ERR"));
+        assert!(error_of("ERR Error running script: attempt to index a nil value").is("ERR"));
     }
 
     #[test]
-    fn a_right_that_is_missing_inside_of_a_script_is_told_as_one() {
+    fn a_right_that_is_missing_inside_of_a_script_is_reported_as_one() {
         let said =
             "ERR The user executing the script can't run this command or subcommand script: 49d06, on @user_script:21.";
-        assert!(told(said).is("NOPERM"));
-        assert!(told("ERR The user has no such key").is("ERR"));
+        assert!(error_of(said).is("NOPERM"));
+        assert!(error_of("ERR The user has no such key").is("ERR"));
     }
 
     #[test]
-    fn a_command_that_nobody_knows_is_told_from_one_that_is_refused() {
-        assert!(told("ERR unknown command `SPUBLISH`, with args beginning with: `a`, `b`, ").is_unknown_command());
-        assert!(told("ERR Unknown command").is_unknown_command());
-        assert!(!told("NOPERM this user has no permissions to run the 'spublish' command").is_unknown_command());
-        assert!(!told("MOVED 5 127.0.0.1:7000").is_unknown_command());
+    fn a_command_that_nobody_knows_is_distinguished_from_one_that_is_refused() {
+        assert!(error_of("ERR unknown command `SPUBLISH`, with args beginning with: `a`, `b`, ").is_unknown_command());
+        assert!(error_of("ERR Unknown command").is_unknown_command());
+        assert!(!error_of("NOPERM this user has no permissions to run the 'spublish' command").is_unknown_command());
+        assert!(!error_of("MOVED 5 127.0.0.1:7000").is_unknown_command());
     }
 }

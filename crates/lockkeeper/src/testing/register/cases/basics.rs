@@ -45,7 +45,7 @@ pub async fn a_key_is_made_once(harness: &impl RegisterHarness) {
     assert!(matches!(answer(&*theirs, &second).await, Swap::Conflict(Some(found)) if found.value == b"first"));
 }
 
-pub async fn keys_are_told_apart(harness: &impl RegisterHarness) {
+pub async fn keys_are_distinguished(harness: &impl RegisterHarness) {
     let register = harness.client().await;
     let longest = "ä".repeat(127);
     let keys = ["a", "A", "a ", " a", "a/", "a/b", "a%2Fb", "a*", "ä", "a\u{308}", "1", "01", "1.0", "'", &longest];

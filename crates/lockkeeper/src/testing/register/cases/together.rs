@@ -65,7 +65,7 @@ pub async fn no_increment_is_lost(harness: &impl RegisterHarness) {
     assert!(computed.load(Ordering::Relaxed) > TASKS * EACH, "they never met, so that nothing was shown");
 }
 
-pub async fn a_conflict_is_told_when_the_tries_are_used_up(harness: &impl RegisterHarness) {
+pub async fn a_conflict_learns_when_the_tries_are_used_up(harness: &impl RegisterHarness) {
     let register = harness.client().await;
     let policy = Policy::default().attempts(3).longest(Duration::ZERO);
     let tries = AtomicU64::new(0);

@@ -49,7 +49,7 @@ struct Stream {
 struct Mine {
     id: i64,
     what: What,
-    told: Receiver<Told>,
+    events: Receiver<WatchEvent>,
     expected: Vec<i64>,
     received: Vec<i64>,
     has_begun: bool,
@@ -110,9 +110,9 @@ impl World {
             let (watches, answers) = (Vec::new(), VecDeque::new());
             self.streams.push(Stream { number, requests, watches, answers, is_cut: false });
         }
-        let (id, told) = self.state.watch(what.clone());
+        let (id, events) = self.state.watch(what.clone());
         let (expected, received) = (Vec::new(), Vec::new());
-        self.mine.push(Mine { id, what, told, expected, received, has_begun: false, is_over: false });
+        self.mine.push(Mine { id, what, events, expected, received, has_begun: false, is_over: false });
     }
 
     fn change(&mut self, key: &'static str) {
@@ -174,12 +174,12 @@ impl World {
         use tokio::sync::mpsc::error::TryRecvError::{Disconnected, Empty};
         for mine in &mut self.mine {
             loop {
-                match mine.told.try_recv() {
-                    Ok(Told::Begun) => {
+                match mine.events.try_recv() {
+                    Ok(WatchEvent::Begun) => {
                         assert!(!mine.has_begun && mine.received.is_empty(), "it begins once, before anything else");
                         mine.has_begun = true;
                     }
-                    Ok(Told::Events(events)) => {
+                    Ok(WatchEvent::Events(events)) => {
                         let keys = events.iter().filter_map(|event| event.kv.as_ref());
                         keys.clone().for_each(|kv| assert!(mine.what.has(&kv.key), "{kv:?} is another one's"));
                         mine.received.extend(keys.map(|kv| kv.mod_revision));
@@ -264,7 +264,7 @@ proptest! {
         while !world.streams[0].answers.is_empty() {
             world.arrive(0);
             for mine in &mut world.mine {
-                while let Ok(Told::Events(events)) = mine.told.try_recv() {
+                while let Ok(WatchEvent::Events(events)) = mine.events.try_recv() {
                     for kv in events.iter().filter_map(|event| event.kv.as_ref()) {
                         prop_assert!(mine.what.has(&kv.key), "{kv:?} is another one's");
                     }
@@ -301,28 +301,28 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
     let mut begin = || {
         let mut state = lock(&shared);
         opened.extend(state.open(0));
-        let (id, told) = state.watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
-        Watch { id, told, received_before: state.received, shared: Arc::downgrade(&shared) }
+        let (id, events) = state.watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
+        Watch { id, events, received_before: state.received, shared: Arc::downgrade(&shared) }
     };
     let first = begin();
     let mut other = begin();
     assert!(lock(&shared).on_response(1, WatchResponse { watch_id: other.id, created: true, ..none() }));
     first.end_if_silent();
-    assert!(matches!(other.told.try_recv(), Ok(Told::Begun)));
+    assert!(matches!(other.events.try_recv(), Ok(WatchEvent::Begun)));
     assert!(
-        other.told.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Empty),
+        other.events.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Empty),
         "somebody has heard something"
     );
     let gone = begin();
     lock(&shared).forget(gone.id);
     gone.end_if_silent();
     assert!(
-        other.told.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Empty),
+        other.events.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Empty),
         "one that is not there any more ends nothing"
     );
     let last = begin();
     last.end_if_silent();
-    assert!(other.told.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Disconnected));
+    assert!(other.events.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Disconnected));
     assert!(!lock(&shared).on_response(1, WatchResponse { watch_id: other.id, ..none() }), "its answers are nobody's");
     drop((first, last));
     assert_eq!(opened.len(), 1);
@@ -332,13 +332,13 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
 fn what_a_reader_has_not_read_is_known_and_so_is_the_end_of_its_watch() {
     let shared: Arc<Mutex<State>> = Arc::default();
     lock(&shared).open(0);
-    let (id, told) = lock(&shared).watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
-    let mut watch = Watch { id, told, received_before: 0, shared: Arc::downgrade(&shared) };
+    let (id, events) = lock(&shared).watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
+    let mut watch = Watch { id, events, received_before: 0, shared: Arc::downgrade(&shared) };
     let reader = watch.reader();
     assert!(reader.is_up_to_date());
     lock(&shared).on_response(1, WatchResponse { watch_id: id, created: true, ..none() });
     assert!(!reader.is_up_to_date());
-    assert!(matches!(watch.told.try_recv(), Ok(Told::Begun)));
+    assert!(matches!(watch.events.try_recv(), Ok(WatchEvent::Begun)));
     assert!(reader.is_up_to_date());
     lock(&shared).is_over(1);
     assert!(!reader.is_up_to_date() && !watch.reader().is_up_to_date());

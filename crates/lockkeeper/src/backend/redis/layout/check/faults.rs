@@ -18,7 +18,7 @@ pub(super) struct Admin {
     stream: TcpStream,
     parser: Parser,
     /// What was published: channel and message.
-    pub(super) told: Vec<(String, Vec<u8>)>,
+    pub(super) published: Vec<(String, Vec<u8>)>,
 }
 
 /// What is wrong while one request is made.
@@ -37,7 +37,7 @@ impl Admin {
     pub(super) fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
         stream.set_nodelay(true).unwrap();
-        let mut admin = Self { stream, parser: Parser::new(), told: Vec::new() };
+        let mut admin = Self { stream, parser: Parser::new(), published: Vec::new() };
         admin.command(&[b"HELLO", b"3"]);
         admin.stream.write_all(Request::command(&[b"PSUBSCRIBE", b"lk:w:*"]).packed()).unwrap();
         admin
@@ -49,7 +49,7 @@ impl Admin {
             match self.parser.parse_value(&mut self.stream).unwrap() {
                 Value::Push { kind: PushKind::PMessage, data } => {
                     let [_, Value::BulkString(channel), Value::BulkString(payload)] = &data[..] else { panic!() };
-                    self.told.push((String::from_utf8(channel.clone()).unwrap(), payload.clone()));
+                    self.published.push((String::from_utf8(channel.clone()).unwrap(), payload.clone()));
                 }
                 Value::Push { .. } => {}
                 value => return value,
@@ -172,7 +172,7 @@ impl World {
             let holders: BTreeSet<_> = there.entries.iter().filter(|e| e.granted).map(|e| e.id.to_string()).collect();
             for tried in self.tried.iter_mut().filter(|tried| holders.contains(&tried.claim.key.id.hash().to_string()))
             {
-                tried.told = true;
+                tried.notified = true;
             }
         }
         self.watched.values_mut().for_each(|watched| watched.notified = true);

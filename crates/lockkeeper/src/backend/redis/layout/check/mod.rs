@@ -96,7 +96,7 @@ struct Tried {
     client: usize,
     line: usize,
     /// That it is granted was answered or pushed.
-    told: bool,
+    notified: bool,
     /// It was pushed.
     pushed: bool,
 }
@@ -205,11 +205,11 @@ impl World {
         }
     }
 
-    fn told(&mut self, which: usize) {
-        if !self.tried[which].told {
+    fn notified(&mut self, which: usize) {
+        if !self.tried[which].notified {
             self.agreement.grants += 1;
         }
-        self.tried[which].told = true;
+        self.tried[which].notified = true;
     }
 
     /// The two stores count differently, but in the same order.
@@ -245,7 +245,7 @@ impl World {
                 }
                 assert!(!self.tried[which].pushed, "granted twice");
                 self.tried[which].pushed = true;
-                self.told(which);
+                self.notified(which);
             }
             Push::Changed { name } => {
                 let line = self.names.iter().position(|n| n.encoded().as_bytes() == name).unwrap();
@@ -268,19 +268,20 @@ impl World {
             assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
         }
         self.agreement.kept += u32::try_from(ours.entries.iter().filter(|entry| entry.kept).count()).unwrap();
-        self.everybody_was_told(&theirs);
+        self.all_grantees_were_notified(&theirs);
         the_rule_holds(&ours);
-        self.observers_were_told(line, &theirs, ours.revision);
+        self.observers_were_notified(line, &theirs, ours.revision);
     }
 
-    fn everybody_was_told(&self, theirs: &Line) {
+    fn all_grantees_were_notified(&self, theirs: &Line) {
         let holders: HashSet<_> = theirs.entries.iter().filter(|e| e.granted).map(|e| e.id.to_string()).collect();
-        let untold = self.tried.iter().find(|t| !t.told && holders.contains(&t.claim.key.id.hash().to_string()));
-        assert!(untold.is_none(), "nobody told {:?}", untold.map(|t| &t.claim));
+        let unnotified =
+            self.tried.iter().find(|t| !t.notified && holders.contains(&t.claim.key.id.hash().to_string()));
+        assert!(unnotified.is_none(), "nobody told {:?}", unnotified.map(|t| &t.claim));
     }
 
     /// The holders as they are shown. Waiters that die in the middle of the line are found later.
-    fn observers_were_told(&mut self, line: usize, theirs: &Line, revision: Revision) {
+    fn observers_were_notified(&mut self, line: usize, theirs: &Line, revision: Revision) {
         let shown = |e: &Entry| format!("{} {} {:?} {:?}", e.id, e.weight, e.meta, e.broken);
         let fingerprint: Vec<_> = theirs.entries.iter().filter(|e| e.granted).map(shown).collect();
         let before = self.seen.entry((line, revision)).or_insert_with(|| fingerprint.clone());

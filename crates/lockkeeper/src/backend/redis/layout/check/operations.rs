@@ -42,7 +42,7 @@ impl World {
             max_waiters: 3,
             meta: self.meta(if self.seed.clone().happens(30) { 1 } else { 0 }),
         };
-        self.tried.push(Tried { claim, client, line, told: false, pushed: false });
+        self.tried.push(Tried { claim, client, line, notified: false, pushed: false });
         self.claim(self.tried.len() - 1).await;
         line
     }
@@ -82,7 +82,7 @@ impl World {
         match (ours, theirs) {
             (Ok(Verdict::Granted { token, .. }), Ok(Verdict::Granted { token: theirs, .. })) => {
                 self.token(line, theirs, token);
-                self.told(which);
+                self.notified(which);
             }
             (
                 Ok(Verdict::Queued { ahead, look_again, .. }),
@@ -92,7 +92,7 @@ impl World {
                 assert!(ahead >= theirs && ahead <= theirs + 3, "{ahead} ahead, not {theirs}");
                 assert!(look_again <= then || look_again >= Duration::from_secs(5), "{look_again:?}, not {then:?}");
                 // It may be a new stay of one that has left.
-                self.tried[which].told = false;
+                self.tried[which].notified = false;
                 self.tried[which].pushed = false;
             }
             (
@@ -150,7 +150,7 @@ impl World {
             match (ours, theirs) {
                 (Renewal::Held { token }, Renewal::Held { token: theirs }) => {
                     self.token(self.tried[which[i]].line, theirs, token);
-                    self.told(which[i]);
+                    self.notified(which[i]);
                 }
                 // Redis says by a push who removed a claim, and keeps nothing for a renewal to find.
                 (Renewal::Lost(None), Renewal::Lost(Some(broken))) if broken.removed => {}
@@ -180,7 +180,7 @@ impl World {
 
     /// Half of the time one that was told that it holds: most others are dead, or wait.
     fn pick_of_holders(&mut self) -> usize {
-        let holders: Vec<usize> = (0..self.tried.len()).filter(|which| self.tried[*which].told).collect();
+        let holders: Vec<usize> = (0..self.tried.len()).filter(|which| self.tried[*which].notified).collect();
         match holders.is_empty() || self.seed.happens(500) {
             true => self.pick(self.tried.len()),
             false => holders[self.pick(holders.len())],
@@ -234,8 +234,8 @@ impl World {
         let lost: Vec<_> = self.server.pushes().collect();
         let first = lost.iter().find(|(_, push)| matches!(push, Push::Lost { .. }));
         // What is kept has no holder who could be told.
-        let tells = ours == Evicted::Done && !is_kept;
-        assert!(first.is_some() == tells || self.server.loses_pushes, "{lost:?}");
+        let is_reported = ours == Evicted::Done && !is_kept;
+        assert!(first.is_some() == is_reported || self.server.loses_pushes, "{lost:?}");
         if let (Some((channel, Push::Lost { id, .. })), Victim::Id(whom)) = (first, victim) {
             assert_eq!((channel, *id), (&self.clients[client].channel(), whom));
         }
@@ -287,10 +287,10 @@ impl World {
         let ours = self.server.ask(&layout::request_release(name, "op", &reason));
         let ours = layout::request_answer(&ours).unwrap();
         assert_eq!(ours, self.memory.request_release(name, "op", &reason).await.unwrap());
-        let told: Vec<_> = self.server.pushes().collect();
-        let asked: Vec<_> = told.iter().filter(|(_, push)| matches!(push, Push::Requested { .. })).collect();
-        assert!(asked.is_empty() != ours || self.server.loses_pushes, "{told:?}");
-        for (_, push) in told {
+        let pushes: Vec<_> = self.server.pushes().collect();
+        let asked: Vec<_> = pushes.iter().filter(|(_, push)| matches!(push, Push::Requested { .. })).collect();
+        assert!(asked.is_empty() != ours || self.server.loses_pushes, "{pushes:?}");
+        for (_, push) in pushes {
             self.take(line, push).await;
         }
         line
@@ -320,7 +320,7 @@ impl World {
         let mut ours: Vec<_> = ours
             .into_iter()
             .map(|listed| match listed {
-                layout::Listed::Told(name, line) => (name, line.unwrap().entries.len()),
+                layout::Listed::Line(name, line) => (name, line.unwrap().entries.len()),
                 layout::Listed::Long(name) => panic!("{name} is too long"),
             })
             .collect();

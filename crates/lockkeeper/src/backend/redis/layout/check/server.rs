@@ -105,7 +105,7 @@ impl Server {
         let answer = self.answer();
         // What the script has published stands before the answer to what is asked now.
         self.admin.command(&[b"PING"]);
-        for (channel, payload) in self.admin.told.drain(..) {
+        for (channel, payload) in self.admin.published.drain(..) {
             // Others test on the same server, and try whether they may publish.
             if self.channels.contains(&channel) {
                 let push = pushed(&payload).expect("scripts publish what is understood");

@@ -91,7 +91,7 @@ async fn a_request_for_a_slot_on_its_way_is_asked_for_there_this_once() {
 }
 
 /// Answers the next question for the map, of whichever node.
-async fn told_the_map(pair: &mut Pair, other: &mut Seat) {
+async fn answers_with_the_map(pair: &mut Pair, other: &mut Seat) {
     let map = map(&pair.one.0, &pair.two.0);
     let seats = [&mut pair.one.1, &mut pair.two.1, other];
     let [one, two, three] = seats;
@@ -125,7 +125,7 @@ async fn a_node_that_a_slot_is_on_its_way_to_keeps_its_connection_while_it_has_n
         // When it is asked for again, the answer before was taken over.
         for _ in 0..2 {
             nodes.refresh();
-            told_the_map(&mut pair, &mut there).await;
+            answers_with_the_map(&mut pair, &mut there).await;
         }
         seat = Some(there);
     }
@@ -176,7 +176,7 @@ async fn a_request_whose_keys_are_in_two_places_is_made_with_fewer_of_them() {
 }
 
 #[tokio::test]
-async fn who_has_something_else_to_ask_is_told_that_a_slot_is_on_its_way() {
+async fn who_has_something_else_to_ask_learns_that_a_slot_is_on_its_way() {
     let mut pair = cluster(patient()).await;
     let answer = tokio::spawn(pair.route.send_or(5, echo("x"), Tells));
     pair.one.1.request().await;
@@ -185,7 +185,7 @@ async fn who_has_something_else_to_ask_is_told_that_a_slot_is_on_its_way() {
 }
 
 #[tokio::test]
-async fn what_may_have_happened_is_not_repeated_and_what_the_server_refuses_is_told() {
+async fn what_may_have_happened_is_not_repeated_and_what_the_server_refuses_is_reported() {
     let mut pair = cluster(patient()).await;
     let (refused, lost) = (pair.route.send(500, echo("x")), pair.route.send(500, echo("y")));
     pair.two.1.request().await;

@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_command_said_inside_a_script_is_told_as_it_said_it() {
+fn what_a_command_said_inside_a_script_is_reported_as_it_said_it() {
     let sayings = [
         // Redis 7 and Valkey.
         (

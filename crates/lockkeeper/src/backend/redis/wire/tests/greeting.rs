@@ -93,7 +93,7 @@ async fn resp3_is_not_asked_for_where_it_is_not_wanted() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_in_the_servers_words_and_tried_again() {
+async fn a_refusal_is_reported_in_the_servers_words_and_tried_again() {
     let refusals = [
         ("-WRONGPASS invalid username-password pair\r\n", "WRONGPASS"),
         ("-NOAUTH HELLO must be called with the client already authenticated\r\n", "NOAUTH"),
@@ -113,7 +113,7 @@ async fn a_refusal_is_told_in_the_servers_words_and_tried_again() {
 }
 
 #[tokio::test]
-async fn what_a_server_repeats_of_the_first_words_is_told_without_the_password() {
+async fn what_a_server_repeats_of_the_first_words_is_reported_without_the_password() {
     let long = "long-pass".repeat(40);
     // The last is what a server says that cuts the arguments off.
     let sayings = [
@@ -133,17 +133,17 @@ async fn what_a_server_repeats_of_the_first_words_is_told_without_the_password()
         let mut seat = peer.accept().await;
         seat.request().await;
         seat.say(saying).await;
-        let told = within(link.ready()).await.unwrap_err();
-        let told = format!("{told} {told:?}");
-        assert!(!told.contains(&password[..7]), "{told}");
+        let text = within(link.ready()).await.unwrap_err();
+        let text = format!("{text} {text:?}");
+        assert!(!text.contains(&password[..7]), "{text}");
         let known = ["repeats the password", "unknown command", "is no command"];
-        assert!(known.iter().any(|words| told.contains(words)), "{told}");
+        assert!(known.iter().any(|words| text.contains(words)), "{text}");
     }
 }
 
 /// A wrong password may stand in the words of every server.
 #[tokio::test]
-async fn a_wrong_password_that_is_a_common_word_is_told_as_a_wrong_password() {
+async fn a_wrong_password_that_is_a_common_word_is_reported_as_a_wrong_password() {
     let said = [
         ("-WRONGPASS invalid username-password pair or user is disabled.\r\n", "WRONGPASS"),
         (
@@ -165,14 +165,14 @@ async fn a_wrong_password_that_is_a_common_word_is_told_as_a_wrong_password() {
 }
 
 #[tokio::test]
-async fn what_knows_no_auth_is_told_without_the_password() {
+async fn what_knows_no_auth_is_reported_without_the_password() {
     let peer = Peer::new().await;
     let link = open(&peer, Settings { resp2: true, ..with_all() });
     let mut seat = peer.accept().await;
     assert_eq!(seat.request().await, ["AUTH", "ann", "hunter2"]);
     seat.say("-ERR unknown command `AUTH`, with args beginning with: `ann`, `hunter2`, \r\n").await;
-    let told = within(link.ready()).await.unwrap_err();
-    assert_eq!(told.to_string(), "ERR unknown command `AUTH`");
+    let text = within(link.ready()).await.unwrap_err();
+    assert_eq!(text.to_string(), "ERR unknown command `AUTH`");
 }
 
 #[tokio::test]

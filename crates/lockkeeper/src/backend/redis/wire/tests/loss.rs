@@ -79,7 +79,7 @@ async fn without_a_connection_a_request_is_given_up_after_the_timeout_and_was_ne
 
 /// Nobody would hear otherwise before the timeout is over, and a holder may not have so long.
 #[tokio::test]
-async fn who_is_not_let_in_is_told_at_once_what_for_and_tried_again() {
+async fn who_is_not_let_in_learns_at_once_what_for_and_tried_again() {
     let peer = Peer::new().await;
     let settings = Settings { timeout: 3 * super::peer::PATIENCE, ..patient() };
     let link = Link::open(peer.endpoint.clone(), Arc::new(settings), listener().0);

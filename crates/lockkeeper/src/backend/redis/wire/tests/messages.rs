@@ -99,7 +99,7 @@ async fn after_a_lost_connection_every_subscription_is_made_again_before_anythin
 }
 
 #[tokio::test]
-async fn a_subscription_that_the_server_refuses_or_ends_is_told_and_takes_no_reply() {
+async fn a_subscription_that_the_server_refuses_or_ends_is_reported_and_takes_no_reply() {
     let peer = Peer::new().await;
     let (link, mut seat, mut received) = peer.link(patient()).await;
     link.subscribe(b"secret".to_vec(), false);
@@ -111,8 +111,8 @@ async fn a_subscription_that_the_server_refuses_or_ends_is_told_and_takes_no_rep
     seat.request().await;
     seat.say(&format!("{}:1\r\n", confirmed("sunsubscribe", "shard"))).await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
-    let told = ["secret", "shard", "shard"].map(str::to_owned);
-    let [secret, stands, ended] = told;
+    let text = ["secret", "shard", "shard"].map(str::to_owned);
+    let [secret, stands, ended] = text;
     assert_eq!(received.now(), [Sound::Refused(secret), Sound::Subscribed(stands), Sound::Unsubscribed(ended)]);
     link.unsubscribe(b"secret", false);
     assert_eq!(seat.request().await, ["UNSUBSCRIBE", "secret"]);
@@ -143,7 +143,7 @@ async fn a_subscription_that_the_server_refused_is_asked_for_again_until_it_stan
 }
 
 #[tokio::test]
-async fn an_end_that_was_asked_for_is_not_told() {
+async fn an_end_that_was_asked_for_is_not_reported() {
     let peer = Peer::new().await;
     let (link, mut seat, mut received) = peer.link(patient()).await;
     link.subscribe(b"shard".to_vec(), true);

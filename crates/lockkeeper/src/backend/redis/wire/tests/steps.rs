@@ -315,7 +315,7 @@ proptest! {
     /// Whatever the order of requests, subscriptions, refusals, ends that nobody asked for, moves, cuts of the bytes and
     /// of the connection.
     #[test]
-    fn every_answer_is_that_of_its_request_or_it_is_told_that_nothing_is_known(steps in steps()) {
+    fn every_answer_is_that_of_its_request_or_it_learns_that_nothing_is_known(steps in steps()) {
         let mut dialogue = Dialogue::new();
         for step in &steps {
             dialogue.step(step);

@@ -15,14 +15,14 @@ impl Engine {
     pub(super) fn listen(self: &Arc<Self>) {
         let with_engine = |engine: Weak<Self>, call: &dyn Fn(&Arc<Self>)| engine.upgrade().inspect(call).is_some();
         let [loses, doubts, asks] = [(); 3].map(|()| Arc::downgrade(self));
-        self.store.tell_losses(Losses::new(
-            move |id, broken| with_engine(loses.clone(), &|engine| engine.told_lost(id, broken.clone())),
+        self.store.on_loss(Losses::new(
+            move |id, broken| with_engine(loses.clone(), &|engine| engine.on_lost(id, broken.clone())),
             move || with_engine(doubts.clone(), &|engine| engine.doubt_all()),
-            move |id, asked| with_engine(asks.clone(), &|engine| engine.told_asked(id, asked, engine.now())),
+            move |id, asked| with_engine(asks.clone(), &|engine| engine.on_asked(id, asked, engine.now())),
         ));
     }
 
-    fn told_lost(self: &Arc<Self>, id: ClaimId, broken: Option<Broken>) {
+    fn on_lost(self: &Arc<Self>, id: ClaimId, broken: Option<Broken>) {
         // What was adopted twice is in two sessions.
         for hold in self.open_sessions().iter().filter_map(|session| session.find_even_lost(id)) {
             // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end. And also
@@ -31,9 +31,9 @@ impl Engine {
         }
     }
 
-    /// Somebody asks for a claim: told by the store at once, or by a renewal, which knows what the store knew when it was
-    /// sent at the earliest. Each request is told once.
-    pub(super) fn told_asked(&self, id: ClaimId, asked: &Asked, known: Instant) {
+    /// An administrator asks for a claim: the store reports this at once, or the answer to a renewal does, which is not
+    /// older than the sending of the renewal. The holder gets one event for each request.
+    pub(super) fn on_asked(&self, id: ClaimId, asked: &Asked, known: Instant) {
         for hold in self.open_sessions().iter().filter_map(|session| session.find(id)) {
             if hold.ask(asked, known) {
                 let (name, by, reason) = (&hold.key.name, &*asked.by, &*asked.reason);
