@@ -102,8 +102,8 @@ impl Rows {
 
     /// A tombstone only ever stands longer.
     fn bury(&mut self, id: ClaimId, until: Instant) {
-        let stands = self.tombstones.entry(id).or_insert(until);
-        *stands = until.max(*stands);
+        let kept_until = self.tombstones.entry(id).or_insert(until);
+        *kept_until = until.max(*kept_until);
     }
 }
 

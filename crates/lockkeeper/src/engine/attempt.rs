@@ -48,7 +48,7 @@ pub(super) struct Standstill {
 }
 
 /// A claim in progress.
-pub(super) struct Standing {
+pub(super) struct PendingClaim {
     pub(super) hold: Arc<Hold>,
     /// Whether the store may know it.
     pub(super) sent: bool,
@@ -98,24 +98,24 @@ impl Attempt {
             }
             let left = turn.as_mut().and_then(Turn::take_place);
             let adopted = left.is_some();
-            let mut standing = match left {
-                Some(hold) => Standing { hold, sent: true, tries: 0 },
+            let mut pending = match left {
+                Some(hold) => PendingClaim { hold, sent: true, tries: 0 },
                 None => self.new_claim().await?,
             };
             if adopted {
-                self.relabel(&standing.hold).await;
+                self.relabel(&pending.hold).await;
             }
             // A store that is silent for longer than a claim lives is not given more tries with each id.
-            standing.tries = tries;
-            let outcome = self.stand(&mut standing).await;
-            tries = standing.tries;
+            pending.tries = tries;
+            let outcome = self.pursue(&mut pending).await;
+            tries = pending.tries;
             let died = match outcome {
-                Outcome::Granted => match self.hand_out(standing.hold).await? {
+                Outcome::Granted => match self.hand_out(pending.hold).await? {
                     Some(granted) => return Ok(granted),
                     None => true,
                 },
                 Outcome::Busy(standstill) => {
-                    self.turned_away(&standing.hold);
+                    self.turned_away(&pending.hold);
                     if !self.request.queue {
                         return Err(self.busy());
                     }
@@ -123,12 +123,12 @@ impl Attempt {
                     continue;
                 }
                 Outcome::Spent => {
-                    let died = standing.hold.is_dead();
-                    self.give_back(&standing.hold);
+                    let died = pending.hold.is_dead();
+                    self.give_back(&pending.hold);
                     died
                 }
-                Outcome::GivenUp => return Err(self.leave(turn, &standing.hold)),
-                Outcome::Failed(error) => return Err(self.fail(&standing.hold, error)),
+                Outcome::GivenUp => return Err(self.leave(turn, &pending.hold)),
+                Outcome::Failed(error) => return Err(self.fail(&pending.hold, error)),
             };
             if self.request.replaces.is_some() {
                 return Err(self.replaced_by_nothing());
@@ -170,7 +170,7 @@ impl Attempt {
     async fn turn(&self) -> Result<Option<Turn>> {
         let Request { name, spec, fixed, value, .. } = &self.request;
         // A candidate is known by what it shows: its claim is nobody else's.
-        if !self.stands_in_line() || *fixed || value.is_some() || !self.request.is_exclusive() {
+        if !self.waits_in_line() || *fixed || value.is_some() || !self.request.is_exclusive() {
             return Ok(None);
         }
         let joined = |waiters| {
@@ -185,7 +185,7 @@ impl Attempt {
     }
 
     /// A new id, in the session as it is now.
-    async fn new_claim(&self) -> Result<Standing> {
+    async fn new_claim(&self) -> Result<PendingClaim> {
         let mut tries = 0;
         loop {
             // An opening of its own is seen to its end; one that others want, too, goes on by itself.
@@ -195,7 +195,7 @@ impl Attempt {
                 hold = self.new_hold() => hold,
             };
             match hold {
-                Ok(hold) => return Ok(Standing { hold, sent: false, tries: 0 }),
+                Ok(hold) => return Ok(PendingClaim { hold, sent: false, tries: 0 }),
                 Err(error) => {
                     tries += 1;
                     self.pause_or_fail(error, tries).await?;
@@ -299,7 +299,7 @@ impl Attempt {
     }
 
     /// Whether it waits in line: not if it is unfair, nor where the store keeps no line.
-    pub(super) fn stands_in_line(&self) -> bool {
+    pub(super) fn waits_in_line(&self) -> bool {
         self.request.queue && !self.request.unfair && self.engine.capabilities.queue
     }
 

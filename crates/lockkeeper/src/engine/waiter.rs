@@ -1,10 +1,10 @@
-//! Standing in line with one id: claim, wait, claim again, until it is granted, spent, or given up.
+//! Waiting in line with one id: claim, wait, claim again, until the claim is granted, retired, or given up.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Hold;
-use super::attempt::{Attempt, Outcome, Standing, Standstill};
+use super::attempt::{Attempt, Outcome, PendingClaim, Standstill};
 use super::hold::Stage;
 use super::request::Request;
 use crate::event::Event;
@@ -24,9 +24,9 @@ const SOON: Duration = Duration::from_millis(5);
 
 impl Attempt {
     /// Sends the claim until it is settled, and waits in line.
-    pub(super) async fn stand(&self, standing: &mut Standing) -> Outcome {
+    pub(super) async fn pursue(&self, pending: &mut PendingClaim) -> Outcome {
         loop {
-            let hold = &standing.hold;
+            let hold = &pending.hold;
             if hold.is_dead() {
                 return Outcome::Spent;
             }
@@ -39,16 +39,16 @@ impl Attempt {
             let sent = self.engine.now();
             // Before it is sent: the store looks at no later renewal when it decides where the claim is to live.
             let until = hold.session.proven_until(sent);
-            let claim = self.claim(hold, standing.sent);
+            let claim = self.claim(hold, pending.sent);
             let answer = self.engine.store.claim(&claim).await;
             // An id that the store cannot have seen is not spent by asking again.
-            standing.sent |= answer.as_ref().map_or_else(|error| error.effect() == Effect::Unknown, |_| true);
+            pending.sent |= answer.as_ref().map_or_else(|error| error.effect() == Effect::Unknown, |_| true);
             let next = match answer {
                 Ok(verdict) => {
-                    standing.tries = 0;
-                    self.judge(&standing.hold, verdict, sent, until).await
+                    pending.tries = 0;
+                    self.judge(&pending.hold, verdict, sent, until).await
                 }
-                Err(error) => self.retry(standing, error).await,
+                Err(error) => self.retry(pending, error).await,
             };
             if let Some(outcome) = next {
                 return outcome;
@@ -65,7 +65,7 @@ impl Attempt {
             lock_delay: spec.lock_delay,
             weight: *weight,
             capacity: *capacity,
-            queue: self.stands_in_line(),
+            queue: self.waits_in_line(),
             resend,
             replaces: self.request.replaces.as_ref().map(|old| old.key.id),
             max_waiters: self.engine.settings.max_waiters.min(self.engine.capabilities.max_waiters),
@@ -174,20 +174,20 @@ impl Attempt {
     }
 
     /// `None`: send it again.
-    async fn retry(&self, standing: &mut Standing, error: Error) -> Option<Outcome> {
+    async fn retry(&self, pending: &mut PendingClaim, error: Error) -> Option<Outcome> {
         if error.effect() == Effect::Unknown {
-            standing.hold.mark_unsettled();
+            pending.hold.mark_unsettled();
         }
         match error.kind() {
             ErrorKind::SessionLost => {
-                self.engine.expire_session(&standing.hold.session);
+                self.engine.expire_session(&pending.hold.session);
                 return Some(Outcome::Spent);
             }
             ErrorKind::Unavailable => {}
             _ => return Some(Outcome::Failed(error)),
         }
-        standing.tries += 1;
-        match self.pause_or_fail(error, standing.tries).await {
+        pending.tries += 1;
+        match self.pause_or_fail(error, pending.tries).await {
             Ok(()) => None,
             // Its place, if it has one, is the next task's.
             Err(_) if self.is_stopped() => Some(Outcome::GivenUp),

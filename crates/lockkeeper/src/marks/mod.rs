@@ -71,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::admit::{Standing, admitted};
+    use crate::store::admit::{Demand, admitted};
 
     fn token(n: u64) -> FencingToken {
         FencingToken::new(0, n).unwrap()
@@ -120,7 +120,7 @@ mod tests {
 
     impl World {
         fn holders(&self) -> usize {
-            admitted(self.line.iter().map(|(mode, _)| Standing {
+            admitted(self.line.iter().map(|(mode, _)| Demand {
                 weight: if *mode == Mode::Exclusive { u32::MAX } else { 1 },
                 capacity: u32::MAX,
                 granted: false,

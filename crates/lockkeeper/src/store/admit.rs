@@ -14,9 +14,9 @@
 //! The capacity tells a semaphore from a lock: a mutex or read-write lock has [`MAX`](super::MAX), a semaphore less.
 //! Claims of both kinds are never in one line ([`same_kind`]).
 
-/// One live claim, as the rule sees it.
+/// What the rule of admission reads of one live claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Demand {
     /// The weight: [`MAX`](super::MAX) for a mutex or a writer, 1 for a reader, k for k permits.
     pub weight: u32,
     /// The capacity of the lock, as this claim names it.
@@ -28,7 +28,7 @@ pub struct Standing {
 /// The rule, fed with the live claims of a line from the front.
 ///
 /// ```
-/// use lockkeeper::store::admit::{Admission, Standing};
+/// use lockkeeper::store::admit::{Admission, Demand};
 ///
 /// let reader = Standing { weight: 1, capacity: u32::MAX, granted: false };
 /// let writer = Standing { weight: u32::MAX, ..reader };
@@ -54,7 +54,7 @@ impl Admission {
 
     /// Returns whether the next claim holds the lock. After the first `false` no claim further back is admitted, so a
     /// store stops its walk there: the cost is O(holders), never O(waiters).
-    pub fn admit(&mut self, next: Standing) -> bool {
+    pub fn admit(&mut self, next: Demand) -> bool {
         self.sum += u64::from(next.weight);
         self.capacity = self.capacity.min(next.capacity);
         if next.granted {
@@ -82,7 +82,7 @@ pub fn same_kind(one: u32, other: u32) -> bool {
 }
 
 /// How many claims at the front of `line` hold the lock.
-pub fn admitted(line: impl IntoIterator<Item = Standing>) -> usize {
+pub fn admitted(line: impl IntoIterator<Item = Demand>) -> usize {
     let mut rule = Admission::new();
     line.into_iter().take_while(|claim| rule.admit(*claim)).count()
 }
@@ -95,30 +95,30 @@ mod tests {
 
     use super::*;
 
-    fn standing(weight: u32, capacity: u32) -> Standing {
-        Standing { weight, capacity, granted: false }
+    fn demand(weight: u32, capacity: u32) -> Demand {
+        Demand { weight, capacity, granted: false }
     }
 
     /// Lines of claims that agree on nothing but that a weight fits its own capacity.
-    fn lines() -> impl Strategy<Value = Vec<Standing>> {
+    fn lines() -> impl Strategy<Value = Vec<Demand>> {
         let claim = prop_oneof![
-            (1..6_u32).prop_flat_map(|capacity| (1..=capacity).prop_map(move |weight| standing(weight, capacity))),
-            Just(standing(u32::MAX, u32::MAX)),
-            Just(standing(1, u32::MAX)),
+            (1..6_u32).prop_flat_map(|capacity| (1..=capacity).prop_map(move |weight| demand(weight, capacity))),
+            Just(demand(u32::MAX, u32::MAX)),
+            Just(demand(1, u32::MAX)),
         ];
         prop::collection::vec(claim, 0..9)
     }
 
     /// The rule as it is said, without the walk: each claim by itself.
-    fn granted_by_definition(line: &[Standing], i: usize) -> bool {
+    fn granted_by_definition(line: &[Demand], i: usize) -> bool {
         let up_to = &line[..=i];
         let sum: u64 = up_to.iter().map(|c| u64::from(c.weight)).sum();
         up_to.iter().all(|c| sum <= u64::from(c.capacity))
     }
 
-    fn grant(line: &[Standing]) -> Vec<Standing> {
+    fn grant(line: &[Demand]) -> Vec<Demand> {
         let holders = admitted(line.iter().copied());
-        line.iter().enumerate().map(|(i, c)| Standing { granted: i < holders, ..*c }).collect()
+        line.iter().enumerate().map(|(i, c)| Demand { granted: i < holders, ..*c }).collect()
     }
 
     proptest! {
@@ -149,7 +149,7 @@ mod tests {
             let holders = admitted(after.iter().copied());
             prop_assert!(after.iter().take(left).enumerate().all(|(i, c)| !c.granted || i < holders));
             // Sticky or recomputed from nothing: the same holders, so a store may do either.
-            let afresh = after.iter().map(|c| Standing { granted: false, ..*c });
+            let afresh = after.iter().map(|c| Demand { granted: false, ..*c });
             prop_assert_eq!(holders, admitted(afresh));
         }
 
@@ -168,8 +168,8 @@ mod tests {
         #[test]
         fn the_cost_is_the_number_of_holders(holders in 0..50_u32, waiters in 0..10_000_usize) {
             let walked = Cell::new(0_usize);
-            let readers = (0..holders).map(|_| standing(1, u32::MAX));
-            let line = readers.chain(std::iter::repeat_n(standing(u32::MAX, u32::MAX), waiters));
+            let readers = (0..holders).map(|_| demand(1, u32::MAX));
+            let line = readers.chain(std::iter::repeat_n(demand(u32::MAX, u32::MAX), waiters));
             let counted = line.inspect(|_| walked.set(walked.get() + 1));
             admitted(counted);
             prop_assert!(walked.get() <= holders as usize + 2);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     /// What a store does: claims join at the end, leave from anywhere, and are granted for good.
-    fn settle(line: &mut [Standing]) {
+    fn settle(line: &mut [Demand]) {
         let mut rule = Admission::new();
         for claim in line {
             claim.granted = rule.admit(*claim);
@@ -189,11 +189,11 @@ mod tests {
         fn nobodys_limit_is_exceeded_while_the_size_changes(
             steps in prop::collection::vec((1..=5_u32, 1..=5_u32, any::<bool>(), 0..8_usize), 1..60)
         ) {
-            let mut line: Vec<Standing> = Vec::new();
+            let mut line: Vec<Demand> = Vec::new();
             for (capacity, weight, joins, at) in steps {
                 let held_before = line.clone();
                 match joins || at >= line.len() {
-                    true => line.push(standing(weight.min(capacity), capacity)),
+                    true => line.push(demand(weight.min(capacity), capacity)),
                     false => drop(line.remove(at)),
                 }
                 let kept: Vec<_> = line.clone();
@@ -232,14 +232,14 @@ mod tests {
         assert_eq!(lines, 1 + 7 + 49 + 343 + 2401);
     }
 
-    fn each_line(len: usize, capacities: &[u32], line: &mut Vec<Standing>, f: &mut impl FnMut(&[Standing])) {
+    fn each_line(len: usize, capacities: &[u32], line: &mut Vec<Demand>, f: &mut impl FnMut(&[Demand])) {
         f(line);
         if line.len() == len {
             return;
         }
         for &capacity in capacities {
             for weight in 1..=capacity {
-                line.push(standing(weight, capacity));
+                line.push(demand(weight, capacity));
                 each_line(len, capacities, line, f);
                 line.pop();
             }

@@ -37,8 +37,8 @@ async fn a_lease_is_revoked_under_a_waiter_which_is_never_granted_afterwards() {
     holder.granted().await;
     waiter.queued().await;
     let waiting = waiter.wait();
-    let standing = line(&etcd, &name);
-    let lease = standing.iter().max_by_key(|entry| entry.create_revision).unwrap().lease;
+    let claims = line(&etcd, &name);
+    let lease = claims.iter().max_by_key(|entry| entry.create_revision).unwrap().lease;
     let meddling = async {
         etcd.control().revoke(lease).unwrap();
         holder.store.withdraw(&holder.claim.key, None).await.unwrap();

@@ -44,15 +44,15 @@ impl Before {
         assert!(!waiting.is_finished(), "two have it");
         let both = async {
             loop {
-                let standing = line(etcd, &name);
-                if standing.len() == 2 {
-                    break standing;
+                let claims = line(etcd, &name);
+                if claims.len() == 2 {
+                    break claims;
                 }
                 tokio::task::yield_now().await;
             }
         };
-        let standing = within(PATIENCE, both).await;
-        assert_eq!(standing.iter().map(|entry| entry.create_revision).min(), i64::try_from(guard.token().raw()).ok());
+        let claims = within(PATIENCE, both).await;
+        assert_eq!(claims.iter().map(|entry| entry.create_revision).min(), i64::try_from(guard.token().raw()).ok());
         let token = guard.token();
         within(PATIENCE, guard.release()).await.unwrap();
         let next = within(PATIENCE, waiting).await.unwrap().unwrap();

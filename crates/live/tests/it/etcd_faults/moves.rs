@@ -26,8 +26,8 @@ async fn a_move_that_comes_late_does_not_take_a_grant_back() {
     // It was said to wait; nobody has said that it lost the lock.
     within(PATIENCE, claiming).await.unwrap();
     let session = i64::from_str_radix(reader.claim.key.session.as_str(), 16).unwrap();
-    let standing = line(&etcd, &name);
-    assert_eq!(standing.iter().map(|entry| entry.lease).collect::<Vec<_>>(), [session]);
+    let claims = line(&etcd, &name);
+    assert_eq!(claims.iter().map(|entry| entry.lease).collect::<Vec<_>>(), [session]);
     assert_eq!(reader.renew(LiveState::Granted).await.unwrap(), Renewal::Held { token });
 }
 
@@ -52,8 +52,8 @@ async fn a_lease_of_waiters_that_ends_under_two_readers_costs_none_of_them_its_s
     send(&mut second, || line(&etcd, &names[1]).len() == 2).await;
     // The third one lets the lease be made, and the answers to the others arrive.
     readers[2].queued().await;
-    let standing = line(&etcd, &names[2]);
-    etcd.control().revoke(standing.iter().max_by_key(|entry| entry.create_revision).unwrap().lease).unwrap();
+    let claims = line(&etcd, &names[2]);
+    etcd.control().revoke(claims.iter().max_by_key(|entry| entry.create_revision).unwrap().lease).unwrap();
     let (first, second) = within(PATIENCE, async { tokio::join!(first, second) }).await;
     for verdict in [first.unwrap(), second.unwrap()] {
         assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");

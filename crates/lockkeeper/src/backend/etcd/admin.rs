@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER;
 use percent_encoding::percent_decode_str;
 
 use super::layout::transaction::{all, changed, created, delete, move_to, put, touch, transaction};
-use super::layout::{Contender, Layout, Notice, Record, Span, standings};
+use super::layout::{Contender, Layout, Notice, Record, Span, admissions};
 use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
 use super::{EtcdStore, fault, sessions, to_line};
 use crate::store::{Admin, Evict, Evicted, Line, Target};
@@ -105,7 +105,7 @@ impl Admin for EtcdStore {
         self.check_process()?;
         let line = self.0.lines.of(name);
         let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
-        let holders = standings(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
+        let holders = admissions(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
         let mut is_asked = false;
         for holder in holders.filter(|holder| !holder.is_over()) {
             // Nobody is left to be asked.
@@ -130,7 +130,7 @@ impl EtcdStore {
             Target::Token(token) => *granted && contender.token() == *token,
             Target::Id(hash) => contender.hash() == *hash,
         };
-        let victim = standings(&found).find(is_meant).map(|(contender, _)| contender.clone());
+        let victim = admissions(&found).find(is_meant).map(|(contender, _)| contender.clone());
         Ok(victim)
     }
 

@@ -3,7 +3,7 @@
 use super::EtcdStore;
 use super::layout::transaction::{all, changed, get, only, range, ranges, rewrite, transaction};
 use super::layout::{Contender, ahead_of};
-use super::standing::is_admitted;
+use super::status::is_admitted;
 use super::wire::messages::TxnResponse;
 use super::{fault, keep};
 use crate::store::{Amend, Amended, ClaimKey};

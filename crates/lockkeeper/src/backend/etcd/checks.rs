@@ -51,13 +51,13 @@ impl Check {
 
 /// Refuses members on which locks cannot be relied on: each by its address, and what it says of itself.
 pub(super) fn refuse(statuses: &[(&str, &StatusResponse)], waived: &[Check]) -> Result<()> {
-    let stands = |check: Check| !waived.contains(&check);
+    let applies = |check: Check| !waived.contains(&check);
     let old = statuses.iter().find(|(_, status)| parse(&status.version).is_some_and(|version| version < OLDEST));
-    if let Some((at, status)) = old.filter(|_| stands(Check::Version)) {
+    if let Some((at, status)) = old.filter(|_| applies(Check::Version)) {
         let problem = format!("{at} is etcd {}, older than {}", status.version, name_of(OLDEST));
         return Err(refused(problem, Check::Version, NEWER));
     }
-    if !stands(Check::Members) {
+    if !applies(Check::Members) {
         return Ok(());
     }
     if let Some((one, other)) = of_two_clusters(statuses) {

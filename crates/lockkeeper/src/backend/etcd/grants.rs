@@ -11,7 +11,7 @@ use super::layout::transaction::{
     changed, created, get, inners, leased, move_to, nested, only, put, ranges, transaction,
 };
 use super::sessions::{self, Purpose, Session};
-use super::standing::Found;
+use super::status::Found;
 use super::wire::messages::{RequestOp, TxnResponse};
 use super::wire::{WireError, all};
 use super::{EtcdStore, fault};

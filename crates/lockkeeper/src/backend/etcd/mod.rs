@@ -32,7 +32,7 @@ mod register;
 mod renewals;
 mod seats;
 mod sessions;
-mod standing;
+mod status;
 mod sweep;
 mod timers;
 mod wait;
@@ -56,7 +56,7 @@ pub use self::driver::DRIVER;
 use self::keep::unix_ms;
 pub use self::layout::Layout;
 use self::layout::transaction::all;
-use self::layout::{Contender, Lines, mark, standings};
+use self::layout::{Contender, Lines, admissions, mark};
 use self::order::Order;
 pub use self::register::EtcdRegister;
 use self::sessions::Sessions;
@@ -256,7 +256,7 @@ impl EtcdStore {
         most: usize,
     ) -> HashMap<i64, Option<Duration>> {
         let (mut on, mut sessions) = (BTreeSet::new(), BTreeSet::new());
-        for (holder, _) in lines.flat_map(|line| standings(line).take_while(|(_, admitted)| *admitted)) {
+        for (holder, _) in lines.flat_map(|line| admissions(line).take_while(|(_, admitted)| *admitted)) {
             if on.len() < most {
                 on.insert(holder.lease);
             }
@@ -305,8 +305,8 @@ fn to_line(found: &[Contender], revision: i64, lives: &HashMap<i64, Option<Durat
     };
     Line {
         revision: mark(found, revision),
-        last_token: standings(found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder.token()).max(),
-        entries: standings(found).map(entry).collect::<Vec<Entry>>(),
+        last_token: admissions(found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder.token()).max(),
+        entries: admissions(found).map(entry).collect::<Vec<Entry>>(),
     }
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::grants::Admitted;
 use super::sessions::{self, Place, Purpose, Session};
-use super::standing::Standing;
+use super::status::ClaimStatus;
 use super::wire::all;
 use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
 use super::{EtcdStore, fault, wait};
@@ -49,21 +49,21 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     let asked: Vec<_> =
         doubtful.iter().map(|(_, live, place)| wait::asked(store, session, &live.key, place.as_ref())).collect();
     let (mut admitted, mut places, mut timed, mut records) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for ((at, live, place), standing) in doubtful.into_iter().zip(store.look(&asked).await?) {
-        if let Standing::First(found) = &standing
+    for ((at, live, place), found_status) in doubtful.into_iter().zip(store.look(&asked).await?) {
+        if let ClaimStatus::First(found) = &found_status
             && session.life.is_none()
         {
             // Its own client is told, which may be gone.
             records.extend(found.record.clone());
         }
-        match standing {
-            Standing::First(found) if found.is_timed() => timed.push((at, &live.key, found)),
-            Standing::First(found) => {
+        match found_status {
+            ClaimStatus::First(found) if found.is_timed() => timed.push((at, &live.key, found)),
+            ClaimStatus::First(found) => {
                 let since = place.and_then(|place| place.granted);
                 admitted.push(Admitted { key: &live.key, found, since });
                 places.push(at);
             }
-            standing => claims[at] = store.stands(session, live, place, standing, &proof.renewed),
+            found_status => claims[at] = store.renewal_of(session, live, place, found_status, &proof.renewed),
         }
     }
     for ((at, one), holds) in places.into_iter().zip(&admitted).zip(store.let_all_in(session, &admitted).await?) {
@@ -220,29 +220,29 @@ impl EtcdStore {
     }
 
     /// How one stands that is not admitted.
-    fn stands(
+    fn renewal_of(
         &self,
         session: &Session,
         live: &Live,
         place: Option<Place>,
-        standing: Standing,
+        found_status: ClaimStatus,
         renewed: &[i64],
     ) -> Renewal {
-        match standing {
-            Standing::Absent | Standing::Broken(_) if place.is_some() && session.place(live.key.id).is_none() => {
+        match found_status {
+            ClaimStatus::Absent | ClaimStatus::Broken(_) if place.is_some() && session.place(live.key.id).is_none() => {
                 // It was withdrawn meanwhile.
                 Renewal::Unknown
             }
-            Standing::Absent if live.state == LiveState::InFlight => Renewal::Unknown,
-            Standing::Absent => Renewal::Lost(None),
-            Standing::Broken(broken) => Renewal::Lost(Some(broken)),
+            ClaimStatus::Absent if live.state == LiveState::InFlight => Renewal::Unknown,
+            ClaimStatus::Absent => Renewal::Lost(None),
+            ClaimStatus::Broken(broken) => Renewal::Lost(Some(broken)),
             // On a lease that this renewal has not renewed it has not a waiter's whole life.
-            Standing::Behind { lease, .. } if !renewed.contains(&lease) => Renewal::Unknown,
-            Standing::Behind { .. } => {
+            ClaimStatus::Behind { lease, .. } if !renewed.contains(&lease) => Renewal::Unknown,
+            ClaimStatus::Behind { .. } => {
                 session.was_looked_at(live.key.id, self.0.clock.now());
                 Renewal::Queued
             }
-            Standing::First(_) => Renewal::Unknown,
+            ClaimStatus::First(_) => Renewal::Unknown,
         }
     }
 }
@@ -286,7 +286,7 @@ mod tests {
             whom: None,
             record,
         };
-        session.stands(id, place);
+        session.insert_claim(id, place);
         let keys = HashMap::from([(at, 7)]);
         let proof = Proof { keys, listed: vec![7], is_whole: true, renewed: vec![7], sent: now };
         let live = Live { key, state: LiveState::Granted };

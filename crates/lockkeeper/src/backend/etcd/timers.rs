@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::layout::Keep;
 use super::layout::transaction::{changed, move_to, transaction};
 use super::sessions::{self, Purpose, Session};
-use super::standing::Found;
+use super::status::Found;
 use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::Result;

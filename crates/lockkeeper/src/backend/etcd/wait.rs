@@ -10,7 +10,7 @@ use super::ahead::ends;
 use super::layout::transaction::all;
 use super::layout::{Contender, Span, is_as_it_was};
 use super::sessions::{Place, Session, WatchedBy};
-use super::standing::{Asked, Standing, Whom, one};
+use super::status::{Asked, ClaimStatus, Whom, one};
 use super::wire::messages::{Event, RangeRequest};
 use super::wire::{Watch, WatchEvent, What};
 use crate::random::jittered;
@@ -170,11 +170,13 @@ impl Waiting<'_> {
     /// Whom it waits for, or how the waiting ends.
     async fn look(&self) -> Result<std::result::Result<Whom, Wake>> {
         Ok(match self.store.look(std::slice::from_ref(&self.asked)).await?.pop() {
-            Some(Standing::Behind { whom, .. }) => Ok(whom),
-            Some(Standing::First(found)) => match self.is_followed && !self.let_in(found.created, found.lease).await? {
-                true => Err(Wake::Changed),
-                false => Err(Wake::Granted { token: found.created.unsigned_abs() }),
-            },
+            Some(ClaimStatus::Behind { whom, .. }) => Ok(whom),
+            Some(ClaimStatus::First(found)) => {
+                match self.is_followed && !self.let_in(found.created, found.lease).await? {
+                    true => Err(Wake::Changed),
+                    false => Err(Wake::Granted { token: found.created.unsigned_abs() }),
+                }
+            }
             _ => Err(Wake::Changed),
         })
     }

@@ -85,7 +85,7 @@ pub(super) fn greet(db: &mut Connection, path: &Path, boot: &Boot, clients: &Cli
         return Err(in_use(path));
     }
     if boot.has_the_clock_of(&known)
-        && let Some((name, left)) = standing(db, boot.now, clients).map_err(undone)?
+        && let Some((name, left)) = live_claim(db, boot.now, clients).map_err(undone)?
     {
         return Err(held(path, &name, left));
     }
@@ -108,7 +108,7 @@ fn note_the_date(db: &Connection, known: &Known, boot: &Boot) -> rusqlite::Resul
 }
 
 /// A claim that stands though no client lives: a detached one, or one in its lock-delay. And for how long it stands.
-fn standing(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Result<Option<(LockName, Duration)>> {
+fn live_claim(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Result<Option<(LockName, Duration)>> {
     let mut census = Census::new(clients, "");
     let Some((name, line)) = read::lines(db, "", 1, now, &mut census)?.pop() else { return Ok(None) };
     let left = line.entries.iter().filter_map(|entry| entry.expires_in).max();

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::database::Identity;
 use super::fault;
 use super::layout::Micros;
-use super::layout::read::{self, Ahead, Standing};
+use super::layout::read::{self, Ahead, ClaimStatus};
 use super::liveness::{Census, ClientId, Clients};
 use super::notify::NotifyFile;
 use super::settling::Settling;
@@ -159,11 +159,11 @@ impl Waiters {
             Watching::Claim(key) => key,
             Watching::Name(name, seen) => return self.look_for_change(ticket, name, *seen, now),
         };
-        match read::standing(&self.db, key, now)? {
-            Standing::Absent => Ok(Some(Wake::Changed)),
-            Standing::Granted(token) => Ok(Some(Wake::Granted { token })),
+        match read::status(&self.db, key, now)? {
+            ClaimStatus::Absent => Ok(Some(Wake::Changed)),
+            ClaimStatus::Granted(token) => Ok(Some(Wake::Granted { token })),
             // It is worth while to claim again: that removes what is over.
-            Standing::Behind(ahead) => Ok(self.watch_ahead(ticket, ahead, now).then_some(Wake::Changed)),
+            ClaimStatus::Behind(ahead) => Ok(self.watch_ahead(ticket, ahead, now).then_some(Wake::Changed)),
         }
     }
 

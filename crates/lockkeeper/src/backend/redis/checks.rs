@@ -97,19 +97,19 @@ impl Info {
 
 /// Refuses a server on which locks cannot be relied on.
 pub(super) fn refuse(info: &Info, waived: &[Check]) -> Result<()> {
-    let stands = |check: Check| !waived.contains(&check);
-    if stands(Check::Version) && info.is_old() {
+    let applies = |check: Check| !waived.contains(&check);
+    if applies(Check::Version) && info.is_old() {
         let problem = format!("the server is Redis {}, older than 6.2", info.get("redis_version").unwrap_or("?"));
         return Err(refused(problem, Check::Version, "a newer server"));
     }
-    if stands(Check::Replica) && info.is_replica() {
+    if applies(Check::Replica) && info.is_replica() {
         let master = match (info.get("master_host"), info.get("master_port")) {
             (Some(host), Some(port)) => format!("its master, {host}:{port}"),
             _ => "its master".to_owned(),
         };
         return Err(refused("the server is a replica", Check::Replica, &master));
     }
-    match info.evicts().filter(|_| stands(Check::Eviction)) {
+    match info.evicts().filter(|_| applies(Check::Eviction)) {
         Some(policy) => Err(forgetful(policy)),
         None => Ok(()),
     }

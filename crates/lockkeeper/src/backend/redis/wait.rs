@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::layout::{self, Keys, Push, Standing};
+use super::layout::{self, ClaimStatus, Keys, Push};
 use super::places::Known;
 use super::servers::Proof;
 use super::wire::Listener;
@@ -81,16 +81,16 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
         };
         match known {
             Some(Known::Granted(token)) if !store.0.servers.needs_replicas() => {
-                return granted(store, key, (Standing::Granted { token }, Proof::Needless)).await;
+                return granted(store, key, (ClaimStatus::Granted { token }, Proof::Needless)).await;
             }
             // Nobody knows by which server it was told, so the one that is there is asked.
             Some(Known::Granted(_)) => return granted(store, key, look(store, key).await?).await,
             Some(Known::Again) => return Ok(Wake::Changed),
             Some(Known::Waiting(_)) => {}
             Some(Known::Look(subscriptions)) => match look(store, key).await? {
-                (Standing::Queued, _) => places.looked(key.id, subscriptions),
+                (ClaimStatus::Queued, _) => places.looked(key.id, subscriptions),
                 // The end of what it waits for may be another one than it was told, and the message is lost.
-                (Standing::First, _) => {
+                (ClaimStatus::First, _) => {
                     places.looked(key.id, subscriptions);
                     return Ok(Wake::Changed);
                 }
@@ -103,8 +103,8 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
 }
 
 /// A grant that counts only when replicas have it is claimed again while they have not.
-async fn granted(store: &RedisStore, key: &ClaimKey, (standing, proof): (Standing, Proof)) -> Result<Wake> {
-    let Standing::Granted { token } = standing else { return Ok(Wake::Changed) };
+async fn granted(store: &RedisStore, key: &ClaimKey, (status, proof): (ClaimStatus, Proof)) -> Result<Wake> {
+    let ClaimStatus::Granted { token } = status else { return Ok(Wake::Changed) };
     Ok(match store.0.servers.replicated(&proof, &Keys::of(&key.name)).await {
         Ok(()) => {
             // Nobody waits for it any more, and one that is detached is never withdrawn here.
@@ -133,7 +133,7 @@ async fn news(
 }
 
 /// What the server says of a claim, and which server.
-async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(Standing, Proof)> {
+async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(ClaimStatus, Proof)> {
     let said = store.ask(&key.name, layout::look(key))?.await?;
     Ok((said.read(|value| layout::look_answer(key, value))?, said.proof()))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::admit::{Standing, admitted};
+use crate::store::admit::{Demand, admitted};
 use crate::store::{Amend, Amended, Expiry, MAX, Renewal, Verdict, Withdrawal};
 use crate::testing::{Case, Client, Contender, Lives, Seeded, Time};
 use crate::time::Instant;
@@ -101,7 +101,7 @@ impl<'a> Model<'a> {
         let now = self.case.now();
         let dies = self.dies;
         self.line.retain(|m| !dies || m.expires > now);
-        let holders = admitted(self.line.iter().map(Member::standing));
+        let holders = admitted(self.line.iter().map(Member::demand));
         for member in &mut self.line[..holders] {
             member.granted = true;
         }
@@ -252,8 +252,8 @@ impl Member {
         self.contender.claim.weight
     }
 
-    fn standing(&self) -> Standing {
+    fn demand(&self) -> Demand {
         let claim = &self.contender.claim;
-        Standing { weight: claim.weight, capacity: claim.capacity, granted: self.granted }
+        Demand { weight: claim.weight, capacity: claim.capacity, granted: self.granted }
     }
 }

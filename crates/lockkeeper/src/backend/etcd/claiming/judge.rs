@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::super::ahead::FEW;
 use super::super::amend::always_changes;
 use super::super::layout::transaction::{all, changed, delete_made, leased, put, transaction};
-use super::super::layout::{Contender, Layout, ahead_of, standings};
+use super::super::layout::{Contender, Layout, admissions, ahead_of};
 use super::super::sessions::Purpose;
-use super::super::standing::{Standing, stand};
+use super::super::status::{ClaimStatus, status_of};
 use super::{Answer, Claiming, busy, length};
 use crate::random::jittered;
 use crate::store::admit::same_kind;
@@ -25,7 +25,7 @@ impl Claiming {
             Answer::Outside { line, revision } => Ok(busy(&line, revision)),
             Answer::Held { lease, created, is_dated } => Ok(self.granted(lease, created, is_dated)),
             Answer::Joined { lease, created, line, count, is_dated } => {
-                self.stands(lease, created, false);
+                self.record_claim(lease, created, false);
                 let ahead = ahead_of(&line, created);
                 if let Err(error) = self.check(ahead).and(self.check_length(count).await) {
                     self.leave(created).await?;
@@ -35,15 +35,15 @@ impl Claiming {
                 let own = self.own(lease, created);
                 // It is among them itself.
                 let few = usize::try_from(count).is_ok_and(|count| count <= FEW + 1);
-                match stand(&own, ahead, few) {
-                    Standing::First(_) if self.session.purpose(lease) == Some(Purpose::Hold) => {
+                match status_of(&own, ahead, few) {
+                    ClaimStatus::First(_) if self.session.purpose(lease) == Some(Purpose::Hold) => {
                         Ok(self.granted(lease, created, is_dated))
                     }
-                    standing => {
+                    found_status => {
                         // Where only the last were read there is nothing in the line but contenders.
                         let all = self.store.0.lines.layout == Layout::Concurrency;
                         let ahead = if all { length(ahead) } else { length(ahead).max(count.saturating_sub(1)) };
-                        let verdict = self.judge(standing, created, ahead).await;
+                        let verdict = self.judge(found_status, created, ahead).await;
                         if verdict.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
                             // It is on the lease for those who wait, and the one for those who hold has ended.
                             self.leave(created).await?;
@@ -62,7 +62,7 @@ impl Claiming {
             return Err(Error::new(ErrorKind::Unavailable, "what an earlier claim has left is in its place")
                 .with_remedy("again in a moment"));
         }
-        self.stands(own.lease, own.created, false);
+        self.record_claim(own.lease, own.created, false);
         // Whatever fails from here on, it is there.
         let line = self.read(self.store.range(all(&self.line)).await.map_err(Error::with_unknown_effect)?);
         if !line.iter().any(|contender| contender.key == own.key) {
@@ -75,18 +75,18 @@ impl Claiming {
             return Err(error);
         }
         self.store.ends_overdue(ahead).await;
-        self.judge(stand(&own, ahead, true), own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
+        self.judge(status_of(&own, ahead, true), own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
     }
 
-    async fn judge(&self, standing: Standing, changed: i64, ahead: u32) -> Result<Verdict> {
-        match standing {
-            Standing::Absent | Standing::Broken(_) => Ok(Verdict::Gone),
-            Standing::First(found) if found.is_timed() => {
+    async fn judge(&self, found_status: ClaimStatus, changed: i64, ahead: u32) -> Result<Verdict> {
+        match found_status {
+            ClaimStatus::Absent | ClaimStatus::Broken(_) => Ok(Verdict::Gone),
+            ClaimStatus::First(found) if found.is_timed() => {
                 let on = self.store.is_on_the_last(&self.session, &self.claim.key, &found).await?;
                 let on = on.ok_or_else(always_changes)?;
                 Ok(self.granted(on, found.created, false))
             }
-            Standing::First(found) => {
+            ClaimStatus::First(found) => {
                 let created = found.created;
                 match self.store.hold(&self.session, &self.key, created, found.lease).await? {
                     Some(lease) => Ok(self.granted(lease, created, false)),
@@ -94,7 +94,7 @@ impl Claiming {
                     None => Ok(Verdict::Gone),
                 }
             }
-            Standing::Behind { created, lease, whom, .. } => {
+            ClaimStatus::Behind { created, lease, whom, .. } => {
                 if !self.wait_on_a_short_lease(created, changed, lease).await? {
                     return Ok(Verdict::Gone);
                 }
@@ -125,7 +125,7 @@ impl Claiming {
                 Err(error) if error.kind() == ErrorKind::SessionLost => self.session.ended(wait),
                 moved => {
                     if moved?.succeeded {
-                        self.stands(wait, revision, false);
+                        self.record_claim(wait, revision, false);
                     }
                     return Ok(true);
                 }
@@ -160,7 +160,7 @@ impl Claiming {
     fn check_place(&self, line: &[Contender]) -> Result<()> {
         let most = self.claim.max_waiters;
         let own = line.iter().position(|contender| contender.key == self.key).unwrap_or(line.len());
-        let held = standings(line).take_while(|(_, admitted)| *admitted).count();
+        let held = admissions(line).take_while(|(_, admitted)| *admitted).count();
         match own >= held && u32::try_from(own - held).unwrap_or(u32::MAX) >= most {
             true => Err(refusal::queue_full(most)),
             false => Ok(()),

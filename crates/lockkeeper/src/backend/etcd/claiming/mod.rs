@@ -240,17 +240,17 @@ impl Claiming {
 
     /// It holds; `dated` if its record says since when.
     fn granted(&self, lease: i64, created: i64, dated: bool) -> Verdict {
-        self.stands(lease, created, true);
+        self.record_claim(lease, created, true);
         if dated {
             self.session.is_dated(self.claim.key.id);
         }
         Verdict::Granted { token: created.unsigned_abs() }
     }
 
-    fn stands(&self, lease: i64, created: i64, held: bool) {
+    fn record_claim(&self, lease: i64, created: i64, held: bool) {
         let (record, granted) = (Arc::clone(&self.record), held.then(|| self.store.0.clock.now()));
         let place = Place { lease, created, held, is_dated: false, granted, watched: None, whom: None, record };
-        self.session.stands(self.claim.key.id, place);
+        self.session.insert_claim(self.claim.key.id, place);
     }
 
     fn own(&self, lease: i64, created: i64) -> Contender {

@@ -8,9 +8,9 @@ use super::super::EtcdStore;
 use super::super::layout::transaction::{
     absent, all, created, delete, empty_but_for, get, leased, nobody_since, only, present, put, range, transaction,
 };
-use super::super::layout::{Contender, ahead_of, standings};
+use super::super::layout::{Contender, admissions, ahead_of};
 use super::super::sessions::{Purpose, Seat, Session};
-use super::super::standing::{Standing, stand};
+use super::super::status::{ClaimStatus, status_of};
 use super::super::wire::messages::RangeRequest;
 use super::{Answer, Claiming, deletions, garbled, held, known_or_spent};
 use crate::store::admit::same_kind;
@@ -66,7 +66,7 @@ impl Claiming {
         };
         let ahead = ahead_of(&line, created);
         if self.check(ahead).is_ok()
-            && let Standing::First(_) = stand(&self.own(lease, created), ahead, true)
+            && let ClaimStatus::First(_) = status_of(&self.own(lease, created), ahead, true)
         {
             return Ok(Answer::Held { lease, created, is_dated: false });
         }
@@ -84,8 +84,8 @@ impl Claiming {
             return Ok(Answer::Known(own));
         }
         let lease = self.store.lease(&self.session, Purpose::Hold).await?;
-        let stands = self.claim.ttl.max(TOMBSTONE_MIN);
-        self.session.said_gone(self.gone.clone(), self.store.0.clock.now() + stands);
+        let lasts = self.claim.ttl.max(TOMBSTONE_MIN);
+        self.session.said_gone(self.gone.clone(), self.store.0.clock.now() + lasts);
         let spend = put(&self.gone, Bytes::new(), lease);
         let answer = self.ask(transaction(vec![absent(&self.key)], vec![spend], vec![get(&self.key)])).await?;
         if answer.succeeded {
@@ -167,7 +167,7 @@ impl Claiming {
     fn would_be_admitted(&self, line: &[Contender]) -> bool {
         let mut line = line.to_vec();
         line.push(self.own(0, i64::MAX));
-        standings(&line).all(|(_, admitted)| admitted)
+        admissions(&line).all(|(_, admitted)| admitted)
     }
 }
 

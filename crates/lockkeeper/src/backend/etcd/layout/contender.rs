@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::super::wire::messages::KeyValue;
 use super::keys::{Lines, Span};
 use super::record::{Keep, Record};
-use crate::store::admit::{Admission, Standing};
+use crate::store::admit::{Admission, Demand};
 use crate::store::{ClaimId, Entry, IdHash, MAX, Meta, Revision};
 
 /// In the mark of a line in which somebody stands. No revision is so high.
@@ -150,15 +150,15 @@ impl Contender {
         }
     }
 
-    fn standing(&self) -> Standing {
-        Standing { weight: self.weight(), capacity: self.capacity(), granted: false }
+    fn demand(&self) -> Demand {
+        Demand { weight: self.weight(), capacity: self.capacity(), granted: false }
     }
 }
 
 /// Who of a whole line holds the lock.
-pub(in super::super) fn standings(line: &[Contender]) -> impl Iterator<Item = (&Contender, bool)> {
+pub(in super::super) fn admissions(line: &[Contender]) -> impl Iterator<Item = (&Contender, bool)> {
     let mut rule = Admission::new();
-    line.iter().map(move |contender| (contender, rule.admit(contender.standing())))
+    line.iter().map(move |contender| (contender, rule.admit(contender.demand())))
 }
 
 /// Those before this revision.

@@ -10,7 +10,7 @@ mod record;
 mod tests;
 pub(super) mod transaction;
 
-pub(super) use self::contender::{Contender, ahead_of, is_as_it_was, mark, standings};
+pub(super) use self::contender::{Contender, admissions, ahead_of, is_as_it_was, mark};
 pub(super) use self::keys::{Lines, Span};
 pub(super) use self::record::{Keep, Notice, NoticeKind, Record};
 

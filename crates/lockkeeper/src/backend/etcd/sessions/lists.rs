@@ -102,7 +102,7 @@ mod tests {
         sessions.get(&name_of(FIRST)).unwrap()
     }
 
-    fn stands(session: &Session, lease: i64, watched: Option<Instant>) -> Live {
+    fn joins(session: &Session, lease: i64, watched: Option<Instant>) -> Live {
         let key = ClaimKey { name: "a".parse().unwrap(), session: name_of(FIRST), id: ClaimId::random() };
         let claim = Claim {
             key: key.clone(),
@@ -120,7 +120,7 @@ mod tests {
         let record = Arc::new(Record::of(&claim, &"c".into()));
         session.seat(&Lines::new(Layout::Native, None), &key, Clock::boot().now());
         let watched = watched.map(|since| WatchedBy { since, by: Vec::new() });
-        session.stands(
+        session.insert_claim(
             key.id,
             Place { lease, created: 1, held: false, is_dated: false, granted: None, watched, whom: None, record },
         );
@@ -173,14 +173,14 @@ mod tests {
         let (session, wait, before) = (session(now), 8, now - Duration::from_secs(30));
         session.add(wait, Purpose::Wait, now);
         let all = [FIRST, wait];
-        let watched = stands(&session, wait, Some(now));
+        let watched = joins(&session, wait, Some(now));
         assert_eq!(session.to_list(&all, from_ref(&watched), before, now), all, "nobody has listed them yet");
         session.was_listed(now);
         assert!(session.to_list(&all, from_ref(&watched), before, now).is_empty());
         assert_eq!(session.to_list(&all, from_ref(&watched), now, now), [wait], "its watch is too old");
-        let alone = stands(&session, wait, None);
+        let alone = joins(&session, wait, None);
         assert_eq!(session.to_list(&all, &[watched.clone(), alone], before, now), [wait]);
-        let mut granted = stands(&session, FIRST, Some(now));
+        let mut granted = joins(&session, FIRST, Some(now));
         granted.state = LiveState::Granted;
         assert_eq!(session.to_list(&all, &[watched.clone(), granted], before, now), [FIRST]);
         let mut unknown = watched.clone();
@@ -200,7 +200,7 @@ mod tests {
                 session.renewed(lease, now, 30);
             }
             for _ in 0..PER_LEASE {
-                others.push((lease, stands(&session, lease, None)));
+                others.push((lease, joins(&session, lease, None)));
             }
         }
         assert_eq!(session.lease(Purpose::Hold), None, "all are full");
@@ -268,15 +268,15 @@ mod tests {
     fn a_claim_whose_answer_is_read_after_its_withdrawal_stands_nowhere() {
         let now = Clock::boot().now();
         let session = session(now);
-        let live = stands(&session, FIRST, None);
+        let live = joins(&session, FIRST, None);
         let place = session.place(live.key.id).unwrap();
         assert_eq!(session.lock().leases[0].claims, 1);
         session.left(live.key.id);
         // While its withdrawal is on its way, and after that.
-        session.stands(live.key.id, place.clone());
+        session.insert_claim(live.key.id, place.clone());
         session.leaves_its_seat(&live.key, now);
         assert!(session.place(live.key.id).is_none());
-        session.stands(live.key.id, place);
+        session.insert_claim(live.key.id, place);
         assert!(session.place(live.key.id).is_none());
         assert_eq!(session.lock().leases[0].claims, 0);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::layout::Record;
-use super::super::standing::Whom;
+use super::super::status::Whom;
 use super::super::wire::Reader;
 use super::Session;
 use crate::store::ClaimId;
@@ -49,7 +49,7 @@ impl Place {
 
 impl Session {
     /// The claim stands there, unless it was withdrawn meanwhile.
-    pub(in super::super) fn stands(&self, id: ClaimId, place: Place) {
+    pub(in super::super) fn insert_claim(&self, id: ClaimId, place: Place) {
         let mut inner = self.lock();
         if inner.seats.of(id).is_none() {
             return;

@@ -9,7 +9,7 @@ use super::line::Front;
 use super::place::{Place, State};
 use super::{Micros, Turn, read, span};
 use crate::backend::file::fault::Outcome;
-use crate::store::admit::{Standing, same_kind};
+use crate::store::admit::{Demand, same_kind};
 use crate::store::{Amend, Amended, Broken, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
 use crate::{LockName, random};
 
@@ -31,7 +31,7 @@ impl Turn<'_> {
         // Again, for that may have granted or removed it.
         let known = if known.is_some() { self.find(key)? } else { None };
         if let Some(place) = known {
-            return self.stand(&place, &front);
+            return self.verdict_of(&place, &front);
         }
         if claim.resend {
             self.tombstone(key.id, claim.ttl.max(TOMBSTONE_MIN))?;
@@ -90,7 +90,7 @@ impl Turn<'_> {
 
     /// How a claim stands that is in the line already. A broken one is not to be held for longer than it is, and this
     /// answer would be taken for a proof of life: its id is spent.
-    fn stand(&mut self, place: &Place, front: &Front) -> Outcome<Verdict> {
+    fn verdict_of(&mut self, place: &Place, front: &Front) -> Outcome<Verdict> {
         if place.broken.is_some() {
             return Ok(Verdict::Gone);
         }
@@ -132,8 +132,8 @@ impl Turn<'_> {
     }
 
     fn join(&mut self, claim: &Claim, mut front: Front) -> Outcome<Verdict> {
-        let standing = Standing { weight: claim.weight, capacity: claim.capacity, granted: false };
-        if front.first_waiting.is_none() && front.rule.admit(standing) {
+        let demand = Demand { weight: claim.weight, capacity: claim.capacity, granted: false };
+        if front.first_waiting.is_none() && front.rule.admit(demand) {
             let token = self.append(claim, State::Held, 0)?;
             return Ok(Verdict::Granted { token: token.unsigned_abs() });
         }

@@ -49,7 +49,7 @@ impl Turn<'_> {
                 dead.push(place);
                 continue;
             }
-            if !front.rule.admit(place.standing()) {
+            if !front.rule.admit(place.demand()) {
                 front.first_waiting = Some(place);
                 break;
             } else {

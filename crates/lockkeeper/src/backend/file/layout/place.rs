@@ -10,7 +10,7 @@ use super::Micros;
 use super::claim::until;
 use crate::LockName;
 use crate::backend::file::liveness::ClientId;
-use crate::store::admit::Standing;
+use crate::store::admit::Demand;
 use crate::store::{Asked, Broken, ClaimId, Meta, SessionId};
 
 /// How a claim stands.
@@ -166,7 +166,7 @@ impl Place {
         self.ord.unsigned_abs()
     }
 
-    pub(super) fn standing(&self) -> Standing {
-        Standing { weight: self.weight, capacity: self.capacity, granted: self.granted() }
+    pub(super) fn demand(&self) -> Demand {
+        Demand { weight: self.weight, capacity: self.capacity, granted: self.granted() }
     }
 }

@@ -92,7 +92,7 @@ pub(in crate::backend::file) fn revision(db: &Connection, name: &LockName) -> ru
 
 /// What a claim that waits sees.
 #[derive(Debug)]
-pub(in crate::backend::file) enum Standing {
+pub(in crate::backend::file) enum ClaimStatus {
     /// It is not there.
     Absent,
     /// It holds the lock, with this token.
@@ -125,16 +125,16 @@ impl Ahead {
     }
 }
 
-pub(in crate::backend::file) fn standing(db: &Connection, key: &ClaimKey, now: Micros) -> rusqlite::Result<Standing> {
+pub(in crate::backend::file) fn status(db: &Connection, key: &ClaimKey, now: Micros) -> rusqlite::Result<ClaimStatus> {
     let snapshot = db.unchecked_transaction()?;
     let name = key.name.as_str().as_bytes();
     let mut find = snapshot.prepare_cached(places!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3"))?;
     let found = find.query_row(params![key.session.as_str(), key.id.as_bytes(), name], Place::read).optional()?;
     match found {
-        Some(place) if place.granted() && place.expires() > now => Ok(Standing::Granted(place.token())),
-        Some(place) if !place.granted() => ahead(&snapshot, name, place.ord, now).map(Standing::Behind),
+        Some(place) if place.granted() && place.expires() > now => Ok(ClaimStatus::Granted(place.token())),
+        Some(place) if !place.granted() => ahead(&snapshot, name, place.ord, now).map(ClaimStatus::Behind),
         // One that has died holds nothing, though nobody may have removed it yet.
-        _ => Ok(Standing::Absent),
+        _ => Ok(ClaimStatus::Absent),
     }
 }
 

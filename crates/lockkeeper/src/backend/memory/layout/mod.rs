@@ -61,8 +61,8 @@ impl Lines {
 
     /// A tombstone only ever stands longer: a second withdrawal must not shorten the first one's.
     fn bury(&mut self, id: ClaimId, until: Instant) {
-        let stands = self.gone.entry(id).or_insert(until);
-        *stands = until.max(*stands);
+        let kept_until = self.gone.entry(id).or_insert(until);
+        *kept_until = until.max(*kept_until);
     }
 
     pub(in crate::backend::memory) fn renew(&mut self, live: &Live, now: Instant) -> Renewal {
@@ -142,7 +142,7 @@ impl Lines {
         let Some(line) = self.lines.get_mut(name) else { return Line::default() };
         line.settle(now);
         let entries: Vec<Entry> =
-            line.places.iter().filter(|(_, p)| p.stands(now)).map(|(t, p)| p.entry(*t, now)).collect();
+            line.places.iter().filter(|(_, p)| p.is_counted(now)).map(|(t, p)| p.entry(*t, now)).collect();
         Line {
             revision: Revision(line.revision),
             last_token: (line.last_token > 0).then_some(line.last_token),
@@ -160,7 +160,7 @@ impl Lines {
     }
 
     pub(in crate::backend::memory) fn names(&mut self, prefix: &str, limit: usize, now: Instant) -> Vec<LockName> {
-        let live = |line: &Queue| line.places.values().any(|p| p.stands(now));
+        let live = |line: &Queue| line.places.values().any(|p| p.is_counted(now));
         let mut names: Vec<_> = self
             .lines
             .iter()
@@ -184,7 +184,7 @@ impl Lines {
         let Some(line) = self.lines.get_mut(name) else { return Evicted::Absent };
         line.settle(now);
         let matches = |token: u64, place: &Place| match target {
-            _ if !place.stands(now) => false,
+            _ if !place.is_counted(now) => false,
             Target::Token(wanted) => place.granted && token == *wanted,
             Target::Id(hash) => place.key.id.hash() == *hash,
         };
@@ -276,7 +276,7 @@ impl Lines {
             return;
         }
         // What a minimum hold has kept leaves its line when somebody looks, and nobody may look at it again.
-        let is_over = |line: &&mut Queue| line.places.values().next().is_some_and(|first| !first.stands(now));
+        let is_over = |line: &&mut Queue| line.places.values().next().is_some_and(|first| !first.is_counted(now));
         self.lines.values_mut().filter(is_over).for_each(|line| line.settle(now));
         let idle = |line: &Queue| line.places.is_empty() && Arc::strong_count(&line.changed) == 1;
         let highest = self.lines.values().filter(|l| idle(l)).map(|l| l.last_token).max().unwrap_or(0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::store::admit::{Admission, Standing, same_kind};
+use crate::store::admit::{Admission, Demand, same_kind};
 use crate::store::{Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Meta, Revision, Verdict, refusal};
 use crate::time::Instant;
 use crate::{Result, random};
@@ -54,9 +54,9 @@ impl Queue {
             if !place.lives(now) && !place.kept {
                 ended.push(*token);
             }
-            if !place.stands(now) {
+            if !place.is_counted(now) {
                 dead.push(*token);
-            } else if !rule.admit(place.standing()) {
+            } else if !rule.admit(place.demand()) {
                 break;
             } else if !place.granted {
                 place.grant(now);
@@ -76,7 +76,7 @@ impl Queue {
 
     /// All live claims agree on the kind, since each was checked at the door; epochs may rise along the line.
     pub(super) fn check(&self, claim: &Claim, now: Instant) -> Result<()> {
-        let live = || self.places.values().filter(|p| p.stands(now));
+        let live = || self.places.values().filter(|p| p.is_counted(now));
         if live().next().is_some_and(|p| !same_kind(p.capacity, claim.capacity)) {
             return Err(refusal::other_kind(claim.capacity));
         }
@@ -88,9 +88,9 @@ impl Queue {
 
     pub(super) fn join(&mut self, claim: &Claim, now: Instant) -> Result<Verdict> {
         let mut rule = Admission::new();
-        let open = self.places.values().all(|p| rule.admit(p.standing()));
-        let standing = Standing { weight: claim.weight, capacity: claim.capacity, granted: false };
-        let granted = open && rule.admit(standing);
+        let open = self.places.values().all(|p| rule.admit(p.demand()));
+        let demand = Demand { weight: claim.weight, capacity: claim.capacity, granted: false };
+        let granted = open && rule.admit(demand);
         if !granted && !claim.queue {
             return Ok(self.busy(now));
         }
@@ -103,7 +103,7 @@ impl Queue {
 
     pub(super) fn replace(&mut self, claim: &Claim, old: ClaimId, now: Instant) -> Verdict {
         let old_token = self.by_id.get(&old).copied();
-        let others = self.places.iter().any(|(t, p)| p.stands(now) && Some(*t) != old_token);
+        let others = self.places.iter().any(|(t, p)| p.is_counted(now) && Some(*t) != old_token);
         let broken = old_token.is_some_and(|t| self.places.get(&t).is_none_or(|p| p.broken.is_some()));
         match old_token {
             Some(old_token) if !others && !broken => {
@@ -121,7 +121,7 @@ impl Queue {
         if self.waiting() < max_waiters as usize {
             return Ok(());
         }
-        let dead: Vec<u64> = self.places.iter().filter(|(_, p)| !p.stands(now)).map(|(t, _)| *t).collect();
+        let dead: Vec<u64> = self.places.iter().filter(|(_, p)| !p.is_counted(now)).map(|(t, _)| *t).collect();
         for token in dead {
             self.forget(token);
         }
@@ -172,7 +172,7 @@ impl Queue {
         match self.places.get(&token) {
             Some(place) if place.granted => Verdict::Granted { token },
             Some(_) => Verdict::Queued {
-                ahead: u32::try_from(self.places.range(..token).filter(|(_, p)| p.stands(now)).count())
+                ahead: u32::try_from(self.places.range(..token).filter(|(_, p)| p.is_counted(now)).count())
                     .unwrap_or(u32::MAX),
                 seen: Revision(self.revision),
                 look_again: self.look_again(token, now),
@@ -276,7 +276,7 @@ impl Place {
     }
 
     /// Whether others have to reckon with it.
-    pub(super) fn stands(&self, now: Instant) -> bool {
+    pub(super) fn is_counted(&self, now: Instant) -> bool {
         self.until() > now
     }
 
@@ -289,8 +289,8 @@ impl Place {
         }
     }
 
-    pub(super) fn standing(&self) -> Standing {
-        Standing { weight: self.weight, capacity: self.capacity, granted: self.granted }
+    pub(super) fn demand(&self) -> Demand {
+        Demand { weight: self.weight, capacity: self.capacity, granted: self.granted }
     }
 
     /// A push: the claim stays on the life that it has.

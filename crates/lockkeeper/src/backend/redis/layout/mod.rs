@@ -16,7 +16,7 @@ mod meta;
 mod register;
 mod renew;
 mod scripts;
-mod standing;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -38,7 +38,7 @@ pub(in crate::backend::redis) use self::renew::{
 };
 #[cfg(test)]
 pub(in crate::backend::redis) use self::scripts::SCRIPTS;
-pub(in crate::backend::redis) use self::standing::{Standing, look, look_answer};
+pub(in crate::backend::redis) use self::status::{ClaimStatus, look, look_answer};
 use crate::Result;
 use crate::store::Revision;
 

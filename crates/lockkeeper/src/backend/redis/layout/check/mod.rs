@@ -298,7 +298,7 @@ impl World {
 
 /// Those whom the rule admits hold, and nobody else.
 fn the_rule_holds(ours: &Line) {
-    let standing = |e: &Entry| admit::Standing { weight: e.weight, capacity: e.capacity, granted: e.granted };
-    let standings = ours.entries.iter().map(standing);
-    assert_eq!(admitted(standings), ours.entries.iter().filter(|e| e.granted).count(), "{ours:?}");
+    let demand = |e: &Entry| admit::Demand { weight: e.weight, capacity: e.capacity, granted: e.granted };
+    let weights = ours.entries.iter().map(demand);
+    assert_eq!(admitted(weights), ours.entries.iter().filter(|e| e.granted).count(), "{ours:?}");
 }

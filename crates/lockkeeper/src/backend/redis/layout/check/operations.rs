@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::{CLIENTS, LINES, OPEN, Tried, Watched, World};
-use crate::backend::redis::layout::{self, Channel, Keys, Push, Standing, Victim};
+use crate::backend::redis::layout::{self, Channel, ClaimStatus, Keys, Push, Victim};
 use crate::backend::redis::wire::Request;
 use crate::store::{
     Admin, Amend, Amended, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal,
@@ -304,11 +304,11 @@ impl World {
         self.server.ask(&layout::line(&claim.key.name, None));
         let entry = self.entry(which).await.filter(|entry| !entry.kept);
         match (ours, entry) {
-            (Standing::Granted { token }, Some(entry)) if entry.granted => {
+            (ClaimStatus::Granted { token }, Some(entry)) if entry.granted => {
                 self.token(line, entry.token.unwrap(), token);
             }
             // It grants nothing.
-            (Standing::Queued | Standing::First, Some(_)) | (Standing::Absent, None) => {}
+            (ClaimStatus::Queued | ClaimStatus::First, Some(_)) | (ClaimStatus::Absent, None) => {}
             (ours, entry) => panic!("{ours:?}, not {entry:?}"),
         }
         line

@@ -1,4 +1,4 @@
-//! LOOK: how a claim stands, without giving it time.
+//! LOOK: the status of a claim, without a renewal.
 
 use redis::Value;
 
@@ -10,9 +10,9 @@ use crate::store::ClaimKey;
 
 const WHAT: &str = "LOOK";
 
-/// How a claim stands.
+/// The status of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::backend::redis) enum Standing {
+pub(in crate::backend::redis) enum ClaimStatus {
     /// It holds the lock.
     Granted { token: u64 },
     /// It waits.
@@ -27,14 +27,14 @@ pub(in crate::backend::redis) fn look(key: &ClaimKey) -> Request {
     Request::eval(&scripts::LOOK, &Keys::of(&key.name).all(), &[key.id.as_bytes()])
 }
 
-pub(in crate::backend::redis) fn look_answer(key: &ClaimKey, value: &Value) -> Result<Standing> {
+pub(in crate::backend::redis) fn look_answer(key: &ClaimKey, value: &Value) -> Result<ClaimStatus> {
     match Reader::new(bytes::about(&key.id, value, WHAT)?, WHAT).f64()? {
-        -1.0 => Ok(Standing::Absent),
-        -2.0 => Ok(Standing::First),
-        0.0 => Ok(Standing::Queued),
+        -1.0 => Ok(ClaimStatus::Absent),
+        -2.0 => Ok(ClaimStatus::First),
+        0.0 => Ok(ClaimStatus::Queued),
         token => {
             let token = bytes::token(token).ok_or_else(|| garbled(WHAT))?;
-            Ok(Standing::Granted { token })
+            Ok(ClaimStatus::Granted { token })
         }
     }
 }

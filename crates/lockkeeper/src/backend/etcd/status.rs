@@ -1,10 +1,10 @@
-//! How a claim stands in its line, and whom it waits for.
+//! The status of a claim in its line, and what blocks it.
 
 use bytes::Bytes;
 
 use super::ahead::{Ahead, FEW};
 use super::layout::transaction::{all, get, last, only, range, ranges, transaction};
-use super::layout::{Contender, Layout, Record, Span, ahead_of, standings};
+use super::layout::{Contender, Layout, Record, Span, admissions, ahead_of};
 use super::wire::messages::{RangeRequest, RangeResponse, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::Result;
@@ -13,7 +13,7 @@ use crate::store::{Broken, MAX};
 /// How many claims are looked at in one transaction: etcd takes 128 operations.
 const AT_ONCE: usize = 50;
 
-/// A claim, as it is asked about.
+/// A question about a claim.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) line: Span,
@@ -26,9 +26,9 @@ pub(super) struct Asked {
     pub(super) few: bool,
 }
 
-/// How it stands.
+/// The status of a claim in its line.
 #[derive(Clone, Debug)]
-pub(super) enum Standing {
+pub(super) enum ClaimStatus {
     /// It is not there, or only its minimum hold is.
     Absent,
     /// It is marked as broken.
@@ -77,8 +77,8 @@ impl Whom {
 }
 
 impl EtcdStore {
-    /// How claims stand now.
-    pub(super) async fn look(&self, asked: &[Asked]) -> Result<Vec<Standing>> {
+    /// The status of these claims now.
+    pub(super) async fn look(&self, asked: &[Asked]) -> Result<Vec<ClaimStatus>> {
         let mut found = Vec::with_capacity(asked.len());
         for asked in asked.chunks(AT_ONCE) {
             // Many claims of one line have the same question.
@@ -98,7 +98,7 @@ impl EtcdStore {
             let mut answers: Vec<_> = ranges(answer.responses).collect();
             let lines = answers.split_off(asked.len().min(answers.len()));
             for ((asked, own), line) in asked.iter().zip(answers).zip(places) {
-                found.push(self.standing(asked, Some(own), lines.get(line).cloned()));
+                found.push(self.status(asked, Some(own), lines.get(line).cloned()));
             }
         }
         Ok(found)
@@ -131,27 +131,29 @@ impl EtcdStore {
         }
     }
 
-    fn standing(&self, asked: &Asked, own: Option<RangeResponse>, line: Option<RangeResponse>) -> Standing {
-        let Some(own) = only(own) else { return Standing::Absent };
+    fn status(&self, asked: &Asked, own: Option<RangeResponse>, line: Option<RangeResponse>) -> ClaimStatus {
+        let Some(own) = only(own) else { return ClaimStatus::Absent };
         let own = Contender::read(own);
         let line = Contender::all(&self.0.lines, &asked.line, line.map(|line| line.kvs).unwrap_or_default());
-        stand(&own, ahead_of(&line, own.created), asked.few)
+        status_of(&own, ahead_of(&line, own.created), asked.few)
     }
 }
 
-/// How a claim stands behind these; of those before one that takes everything the last two are enough, or with `few` as
-/// many as these may be and one more.
-pub(super) fn stand(own: &Contender, ahead: &[Contender], few: bool) -> Standing {
+/// The status of a claim behind these predecessors. For an exclusive claim the last two predecessors are enough, or
+/// with `few` one more than the longest short queue.
+pub(super) fn status_of(own: &Contender, ahead: &[Contender], few: bool) -> ClaimStatus {
     if let Some(broken) = own.record.as_ref().and_then(Record::broken) {
-        return Standing::Broken(broken);
+        return ClaimStatus::Broken(broken);
     }
     if own.is_released() {
-        return Standing::Absent;
+        return ClaimStatus::Absent;
     }
     let (created, lease) = (own.created, own.lease);
     match whom(own, ahead, few) {
-        None => Standing::First(Box::new(Found { created, changed: own.changed, lease, record: own.record.clone() })),
-        Some(whom) => Standing::Behind { created, lease, whom },
+        None => {
+            ClaimStatus::First(Box::new(Found { created, changed: own.changed, lease, record: own.record.clone() }))
+        }
+        Some(whom) => ClaimStatus::Behind { created, lease, whom },
     }
 }
 
@@ -173,14 +175,14 @@ fn whom(own: &Contender, ahead: &[Contender], few: bool) -> Option<Whom> {
     }
     let mut line = ahead.to_vec();
     line.push(own.clone());
-    if standings(&line).all(|(_, admitted)| admitted) {
+    if admissions(&line).all(|(_, admitted)| admitted) {
         return None;
     }
     // A reader is let in when the last writer before it is gone, or has become a reader.
     let writer = ahead.iter().rfind(|contender| contender.weight() == MAX);
     let what = match writer {
         Some(writer) if own.capacity() == MAX => one(&writer.key),
-        _ if standings(ahead).all(|(_, admitted)| admitted) => line_of(&own.key),
+        _ if admissions(ahead).all(|(_, admitted)| admitted) => line_of(&own.key),
         // Who waits before it is let in first, and says so by changing its key.
         _ => one(&last.key),
     };
