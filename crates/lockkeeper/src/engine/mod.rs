@@ -124,7 +124,7 @@ pub(crate) struct Engine {
     /// All open sessions, those of fixed leases too.
     open: Mutex<Vec<Arc<Session>>>,
     queues: LocalQueues,
-    seats: reentry::Seats,
+    owner_entries: reentry::OwnerEntries,
     /// What the guards of an owner hold of a lock.
     owners: Mutex<HoldsOfOwners>,
     state: watch::Sender<SessionState>,
@@ -159,7 +159,7 @@ impl Engine {
             shared: Mutex::default(),
             open: Mutex::default(),
             queues: LocalQueues::default(),
-            seats: reentry::Seats::default(),
+            owner_entries: reentry::OwnerEntries::default(),
             owners: Mutex::default(),
             state: watch::Sender::new(SessionState::Valid),
             deadlines: deadline::Timer::default(),
@@ -380,7 +380,7 @@ impl Engine {
     pub(crate) fn leftovers(&self) -> usize {
         let of = |s: &Arc<Session>| s.holds().len() + s.lingering().len() + usize::from(s.is_adopted());
         let claims: usize = self.open_sessions().iter().map(of).sum();
-        claims + self.queues.len() + self.seats.len() + lock(&self.owners).len()
+        claims + self.queues.len() + self.owner_entries.len() + lock(&self.owners).len()
     }
 
     pub(crate) fn now(&self) -> Instant {

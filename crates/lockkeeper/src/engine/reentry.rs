@@ -17,9 +17,9 @@ use crate::{FencingToken, LockName, LostReason, Owner, Result};
 
 type Key = (LockName, Owner);
 
-/// The place of one owner of one lock.
+/// What one owner has of one lock.
 #[derive(Debug, Default)]
-struct Seat {
+struct OwnerEntry {
     turn: Mutex<Arc<Turn>>,
     /// What the owner holds.
     stake: Mutex<Weak<Stake>>,
@@ -33,14 +33,14 @@ struct Turn {
 }
 
 /// Has the turn.
-struct Seated {
+struct Joined {
     turn: Arc<Turn>,
     _taken: OwnedMutexGuard<()>,
 }
 
-/// The seats that somebody has an interest in.
+/// The entries that an attempt or a share uses.
 #[derive(Debug, Default)]
-pub(super) struct Seats(Mutex<HashMap<Key, Arc<Seat>>>);
+pub(super) struct OwnerEntries(Mutex<HashMap<Key, Arc<OwnerEntry>>>);
 
 /// A claim in which all guards of an owner have a share.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Stake {
     _interest: Interest,
 }
 
-/// Keeps a seat in the map for as long as it lives.
+/// Keeps an entry in the map for as long as it lives.
 #[derive(Debug)]
 struct Interest {
     engine: Arc<Engine>,
@@ -66,26 +66,26 @@ impl Attempt {
     /// `Lost` when the owner has guards of a claim that is lost.
     pub(super) async fn reenter(&self, owner: &Owner) -> Result<Granted> {
         let key = (self.request.name.clone(), owner.clone());
-        // Declared first, so that it goes last: the seat is free when it looks.
+        // Declared first, so that it is dropped last: nobody uses the entry when it looks.
         let interest = Interest { engine: Arc::clone(&self.engine), key };
-        let seat = interest.seat();
+        let entry = interest.entry();
         // Nobody who holds it already waits for another who wants a share.
-        if let Some(granted) = self.share_of(&seat)? {
+        if let Some(granted) = self.share_of(&entry)? {
             return Ok(granted);
         }
-        let seated = self.sit_down(&seat).await?;
-        if let Some(granted) = self.share_of(&seat)? {
+        let joined = self.join(&entry).await?;
+        if let Some(granted) = self.share_of(&entry)? {
             return Ok(granted);
         }
-        let granted = Pulse::new(&self.engine, &seated.turn.sign).beside(self.acquire_alone()).await?;
+        let granted = Pulse::new(&self.engine, &joined.turn.sign).beside(self.acquire_alone()).await?;
         let interest = Interest { engine: Arc::clone(&self.engine), key: interest.key.clone() };
         let (granted, stake) = granted.share(interest);
-        *lock(&seat.stake) = Arc::downgrade(&stake);
+        *lock(&entry.stake) = Arc::downgrade(&stake);
         Ok(granted)
     }
 
-    fn share_of(&self, seat: &Seat) -> Result<Option<Granted>> {
-        let Some(stake) = lock(&seat.stake).upgrade() else { return Ok(None) };
+    fn share_of(&self, entry: &OwnerEntry) -> Result<Option<Granted>> {
+        let Some(stake) = lock(&entry.stake).upgrade() else { return Ok(None) };
         // Made first: it may be the last to have a share, and then ends it.
         let granted = Granted::again(&self.engine, stake, &self.request);
         match granted.hold().check() {
@@ -97,9 +97,9 @@ impl Attempt {
     }
 
     /// Waits while another attempt of the same owner is under way and is polled, as far as this one waits at all.
-    async fn sit_down(&self, seat: &Seat) -> Result<Seated> {
-        if let Some(seated) = seat.sit_down_at_once() {
-            return Ok(seated);
+    async fn join(&self, entry: &OwnerEntry) -> Result<Joined> {
+        if let Some(joined) = entry.join_at_once() {
+            return Ok(joined);
         }
         if !self.request.queue {
             return Err(self.busy());
@@ -108,20 +108,20 @@ impl Attempt {
         tokio::select! {
             biased;
             () = self.stopped() => Err(self.gave_up()),
-            seated = seat.sit_down(&self.engine) => Ok(seated),
+            joined = entry.join(&self.engine) => Ok(joined),
         }
     }
 }
 
-impl Seat {
-    fn sit_down_at_once(&self) -> Option<Seated> {
+impl OwnerEntry {
+    fn join_at_once(&self) -> Option<Joined> {
         let turn = Arc::clone(&lock(&self.turn));
         let taken = Arc::clone(&turn.taken).try_lock_owned().ok()?;
-        Some(Seated { turn, _taken: taken })
+        Some(Joined { turn, _taken: taken })
     }
 
     /// May be dropped.
-    async fn sit_down(&self, engine: &Engine) -> Seated {
+    async fn join(&self, engine: &Engine) -> Joined {
         loop {
             let turn = Arc::clone(&lock(&self.turn));
             let taken = turn.sign.awaits(engine, pin!(Arc::clone(&turn.taken).lock_owned())).await;
@@ -129,7 +129,7 @@ impl Seat {
             let is_current = Arc::ptr_eq(&current, &turn);
             match taken {
                 Some(taken) if is_current => {
-                    return Seated { turn: Arc::clone(&turn), _taken: taken };
+                    return Joined { turn: Arc::clone(&turn), _taken: taken };
                 }
                 // Others go on with the next turn, and find this one there.
                 None if is_current => *current = Arc::default(),
@@ -157,24 +157,24 @@ impl Granted {
 }
 
 impl Interest {
-    fn seat(&self) -> Arc<Seat> {
-        Arc::clone(lock(&self.engine.seats.0).entry(self.key.clone()).or_default())
+    fn entry(&self) -> Arc<OwnerEntry> {
+        Arc::clone(lock(&self.engine.owner_entries.0).entry(self.key.clone()).or_default())
     }
 }
 
 impl Drop for Interest {
     fn drop(&mut self) {
-        let mut seats = lock(&self.engine.seats.0);
-        // Whoever is about to sit down has a clone of it, made under this lock, and an interest of its own.
-        let is_left = |seat: &Arc<Seat>| Arc::strong_count(seat) == 1 && lock(&seat.stake).strong_count() == 0;
-        if seats.get(&self.key).is_some_and(is_left) {
-            seats.remove(&self.key);
+        let mut entries = lock(&self.engine.owner_entries.0);
+        // An attempt that is about to join has a clone of the entry, made under this lock, and its own interest.
+        let is_left = |entry: &Arc<OwnerEntry>| Arc::strong_count(entry) == 1 && lock(&entry.stake).strong_count() == 0;
+        if entries.get(&self.key).is_some_and(is_left) {
+            entries.remove(&self.key);
         }
     }
 }
 
 #[cfg(feature = "testing")]
-impl Seats {
+impl OwnerEntries {
     pub(super) fn len(&self) -> usize {
         lock(&self.0).len()
     }

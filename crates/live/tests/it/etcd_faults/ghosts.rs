@@ -89,7 +89,7 @@ async fn a_ghost_is_swept_while_its_session_lives() {
 }
 
 /// A renewal that has listed a ghost is held up for longer than a life. Meanwhile the ghost has gone, and a claim has got its
-/// seat: what the renewal sweeps then is the ghost, and not the claim.
+/// slot: what the renewal sweeps then is the ghost, and not the claim.
 #[tokio::test]
 async fn the_sweep_of_an_old_list_leaves_what_has_come_since() {
     let (etcd, names, ttl) = (Etcd::start().unwrap(), [name(), name()], Duration::from_secs(8));
@@ -100,9 +100,9 @@ async fn the_sweep_of_an_old_list_leaves_what_has_come_since() {
     let mut next = waiter.another();
     next.claim.key.name = names[1].parse().unwrap();
     let session = &waiter.claim.key.session;
-    let seat = format!("/lockkeeper/.lock/{}/{}-0", next.claim.key.name.encoded(), session.as_str());
+    let slot = format!("/lockkeeper/.lock/{}/{}-0", next.claim.key.name.encoded(), session.as_str());
     let lease = i64::from_str_radix(session.as_str(), 16).unwrap();
-    etcd.control().put_with_lease(&seat, "", lease).unwrap();
+    etcd.control().put_with_lease(&slot, "", lease).unwrap();
     // Of one whose place is not known all leases are listed.
     let live = |key, state| Live { key, state };
     let unknown = live(ClaimKey { id: ClaimId::random(), ..next.claim.key.clone() }, LiveState::InFlight);
@@ -111,9 +111,9 @@ async fn the_sweep_of_an_old_list_leaves_what_has_come_since() {
     other.store.withdraw(&other.claim.key, None).await.unwrap();
     let mut late = waiter.store.renew(session, &both);
     drive(&mut late, || line(&etcd, &names[0]).iter().all(|entry| entry.lease == lease)).await;
-    assert!(etcd.control().delete(&seat).unwrap());
+    assert!(etcd.control().delete(&slot).unwrap());
     next.granted().await;
-    assert_eq!(line(&etcd, &names[1])[0].key, seat.as_bytes());
+    assert_eq!(line(&etcd, &names[1])[0].key, slot.as_bytes());
     let begun = Instant::now();
     while begun.elapsed() <= ttl {
         let renewal = patiently(async || next.renew(LiveState::Granted).await).await;

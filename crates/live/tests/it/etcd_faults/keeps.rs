@@ -123,7 +123,7 @@ async fn a_release_that_is_sent_again_leaves_what_is_kept() {
     drop(unheard);
     assert_eq!(holder.withdrawn().await, Withdrawal::Removed);
     assert!(is_released());
-    // Nor does another claim of the session, which would have its seat.
+    // Nor does another claim of the session, which would have its slot.
     let next = holder.another();
     next.queued().await;
     assert_eq!(line(&etcd, &name).len(), 2);

@@ -180,7 +180,7 @@ async fn what_was_replaced_is_forgotten_when_a_renewal_finds_its_heir() {
     drop(upgrading);
     let renewal = writer.renew(LiveState::InFlight).await.unwrap();
     assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
-    assert!(!reader.store.place(&reader.claim.key).unwrap().ends_with(&before), "it has its seat no more");
+    assert!(!reader.store.place(&reader.claim.key).unwrap().ends_with(&before), "it has its slot no more");
 }
 
 /// A claim is about to wait, for which a lease is made, and its keeper is shut down.

@@ -45,7 +45,7 @@ pub(super) fn always_changes() -> Error {
 
 /// The claim, unless only its minimum hold is left, and whether it is admitted.
 pub(super) async fn look(store: &EtcdStore, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
-    let at = store.0.sessions.get(&key.session)?.seat_of(&store.0.lines, key).at;
+    let at = store.0.sessions.get(&key.session)?.slot_of(&store.0.lines, key).at;
     let line = store.0.lines.of(&key.name);
     let request = transaction(Vec::new(), vec![get(&at), range(all(&line))], Vec::new());
     let asked = store.0.calls.ask("/etcdserverpb.KV/Txn", request).await;

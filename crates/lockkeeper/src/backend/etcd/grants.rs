@@ -42,7 +42,7 @@ impl EtcdStore {
         created: i64,
         lease: i64,
     ) -> Result<bool> {
-        let at = session.seat_of(&self.0.lines, key).at;
+        let at = session.slot_of(&self.0.lines, key).at;
         let Some(lease) = self.hold(session, &at, created, lease).await? else { return Ok(false) };
         session.holds(key.id, lease, created);
         Ok(true)
@@ -135,7 +135,7 @@ impl EtcdStore {
     }
 
     fn moving(&self, session: &Session, one: &Admitted<'_>, to: i64) -> RequestOp {
-        let at = session.seat_of(&self.0.lines, one.key).at;
+        let at = session.slot_of(&self.0.lines, one.key).at;
         let when = vec![changed(&at, one.found.changed)];
         let Some(mut record) = one.found.record.clone() else {
             return nested(transaction(when, vec![move_to(&at, to)], Vec::new()));

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::amend::{self, TRIES};
 use super::layout::transaction::{changed, delete, get, only, put, ranges, transaction};
 use super::layout::{Contender, Keep};
-use super::seats::Seat;
 use super::sessions::{self, Session};
+use super::slots::KeySlot;
 use super::timers::Timer;
 use super::wire::messages::{RangeRequest, TxnResponse};
 use super::{EtcdStore, fault};
@@ -70,8 +70,8 @@ impl EtcdStore {
         let keep = Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), term, released: false };
         let timer = Timer::new(keep, hold, sent, self.0.clock.now());
         // Whatever was asked for before this is over with it.
-        let seat = session.seat_of(&self.0.lines, key);
-        let unneeded: Vec<_> = seat.strays().chain(before.map(|keep| keep.lease)).collect();
+        let slot = session.slot_of(&self.0.lines, key);
+        let unneeded: Vec<_> = slot.strays().chain(before.map(|keep| keep.lease)).collect();
         let put = self.put_on(&session, key, own, &timer).await;
         match &put {
             Ok(Some(Amended::Done)) => unneeded.into_iter().for_each(|timer| self.give_back(timer)),
@@ -127,15 +127,15 @@ impl EtcdStore {
         Err(amend::always_changes())
     }
 
-    /// Leaves a claim in its line whose minimum hold is not over. Of a seat of which nothing is known here, etcd is asked.
-    pub(super) async fn leave_kept(&self, key: &ClaimKey, seat: &Seat, is_known: bool) -> Result<Left> {
-        match &seat.timer {
+    /// Leaves a claim in its line whose minimum hold is not over. If nothing is known here of its slot, etcd is asked.
+    pub(super) async fn leave_kept(&self, key: &ClaimKey, slot: &KeySlot, is_known: bool) -> Result<Left> {
+        match &slot.timer {
             Some(timer) if timer.is_over <= self.0.clock.now() => return Ok(Left::Nothing),
             None if is_known => return Ok(Left::Nothing),
             _ => {}
         }
         for _ in 0..TRIES {
-            let own = self.own(key, seat).await?;
+            let own = self.own(key, slot).await?;
             let Some(own) = own else { return Ok(Left::Nothing) };
             let Some((mut record, keep)) = own.record.clone().zip(own.keep().copied()) else {
                 return Ok(Left::Nothing);
@@ -146,7 +146,7 @@ impl EtcdStore {
             }
             if keep.released {
                 // The answer to an earlier withdrawal was lost.
-                return Ok(if seat.timer.is_some() { Left::Kept } else { Left::KeptBefore });
+                return Ok(if slot.timer.is_some() { Left::Kept } else { Left::KeptBefore });
             }
             let timer = keep.lease;
             record.keep = Some(Keep { released: true, ..keep });
@@ -167,11 +167,11 @@ impl EtcdStore {
 
     /// What a claim that is to have the place of another one inherits.
     pub(super) async fn inherited(&self, session: &Session, key: &ClaimKey) -> Result<Option<Timer>> {
-        let seat = session.seat_of(&self.0.lines, key);
-        if seat.timer.is_some() || session.knows(key.id) {
-            return Ok(seat.timer);
+        let slot = session.slot_of(&self.0.lines, key);
+        if slot.timer.is_some() || session.knows(key.id) {
+            return Ok(slot.timer);
         }
-        let own = self.own(key, &seat).await?;
+        let own = self.own(key, &slot).await?;
         match own.as_ref().and_then(Contender::keep).filter(|keep| !keep.released) {
             Some(keep) => self.timer_of(*keep).await.map(Some),
             None => Ok(None),
@@ -179,8 +179,8 @@ impl EtcdStore {
     }
 
     /// What sits there, if it is this claim.
-    async fn own(&self, key: &ClaimKey, seat: &Seat) -> Result<Option<Contender>> {
-        let own = RangeRequest { key: seat.at.clone(), ..RangeRequest::default() };
+    async fn own(&self, key: &ClaimKey, slot: &KeySlot) -> Result<Option<Contender>> {
+        let own = RangeRequest { key: slot.at.clone(), ..RangeRequest::default() };
         let own = only(Some(self.range(own).await?)).map(Contender::read);
         Ok(own.filter(|own| own.id == Some(key.id)))
     }

@@ -30,8 +30,8 @@ mod notices;
 mod order;
 mod register;
 mod renewals;
-mod seats;
 mod sessions;
+mod slots;
 mod status;
 mod sweep;
 mod timers;
@@ -394,7 +394,7 @@ impl Store for EtcdStore {
 
     fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
         let session = self.0.sessions.get(&key.session).ok()?;
-        Some(compare::place(&session.seat_of(&self.0.lines, key).at))
+        Some(compare::place(&session.slot_of(&self.0.lines, key).at))
     }
 
     fn on_loss(&self, listener: Losses) {

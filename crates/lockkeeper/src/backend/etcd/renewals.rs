@@ -39,8 +39,8 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     let mut doubtful = Vec::new();
     for (at, live) in live.iter().enumerate() {
         let place = session.place(live.key.id);
-        let seat = session.seat_of(&store.0.lines, &live.key).at;
-        let renewal = at_once(session, live, place.as_ref(), proof.keys.get(&seat).copied(), &proof, trusted);
+        let slot = session.slot_of(&store.0.lines, &live.key).at;
+        let renewal = at_once(session, live, place.as_ref(), proof.keys.get(&slot).copied(), &proof, trusted);
         if renewal.is_none() {
             doubtful.push((at, live, place));
         }
@@ -187,15 +187,15 @@ impl EtcdStore {
         leases: &[i64],
         live: &[Live],
     ) -> Result<Vec<ClaimKey>> {
-        let mut claims = session.seated(id);
-        claims.extend(live.iter().filter(|live| !session.has_seat(live.key.id)).map(|live| live.key.clone()));
+        let mut claims = session.claims_with_slots(id);
+        claims.extend(live.iter().filter(|live| !session.has_slot(live.key.id)).map(|live| live.key.clone()));
         if claims.is_empty() {
             return Ok(claims);
         }
         let Listed { keys, .. } = self.keys_on(leases, self.0.timeout).await?;
         claims.retain(|key| {
-            let seat = session.seat_of(&self.0.lines, key);
-            seat.timer.is_some() || !keys.contains_key(&seat.at)
+            let slot = session.slot_of(&self.0.lines, key);
+            slot.timer.is_some() || !keys.contains_key(&slot.at)
         });
         Ok(claims)
     }
@@ -274,7 +274,7 @@ mod tests {
             max_waiters: 1,
             meta: Meta::default(),
         };
-        let (id, at) = (key.id, session.seat(&Lines::new(Layout::Native, None), &key, now).at);
+        let (id, at) = (key.id, session.slot(&Lines::new(Layout::Native, None), &key, now).at);
         let record = Arc::new(Record::of(&claim, &"c".into()));
         let place = Place {
             lease: 7,

@@ -44,7 +44,7 @@ impl EtcdStore {
             let mut found = proof.keys;
             over.leases = session.given_back(&found.values().copied().collect(), now);
             for live in live {
-                found.remove(&session.seat_of(&self.0.lines, &live.key).at);
+                found.remove(&session.slot_of(&self.0.lines, &live.key).at);
             }
             let unlisted = found.into_keys().filter(|key| self.0.lines.is_claim(key)).collect();
             over.keys = session.left_over(unlisted, now);
@@ -73,7 +73,8 @@ impl EtcdStore {
         }
     }
 
-    /// Removes a leftover that was listed by a renewal which was sent then, unless another claim has got its seat meanwhile.
+    /// Removes a leftover that was listed by a renewal which was sent then, unless another claim has got its slot
+    /// meanwhile.
     async fn remove(&self, session: &Session, over: &Bytes, sent: Instant) -> Result<()> {
         let there = self.range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() }).await?;
         let Some(there) = there.kvs.first().filter(|_| !session.may_be_unlisted(over, sent)) else {

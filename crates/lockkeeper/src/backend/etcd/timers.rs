@@ -103,7 +103,7 @@ impl EtcdStore {
         if on == found.lease {
             return Ok(Some(on));
         }
-        let at = session.seat_of(&self.0.lines, key).at;
+        let at = session.slot_of(&self.0.lines, key).at;
         let request = transaction(vec![changed(&at, found.changed)], vec![move_to(&at, on)], Vec::new());
         let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
         let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() {

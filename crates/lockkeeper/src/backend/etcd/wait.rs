@@ -39,7 +39,7 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
 pub(super) fn asked(store: &EtcdStore, session: &Session, key: &ClaimKey, place: Option<&Place>) -> Asked {
     Asked {
         line: store.0.lines.of(&key.name),
-        key: session.seat_of(&store.0.lines, key).at,
+        key: session.slot_of(&store.0.lines, key).at,
         created: place.map_or(0, |place| place.created),
         exclusive: place.is_some_and(|place| place.record.weight == MAX),
         few: false,

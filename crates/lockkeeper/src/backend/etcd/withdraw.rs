@@ -15,20 +15,20 @@ use crate::store::{ClaimKey, Withdrawal};
 
 pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
     let session = store.0.sessions.get(&key.session)?;
-    let seat = session.seat_of(&store.0.lines, key);
+    let slot = session.slot_of(&store.0.lines, key);
     let is_known = session.knows(key.id);
     let place = session.left(key.id);
-    let made = place.as_ref().map_or(seat.created, |place| place.created);
-    let left = store.leave_kept(key, &seat, is_known).await?;
+    let made = place.as_ref().map_or(slot.created, |place| place.created);
+    let left = store.leave_kept(key, &slot, is_known).await?;
     // Whoever comes next takes along what leaves, and not what stays.
-    let leaves = store.0.order.leave(&key.name, seat.at.clone(), if left == Left::Nothing { made } else { 0 });
-    let removal = (left == Left::Nothing).then(|| delete_made(&seat.at, made));
+    let leaves = store.0.order.leave(&key.name, slot.at.clone(), if left == Left::Nothing { made } else { 0 });
+    let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
     let (mut graves, gone) = (Vec::new(), store.0.lines.gone(key.id));
     if let Some(tombstone) = tombstone {
         // It lives as long as a late copy of the claim could be put in line: on a lease of its session or, where those are
         // gone, on its timer.
         let hold = session.lease(Purpose::Hold).or_else(|| session.leases().first().copied());
-        graves = seat.timers().chain(hold).collect();
+        graves = slot.timers().chain(hold).collect();
         session.said_gone(gone.clone(), store.0.clock.now() + tombstone);
     }
     let answer = bury(store, removal, &gone, graves).await;
@@ -37,17 +37,17 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         true => fault::of(error).with_unknown_effect(),
         false => fault::of(error),
     })?;
-    // Whoever comes next does not take along what is gone, with a seat that is another's then.
+    // The next claim does not delete what is gone, in a slot that is another claim's then.
     drop(leaves);
     if deleted(&answer.responses) > 0 {
         // A new leader may have lengthened them.
-        seat.timers().for_each(|timer| store.give_back(timer));
+        slot.timers().for_each(|timer| store.give_back(timer));
     }
     if tombstone.is_some() || made == 0 || left != Left::Nothing {
         // It stands there still; or a copy of its claim may come and finds that it is gone, or one of this request and deletes whatever is there.
-        session.spoils_its_seat(key.id);
+        session.retires_slot(key.id);
     }
-    session.leaves_its_seat(key, store.0.clock.now());
+    session.releases_slot(key, store.0.clock.now());
     if session.life.is_none() {
         // Nothing else of a session that somebody else has opened is known here.
         store.0.sessions.forget(&key.session);

@@ -138,18 +138,18 @@ mod tests {
     #[tokio::test]
     async fn no_part_of_a_round_goes_to_another_connection() {
         let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
-        let (master, _seat, _received) = peer.link(patient()).await;
+        let (master, _remote, _received) = peer.link(patient()).await;
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = || {
             let (replicas, master, keys) = (Arc::clone(&replicas), master.clone(), keys.clone());
             tokio::spawn(async move { replicas.have_it(&master, RUN, &keys, false).await })
         };
         let first = asked();
-        let mut seat = peer.seat().await;
-        assert_eq!(seat.request().await[0], "SET");
+        let mut remote = peer.connection().await;
+        assert_eq!(remote.request().await[0], "SET");
         // For half of the time that an answer may take.
-        assert_eq!(seat.request().await, ["WAIT", "1", "15000"]);
-        seat.say("+OK\r\n:1\r\n").await;
+        assert_eq!(remote.request().await, ["WAIT", "1", "15000"]);
+        remote.say("+OK\r\n:1\r\n").await;
         within(first).await.unwrap().unwrap();
 
         let link = replicas.rounds(master.endpoint(), RUN).turn.lock().await.link.clone().unwrap();
@@ -160,14 +160,14 @@ mod tests {
         }
         let mut second = pin!(replicas.have_it(&master, RUN, &keys, false));
         assert!(matches!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
-        drop(seat);
+        drop(remote);
         let error = within(second).await.unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
 
         let third = asked();
-        let mut seat = peer.seat().await;
-        assert_eq!([seat.request().await.remove(0), seat.request().await.remove(0)], ["SET", "WAIT"]);
-        seat.say("+OK\r\n:1\r\n").await;
+        let mut remote = peer.connection().await;
+        assert_eq!([remote.request().await.remove(0), remote.request().await.remove(0)], ["SET", "WAIT"]);
+        remote.say("+OK\r\n:1\r\n").await;
         within(third).await.unwrap().unwrap();
     }
 
@@ -180,26 +180,26 @@ mod tests {
     #[tokio::test]
     async fn one_round_is_for_all_who_come_during_the_one_before() {
         let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
-        let (master, _seat, _received) = peer.link(patient()).await;
+        let (master, _remote, _received) = peer.link(patient()).await;
         let replicas = Replicas::needed(1).unwrap();
         let asked = || Box::pin(replicas.have_it(&master, RUN, &keys, false));
         let (mut first, mut second, mut third) = (asked(), asked(), asked());
         let mut cx = Context::from_waker(Waker::noop());
         assert!(first.as_mut().poll(&mut cx).is_pending());
-        let mut seat = tokio::select! {
+        let mut remote = tokio::select! {
             _ = &mut first => panic!("nobody has answered"),
-            seat = async {
-                let mut seat = peer.seat().await;
-                assert_eq!([seat.request().await.remove(0), seat.request().await.remove(0)], ["SET", "WAIT"]);
-                seat
-            } => seat,
+            remote = async {
+                let mut remote = peer.connection().await;
+                assert_eq!([remote.request().await.remove(0), remote.request().await.remove(0)], ["SET", "WAIT"]);
+                remote
+            } => remote,
         };
         assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
-        seat.say("+OK\r\n:1\r\n").await;
+        remote.say("+OK\r\n:1\r\n").await;
         within(first).await.unwrap();
         assert!(second.as_mut().poll(&mut cx).is_pending());
-        assert_eq!([seat.request().await.remove(0), seat.request().await.remove(0)], ["SET", "WAIT"]);
-        seat.say("+OK\r\n:1\r\n").await;
+        assert_eq!([remote.request().await.remove(0), remote.request().await.remove(0)], ["SET", "WAIT"]);
+        remote.say("+OK\r\n:1\r\n").await;
         within(second).await.unwrap();
         within(third).await.unwrap();
     }
@@ -208,15 +208,15 @@ mod tests {
     #[tokio::test]
     async fn replicas_of_a_restarted_master_confirm_nothing_that_the_one_before_has_granted() {
         let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
-        let (master, _seat, _received) = peer.link(patient()).await;
+        let (master, _remote, _received) = peer.link(patient()).await;
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = {
             let (replicas, master) = (Arc::clone(&replicas), master.clone());
             tokio::spawn(async move { replicas.have_it(&master, "the run before", &keys, false).await })
         };
-        let mut seat = peer.seat().await;
+        let mut remote = peer.connection().await;
         let error = within(asked).await.unwrap().unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
-        assert_eq!(seat.next().await, [""; 0], "nothing was asked of it");
+        assert_eq!(remote.next().await, [""; 0], "nothing was asked of it");
     }
 }

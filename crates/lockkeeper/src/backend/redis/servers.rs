@@ -309,18 +309,18 @@ mod tests {
         let swap = move |value: &Value| layout::swap_answer(&place(), value).map(drop);
         let reads = reads.into_iter().map(|read| Box::new(read) as Box<dyn Fn(&Value) -> Result<()>>);
         let (peer, client) = (Peer::new().await, ClientId::random());
-        let (link, mut seat, _received) = peer.link(patient()).await;
+        let (link, mut remote, _received) = peer.link(patient()).await;
         let route = Route::Standalone(link);
         let (listening, runtime) = (Mutex::default(), Runtime::here_or_own().unwrap());
         let servers = Servers { route, client, channel: Vec::new(), listening, replicas: None, runtime };
         for read in reads.chain([Box::new(swap) as Box<_>]) {
             let (wrong, behind) = (servers.send(0, echo("x"), Repeats), servers.send(0, echo("y"), Repeats));
-            assert_eq!([seat.request().await.remove(1), seat.request().await.remove(1)], ["x", "y"]);
-            seat.say("+what\r\n").await;
+            assert_eq!([remote.request().await.remove(1), remote.request().await.remove(1)], ["x", "y"]);
+            remote.say("+what\r\n").await;
             let error = within(wrong).await.unwrap().read(read).unwrap_err();
             assert_eq!((error.kind(), error.effect()), (ErrorKind::Internal, Effect::Unknown), "{error}");
             assert!(matches!(within(behind).await, Err(WireError::Broken(_))));
-            seat = peer.seat().await;
+            remote = peer.connection().await;
         }
     }
 }

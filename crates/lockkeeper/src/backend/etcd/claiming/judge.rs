@@ -58,7 +58,7 @@ impl Claiming {
 
     async fn found(&self, own: Contender) -> Result<Verdict> {
         if own.id != Some(self.claim.key.id) {
-            self.session.spoils_its_seat(self.claim.key.id);
+            self.session.retires_slot(self.claim.key.id);
             return Err(Error::new(ErrorKind::Unavailable, "what an earlier claim has left is in its place")
                 .with_remedy("again in a moment"));
         }

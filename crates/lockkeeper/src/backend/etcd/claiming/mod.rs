@@ -65,7 +65,7 @@ enum Answer {
 pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     store.0.lines.check_name(&claim.key.name)?;
     let session = store.0.sessions.get(&claim.key.session)?;
-    let seat = session.seat(&store.0.lines, &claim.key, store.0.clock.now());
+    let slot = session.slot(&store.0.lines, &claim.key, store.0.clock.now());
     session.replaces(claim.key.id, claim.replaces);
     let timer = inherited(store, &session, claim).await?;
     let mut record = Record::of(claim, &store.0.client);
@@ -75,7 +75,7 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
         claim: claim.clone(),
         session,
         line: store.0.lines.of(&claim.key.name),
-        key: seat.at,
+        key: slot.at,
         gone: store.0.lines.gone(claim.key.id),
         record: Arc::new(record),
         timer,
@@ -95,9 +95,9 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     if !is_in_line {
         claiming.session.left(claim.key.id);
         match verdict {
-            Ok(Verdict::Gone) => claiming.session.spoils_its_seat(claim.key.id),
+            Ok(Verdict::Gone) => claiming.session.retires_slot(claim.key.id),
             // Nothing of it was put anywhere.
-            _ => claiming.session.leaves_its_seat(&claim.key, store.0.clock.now()),
+            _ => claiming.session.releases_slot(&claim.key, store.0.clock.now()),
         }
     }
     verdict
@@ -134,7 +134,7 @@ impl Claiming {
         let gate = Arc::clone(&self.turn.gate).lock_owned().await;
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
         let _asks = Asks(self);
-        if !self.session.has_seat(self.claim.key.id) {
+        if !self.session.has_slot(self.claim.key.id) {
             // It was withdrawn before its turn came. Nobody would believe in it, and nobody withdraw it again.
             return Ok(Answer::Spent);
         }
@@ -375,7 +375,7 @@ mod tests {
         let its_turn = other.gate.lock().await;
         let mut claiming = store.claim(&claim);
         assert!(claiming.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        store.0.sessions.get(&claim.key.session).unwrap().leaves_its_seat(&claim.key, now);
+        store.0.sessions.get(&claim.key.session).unwrap().releases_slot(&claim.key, now);
         drop(its_turn);
         assert_eq!(claiming.await.unwrap(), Verdict::Gone, "nobody listens where it would have been sent");
     }

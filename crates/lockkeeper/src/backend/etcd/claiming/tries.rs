@@ -9,7 +9,7 @@ use super::super::layout::transaction::{
     absent, all, created, delete, empty_but_for, get, leased, nobody_since, only, present, put, range, transaction,
 };
 use super::super::layout::{Contender, admissions, ahead_of};
-use super::super::sessions::{Purpose, Seat, Session};
+use super::super::sessions::{KeySlot, Purpose, Session};
 use super::super::status::{ClaimStatus, status_of};
 use super::super::wire::messages::RangeRequest;
 use super::{Answer, Claiming, deletions, garbled, held, known_or_spent};
@@ -102,7 +102,7 @@ impl Claiming {
         let mut key = self.claim.key.clone();
         key.id = old;
         let place = session.place(old);
-        let Seat { at: old, created: made, .. } = session.seat_of(&self.store.0.lines, &key);
+        let KeySlot { at: old, created: made, .. } = session.slot_of(&self.store.0.lines, &key);
         let made = place.as_ref().map_or(made, |place| place.created);
         if let Some(place) = &place
             && !same_kind(place.record.capacity, self.claim.capacity)
@@ -183,6 +183,6 @@ impl EtcdStore {
         let Some(old) = session.has_replaced(key.id) else { return };
         let Some(of_old) = self.0.sessions.of(old) else { return };
         of_old.left(old);
-        of_old.leaves_its_seat(&ClaimKey { id: old, ..key.clone() }, self.0.clock.now());
+        of_old.releases_slot(&ClaimKey { id: old, ..key.clone() }, self.0.clock.now());
     }
 }

@@ -1,14 +1,13 @@
 //! Where things are.
 //!
-//! Native: `<prefix>/.lock/<encoded name>/<lease>-<seat>`. Concurrency: `<name>/<lease>-<seat>`, as Go has it but for the
-//! seat, without which two claims of one lease would be the same contender. Order is that of the revisions in which keys
-//! were created.
+//! Native: `<prefix>/.lock/<encoded name>/<lease>-<slot>`. Concurrency: `<name>/<lease>-<slot>`, as Go has it but for
+//! the slot, without which two claims of one lease would be the same contender. Order is that of the revisions in which
+//! keys were created.
 //!
 //! Native: etcd is asked for the last few keys of a line, and decides by them. So nothing else may lie there: no encoded
 //! name begins with a dot, and no prefix has a part that is one of `OWN`. Every key of a native line is a contender.
-//!
-//! A seat is used by one claim after the other: etcd remembers every key that there ever was until it is compacted, and
-//! walks over them whenever it looks at the line. A claim that another process may have to find has its id for a seat.
+//! Claims use a slot one after the other: etcd remembers every key that there ever was until it is compacted, and walks
+//! over them whenever it looks at the line. A claim that another process may have to find has its id for a slot.
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -93,18 +92,18 @@ impl Lines {
         Span::under(self.folder(name))
     }
 
-    /// Where a claim is that has a seat of its own.
+    /// The key of a claim that has its own slot.
     pub(in super::super) fn claim(&self, key: &ClaimKey) -> Bytes {
         let (folder, id) = (self.folder(&key.name), HEXLOWER.encode(key.id.as_bytes()));
         format!("{folder}{}-{id}", key.session.as_str()).into()
     }
 
-    /// Where a claim is that has this seat of its session.
-    pub(in super::super) fn seat(&self, key: &ClaimKey, seat: u32) -> Bytes {
-        format!("{}{}-{seat}", self.folder(&key.name), key.session.as_str()).into()
+    /// The key of a claim in this slot of its session.
+    pub(in super::super) fn slot(&self, key: &ClaimKey, slot: u32) -> Bytes {
+        format!("{}{}-{slot}", self.folder(&key.name), key.session.as_str()).into()
     }
 
-    /// Whether a key is one of a claim of ours: on a seat of a lease.
+    /// Whether a key is a claim of lockkeeper: a slot of a lease.
     pub(in super::super) fn is_claim(&self, key: &[u8]) -> bool {
         let last = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         self.name_in(key).is_some() && last.contains(&b'-')
@@ -124,7 +123,8 @@ impl Lines {
         format!("{}/.layout", self.prefix).into()
     }
 
-    /// All keys of the prefix, among which are the claims of the first layout: `<prefix>/<encoded name>/<lease>-<seat>`.
+    /// All keys of the prefix, among which are the claims of the first layout: `<prefix>/<encoded
+    /// name>/<lease>-<slot>`.
     pub(in super::super) fn everything(&self) -> Span {
         Span::under(format!("{}/", self.prefix))
     }
@@ -136,7 +136,7 @@ impl Lines {
         };
         let mut parts = rest.split(|byte| *byte == b'/');
         let (name, claim, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
-        !name.is_empty() && !name.starts_with(b".") && more.is_none() && claim.is_some_and(is_seat)
+        !name.is_empty() && !name.starts_with(b".") && more.is_none() && claim.is_some_and(is_claim_part)
     }
 
     /// Whether a key of a native line is none of a claim.
@@ -144,7 +144,7 @@ impl Lines {
         let line = self.beginning_with("");
         let Some(rest) = key.strip_prefix(&*line.from) else { return false };
         let mut parts = rest.split(|byte| *byte == b'/').skip(1);
-        let is_claim = parts.next().is_some_and(is_seat) && parts.next().is_none();
+        let is_claim = parts.next().is_some_and(is_claim_part) && parts.next().is_none();
         self.layout == Layout::Native && (lease == 0 || !is_claim)
     }
 
@@ -245,8 +245,8 @@ fn is_ours(part: &[u8]) -> bool {
     OWN.into_iter().any(|own| own.as_bytes() == part)
 }
 
-/// `<lease>-<seat>`
-fn is_seat(part: &[u8]) -> bool {
+/// `<lease>-<slot>`
+fn is_claim_part(part: &[u8]) -> bool {
     let mut halves = part.splitn(2, |byte| *byte == b'-');
     let mut is_hex = || halves.next().is_some_and(|half| !half.is_empty() && half.iter().all(u8::is_ascii_hexdigit));
     is_hex() && is_hex()

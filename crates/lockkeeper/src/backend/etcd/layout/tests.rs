@@ -23,8 +23,8 @@ fn a_claim_is_where_the_layout_has_it() {
         let (lines, key) = (Lines::new(layout, prefix), key("stock/42"));
         let found = lines.claim(&key);
         assert_eq!(found, at.as_bytes());
-        assert!(lines.is_claim(&found) && lines.is_claim(&lines.seat(&key, 0)));
-        assert_eq!(lines.seat(&key, 7), at.replace(&id, "7").as_bytes());
+        assert!(lines.is_claim(&found) && lines.is_claim(&lines.slot(&key, 0)));
+        assert_eq!(lines.slot(&key, 7), at.replace(&id, "7").as_bytes());
         let line = lines.of(&key.name);
         assert!(line.from <= found && found < line.to && lines.contends(&line, &found));
         let named = if layout == Layout::Native { "stock%2F42" } else { "stock/42" };
@@ -144,7 +144,7 @@ proptest! {
         prop_assume!(other.check_name(&other_name).is_ok());
         let claim = ClaimKey { name: other_name.clone(), session: SessionId::new("6c0ffee"), id };
         let is_this = layout == Layout::Native && name == other_name && lines == other;
-        for key in [other.claim(&claim), other.seat(&claim, 7)] {
+        for key in [other.claim(&claim), other.slot(&claim, 7)] {
             prop_assert_eq!(has(key.clone()), is_this, "{:?} and {:?}", key, line);
         }
     }

@@ -118,7 +118,7 @@ mod tests {
             meta: Meta::default(),
         };
         let record = Arc::new(Record::of(&claim, &"c".into()));
-        session.seat(&Lines::new(Layout::Native, None), &key, Clock::boot().now());
+        session.slot(&Lines::new(Layout::Native, None), &key, Clock::boot().now());
         let watched = watched.map(|since| WatchedBy { since, by: Vec::new() });
         session.insert_claim(
             key.id,
@@ -274,7 +274,7 @@ mod tests {
         session.left(live.key.id);
         // While its withdrawal is on its way, and after that.
         session.insert_claim(live.key.id, place.clone());
-        session.leaves_its_seat(&live.key, now);
+        session.releases_slot(&live.key, now);
         assert!(session.place(live.key.id).is_none());
         session.insert_claim(live.key.id, place);
         assert!(session.place(live.key.id).is_none());

@@ -17,8 +17,8 @@ use tokio::sync::Mutex as Gate;
 
 pub(super) use self::places::{Place, WatchedBy};
 use super::layout::Lines;
-pub(super) use super::seats::Seat;
-use super::seats::Seats;
+pub(super) use super::slots::KeySlot;
+use super::slots::KeySlots;
 use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -50,7 +50,7 @@ pub(super) struct Session {
     /// What a holder believes in; `None` for one that somebody else has opened.
     pub(super) life: Option<Duration>,
     /// Whether nobody else has to find its claims.
-    shares_seats: bool,
+    reuses_keys: bool,
     inner: Mutex<Inner>,
     /// Whoever makes a lease, or ends them all. Whether they were ended.
     pub(super) gate: Gate<bool>,
@@ -60,7 +60,7 @@ pub(super) struct Session {
 struct Inner {
     leases: Vec<Lease>,
     claims: HashMap<ClaimId, Place>,
-    seats: Seats,
+    slots: KeySlots,
     /// Keys that are on a lease and that no renewal has listed, since when.
     unlisted: HashMap<Bytes, Instant>,
     /// What says that ids are gone, and for how long it is to stand.
@@ -91,7 +91,7 @@ impl Sessions {
     /// A session that was opened here, on this lease.
     pub(super) fn opened(&self, id: SessionId, spec: &SessionSpec, lease: i64, sent: Instant) {
         let session = Session::new(spec.ttl + spec.lock_delay, spec.wait_ttl + SLACK, Some(spec.ttl));
-        let session = Session { shares_seats: !spec.detached, ..session };
+        let session = Session { reuses_keys: !spec.detached, ..session };
         session.add(lease, Purpose::Hold, sent);
         session.renewed(lease, sent, session.hold);
         let mut sessions = self.lock();
@@ -146,7 +146,7 @@ impl Session {
             hold: seconds(hold),
             wait: seconds(wait),
             life,
-            shares_seats: false,
+            reuses_keys: false,
             inner: Mutex::default(),
             gate: Gate::default(),
         }
@@ -223,58 +223,58 @@ impl Session {
     }
 
     /// Where this claim is, or is to be.
-    pub(super) fn seat(&self, lines: &Lines, key: &ClaimKey, now: Instant) -> Seat {
+    pub(super) fn slot(&self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {
         let mut inner = self.lock();
-        match inner.seats.of(key.id) {
-            Some(seat) => seat.clone(),
-            None if !self.shares_seats => inner.seats.take_its_own(lines, key, now),
-            None => inner.seats.take(lines, key, now),
+        match inner.slots.of(key.id) {
+            Some(slot) => slot.clone(),
+            None if !self.reuses_keys => inner.slots.take_private(lines, key, now),
+            None => inner.slots.take(lines, key, now),
         }
     }
 
-    /// Where this claim is, if it has a seat here, else where one of another client would be.
-    pub(super) fn seat_of(&self, lines: &Lines, key: &ClaimKey) -> Seat {
-        let unknown = || Seat::of_its_own(lines, key, Instant::from_nanos(0));
-        self.lock().seats.of(key.id).cloned().unwrap_or_else(unknown)
+    /// The slot of this claim, or the slot that a claim of another client would have.
+    pub(super) fn slot_of(&self, lines: &Lines, key: &ClaimKey) -> KeySlot {
+        let unknown = || KeySlot::private(lines, key, Instant::from_nanos(0));
+        self.lock().slots.of(key.id).cloned().unwrap_or_else(unknown)
     }
 
-    /// Nothing of this claim is there, nor can come: another one may have its seat.
-    pub(super) fn leaves_its_seat(&self, key: &ClaimKey, now: Instant) {
+    /// No key of this claim is there, and no request can make one: another claim may use the slot.
+    pub(super) fn releases_slot(&self, key: &ClaimKey, now: Instant) {
         let mut inner = self.lock();
         inner.leave(key.id);
-        inner.seats.free(key, now);
+        inner.slots.release(key, now);
     }
 
     /// The claim is to take the place of that one.
     pub(super) fn replaces(&self, id: ClaimId, old: Option<ClaimId>) {
-        self.lock().seats.replaces(id, old);
+        self.lock().slots.replaces(id, old);
     }
 
     /// The claim holds: whose place it has taken, which is said once.
     pub(super) fn has_replaced(&self, id: ClaimId) -> Option<ClaimId> {
-        self.lock().seats.has_replaced(id)
+        self.lock().slots.has_replaced(id)
     }
 
-    /// The claims that have a seat.
-    pub(super) fn seated(&self, session: &SessionId) -> Vec<ClaimKey> {
+    /// The claims that have a slot.
+    pub(super) fn claims_with_slots(&self, session: &SessionId) -> Vec<ClaimKey> {
         let key = |(id, name): (ClaimId, &LockName)| ClaimKey { name: name.clone(), session: session.clone(), id };
-        self.lock().seats.all().map(key).collect()
+        self.lock().slots.all().map(key).collect()
     }
 
-    /// Whether this claim has a seat: it was not withdrawn.
-    pub(super) fn has_seat(&self, id: ClaimId) -> bool {
-        self.lock().seats.of(id).is_some()
+    /// Whether this claim has a slot: it was not withdrawn.
+    pub(super) fn has_slot(&self, id: ClaimId) -> bool {
+        self.lock().slots.of(id).is_some()
     }
 
-    /// Something of this claim may be there, or come late: nobody else gets its seat.
-    pub(super) fn spoils_its_seat(&self, id: ClaimId) {
-        self.lock().seats.spoil(id);
+    /// A key of this claim may be there, or a request may arrive late: no other claim gets the slot.
+    pub(super) fn retires_slot(&self, id: ClaimId) {
+        self.lock().slots.retire(id);
     }
 
-    /// Whether a claim has got this seat that the renewal which was sent then may not have listed.
+    /// Whether a claim has got this slot that the renewal which was sent then may not have listed.
     pub(super) fn may_be_unlisted(&self, at: &Bytes, sent: Instant) -> bool {
         let life = Duration::from_secs(self.hold.unsigned_abs());
-        self.lock().seats.has_taken_within(at, life, sent)
+        self.lock().slots.has_taken_within(at, life, sent)
     }
 
     /// So many claims are on their way to this lease, until the answer is dropped.

@@ -51,11 +51,11 @@ impl Session {
     /// The claim stands there, unless it was withdrawn meanwhile.
     pub(in super::super) fn insert_claim(&self, id: ClaimId, place: Place) {
         let mut inner = self.lock();
-        if inner.seats.of(id).is_none() {
+        if inner.slots.of(id).is_none() {
             return;
         }
         inner.count(place.lease, 1);
-        inner.seats.made(id, place.created);
+        inner.slots.made(id, place.created);
         if let Some(before) = inner.claims.insert(id, place) {
             inner.count(before.lease, -1);
         }
@@ -67,7 +67,7 @@ impl Session {
         let Some(place) = inner.claims.get_mut(&id) else { return };
         (place.created, place.held) = (created, true);
         inner.is_on(id, lease);
-        inner.seats.made(id, created);
+        inner.slots.made(id, created);
     }
 
     /// The claim was notified of its grant.

@@ -11,7 +11,7 @@ impl Session {
     /// This times the minimum hold of a claim, which is on that lease now.
     pub(in super::super) fn is_timed(&self, id: ClaimId, timer: Timer, on: i64) {
         let mut inner = self.lock();
-        inner.seats.times(id, timer);
+        inner.slots.times(id, timer);
         inner.is_on(id, on);
         if let Some(place) = inner.claims.get_mut(&id) {
             place.held = true;
@@ -28,22 +28,22 @@ impl Session {
 
     /// This may time the minimum hold of a claim: nobody has heard.
     pub(in super::super) fn may_be_timed(&self, id: ClaimId, lease: i64) {
-        self.lock().seats.may_time(id, lease);
+        self.lock().slots.may_time(id, lease);
     }
 
     /// This times the minimum hold that a claim inherits.
     pub(in super::super) fn times(&self, id: ClaimId, timer: Timer) {
-        self.lock().seats.times(id, timer);
+        self.lock().slots.times(id, timer);
     }
 
     /// What times the minimum hold of a claim here, if anything does.
     pub(in super::super) fn timer(&self, id: ClaimId) -> Option<Timer> {
-        self.lock().seats.of(id).and_then(|seat| seat.timer)
+        self.lock().slots.of(id).and_then(|slot| slot.timer)
     }
 
     /// Whether what times this claim is known here, if anything does: what sits there was claimed by nobody else, or is gone.
     pub(in super::super) fn knows(&self, id: ClaimId) -> bool {
-        self.life.is_some() && (self.shares_seats || self.place(id).is_some())
+        self.life.is_some() && (self.reuses_keys || self.place(id).is_some())
     }
 
     /// When the last renewal of this lease was sent, and for how long it lives from then on.

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_command_spoils_all() {
+    fn one_bad_command_refuses_all() {
         let good = || Changes::none().and(&["SET", "k", "v"]).and(&[&b"DEL"[..], b"\xff"]);
         assert_eq!(good().into_requests().unwrap().len(), 2);
         assert!(Changes::none().and(&["MULTI"]).and(&["GET", "k"]).into_requests().is_err());

@@ -3,17 +3,19 @@
 use redis::Value;
 
 use super::super::{Route, Tells, Topology};
-use crate::backend::redis::wire::tests::peer::{Peer, Received, Seat, Sound, echo, listener, patient, within};
+use crate::backend::redis::wire::tests::peer::{
+    Peer, PeerConnection, Received, Sound, echo, listener, patient, within,
+};
 use crate::backend::redis::wire::{Request, Script, Settings, WireError};
 
 const HELLO: &str = "%3\r\n+version\r\n+7.0.15\r\n+mode\r\n+cluster\r\n+role\r\n+master\r\n";
 
-async fn greet(peer: &Peer) -> Seat {
-    let mut seat = peer.accept().await;
-    assert_eq!(seat.request().await[0], "HELLO");
-    seat.say(HELLO).await;
-    seat.prepare().await;
-    seat
+async fn greet(peer: &Peer) -> PeerConnection {
+    let mut remote = peer.accept().await;
+    assert_eq!(remote.request().await[0], "HELLO");
+    remote.say(HELLO).await;
+    remote.prepare().await;
+    remote
 }
 
 /// Of two nodes, of which the first has the slots to 99 and the second the rest.
@@ -23,20 +25,20 @@ fn map(one: &Peer, two: &Peer) -> String {
 }
 
 /// The next request that is not about the map, of which no node says anything new.
-async fn asked(seat: &mut Seat) -> Vec<String> {
+async fn asked(remote: &mut PeerConnection) -> Vec<String> {
     loop {
-        let request = seat.next().await;
+        let request = remote.next().await;
         if request.first().is_none_or(|word| word != "CLUSTER") {
             return request;
         }
-        seat.say("-ERR not now\r\n").await;
+        remote.say("-ERR not now\r\n").await;
     }
 }
 
 struct Pair {
     route: Route,
-    one: (Peer, Seat),
-    two: (Peer, Seat),
+    one: (Peer, PeerConnection),
+    two: (Peer, PeerConnection),
     received: Received,
 }
 
@@ -91,17 +93,17 @@ async fn a_request_for_a_slot_on_its_way_is_asked_for_there_this_once() {
 }
 
 /// Answers the next question for the map, of whichever node.
-async fn answers_with_the_map(pair: &mut Pair, other: &mut Seat) {
+async fn answers_with_the_map(pair: &mut Pair, other: &mut PeerConnection) {
     let map = map(&pair.one.0, &pair.two.0);
-    let seats = [&mut pair.one.1, &mut pair.two.1, other];
-    let [one, two, three] = seats;
-    let (request, seat) = tokio::select! {
+    let connections = [&mut pair.one.1, &mut pair.two.1, other];
+    let [one, two, three] = connections;
+    let (request, remote) = tokio::select! {
         request = one.request() => (request, one),
         request = two.request() => (request, two),
         request = three.request() => (request, three),
     };
     assert_eq!(request, ["CLUSTER", "SLOTS"]);
-    seat.say(&map).await;
+    remote.say(&map).await;
 }
 
 #[tokio::test]
@@ -109,13 +111,13 @@ async fn a_node_that_a_slot_is_on_its_way_to_keeps_its_connection_while_it_has_n
     let mut pair = cluster(patient()).await;
     let importing = Peer::new().await;
     let Route::Cluster(nodes) = pair.route.clone() else { panic!("it is one") };
-    let mut seat: Option<Seat> = None;
+    let mut remote: Option<PeerConnection> = None;
     for _ in 0..2 {
         let answer = tokio::spawn(pair.route.send(5, echo("x")));
         assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
         pair.one.1.say(&format!("-ASK 5 127.0.0.1:{}\r\n", importing.endpoint.port)).await;
-        let mut there = match seat.take() {
-            Some(seat) => seat,
+        let mut there = match remote.take() {
+            Some(remote) => remote,
             None => greet(&importing).await,
         };
         assert_eq!(there.request().await, ["ASKING"]);
@@ -127,7 +129,7 @@ async fn a_node_that_a_slot_is_on_its_way_to_keeps_its_connection_while_it_has_n
             nodes.refresh();
             answers_with_the_map(&mut pair, &mut there).await;
         }
-        seat = Some(there);
+        remote = Some(there);
     }
 }
 
@@ -201,15 +203,15 @@ async fn servers_that_send_us_to_each_other_are_not_followed_for_ever() {
     let settings = Settings { timeout: std::time::Duration::from_millis(300), ..patient() };
     let Pair { route, one, two, .. } = cluster(settings).await;
     let (one_port, two_port) = (one.0.endpoint.port, two.0.endpoint.port);
-    for ((peer, mut seat), other) in [(one, two_port), (two, one_port)] {
+    for ((peer, mut remote), other) in [(one, two_port), (two, one_port)] {
         tokio::spawn(async move {
             let _peer = peer;
             loop {
-                let request = seat.next().await;
+                let request = remote.next().await;
                 match request.first().map(String::as_str) {
                     None => return,
-                    Some("ECHO") => seat.say(&format!("-MOVED 5 127.0.0.1:{other}\r\n")).await,
-                    Some(_) => seat.say("-ERR not now\r\n").await,
+                    Some("ECHO") => remote.say(&format!("-MOVED 5 127.0.0.1:{other}\r\n")).await,
+                    Some(_) => remote.say("-ERR not now\r\n").await,
                 }
             }
         });
@@ -253,15 +255,15 @@ async fn scripts_that_the_server_has_forgotten_are_called_again() {
     static ONE: Script = Script::new("return 1");
     let peer = Peer::new().await;
     let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), patient(), listener().0));
-    let mut seat = peer.seat().await;
+    let mut remote = peer.connection().await;
     let (route, _) = within(opening).await.unwrap().unwrap();
     let answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));
-    assert_eq!(seat.request().await[0], "EVALSHA");
-    seat.say("-NOSCRIPT No matching script.\r\n").await;
-    assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 1"]);
-    assert_eq!(seat.request().await[0], "EVALSHA");
-    seat.repeat(ONE.digest()).await;
-    seat.say(":1\r\n").await;
+    assert_eq!(remote.request().await[0], "EVALSHA");
+    remote.say("-NOSCRIPT No matching script.\r\n").await;
+    assert_eq!(remote.request().await, ["SCRIPT", "LOAD", "return 1"]);
+    assert_eq!(remote.request().await[0], "EVALSHA");
+    remote.repeat(ONE.digest()).await;
+    remote.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
 }
 

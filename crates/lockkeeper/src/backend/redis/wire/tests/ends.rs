@@ -11,29 +11,29 @@ use super::peer::{Peer, Sound, echo, impatient, listener, patient, within};
 #[tokio::test]
 async fn what_was_sent_before_the_last_handle_is_dropped_is_written_and_answered() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let clone = link.clone();
     drop(link);
     let posted = clone.send(echo("posted").posted());
     drop(clone.send(echo("forgotten").posted()));
     drop(clone);
-    assert_eq!(seat.request().await[1], "posted");
-    assert_eq!(seat.request().await[1], "forgotten");
-    seat.say(":1\r\n").await;
+    assert_eq!(remote.request().await[1], "posted");
+    assert_eq!(remote.request().await[1], "forgotten");
+    remote.say(":1\r\n").await;
     assert_eq!(within(posted).await, Ok(Value::Int(1)));
-    seat.say(":2\r\n").await;
-    assert_eq!(seat.next().await, [""; 0], "then it is closed");
+    remote.say(":2\r\n").await;
+    assert_eq!(remote.next().await, [""; 0], "then it is closed");
 }
 
 #[tokio::test]
 async fn a_link_that_nobody_has_any_more_does_not_wait_for_ever() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(impatient()).await;
+    let (link, mut remote, _received) = peer.link(impatient()).await;
     let answer = link.send(echo("unanswered"));
     drop(link);
     assert!(matches!(within(answer).await, Err(WireError::Broken(_))));
-    seat.request().await;
-    assert_eq!(seat.next().await, [""; 0]);
+    remote.request().await;
+    assert_eq!(remote.next().await, [""; 0]);
     // Nor for a server that cannot be reached.
     let (listener, _received) = listener();
     let link = Link::open(peer.endpoint.clone(), Arc::new(impatient()), listener);
@@ -50,13 +50,13 @@ fn what_was_posted_before_the_runtime_ends_is_still_written() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (listener, _received) = listener();
     let link = runtime.block_on(async { Link::open(peer.endpoint.clone(), Arc::new(patient()), listener) });
-    let seat = other.spawn(async move { peer.seat().await });
+    let remote = other.spawn(async move { peer.connection().await });
     runtime.block_on(async { within(link.ready()).await.unwrap() });
-    let mut seat = other.block_on(seat).unwrap();
+    let mut remote = other.block_on(remote).unwrap();
     let answer = link.send(echo("last").posted());
     drop(runtime);
     other.block_on(async {
-        assert_eq!(seat.request().await[1], "last");
+        assert_eq!(remote.request().await[1], "last");
         assert!(matches!(within(answer).await, Err(WireError::Broken(_))));
         assert!(matches!(within(link.send(echo("later"))).await, Err(WireError::NotSent(_))));
     });
@@ -71,14 +71,14 @@ fn outside_a_runtime_a_link_has_a_thread_of_its_own() {
     let answer = link.send(echo("x"));
     drop(link.send(echo("last").posted()));
     other.block_on(async {
-        let mut seat = peer.seat().await;
-        assert_eq!(seat.request().await[1], "x");
-        seat.say(":1\r\n").await;
+        let mut remote = peer.connection().await;
+        assert_eq!(remote.request().await[1], "x");
+        remote.say(":1\r\n").await;
         assert_eq!(within(answer).await, Ok(Value::Int(1)));
-        assert_eq!(seat.request().await[1], "last");
+        assert_eq!(remote.request().await[1], "last");
         drop(link);
-        seat.say(":2\r\n").await;
-        assert_eq!(seat.next().await, [""; 0]);
+        remote.say(":2\r\n").await;
+        assert_eq!(remote.next().await, [""; 0]);
     });
 }
 
@@ -87,7 +87,7 @@ async fn a_forked_child_sends_nothing() {
     let peer = Peer::new().await;
     let (listener, _received) = listener();
     let link = Link::of_another_process(peer.endpoint.clone(), patient(), listener);
-    let mut seat = peer.seat().await;
+    let mut remote = peer.connection().await;
     within(link.ready()).await.unwrap();
     let answer = within(link.send(echo("x"))).await;
     assert!(matches!(&answer, Err(WireError::NotSent(why)) if why.contains("fork")), "{answer:?}");
@@ -95,13 +95,13 @@ async fn a_forked_child_sends_nothing() {
     link.reset("from the child");
     drop(link);
     // Nothing of all this is seen at the other end.
-    tokio::time::timeout(std::time::Duration::from_millis(200), seat.next()).await.unwrap_err();
+    tokio::time::timeout(std::time::Duration::from_millis(200), remote.next()).await.unwrap_err();
 }
 
 #[tokio::test]
 async fn an_abandoned_link_writes_nothing_any_more() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut received) = peer.link(patient()).await;
+    let (link, mut remote, mut received) = peer.link(patient()).await;
     let written = link.send(echo("written"));
     let unwritten = link.send(echo("unwritten"));
     link.abandon("it is a replica now");
@@ -109,8 +109,8 @@ async fn an_abandoned_link_writes_nothing_any_more() {
     assert!(matches!(within(written).await, Err(WireError::Broken(why)) if why.ends_with("it is a replica now")));
     assert!(matches!(within(unwritten).await, Err(WireError::NotSent(why)) if why.ends_with("it is a replica now")));
     assert!(matches!(within(link.send(echo("later"))).await, Err(WireError::NotSent(_))));
-    assert_eq!(seat.request().await[1], "written");
-    assert_eq!(seat.next().await, [""; 0]);
+    assert_eq!(remote.request().await[1], "written");
+    assert_eq!(remote.next().await, [""; 0]);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(200), peer.accept()).await.is_err());
     assert_eq!(received.now(), []);
 }
@@ -119,14 +119,14 @@ async fn an_abandoned_link_writes_nothing_any_more() {
 async fn a_replica_is_no_server_where_only_a_master_is() {
     let peer = Peer::new().await;
     let link = Link::open(peer.endpoint.clone(), Arc::new(Settings { only_master: true, ..patient() }), listener().0);
-    let mut seat = peer.accept().await;
-    seat.request().await;
-    seat.say("%1\r\n+role\r\n+replica\r\n").await;
-    seat.prepare().await;
+    let mut remote = peer.accept().await;
+    remote.request().await;
+    remote.say("%1\r\n+role\r\n+replica\r\n").await;
+    remote.prepare().await;
     assert!(within(link.ready()).await.unwrap_err().to_string().ends_with("it is a replica"));
-    let mut seat = peer.seat().await;
+    let mut remote = peer.connection().await;
     drop(link.send(echo("x")));
-    assert_eq!(seat.request().await[1], "x");
+    assert_eq!(remote.request().await[1], "x");
     assert_eq!(within(link.ready()).await.unwrap().role, Role::Master);
 }
 
@@ -134,17 +134,17 @@ async fn a_replica_is_no_server_where_only_a_master_is() {
 #[tokio::test]
 async fn a_server_that_was_a_master_is_not_used_when_it_comes_back_as_a_replica() {
     let peer = Peer::new().await;
-    let (link, seat, mut received) = peer.link(Settings { stays_master: true, ..patient() }).await;
-    drop(seat);
+    let (link, remote, mut received) = peer.link(Settings { stays_master: true, ..patient() }).await;
+    drop(remote);
     assert_eq!(received.next().await, Sound::Disconnected);
     let answer = link.send(echo("x"));
-    let mut seat = peer.accept().await;
-    seat.request().await;
-    seat.say("%1\r\n+role\r\n+replica\r\n").await;
-    seat.prepare().await;
-    assert_eq!(seat.next().await, [""; 0], "the connection is closed");
-    let mut seat = peer.seat().await;
-    assert_eq!(seat.request().await, ["ECHO", "x"]);
-    seat.say(":1\r\n").await;
+    let mut remote = peer.accept().await;
+    remote.request().await;
+    remote.say("%1\r\n+role\r\n+replica\r\n").await;
+    remote.prepare().await;
+    assert_eq!(remote.next().await, [""; 0], "the connection is closed");
+    let mut remote = peer.connection().await;
+    assert_eq!(remote.request().await, ["ECHO", "x"]);
+    remote.say(":1\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
 }

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::super::handshake::{Mode, Role};
 use super::super::{Link, Script, Server, Settings, WireError};
-use super::peer::{Peer, Seat, echo, listener, patient, within};
+use super::peer::{Peer, PeerConnection, echo, listener, patient, within};
 use crate::Secret;
 
 static ONE: Script = Script::new("return 1");
@@ -27,10 +27,10 @@ fn open(peer: &Peer, settings: Settings) -> Link {
 }
 
 /// Reads so many requests, and answers nothing.
-async fn listen(seat: &mut Seat, count: usize) -> Vec<String> {
+async fn listen(remote: &mut PeerConnection, count: usize) -> Vec<String> {
     let mut said = Vec::new();
     for _ in 0..count {
-        said.push(seat.request().await.join(" "));
+        said.push(remote.request().await.join(" "));
     }
     said
 }
@@ -40,13 +40,13 @@ async fn the_first_words_tell_who_we_are_and_load_no_script() {
     let peer = Peer::new().await;
     let link = open(&peer, with_all());
     let answer = link.send(echo("x"));
-    let mut seat = peer.accept().await;
-    assert_eq!(seat.request().await, ["HELLO", "3", "AUTH", "ann", "hunter2"]);
-    seat.say("%3\r\n+server\r\n+valkey\r\n+version\r\n+8.1.2\r\n+role\r\n+replica\r\n").await;
-    let said = listen(&mut seat, 5).await;
+    let mut remote = peer.accept().await;
+    assert_eq!(remote.request().await, ["HELLO", "3", "AUTH", "ann", "hunter2"]);
+    remote.say("%3\r\n+server\r\n+valkey\r\n+version\r\n+8.1.2\r\n+role\r\n+replica\r\n").await;
+    let said = listen(&mut remote, 5).await;
     let expected = ["PING", "SELECT 3", "INFO server", "CLIENT SETNAME me", "CLIENT SETINFO LIB-NAME lockkeeper"];
     assert_eq!(said, expected);
-    seat.say("+PONG\r\n+OK\r\n=34\r\ntxt:redis_version:7.2.4\r\nrun_id:ab\r\n-NOPERM no\r\n-ERR no\r\n").await;
+    remote.say("+PONG\r\n+OK\r\n=34\r\ntxt:redis_version:7.2.4\r\nrun_id:ab\r\n-NOPERM no\r\n-ERR no\r\n").await;
     let server = within(link.ready()).await.unwrap();
     let expected = Server {
         version: (8, 1, 2),
@@ -58,8 +58,8 @@ async fn the_first_words_tell_who_we_are_and_load_no_script() {
         resp3: true,
     };
     assert_eq!(server, expected);
-    assert_eq!(seat.request().await, ["ECHO", "x"]);
-    seat.say(":1\r\n").await;
+    assert_eq!(remote.request().await, ["ECHO", "x"]);
+    remote.say(":1\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
 }
 
@@ -68,14 +68,15 @@ async fn a_server_without_hello_is_spoken_to_in_resp2() {
     for refusal in ["-ERR unknown command `HELLO`, with args\r\n", "-NOPROTO unsupported\r\n", "-NOPERM no\r\n"] {
         let peer = Peer::new().await;
         let link = open(&peer, with_all());
-        let mut seat = peer.accept().await;
-        seat.request().await;
-        seat.say(refusal).await;
-        assert_eq!(seat.request().await, ["AUTH", "ann", "hunter2"]);
-        seat.say("+OK\r\n").await;
-        listen(&mut seat, 6).await;
+        let mut remote = peer.accept().await;
+        remote.request().await;
+        remote.say(refusal).await;
+        assert_eq!(remote.request().await, ["AUTH", "ann", "hunter2"]);
+        remote.say("+OK\r\n").await;
+        listen(&mut remote, 6).await;
         let info = "redis_version:5.0.14\r\nredis_mode:cluster\r\n";
-        seat.say(&format!("+PONG\r\n+OK\r\n${}\r\n{info}\r\n$12\r\nrole:slave\r\n\r\n+OK\r\n+OK\r\n", info.len()))
+        remote
+            .say(&format!("+PONG\r\n+OK\r\n${}\r\n{info}\r\n$12\r\nrole:slave\r\n\r\n+OK\r\n+OK\r\n", info.len()))
             .await;
         let server = within(link.ready()).await.unwrap();
         assert_eq!((server.version, server.role, server.mode), ((5, 0, 14), Role::Replica, Mode::Cluster));
@@ -87,8 +88,8 @@ async fn a_server_without_hello_is_spoken_to_in_resp2() {
 async fn resp3_is_not_asked_for_where_it_is_not_wanted() {
     let peer = Peer::new().await;
     let link = open(&peer, Settings { resp2: true, ..patient() });
-    let mut seat = peer.accept().await;
-    seat.prepare().await;
+    let mut remote = peer.accept().await;
+    remote.prepare().await;
     assert!(!within(link.ready()).await.unwrap().resp3);
 }
 
@@ -102,9 +103,9 @@ async fn a_refusal_is_reported_in_the_servers_words_and_tried_again() {
     for (refusal, expected) in refusals {
         let peer = Peer::new().await;
         let link = open(&peer, with_all());
-        let mut seat = peer.accept().await;
-        seat.request().await;
-        seat.say(refusal).await;
+        let mut remote = peer.accept().await;
+        remote.request().await;
+        remote.say(refusal).await;
         let error = within(link.ready()).await.unwrap_err();
         assert!(error.is(expected), "{error:?}");
         assert!(!format!("{error} {error:?} {link:?}").contains("hunter2"));
@@ -130,9 +131,9 @@ async fn what_a_server_repeats_of_the_first_words_is_reported_without_the_passwo
     for (password, saying) in &sayings {
         let peer = Peer::new().await;
         let link = open(&peer, Settings { password: Some(Secret::new(*password)), ..with_all() });
-        let mut seat = peer.accept().await;
-        seat.request().await;
-        seat.say(saying).await;
+        let mut remote = peer.accept().await;
+        remote.request().await;
+        remote.say(saying).await;
         let text = within(link.ready()).await.unwrap_err();
         let text = format!("{text} {text:?}");
         assert!(!text.contains(&password[..7]), "{text}");
@@ -155,9 +156,9 @@ async fn a_wrong_password_that_is_a_common_word_is_reported_as_a_wrong_password(
     for (said, code) in said {
         let peer = Peer::new().await;
         let link = open(&peer, Settings { password: Some(Secret::new("password")), ..with_all() });
-        let mut seat = peer.accept().await;
-        seat.request().await;
-        seat.say(said).await;
+        let mut remote = peer.accept().await;
+        remote.request().await;
+        remote.say(said).await;
         let error = within(link.ready()).await.unwrap_err();
         assert!(error.is(code), "{error:?}");
         assert_eq!(error.to_string().contains("AUTH <password> called"), code == "ERR", "{error:?}");
@@ -168,9 +169,9 @@ async fn a_wrong_password_that_is_a_common_word_is_reported_as_a_wrong_password(
 async fn what_knows_no_auth_is_reported_without_the_password() {
     let peer = Peer::new().await;
     let link = open(&peer, Settings { resp2: true, ..with_all() });
-    let mut seat = peer.accept().await;
-    assert_eq!(seat.request().await, ["AUTH", "ann", "hunter2"]);
-    seat.say("-ERR unknown command `AUTH`, with args beginning with: `ann`, `hunter2`, \r\n").await;
+    let mut remote = peer.accept().await;
+    assert_eq!(remote.request().await, ["AUTH", "ann", "hunter2"]);
+    remote.say("-ERR unknown command `AUTH`, with args beginning with: `ann`, `hunter2`, \r\n").await;
     let text = within(link.ready()).await.unwrap_err();
     assert_eq!(text.to_string(), "ERR unknown command `AUTH`");
 }
@@ -179,11 +180,11 @@ async fn what_knows_no_auth_is_reported_without_the_password() {
 async fn a_database_that_is_not_there_is_a_refusal() {
     let peer = Peer::new().await;
     let link = open(&peer, Settings { db: 99, ..patient() });
-    let mut seat = peer.accept().await;
-    seat.request().await;
-    seat.say(super::peer::HELLO).await;
-    listen(&mut seat, 5).await;
-    seat.say("+PONG\r\n-ERR DB index is out of range\r\n+x\r\n+OK\r\n+OK\r\n").await;
+    let mut remote = peer.accept().await;
+    remote.request().await;
+    remote.say(super::peer::HELLO).await;
+    listen(&mut remote, 5).await;
+    remote.say("+PONG\r\n-ERR DB index is out of range\r\n+x\r\n+OK\r\n+OK\r\n").await;
     let error = within(link.ready()).await.unwrap_err();
     assert_eq!(error.to_string(), "ERR DB index is out of range");
 }
@@ -191,26 +192,26 @@ async fn a_database_that_is_not_there_is_a_refusal() {
 #[tokio::test]
 async fn a_script_that_the_server_does_not_have_is_loaded_before_the_next_request_and_no_other() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let call = || super::super::Request::eval(&ONE, &[b"key"], &[b"arg"]);
     let (one, two) = (link.send(call()), link.send(call()));
     let expected = ["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "1", "key", "arg"];
-    assert_eq!(seat.request().await, expected);
-    assert_eq!(seat.request().await, expected);
-    seat.say("-NOSCRIPT No matching script.\r\n-NOSCRIPT No matching script.\r\n").await;
+    assert_eq!(remote.request().await, expected);
+    assert_eq!(remote.request().await, expected);
+    remote.say("-NOSCRIPT No matching script.\r\n-NOSCRIPT No matching script.\r\n").await;
     assert!(within(one).await.unwrap_err().is("NOSCRIPT"));
     assert!(within(two).await.unwrap_err().is("NOSCRIPT"));
     let again = link.send(call());
-    assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 1"]);
-    assert_eq!(seat.request().await, expected);
-    seat.repeat(ONE.digest()).await;
-    seat.say(":1\r\n").await;
+    assert_eq!(remote.request().await, ["SCRIPT", "LOAD", "return 1"]);
+    assert_eq!(remote.request().await, expected);
+    remote.repeat(ONE.digest()).await;
+    remote.say(":1\r\n").await;
     assert_eq!(within(again).await, Ok(Value::Int(1)));
     let other = link.send(super::super::Request::eval(&TWO, &[], &[]));
-    seat.request().await;
-    seat.say("-NOSCRIPT No matching script.\r\n").await;
+    remote.request().await;
+    remote.say("-NOSCRIPT No matching script.\r\n").await;
     assert!(within(other).await.unwrap_err().is("NOSCRIPT"));
-    assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 2"]);
+    assert_eq!(remote.request().await, ["SCRIPT", "LOAD", "return 2"]);
 }
 
 #[tokio::test]
@@ -228,10 +229,10 @@ async fn a_user_without_a_password_is_that_user_and_nobody_else() {
     for resp2 in [false, true] {
         let peer = Peer::new().await;
         let link = open(&peer, Settings { user: Some("app".to_owned()), resp2, ..patient() });
-        let mut seat = peer.accept().await;
+        let mut remote = peer.accept().await;
         let expected = if resp2 { vec!["AUTH", "app", ""] } else { vec!["HELLO", "3", "AUTH", "app", ""] };
-        assert_eq!(seat.request().await, expected);
-        seat.say("-WRONGPASS invalid username-password pair or user is disabled.\r\n").await;
+        assert_eq!(remote.request().await, expected);
+        remote.say("-WRONGPASS invalid username-password pair or user is disabled.\r\n").await;
         assert!(within(link.ready()).await.unwrap_err().is("WRONGPASS"));
     }
 }
@@ -241,14 +242,14 @@ async fn a_user_without_a_password_is_that_user_and_nobody_else() {
 async fn a_server_that_does_not_say_whether_it_forgets_keys_is_not_used() {
     let peer = Peer::new().await;
     let link = open(&peer, Settings { never_forgets: true, ..patient() });
-    let mut seat = peer.accept().await;
-    seat.request().await;
-    seat.say(super::peer::HELLO).await;
-    let said = listen(&mut seat, 5).await;
+    let mut remote = peer.accept().await;
+    remote.request().await;
+    remote.say(super::peer::HELLO).await;
+    let said = listen(&mut remote, 5).await;
     assert_eq!(said[..3], ["PING", "INFO server", "INFO memory"]);
-    seat.say("+PONG\r\n+\r\n-NOPERM no permissions to run 'info'\r\n+OK\r\n+OK\r\n").await;
+    remote.say("+PONG\r\n+\r\n-NOPERM no permissions to run 'info'\r\n+OK\r\n+OK\r\n").await;
     assert!(within(link.ready()).await.unwrap_err().is("NOPERM"));
-    let _seat = peer.seat().await;
+    let _remote = peer.connection().await;
 }
 
 /// Whether it forgets keys, and whether it is a replica, it does not say while it is busy.
@@ -256,12 +257,12 @@ async fn a_server_that_does_not_say_whether_it_forgets_keys_is_not_used() {
 async fn a_server_that_is_busy_with_a_script_is_not_connected_to_before_it_was_looked_at() {
     let peer = Peer::new().await;
     let link = open(&peer, patient());
-    let mut seat = peer.accept().await;
-    seat.request().await;
-    seat.say(super::peer::HELLO).await;
+    let mut remote = peer.accept().await;
+    remote.request().await;
+    remote.say(super::peer::HELLO).await;
     let busy = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
-    listen(&mut seat, 4).await;
-    seat.say(&busy.repeat(4)).await;
+    listen(&mut remote, 4).await;
+    remote.say(&busy.repeat(4)).await;
     assert!(within(link.ready()).await.unwrap_err().is("BUSY"));
-    let _seat = peer.seat().await;
+    let _remote = peer.connection().await;
 }

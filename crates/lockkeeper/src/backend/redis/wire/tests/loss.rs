@@ -15,7 +15,7 @@ fn is_broken(answer: &Result<Value, WireError>) -> bool {
 #[tokio::test]
 async fn what_was_written_is_broken_and_what_was_not_goes_to_the_next_connection_in_order() {
     let peer = Peer::new().await;
-    let (link, seat, _received) = peer.link(patient()).await;
+    let (link, remote, _received) = peer.link(patient()).await;
     // The peer reads nothing: at some point the system takes no more.
     let big = |number: usize| echo(&format!("{number:04}{}", "x".repeat(200_000)));
     let answers: Vec<_> = (0..200).map(|number| link.send(big(number))).collect();
@@ -23,14 +23,14 @@ async fn what_was_written_is_broken_and_what_was_not_goes_to_the_next_connection
     while link.writes() != std::mem::replace(&mut writes, link.writes()) || writes < 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    drop(seat);
-    let mut seat = peer.seat().await;
-    let first: usize = seat.request().await[1][..4].parse().unwrap();
+    drop(remote);
+    let mut remote = peer.connection().await;
+    let first: usize = remote.request().await[1][..4].parse().unwrap();
     assert!(first > 1 && first < 200, "{first}");
-    seat.say(&format!(":{first}\r\n")).await;
+    remote.say(&format!(":{first}\r\n")).await;
     for number in first + 1..200 {
-        assert_eq!(seat.request().await[1][..4].parse(), Ok(number));
-        seat.say(&format!(":{number}\r\n")).await;
+        assert_eq!(remote.request().await[1][..4].parse(), Ok(number));
+        remote.say(&format!(":{number}\r\n")).await;
     }
     for (number, answer) in answers.into_iter().enumerate() {
         let answer = within(answer).await;
@@ -49,13 +49,13 @@ async fn what_is_sent_without_a_connection_waits_for_it_and_precedes_what_is_sen
     let early = link.send(echo("early"));
     let second = link.send(echo("second").posted());
     assert!(!link.is_connected());
-    let mut seat = peer.seat().await;
+    let mut remote = peer.connection().await;
     within(link.ready()).await.unwrap();
     let late = link.send(echo("late"));
     for text in ["early", "second", "late"] {
-        assert_eq!(seat.request().await[1], text);
+        assert_eq!(remote.request().await[1], text);
     }
-    seat.say(":1\r\n:2\r\n:3\r\n").await;
+    remote.say(":1\r\n:2\r\n:3\r\n").await;
     let answers = (within(early).await, within(second).await, within(late).await);
     assert_eq!(answers, (Ok(Value::Int(1)), Ok(Value::Int(2)), Ok(Value::Int(3))));
 }
@@ -85,23 +85,23 @@ async fn who_is_not_let_in_learns_at_once_what_for_and_tried_again() {
     let link = Link::open(peer.endpoint.clone(), Arc::new(settings), listener().0);
     for refusal in ["WRONGPASS invalid username-password pair or user is disabled.", "NOAUTH no"] {
         let answer = link.send(echo("x"));
-        let mut seat = peer.accept().await;
-        seat.request().await;
-        seat.say(&format!("-{refusal}\r\n")).await;
+        let mut remote = peer.accept().await;
+        remote.request().await;
+        remote.say(&format!("-{refusal}\r\n")).await;
         let Err(WireError::NotSent(why)) = within(answer).await else { panic!("it was sent") };
         assert!(why.contains(refusal.split(' ').next().unwrap()), "{why}");
     }
     let answer = link.send(echo("y"));
-    let mut seat = peer.seat().await;
-    assert_eq!(seat.request().await, ["ECHO", "y"]);
-    seat.say("+y\r\n").await;
+    let mut remote = peer.connection().await;
+    assert_eq!(remote.request().await, ["ECHO", "y"]);
+    remote.say("+y\r\n").await;
     within(answer).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_server_that_stops_answering_is_dropped_after_the_timeout() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(impatient()).await;
+    let (link, mut remote, _received) = peer.link(impatient()).await;
     let began = Instant::now();
     let first = link.send(echo("unanswered"));
     let second = link.send(echo("neither"));
@@ -110,18 +110,18 @@ async fn a_server_that_stops_answering_is_dropped_after_the_timeout() {
     assert!(began.elapsed() >= Duration::from_millis(200));
     // By the time of the request, and not by that of a question into the silence, which takes longer.
     let mut seen = Vec::new();
-    while let Some(text) = seat.next().await.get(1) {
+    while let Some(text) = remote.next().await.get(1) {
         seen.push(text.clone());
     }
     assert_eq!(seen, ["unanswered", "neither"]);
-    peer.seat().await;
+    peer.connection().await;
 }
 
 #[tokio::test]
 async fn a_request_that_was_written_without_the_driver_is_timed_by_it_all_the_same() {
     let peer = Peer::new().await;
     let timeout = Duration::from_secs(1);
-    let (link, _seat, _received) = peer.link(Settings { timeout, ..patient() }).await;
+    let (link, _remote, _received) = peer.link(Settings { timeout, ..patient() }).await;
     let began = Instant::now();
     assert!(is_broken(&within(link.send(echo("alone"))).await));
     // The driver alone would have looked into the silence after three times as long.
@@ -131,17 +131,17 @@ async fn a_request_that_was_written_without_the_driver_is_timed_by_it_all_the_sa
 #[tokio::test]
 async fn the_time_counts_for_the_oldest_request_that_is_unanswered_and_for_no_other() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(tolerant()).await;
+    let (link, mut remote, _received) = peer.link(tolerant()).await;
     // For much longer than the timeout there is always a request on its way, but none for so long.
     for number in 0..30 {
         let answer = link.send(echo("x"));
         tokio::time::sleep(Duration::from_millis(150)).await;
-        let mut request = seat.request().await;
+        let mut request = remote.request().await;
         while request[0] == "PING" {
-            seat.repeat(&request[1]).await;
-            request = seat.request().await;
+            remote.repeat(&request[1]).await;
+            request = remote.request().await;
         }
-        seat.say(&format!(":{number}\r\n")).await;
+        remote.say(&format!(":{number}\r\n")).await;
         assert_eq!(within(answer).await, Ok(Value::Int(number)));
     }
 }
@@ -149,11 +149,11 @@ async fn the_time_counts_for_the_oldest_request_that_is_unanswered_and_for_no_ot
 #[tokio::test]
 async fn a_silent_server_is_asked_whether_it_is_there_and_dropped_when_it_is_not() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(tolerant()).await;
-    seat.pong().await;
-    assert_eq!(seat.request().await[0], "PING");
-    assert_eq!(seat.next().await, [""; 0], "no answer, and it is closed");
-    let _seat = peer.seat().await;
+    let (link, mut remote, _received) = peer.link(tolerant()).await;
+    remote.pong().await;
+    assert_eq!(remote.request().await[0], "PING");
+    assert_eq!(remote.next().await, [""; 0], "no answer, and it is closed");
+    let _remote = peer.connection().await;
     within(link.ready()).await.unwrap();
 }
 
@@ -162,13 +162,13 @@ async fn a_reply_that_is_cut_off_at_any_byte_is_no_reply() {
     let reply = "*2\r\n$5\r\ngrant\r\n:1234567\r\n";
     for cut in 0..reply.len() {
         let peer = Peer::new().await;
-        let (link, mut seat, _received) = peer.link(patient()).await;
+        let (link, mut remote, _received) = peer.link(patient()).await;
         let whole = link.send(echo("whole"));
         let half = link.send(echo("half"));
-        seat.request().await;
-        seat.request().await;
-        seat.say(&format!("{reply}{}", &reply[..cut])).await;
-        drop(seat);
+        remote.request().await;
+        remote.request().await;
+        remote.say(&format!("{reply}{}", &reply[..cut])).await;
+        drop(remote);
         let grant = Value::Array(vec![Value::BulkString(b"grant".to_vec()), Value::Int(1_234_567)]);
         assert_eq!(within(whole).await, Ok(grant), "cut at {cut}");
         assert!(is_broken(&within(half).await), "cut at {cut}");
@@ -181,15 +181,15 @@ async fn nonsense_breaks_what_was_asked_and_a_new_connection_is_made() {
     let unasked = ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n";
     for nonsense in ["HTTP/1.1 400 Bad Request\r\n\r\n", "\0\0\0\0", "$x\r\n", ":\r\n", &deep, unasked] {
         let peer = Peer::new().await;
-        let (link, mut seat, _received) = peer.link(patient()).await;
+        let (link, mut remote, _received) = peer.link(patient()).await;
         let answer = link.send(echo("x"));
-        seat.request().await;
-        seat.say(nonsense).await;
+        remote.request().await;
+        remote.say(nonsense).await;
         assert!(is_broken(&within(answer).await), "{nonsense:.20}");
-        let mut seat = peer.seat().await;
+        let mut remote = peer.connection().await;
         let answer = link.send(echo("y"));
-        seat.request().await;
-        seat.say("+fine\r\n").await;
+        remote.request().await;
+        remote.say("+fine\r\n").await;
         assert!(within(answer).await.is_ok());
     }
 }
@@ -197,24 +197,24 @@ async fn nonsense_breaks_what_was_asked_and_a_new_connection_is_made() {
 #[tokio::test]
 async fn a_reply_to_nothing_is_nonsense() {
     let peer = Peer::new().await;
-    let (_link, mut seat, _received) = peer.link(patient()).await;
-    seat.say(":1\r\n").await;
-    assert_eq!(seat.next().await, [""; 0]);
-    peer.seat().await;
+    let (_link, mut remote, _received) = peer.link(patient()).await;
+    remote.say(":1\r\n").await;
+    assert_eq!(remote.next().await, [""; 0]);
+    peer.connection().await;
 }
 
 #[tokio::test]
 async fn a_reset_breaks_what_was_asked_and_makes_a_new_connection() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let answer = link.send(echo("x"));
-    seat.request().await;
+    remote.request().await;
     link.reset("it is a replica now");
     let answer = within(answer).await;
     assert!(matches!(&answer, Err(WireError::Broken(why)) if why.contains("it is a replica now")), "{answer:?}");
-    let mut seat = peer.seat().await;
+    let mut remote = peer.connection().await;
     drop(link.send(echo("y")));
-    assert_eq!(seat.request().await[1], "y");
+    assert_eq!(remote.request().await[1], "y");
 }
 
 #[tokio::test]
@@ -224,14 +224,14 @@ async fn a_connection_that_is_lost_in_the_first_words_is_made_again() {
         let (listener, _received) = listener();
         let link = Link::open(peer.endpoint.clone(), Arc::new(patient()), listener);
         let answer = link.send(echo("x"));
-        let mut seat = peer.accept().await;
-        seat.request().await;
-        seat.say(said).await;
-        drop(seat);
+        let mut remote = peer.accept().await;
+        remote.request().await;
+        remote.say(said).await;
+        drop(remote);
         assert!(within(link.ready()).await.is_err(), "{said:?}");
-        let mut seat = peer.seat().await;
-        assert_eq!(seat.request().await[1], "x");
-        seat.say(":1\r\n").await;
+        let mut remote = peer.connection().await;
+        assert_eq!(remote.request().await[1], "x");
+        remote.say(":1\r\n").await;
         assert_eq!(within(answer).await, Ok(Value::Int(1)));
     }
 }
@@ -239,8 +239,8 @@ async fn a_connection_that_is_lost_in_the_first_words_is_made_again() {
 #[tokio::test]
 async fn on_a_connection_of_its_own_what_was_not_written_goes_to_no_other() {
     let peer = Peer::new().await;
-    let (link, _seat, _received) = peer.link(patient()).await;
-    let (alone, seat) = tokio::join!(link.alone(), peer.seat());
+    let (link, _remote, _received) = peer.link(patient()).await;
+    let (alone, remote) = tokio::join!(link.alone(), peer.connection());
     let alone = alone.unwrap();
     // The peer reads nothing: at some point the system takes no more.
     let answers: Vec<_> = (0..200).map(|_| alone.send(echo(&"x".repeat(200_000)))).collect();
@@ -248,7 +248,7 @@ async fn on_a_connection_of_its_own_what_was_not_written_goes_to_no_other() {
     while alone.writes() != std::mem::replace(&mut writes, alone.writes()) || writes < 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    drop(seat);
+    drop(remote);
     let mut ends = Vec::new();
     for answer in answers {
         ends.push(match within(answer).await {
@@ -268,12 +268,12 @@ async fn on_a_connection_of_its_own_what_was_not_written_goes_to_no_other() {
 #[tokio::test]
 async fn a_connection_of_its_own_that_cannot_be_made_is_not_tried_again() {
     let peer = Peer::new().await;
-    let (link, _seat, _received) = peer.link(patient()).await;
+    let (link, _remote, _received) = peer.link(patient()).await;
     let refused = async {
-        let mut seat = peer.accept().await;
-        seat.request().await;
-        seat.say("-WRONGPASS invalid username-password pair\r\n").await;
-        assert_eq!(seat.next().await, [""; 0]);
+        let mut remote = peer.accept().await;
+        remote.request().await;
+        remote.say("-WRONGPASS invalid username-password pair\r\n").await;
+        assert_eq!(remote.next().await, [""; 0]);
     };
     let (alone, ()) = tokio::join!(link.alone(), refused);
     assert!(alone.unwrap_err().is("WRONGPASS"));
@@ -288,15 +288,15 @@ async fn a_connection_of_its_own_is_one_where_messages_have_another() {
     main.prepare().await;
     within(link.ready()).await.unwrap();
     let _side = peer.accept().await;
-    let seated = async {
-        let mut seat = peer.accept().await;
-        seat.prepare().await;
-        seat
+    let greeted = async {
+        let mut remote = peer.accept().await;
+        remote.prepare().await;
+        remote
     };
-    let (alone, mut seat) = tokio::join!(link.alone(), seated);
+    let (alone, mut remote) = tokio::join!(link.alone(), greeted);
     let answer = alone.unwrap().send(echo("x"));
-    assert_eq!(seat.request().await[1], "x");
-    seat.say(":1\r\n").await;
+    assert_eq!(remote.request().await[1], "x");
+    remote.say(":1\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
     assert!(tokio::time::timeout(Duration::from_millis(200), peer.accept()).await.is_err());
 }
@@ -306,11 +306,11 @@ async fn a_connection_of_its_own_is_one_where_messages_have_another() {
 async fn a_connection_of_its_own_is_asked_nothing_while_it_is_silent() {
     let peer = Peer::new().await;
     let (link, mut main, _received) = peer.link(tolerant()).await;
-    let (alone, mut seat) = tokio::join!(link.alone(), peer.seat());
+    let (alone, mut remote) = tokio::join!(link.alone(), peer.connection());
     let alone = alone.unwrap();
     // The other one, which is silent for no longer, is asked twice.
     main.pong().await;
     assert_eq!(main.request().await[0], "PING");
     let _answer = alone.send(echo("mine"));
-    assert_eq!(seat.request().await, ["ECHO", "mine"]);
+    assert_eq!(remote.request().await, ["ECHO", "mine"]);
 }

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::peer::{Peer, Seat, Sound, echo, patient, within};
+use super::peer::{Peer, PeerConnection, Sound, echo, patient, within};
 
 const MESSAGE: &str = ">3\r\n$7\r\nmessage\r\n$4\r\nmine\r\n$5\r\nhello\r\n";
 
@@ -10,9 +10,9 @@ fn confirmed(kind: &str, channel: &str) -> String {
     format!(">3\r\n${}\r\n{kind}\r\n${}\r\n{channel}\r\n:1\r\n", kind.len(), channel.len())
 }
 
-async fn subscribe(seat: &mut Seat, command: &str, channel: &str) {
-    assert_eq!(seat.request().await, [command, channel]);
-    seat.say(&confirmed(&command.to_lowercase(), channel)).await;
+async fn subscribe(remote: &mut PeerConnection, command: &str, channel: &str) {
+    assert_eq!(remote.request().await, [command, channel]);
+    remote.say(&confirmed(&command.to_lowercase(), channel)).await;
 }
 
 fn hello() -> Sound {
@@ -22,20 +22,20 @@ fn hello() -> Sound {
 #[tokio::test]
 async fn a_push_between_replies_disturbs_no_reply_wherever_the_bytes_are_cut() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut received) = peer.link(patient()).await;
+    let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"mine".to_vec(), false);
-    subscribe(&mut seat, "SUBSCRIBE", "mine").await;
+    subscribe(&mut remote, "SUBSCRIBE", "mine").await;
     assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     let said = format!("{MESSAGE}:1\r\n{MESSAGE}{MESSAGE}$3\r\ntwo\r\n{MESSAGE}");
     for cut in 0..said.len() {
         let (one, two) = (link.send(echo("1")), link.send(echo("2")));
-        seat.request().await;
-        seat.request().await;
-        seat.say(&said[..cut]).await;
+        remote.request().await;
+        remote.request().await;
+        remote.say(&said[..cut]).await;
         // Lets the driver read the first half by itself.
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
-        seat.say(&said[cut..]).await;
+        remote.say(&said[cut..]).await;
         assert_eq!(within(one).await, Ok(Value::Int(1)), "cut at {cut}");
         assert_eq!(within(two).await, Ok(Value::BulkString(b"two".to_vec())), "cut at {cut}");
         for _ in 0..4 {
@@ -47,15 +47,15 @@ async fn a_push_between_replies_disturbs_no_reply_wherever_the_bytes_are_cut() {
 #[tokio::test]
 async fn a_subscription_precedes_the_requests_that_are_sent_after_it() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut received) = peer.link(patient()).await;
+    let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"mine".to_vec(), false);
     link.subscribe(b"mine".to_vec(), false);
     link.subscribe(b"shard".to_vec(), true);
     let answer = link.send(echo("x"));
-    subscribe(&mut seat, "SUBSCRIBE", "mine").await;
-    subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
-    assert_eq!(seat.request().await, ["ECHO", "x"]);
-    seat.say(":1\r\n").await;
+    subscribe(&mut remote, "SUBSCRIBE", "mine").await;
+    subscribe(&mut remote, "SSUBSCRIBE", "shard").await;
+    assert_eq!(remote.request().await, ["ECHO", "x"]);
+    remote.say(":1\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
     assert_eq!(received.now(), [Sound::Subscribed("mine".to_owned()), Sound::Subscribed("shard".to_owned())]);
 }
@@ -63,31 +63,31 @@ async fn a_subscription_precedes_the_requests_that_are_sent_after_it() {
 #[tokio::test]
 async fn after_a_lost_connection_every_subscription_is_made_again_before_anything_else() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut received) = peer.link(patient()).await;
+    let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"gone".to_vec(), false);
     link.subscribe(b"mine".to_vec(), false);
-    subscribe(&mut seat, "SUBSCRIBE", "gone").await;
-    subscribe(&mut seat, "SUBSCRIBE", "mine").await;
+    subscribe(&mut remote, "SUBSCRIBE", "gone").await;
+    subscribe(&mut remote, "SUBSCRIBE", "mine").await;
     assert_eq!(received.next().await, Sound::Subscribed("gone".to_owned()));
     assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     link.unsubscribe(b"gone", false);
-    subscribe(&mut seat, "UNSUBSCRIBE", "gone").await;
-    drop(seat);
+    subscribe(&mut remote, "UNSUBSCRIBE", "gone").await;
+    drop(remote);
     assert_eq!(received.next().await, Sound::Disconnected);
     // While there is no connection, too.
     link.subscribe(b"shard".to_vec(), true);
     let answer = link.send(echo("x"));
-    let mut seat = peer.seat().await;
+    let mut remote = peer.connection().await;
     let mut channels = Vec::new();
     for _ in 0..2 {
-        let request = seat.request().await;
-        seat.say(&confirmed(&request[0].to_lowercase(), &request[1])).await;
+        let request = remote.request().await;
+        remote.say(&confirmed(&request[0].to_lowercase(), &request[1])).await;
         channels.push(request[1].clone());
     }
     channels.sort();
     assert_eq!(channels, ["mine", "shard"]);
-    assert_eq!(seat.request().await, ["ECHO", "x"]);
-    seat.say(&format!("{MESSAGE}:1\r\n")).await;
+    assert_eq!(remote.request().await, ["ECHO", "x"]);
+    remote.say(&format!("{MESSAGE}:1\r\n")).await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
     let mut sounds = received.now();
     assert_eq!(sounds.remove(0), Sound::Reconnected);
@@ -101,58 +101,58 @@ async fn after_a_lost_connection_every_subscription_is_made_again_before_anythin
 #[tokio::test]
 async fn a_subscription_that_the_server_refuses_or_ends_is_reported_and_takes_no_reply() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut received) = peer.link(patient()).await;
+    let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"secret".to_vec(), false);
     link.subscribe(b"shard".to_vec(), true);
     let answer = link.send(echo("x"));
-    assert_eq!(seat.request().await[1], "secret");
-    seat.say("-NOPERM this user has no permissions to access one of the channels\r\n").await;
-    subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
-    seat.request().await;
-    seat.say(&format!("{}:1\r\n", confirmed("sunsubscribe", "shard"))).await;
+    assert_eq!(remote.request().await[1], "secret");
+    remote.say("-NOPERM this user has no permissions to access one of the channels\r\n").await;
+    subscribe(&mut remote, "SSUBSCRIBE", "shard").await;
+    remote.request().await;
+    remote.say(&format!("{}:1\r\n", confirmed("sunsubscribe", "shard"))).await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
     let text = ["secret", "shard", "shard"].map(str::to_owned);
     let [secret, stands, ended] = text;
     assert_eq!(received.now(), [Sound::Refused(secret), Sound::Subscribed(stands), Sound::Unsubscribed(ended)]);
     link.unsubscribe(b"secret", false);
-    assert_eq!(seat.request().await, ["UNSUBSCRIBE", "secret"]);
-    seat.say(&confirmed("unsubscribe", "secret")).await;
+    assert_eq!(remote.request().await, ["UNSUBSCRIBE", "secret"]);
+    remote.say(&confirmed("unsubscribe", "secret")).await;
     // What was ended can be begun again.
     link.subscribe(b"shard".to_vec(), true);
-    subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
+    subscribe(&mut remote, "SSUBSCRIBE", "shard").await;
     assert_eq!(received.next().await, Sound::Subscribed("shard".to_owned()));
 }
 
 #[tokio::test]
 async fn a_subscription_that_the_server_refused_is_asked_for_again_until_it_stands() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut received) = peer.link(patient()).await;
+    let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"mine".to_vec(), false);
     for refusal in ["-BUSY Redis is busy running a script\r\n", "-NOPERM this user may not\r\n"] {
-        assert_eq!(seat.request().await, ["SUBSCRIBE", "mine"]);
-        seat.say(refusal).await;
+        assert_eq!(remote.request().await, ["SUBSCRIBE", "mine"]);
+        remote.say(refusal).await;
     }
-    subscribe(&mut seat, "SUBSCRIBE", "mine").await;
+    subscribe(&mut remote, "SUBSCRIBE", "mine").await;
     // It is told once.
     assert_eq!(received.next().await, Sound::Refused("mine".to_owned()));
     assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     let answer = link.send(echo("x"));
-    assert_eq!(seat.request().await, ["ECHO", "x"]);
-    seat.say(":1\r\n").await;
+    assert_eq!(remote.request().await, ["ECHO", "x"]);
+    remote.say(":1\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
 }
 
 #[tokio::test]
 async fn an_end_that_was_asked_for_is_not_reported() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut received) = peer.link(patient()).await;
+    let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"shard".to_vec(), true);
     link.unsubscribe(b"shard", true);
     let answer = link.send(echo("x"));
-    subscribe(&mut seat, "SSUBSCRIBE", "shard").await;
-    subscribe(&mut seat, "SUNSUBSCRIBE", "shard").await;
-    seat.request().await;
-    seat.say(":1\r\n").await;
+    subscribe(&mut remote, "SSUBSCRIBE", "shard").await;
+    subscribe(&mut remote, "SUNSUBSCRIBE", "shard").await;
+    remote.request().await;
+    remote.say(":1\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
     assert_eq!(received.now(), []);
 }

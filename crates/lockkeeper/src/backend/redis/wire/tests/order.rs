@@ -7,7 +7,7 @@ use super::peer::{Peer, echo, patient, within};
 #[tokio::test]
 async fn a_request_has_its_place_when_send_returns_whether_its_answer_is_polled_or_not() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let second = {
         let _first = link.send(echo("1").posted());
         link.send(echo("2"))
@@ -15,9 +15,9 @@ async fn a_request_has_its_place_when_send_returns_whether_its_answer_is_polled_
     let third = link.send(echo("3"));
     let fourth = link.send(echo("4").posted());
     for number in ["1", "2", "3", "4"] {
-        assert_eq!(seat.request().await, ["ECHO", number]);
+        assert_eq!(remote.request().await, ["ECHO", number]);
     }
-    seat.say(":1\r\n:2\r\n:3\r\n:4\r\n").await;
+    remote.say(":1\r\n:2\r\n:3\r\n:4\r\n").await;
     assert_eq!(within(fourth).await, Ok(Value::Int(4)));
     assert_eq!(within(second).await, Ok(Value::Int(2)));
     assert_eq!(within(third).await, Ok(Value::Int(3)));
@@ -26,14 +26,14 @@ async fn a_request_has_its_place_when_send_returns_whether_its_answer_is_polled_
 #[tokio::test]
 async fn a_posted_request_and_the_next_one_go_in_one_write() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let before = link.writes();
     let posted = link.send(echo("posted").posted());
     assert_eq!(link.writes(), before, "it is not written in place");
     let awaited = link.send(echo("awaited"));
-    assert_eq!(seat.request().await, ["ECHO", "posted"]);
-    assert_eq!(seat.request().await, ["ECHO", "awaited"]);
-    seat.say(":1\r\n:2\r\n").await;
+    assert_eq!(remote.request().await, ["ECHO", "posted"]);
+    assert_eq!(remote.request().await, ["ECHO", "awaited"]);
+    remote.say(":1\r\n:2\r\n").await;
     assert_eq!((within(posted).await, within(awaited).await), (Ok(Value::Int(1)), Ok(Value::Int(2))));
     assert_eq!(link.writes(), before + 1);
 }
@@ -41,20 +41,20 @@ async fn a_posted_request_and_the_next_one_go_in_one_write() {
 #[tokio::test]
 async fn a_posted_request_that_nobody_follows_is_written_by_the_driver() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     drop(link.send(echo("alone").posted()));
-    assert_eq!(seat.request().await, ["ECHO", "alone"]);
+    assert_eq!(remote.request().await, ["ECHO", "alone"]);
 }
 
 #[tokio::test]
 async fn what_is_sent_while_an_answer_is_awaited_is_written_together() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let before = link.writes();
     let answers: Vec<_> = (0..100).map(|number| link.send(echo(&number.to_string()))).collect();
     for number in 0..100 {
-        assert_eq!(seat.request().await[1], number.to_string());
-        seat.say(&format!(":{number}\r\n")).await;
+        assert_eq!(remote.request().await[1], number.to_string());
+        remote.say(&format!(":{number}\r\n")).await;
     }
     for (number, answer) in answers.into_iter().enumerate() {
         assert_eq!(within(answer).await, Ok(Value::Int(i64::try_from(number).unwrap())));
@@ -65,7 +65,7 @@ async fn what_is_sent_while_an_answer_is_awaited_is_written_together() {
 #[tokio::test]
 async fn nobody_comes_between_requests_that_are_sent_together() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let tasks: Vec<_> = (0..8)
         .map(|task| {
             let link = link.clone();
@@ -80,9 +80,9 @@ async fn nobody_comes_between_requests_that_are_sent_together() {
         .collect();
     let mut pairs = 0;
     while pairs < 8 * 200 {
-        let first = seat.request().await;
+        let first = remote.request().await;
         if first[1] != "alone" {
-            assert_eq!(seat.request().await, first);
+            assert_eq!(remote.request().await, first);
             pairs += 1;
         }
     }
@@ -92,16 +92,16 @@ async fn nobody_comes_between_requests_that_are_sent_together() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_sender_gets_its_own_answers_in_its_own_order() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let answering = tokio::spawn(async move {
         let mut last = [0; 8];
         for _ in 0..8 * 300 {
-            let request = seat.request().await;
+            let request = remote.request().await;
             let number: usize = request[1].parse().unwrap();
             let (task, at) = (number / 1000, number % 1000);
             assert_eq!(at, last[task] + 1, "task {task}");
             last[task] = at;
-            seat.say(&format!(":{number}\r\n")).await;
+            remote.say(&format!(":{number}\r\n")).await;
         }
     });
     let tasks = (0..8).map(|task| {
@@ -131,14 +131,14 @@ async fn every_sender_gets_its_own_answers_in_its_own_order() {
 #[tokio::test]
 async fn a_dropped_answer_takes_its_reply_along_and_no_other() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let mut forgotten = Box::pin(link.send(echo("forgotten")));
     assert!(futures_are_pending(forgotten.as_mut()).await);
     drop(forgotten);
     let kept = link.send(echo("kept"));
-    assert_eq!(seat.request().await[1], "forgotten");
-    assert_eq!(seat.request().await[1], "kept");
-    seat.say(":1\r\n:2\r\n").await;
+    assert_eq!(remote.request().await[1], "forgotten");
+    assert_eq!(remote.request().await[1], "kept");
+    remote.say(":1\r\n:2\r\n").await;
     assert_eq!(within(kept).await, Ok(Value::Int(2)));
 }
 

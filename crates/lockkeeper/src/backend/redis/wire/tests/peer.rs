@@ -40,38 +40,38 @@ impl Peer {
     }
 
     /// The next connection, before the first word.
-    pub(crate) async fn accept(&self) -> Seat {
+    pub(crate) async fn accept(&self) -> PeerConnection {
         let (stream, _) = within(self.listener.accept()).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Seat { stream, decoder: Decoder::new(false), is_change: false }
+        PeerConnection { stream, decoder: Decoder::new(false), is_change: false }
     }
 
     /// The next connection, after the first words.
-    pub(crate) async fn seat(&self) -> Seat {
-        let mut seat = self.accept().await;
-        seat.greet().await;
-        seat
+    pub(crate) async fn connection(&self) -> PeerConnection {
+        let mut remote = self.accept().await;
+        remote.greet().await;
+        remote
     }
 
     /// A link to this peer, and the peer's end of it.
-    pub(crate) async fn link(&self, settings: Settings) -> (Link, Seat, Received) {
+    pub(crate) async fn link(&self, settings: Settings) -> (Link, PeerConnection, Received) {
         let (listener, received) = listener();
         let link = Link::open(self.endpoint.clone(), Arc::new(settings), listener);
-        let seat = self.seat().await;
+        let remote = self.connection().await;
         within(link.ready()).await.unwrap();
-        (link, seat, received)
+        (link, remote, received)
     }
 }
 
 /// One connection, from the other side.
-pub(crate) struct Seat {
+pub(crate) struct PeerConnection {
     stream: TcpStream,
     decoder: Decoder,
     /// The last request begins or ends a subscription: a question follows.
     is_change: bool,
 }
 
-impl Seat {
+impl PeerConnection {
     /// Speaks the server's part of the first words.
     pub(crate) async fn greet(&mut self) {
         assert_eq!(self.request().await[0], "HELLO");

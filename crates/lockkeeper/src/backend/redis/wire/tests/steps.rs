@@ -24,18 +24,18 @@ const MOVED: &str = "-MOVED 7 127.0.0.1:1\r\n";
 #[tokio::test]
 async fn an_end_that_crosses_the_end_of_the_client_takes_no_answer_from_anybody() {
     let peer = Peer::new().await;
-    let (link, mut seat, mut received) = peer.link(patient()).await;
+    let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"shard".to_vec(), true);
-    assert_eq!(seat.request().await, ["SSUBSCRIBE", "shard"]);
-    seat.say(">3\r\n$10\r\nssubscribe\r\n$5\r\nshard\r\n:1\r\n").await;
+    assert_eq!(remote.request().await, ["SSUBSCRIBE", "shard"]);
+    remote.say(">3\r\n$10\r\nssubscribe\r\n$5\r\nshard\r\n:1\r\n").await;
     received.next().await;
     link.unsubscribe(b"shard", true);
     let (x, y) = (link.send(echo("x")), link.send(echo("y")));
-    assert_eq!(seat.request().await, ["SUNSUBSCRIBE", "shard"]);
-    seat.say(&format!("{ENDED}{MOVED}")).await;
-    assert_eq!(seat.request().await, ["ECHO", "x"]);
-    assert_eq!(seat.request().await, ["ECHO", "y"]);
-    seat.say(":1\r\n:2\r\n").await;
+    assert_eq!(remote.request().await, ["SUNSUBSCRIBE", "shard"]);
+    remote.say(&format!("{ENDED}{MOVED}")).await;
+    assert_eq!(remote.request().await, ["ECHO", "x"]);
+    assert_eq!(remote.request().await, ["ECHO", "y"]);
+    remote.say(":1\r\n:2\r\n").await;
     assert_eq!(within(x).await, Ok(Value::Int(1)));
     assert_eq!(within(y).await, Ok(Value::Int(2)));
 }
@@ -45,11 +45,11 @@ async fn an_end_that_crosses_the_end_of_the_client_takes_no_answer_from_anybody(
 async fn an_answer_to_the_links_own_question_that_is_not_its_word_ends_the_connection() {
     for answer in [":1\r\n", MOVED] {
         let peer = Peer::new().await;
-        let (_link, mut seat, _received) = peer.link(tolerant()).await;
-        assert_eq!(seat.request().await[0], "PING");
-        seat.say(answer).await;
-        assert_eq!(seat.next().await, [""; 0], "{answer}");
-        peer.seat().await;
+        let (_link, mut remote, _received) = peer.link(tolerant()).await;
+        assert_eq!(remote.request().await[0], "PING");
+        remote.say(answer).await;
+        assert_eq!(remote.next().await, [""; 0], "{answer}");
+        peer.connection().await;
     }
 }
 
@@ -57,15 +57,15 @@ async fn an_answer_to_the_links_own_question_that_is_not_its_word_ends_the_conne
 async fn an_answer_to_a_script_that_is_loaded_that_is_not_its_digest_ends_the_connection() {
     static ONE: Script = Script::new("return 1");
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     let asked = link.send(Request::eval(&ONE, &[], &[]));
-    assert_eq!(seat.request().await[0], "EVALSHA");
-    seat.say("-NOSCRIPT No matching script.\r\n").await;
+    assert_eq!(remote.request().await[0], "EVALSHA");
+    remote.say("-NOSCRIPT No matching script.\r\n").await;
     assert!(within(asked).await.unwrap_err().is("NOSCRIPT"));
-    assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 1"]);
-    seat.say(":1\r\n").await;
-    assert_eq!(seat.next().await, [""; 0]);
-    peer.seat().await;
+    assert_eq!(remote.request().await, ["SCRIPT", "LOAD", "return 1"]);
+    remote.say(":1\r\n").await;
+    assert_eq!(remote.next().await, [""; 0]);
+    peer.connection().await;
 }
 
 /// Somebody has removed all scripts from the server.
@@ -73,14 +73,14 @@ async fn an_answer_to_a_script_that_is_loaded_that_is_not_its_digest_ends_the_co
 async fn a_script_that_the_server_has_lost_again_is_loaded_again() {
     static TWO: Script = Script::new("return 2");
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(patient()).await;
+    let (link, mut remote, _received) = peer.link(patient()).await;
     for _ in 0..2 {
         let asked = link.send(Request::eval(&TWO, &[], &[]));
-        assert_eq!(seat.request().await[0], "EVALSHA");
-        seat.say("-NOSCRIPT No matching script.\r\n").await;
+        assert_eq!(remote.request().await[0], "EVALSHA");
+        remote.say("-NOSCRIPT No matching script.\r\n").await;
         assert!(within(asked).await.unwrap_err().is("NOSCRIPT"));
-        assert_eq!(seat.request().await, ["SCRIPT", "LOAD", "return 2"]);
-        seat.repeat(TWO.digest()).await;
+        assert_eq!(remote.request().await, ["SCRIPT", "LOAD", "return 2"]);
+        remote.repeat(TWO.digest()).await;
     }
 }
 
@@ -88,12 +88,12 @@ async fn a_script_that_the_server_has_lost_again_is_loaded_again() {
 #[tokio::test]
 async fn an_error_to_the_links_own_question_is_its_answer() {
     let peer = Peer::new().await;
-    let (link, mut seat, _received) = peer.link(tolerant()).await;
-    assert_eq!(seat.request().await[0], "PING");
+    let (link, mut remote, _received) = peer.link(tolerant()).await;
+    assert_eq!(remote.request().await[0], "PING");
     let x = link.send(echo("x"));
-    seat.say("-BUSY Redis is busy running a script.\r\n").await;
-    assert_eq!(seat.request().await, ["ECHO", "x"]);
-    seat.say(":1\r\n").await;
+    remote.say("-BUSY Redis is busy running a script.\r\n").await;
+    assert_eq!(remote.request().await, ["ECHO", "x"]);
+    remote.say(":1\r\n").await;
     assert_eq!(within(x).await, Ok(Value::Int(1)));
 }
 
@@ -105,11 +105,11 @@ async fn a_question_that_is_refused_moves_no_answer() {
         ("-BUSY a script\r\n", Sound::Refused("mine".to_owned())),
     ] {
         let peer = Peer::new().await;
-        let (link, mut seat, mut received) = peer.link(patient()).await;
+        let (link, mut remote, mut received) = peer.link(patient()).await;
         link.subscribe(b"mine".to_vec(), false);
         let (x, y) = (link.send(echo("x")), link.send(echo("y")));
-        assert_eq!(seat.request().await, ["SUBSCRIBE", "mine"]);
-        seat.say(&format!("{said}-MISCONF the disk is full\r\n:1\r\n:2\r\n")).await;
+        assert_eq!(remote.request().await, ["SUBSCRIBE", "mine"]);
+        remote.say(&format!("{said}-MISCONF the disk is full\r\n:1\r\n:2\r\n")).await;
         assert_eq!((within(x).await, within(y).await), (Ok(Value::Int(1)), Ok(Value::Int(2))), "{said:?}");
         assert_eq!(received.next().await, sound);
     }
@@ -335,11 +335,11 @@ proptest! {
 async fn an_answer_too_many_or_too_few_is_found_out_at_the_next_question_of_the_link() {
     for said in ["$1\r\nx\r\n", "+OK\r\n", "_\r\n", ":1\r\n", "-ERR a\r\n-ERR b\r\n"] {
         let peer = Peer::new().await;
-        let (link, mut seat, _received) = peer.link(patient()).await;
+        let (link, mut remote, _received) = peer.link(patient()).await;
         link.subscribe(b"mine".to_vec(), false);
         let answer = link.send(echo("x"));
-        assert_eq!(seat.request().await, ["SUBSCRIBE", "mine"]);
-        seat.say(said).await;
+        assert_eq!(remote.request().await, ["SUBSCRIBE", "mine"]);
+        remote.say(said).await;
         assert!(matches!(within(answer).await, Err(WireError::Broken(_))), "{said:?}");
     }
 }

@@ -32,7 +32,7 @@ async fn a_try_sees_who_sits_where_somebody_is_leaving() {
         let next = leaving.another();
         next.granted().await;
         let after = line(&etcd, &name);
-        assert_eq!(after.last().map(|entry| &entry.key), before.last().map(|entry| &entry.key), "the same seat");
+        assert_eq!(after.last().map(|entry| &entry.key), before.last().map(|entry| &entry.key), "the same slot");
         let mut trying = leaving.another();
         trying.claim.queue = false;
         let verdict = trying.store.claim(&trying.claim).await.unwrap();
@@ -169,9 +169,9 @@ async fn a_broken_waiter_leaves_no_key() {
     assert_eq!(line(&etcd, &name).len(), 2);
 }
 
-/// The answer to an upgrade is lost, and it is asked after: the seat of what it has replaced is free all the same.
+/// The answer to an upgrade is lost, and it is asked after: the slot of what it has replaced is free all the same.
 #[tokio::test]
-async fn a_replaced_claim_frees_its_seat_though_the_answer_was_lost() {
+async fn a_replaced_claim_releases_its_slot_though_the_answer_was_lost() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let mut old = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     old.claim.weight = 1;
@@ -179,11 +179,11 @@ async fn a_replaced_claim_frees_its_seat_though_the_answer_was_lost() {
     let mut new = old.another();
     (new.claim.weight, new.claim.replaces) = (MAX, Some(old.claim.key.id));
     let keys = || line(&etcd, &name).into_iter().map(|entry| entry.key).collect::<Vec<_>>();
-    let mut seats = keys();
+    let mut slots = keys();
     let mut lost = new.store.claim(&new.claim);
-    drive(&mut lost, || keys() != seats).await;
+    drive(&mut lost, || keys() != slots).await;
     drop(lost);
-    seats.extend(keys());
+    slots.extend(keys());
     let verdict = new.store.claim(&Claim { resend: true, ..new.claim.clone() }).await.unwrap();
     assert!(matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
     new.store.withdraw(&new.claim.key, None).await.unwrap();
@@ -191,8 +191,8 @@ async fn a_replaced_claim_frees_its_seat_though_the_answer_was_lost() {
     old.another().granted().await;
     let mut taken = keys();
     taken.sort();
-    seats.sort();
-    assert_eq!(taken, seats);
+    slots.sort();
+    assert_eq!(taken, slots);
 }
 
 /// A reader is leaving, and its withdrawal has not arrived, when another one of its client becomes the writer: that takes
