@@ -29,8 +29,9 @@ impl Program {
             return named;
         }
         let path = env::var_os("PATH").unwrap_or_default();
-        let mut places = env::split_paths(&path).chain(SBIN.map(Into::into)).map(|place| place.join(self.binary));
-        places.find(|program| program.is_file()).ok_or_else(|| {
+        let mut addresses =
+            env::split_paths(&path).chain(SBIN.map(Into::into)).map(|position| position.join(self.binary));
+        addresses.find(|program| program.is_file()).ok_or_else(|| {
             anyhow!("{} is not installed. Try: cargo xtask test, or apt-get install {}", self.binary, self.packages)
         })
     }
@@ -49,8 +50,8 @@ pub(crate) fn etcd_binary() -> Result<PathBuf> {
 pub fn interop_binary(path: &str) -> Result<PathBuf> {
     let test = env::current_exe().context("where is this test?")?;
     // target/debug/deps/it-0123456789abcdef, or one more for whom cargo builds for another kind of machine.
-    let mut places = test.ancestors().map(|folder| folder.join("interop").join(path));
-    places.find(|program| program.is_file()).ok_or_else(|| anyhow!("{path} is not built. Try: cargo xtask interop"))
+    let mut addresses = test.ancestors().map(|folder| folder.join("interop").join(path));
+    addresses.find(|program| program.is_file()).ok_or_else(|| anyhow!("{path} is not built. Try: cargo xtask interop"))
 }
 
 /// What a variable names, if it is set.

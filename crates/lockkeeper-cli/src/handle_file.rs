@@ -17,12 +17,12 @@ use crate::small_file;
 /// The place for a handle that is yet to be acquired: a file beside it, which nobody else can read and which is gone
 /// again unless it becomes the handle file.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct HandleFile {
     path: PathBuf,
     temporary: NamedTempFile,
 }
 
-impl Place {
+impl HandleFile {
     /// Finds out before anybody waits for a lock whether there is room for its handle.
     pub(crate) fn prepare(path: &Path) -> Result<Self, Failure> {
         match fs::symlink_metadata(path) {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Interval, interval_at};
 
 use crate::duration::human;
-use crate::event::{Place, Reporter};
+use crate::event::{QueuePosition, Reporter};
 use crate::lock;
 use crate::output::printable;
 
@@ -34,7 +34,7 @@ pub(crate) struct Manner {
 pub(crate) struct Narrator<'a> {
     keeper: &'a Keeper,
     reporter: &'a Reporter,
-    places: &'a mut UnboundedReceiver<Place>,
+    positions: &'a mut UnboundedReceiver<QueuePosition>,
     owner: &'a str,
     manner: Manner,
     began: Instant,
@@ -42,7 +42,7 @@ pub(crate) struct Narrator<'a> {
     /// The lock that is waited for, as it was typed.
     lock: String,
     /// A place that nobody has heard of yet.
-    untold: Option<Place>,
+    untold: Option<QueuePosition>,
     said: Said,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Narrator<'a> {
     pub(crate) fn new(
         keeper: &'a Keeper,
         reporter: &'a Reporter,
-        places: &'a mut UnboundedReceiver<Place>,
+        positions: &'a mut UnboundedReceiver<QueuePosition>,
         owner: &'a str,
         lock: &str,
         manner: Manner,
@@ -59,7 +59,7 @@ impl<'a> Narrator<'a> {
         let period = if reporter.shows_status() { REDRAW } else { LOOK };
         let (began, said) = (Instant::now(), Said::default());
         let (looks, lock) = (interval_at(began + period, period), lock.to_owned());
-        Self { keeper, reporter, places, owner, manner, began, looks, lock, untold: None, said }
+        Self { keeper, reporter, positions, owner, manner, began, looks, lock, untold: None, said }
     }
 
     /// The same for a wait that began before.
@@ -73,14 +73,14 @@ impl<'a> Narrator<'a> {
         loop {
             tokio::select! {
                 biased;
-                Some(place) = self.places.recv() => {
-                    self.lock.clone_from(&place.lock);
-                    let ahead = place.ahead;
-                    self.untold = Some(place);
+                Some(position) = self.positions.recv() => {
+                    self.lock.clone_from(&position.lock);
+                    let ahead = position.ahead;
+                    self.untold = Some(position);
                     let info = lock::line(self.keeper, &self.lock).await;
                     let holder = info.as_ref().and_then(lock::first_holder);
-                    if let Some(place) = self.untold.take() {
-                        self.reporter.queued(&place, holder.as_deref());
+                    if let Some(position) = self.untold.take() {
+                        self.reporter.queued(&position, holder.as_deref());
                     }
                     self.report(info.as_ref(), Some(ahead));
                 }
@@ -96,10 +96,10 @@ impl<'a> Narrator<'a> {
     /// What is left to tell at the end of the wait, whatever its outcome. Nothing is left on the terminal.
     pub(crate) fn finish(mut self) {
         // A place in line that became the lock before anybody asked who was ahead, or had an answer.
-        while let Some(place) = self.untold.take().or_else(|| self.places.try_recv().ok()) {
-            self.reporter.queued(&place, None);
+        while let Some(position) = self.untold.take().or_else(|| self.positions.try_recv().ok()) {
+            self.reporter.queued(&position, None);
             if self.reporter.is_verbose() && self.speaks() {
-                self.reporter.warn(&format!("lock {:?}: waiting, {} ahead", place.lock, place.ahead));
+                self.reporter.warn(&format!("lock {:?}: waiting, {} ahead", position.lock, position.ahead));
             }
         }
         self.reporter.wipe_status();
@@ -110,8 +110,8 @@ impl<'a> Narrator<'a> {
         self.reporter.shows_status() || self.reporter.prints() && !self.manner.is_silent
     }
 
-    /// `place` is a new place in line.
-    fn report(&mut self, info: Option<&LockInfo>, place: Option<u32>) {
+    /// `position` is a new place in line.
+    fn report(&mut self, info: Option<&LockInfo>, position: Option<u32>) {
         if self.reporter.shows_status() {
             return self.draw(info);
         }
@@ -119,10 +119,10 @@ impl<'a> Narrator<'a> {
             return;
         }
         let (holder, now) = (info.map(|info| info.holders.first().map(|holder| holder.id)), Instant::now());
-        let is_asked = place.is_some() && self.reporter.is_verbose();
+        let is_asked = position.is_some() && self.reporter.is_verbose();
         if self.said.is_due(&self.lock, holder, now, self.manner.repeats) || is_asked {
             self.said.now(&self.lock, holder, now);
-            let ahead = place.or_else(|| ahead(info?, self.owner, self.began.elapsed()));
+            let ahead = position.or_else(|| ahead(info?, self.owner, self.began.elapsed()));
             let ahead = ahead.map(|ahead| format!(", {ahead} ahead")).unwrap_or_default();
             let holder = info.map(in_the_way).unwrap_or_default();
             self.reporter.warn(&format!("lock {:?}: waiting{ahead}{holder}", self.lock));
@@ -203,8 +203,8 @@ fn rest(kept: &HolderInfo) -> String {
 fn ahead(info: &LockInfo, owner: &str, waited: Duration) -> Option<u32> {
     let distance = |waiter: &WaiterInfo| waiter.waited.map_or(Duration::MAX, |theirs| theirs.abs_diff(waited));
     let ours = info.waiters.iter().enumerate().filter(|(_, waiter)| waiter.owner == owner);
-    let (place, _) = ours.min_by_key(|(_, waiter)| distance(waiter))?;
-    u32::try_from(info.holders.len() + place).ok()
+    let (position, _) = ours.min_by_key(|(_, waiter)| distance(waiter))?;
+    u32::try_from(info.holders.len() + position).ok()
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ struct Rows {
 /// One lock: the line of those who want it. The first has it.
 #[derive(Debug, Default)]
 struct Row {
-    line: Vec<Place>,
+    line: Vec<QueueEntry>,
     /// The last token. It only ever rises, so a row is never deleted.
     fence: u64,
     /// Changes with the line, so that who watches it sees that it did.
@@ -72,7 +72,7 @@ struct Row {
 }
 
 #[derive(Debug)]
-struct Place {
+struct QueueEntry {
     claim: Claim,
     /// Its token, once it is granted.
     token: Option<u64>,
@@ -96,7 +96,7 @@ impl Rows {
     /// The row as it is now: without the dead, and with the first granted.
     fn row(&mut self, name: &LockName, now: Instant) -> &mut Row {
         let row = self.rows.entry(name.clone()).or_default();
-        row.keep(now, |place| place.expires > now);
+        row.keep(now, |entry| entry.expires > now);
         row
     }
 
@@ -109,7 +109,7 @@ impl Rows {
 
 impl Row {
     /// Removes the others and grants the lock to whoever is the first then; whether anybody was removed.
-    fn keep(&mut self, now: Instant, stays: impl FnMut(&Place) -> bool) -> bool {
+    fn keep(&mut self, now: Instant, stays: impl FnMut(&QueueEntry) -> bool) -> bool {
         let before = self.line.len();
         self.line.retain(stays);
         let removed = self.line.len() < before;
@@ -124,22 +124,22 @@ impl Row {
     }
 
     fn join(&mut self, claim: &Claim, now: Instant) -> usize {
-        self.line.push(Place { claim: claim.clone(), token: None, since: now, expires: now });
+        self.line.push(QueueEntry { claim: claim.clone(), token: None, since: now, expires: now });
         self.version += 1;
         self.keep(now, |_| true);
         self.line.len() - 1
     }
 
     fn find(&self, id: ClaimId) -> Option<usize> {
-        self.line.iter().position(|place| place.claim.key.id == id)
+        self.line.iter().position(|entry| entry.claim.key.id == id)
     }
 
     /// Its own request starts the life of a claim anew.
-    fn live(&mut self, at: usize, now: Instant) -> &Place {
-        let place = &mut self.line[at];
-        let Claim { ttl, lock_delay, wait_ttl, .. } = place.claim;
-        place.expires = now + if place.token.is_some() { ttl + lock_delay } else { wait_ttl };
-        place
+    fn live(&mut self, at: usize, now: Instant) -> &QueueEntry {
+        let entry = &mut self.line[at];
+        let Claim { ttl, lock_delay, wait_ttl, .. } = entry.claim;
+        entry.expires = now + if entry.token.is_some() { ttl + lock_delay } else { wait_ttl };
+        entry
     }
 
     fn answer(&mut self, at: usize, now: Instant) -> Verdict {
@@ -214,7 +214,7 @@ impl Store for Table {
     async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {
         let (mut rows, now) = self.step();
         for row in rows.rows.values_mut() {
-            row.keep(now, |place| place.expires > now && place.claim.key.session != *session);
+            row.keep(now, |entry| entry.expires > now && entry.claim.key.session != *session);
         }
         Ok(())
     }
@@ -249,7 +249,7 @@ impl Store for Table {
         if let Some(life) = tombstone {
             rows.bury(key.id, now + life);
         }
-        let removed = rows.row(&key.name, now).keep(now, |place| place.claim.key.id != key.id);
+        let removed = rows.row(&key.name, now).keep(now, |entry| entry.claim.key.id != key.id);
         Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
     }
 
@@ -271,16 +271,16 @@ impl Store for Table {
     async fn line(&self, name: &LockName) -> Result<Line> {
         let (mut rows, now) = self.step();
         let row = rows.row(name, now);
-        let entry = |place: &Place| Entry {
-            id: place.claim.key.id.hash(),
+        let entry = |entry: &QueueEntry| Entry {
+            id: entry.claim.key.id.hash(),
             weight: MAX,
             capacity: MAX,
-            granted: place.token.is_some(),
+            granted: entry.token.is_some(),
             kept: false,
-            token: place.token,
-            meta: place.claim.meta.clone(),
-            age: Some(now.saturating_since(place.since)),
-            expires_in: Some(place.expires.saturating_since(now)),
+            token: entry.token,
+            meta: entry.claim.meta.clone(),
+            age: Some(now.saturating_since(entry.since)),
+            expires_in: Some(entry.expires.saturating_since(now)),
             broken: None,
         };
         Ok(Line {

@@ -111,7 +111,7 @@ impl Guard {
 
     /// The claim of this guard, for a check that the store itself makes, such as `etcd::compare`.
     pub fn held_claim(&self) -> HeldClaim {
-        HeldClaim::new(self.name().clone(), self.token, self.engine.store.place(&self.hold.key))
+        HeldClaim::new(self.name().clone(), self.token, self.engine.store.fence_key(&self.hold.key))
     }
 
     /// Full name, mode and token as one string that can be sent along with a request.

@@ -19,7 +19,7 @@ const DEBIAN: Program =
 
 /// Where a member is, whether it runs or not.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct MemberSpec {
     pub(super) name: String,
     pub(super) folder: PathBuf,
     /// For clients.
@@ -33,17 +33,17 @@ pub(super) struct Place {
 /// A member, and its process.
 #[derive(Debug)]
 pub(super) struct Member {
-    pub(super) place: Place,
+    pub(super) spec: MemberSpec,
     pub(super) process: Process,
     pub(super) control: Control,
 }
 
-impl Place {
+impl MemberSpec {
     pub(super) fn new(number: usize) -> Result<Self> {
         let (port, control, folder) = (port::free()?, port::free()?, nursery()?.folder("etcd")?);
-        let mut place = Self { name: format!("m{number}"), folder, port, control, peer: ([0; 4], 0).into() };
-        place.peer = place.listens_for_peers();
-        Ok(place)
+        let mut spec = Self { name: format!("m{number}"), folder, port, control, peer: ([0; 4], 0).into() };
+        spec.peer = spec.listens_for_peers();
+        Ok(spec)
     }
 
     /// Where it listens for the others. They may be told another one.

@@ -15,7 +15,7 @@ pub use self::answer::Entry;
 pub use self::builder::EtcdBuilder;
 pub use self::control::Control;
 use self::links::Links;
-use self::member::{Member, Place};
+use self::member::{Member, MemberSpec};
 use crate::certificates::Certificates;
 use crate::process::eventually;
 use crate::proxy::Proxy;
@@ -50,7 +50,7 @@ impl Etcd {
 
     /// Where clients find the members.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.members.iter().map(|member| member.place.address()).collect()
+        self.members.iter().map(|member| member.spec.address()).collect()
     }
 
     /// As a client would be told, with the first user and the password if there is one.
@@ -185,20 +185,20 @@ impl Etcd {
     }
 
     fn spawn(settings: &EtcdBuilder) -> Result<Self> {
-        let mut places = (0..settings.members).map(Place::new).collect::<Result<Vec<_>>>()?;
-        let mut links = (places.len() > 1).then(|| Links::new(places.len()));
+        let mut specs = (0..settings.members).map(MemberSpec::new).collect::<Result<Vec<_>>>()?;
+        let mut links = (specs.len() > 1).then(|| Links::new(specs.len()));
         if let Some(links) = &mut links {
-            for (member, place) in places.iter_mut().enumerate() {
-                place.peer = links.lay(member, place.listens_for_peers())?;
+            for (member, spec) in specs.iter_mut().enumerate() {
+                spec.peer = links.lay(member, spec.listens_for_peers())?;
             }
         }
-        let peers: Vec<_> = places.iter().map(|place| format!("{}=http://{}", place.name, place.peer)).collect();
+        let peers: Vec<_> = specs.iter().map(|spec| format!("{}=http://{}", spec.name, spec.peer)).collect();
         let cluster = peers.join(",");
-        let start = |place: Place| {
-            let process = place.spawn(settings, &cluster)?;
-            Ok(Member { control: place.control(), place, process })
+        let start = |spec: MemberSpec| {
+            let process = spec.spawn(settings, &cluster)?;
+            Ok(Member { control: spec.control(), spec, process })
         };
-        let members = places.into_iter().map(start).collect::<Result<_>>()?;
+        let members = specs.into_iter().map(start).collect::<Result<_>>()?;
         let etcd = Self { settings: settings.clone(), members, cluster, links };
         etcd.introduce();
         Ok(etcd)
@@ -206,7 +206,7 @@ impl Etcd {
 
     fn respawn(&mut self, member: usize) -> Result<()> {
         let member = &mut self.members[member];
-        member.process = member.place.spawn(&self.settings, &self.cluster)?;
+        member.process = member.spec.spawn(&self.settings, &self.cluster)?;
         self.introduce();
         Ok(())
     }
@@ -258,7 +258,7 @@ impl Drop for Etcd {
         for member in &mut self.members {
             // What cannot be removed now, the watchdog removes.
             let _ = member.process.kill();
-            let _ = fs::remove_dir_all(&member.place.folder);
+            let _ = fs::remove_dir_all(&member.spec.folder);
         }
     }
 }

@@ -47,8 +47,8 @@ impl Cluster {
 
     /// As a client would be told: all nodes.
     pub fn url(&self) -> String {
-        let places: Vec<_> = self.nodes.iter().map(|node| node.address().to_string()).collect();
-        format!("{}+cluster://{}{}", self.nodes[0].scheme(), self.nodes[0].credentials(), places.join(","))
+        let addresses: Vec<_> = self.nodes.iter().map(|node| node.address().to_string()).collect();
+        format!("{}+cluster://{}{}", self.nodes[0].scheme(), self.nodes[0].credentials(), addresses.join(","))
     }
 
     /// All nodes: at first three masters, and then the replicas of the first, of the second, and of the third.

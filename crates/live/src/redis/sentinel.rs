@@ -57,9 +57,9 @@ impl Sentinel {
 
     /// As a client would be told.
     pub fn url(&self) -> String {
-        let places: Vec<_> = self.sentinels.iter().map(|sentinel| sentinel.address().to_string()).collect();
+        let addresses: Vec<_> = self.sentinels.iter().map(|sentinel| sentinel.address().to_string()).collect();
         let server = &self.servers[0];
-        format!("{}+sentinel://{}{}/{NAME}", server.scheme(), server.credentials(), places.join(","))
+        format!("{}+sentinel://{}{}/{NAME}", server.scheme(), server.credentials(), addresses.join(","))
     }
 
     /// The servers; the first was the master when they started.

@@ -60,9 +60,9 @@ impl Line {
     /// `id ip:port@bus,host flags master ping pong epoch link slot…`
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
-        let (id, place, flags, master) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (id, position, flags, master) = (words.next()?, words.next()?, words.next()?, words.next()?);
         // Some say the port for clients without TLS here, and have none.
-        let port = port::of_bus(place.split('@').nth(1)?.split(',').next()?.parse().ok()?)?;
+        let port = port::of_bus(position.split('@').nth(1)?.split(',').next()?.parse().ok()?)?;
         // What is on its way from one to another stands in brackets.
         let slots = words.skip(4).filter(|word| !word.starts_with('[')).map(slots).collect::<Option<_>>()?;
         let flags = flags.split(',').map(str::to_owned).collect();

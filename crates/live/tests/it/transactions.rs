@@ -1,9 +1,9 @@
 //! Transactions on the data of a real server: what others do meanwhile, what a network does, and where the server is.
 
+mod clusters;
 mod conflicts;
 mod cuts;
 mod fenced;
-mod places;
 mod refusals;
 
 use std::sync::Arc;

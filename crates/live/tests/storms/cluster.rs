@@ -42,8 +42,8 @@ fn slots_move_and_masters_give_way() {
         let _ = node.set("cluster-allow-replica-migration", "no");
     }
     let proxies = far_away(&cluster);
-    let places: Vec<_> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
-    let (url, mut mover) = (format!("redis+cluster://{}", places.join(",")), Mover::new(&cluster));
+    let addresses: Vec<_> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
+    let (url, mut mover) = (format!("redis+cluster://{}", addresses.join(",")), Mover::new(&cluster));
     STORM.play(&url, &[], |round, draw| mover.fault(round, draw), Storm::nobody_beside_another);
     assert!(mover.moves > 10, "only {} slots moved", mover.moves);
     eprintln!("{} slots moved, {} not, {} masters gave way", mover.moves, mover.failures, mover.failovers);

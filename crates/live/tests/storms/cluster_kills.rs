@@ -48,7 +48,7 @@ fn masters_are_killed_and_the_fence_holds() {
             kills += 1;
         }
     };
-    STORM.play(&url, &[fenced::place(&data)], fault, |_, folder, locks, seed| {
+    STORM.play(&url, &[fenced::data_url(&data)], fault, |_, folder, locks, seed| {
         sentinel::judge(&data, folder, locks, seed)
     });
     eprintln!("{kills} masters were killed");

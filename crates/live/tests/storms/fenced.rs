@@ -24,7 +24,7 @@ pub(crate) fn key(lock: &str) -> String {
 }
 
 /// Says where the data is.
-pub(crate) fn place(data: &Redis) -> (&'static str, String) {
+pub(crate) fn data_url(data: &Redis) -> (&'static str, String) {
     (DATA, data.url())
 }
 

@@ -70,7 +70,7 @@ fn an_increment_that_is_lost_is_missed_where_no_fence_stands() {
         assert!(found.contains("increments, and the counter says") && found.contains(&seed.to_string()), "{found}");
     };
     let lost = |round: &Round<'_>| round.names().iter().any(|lock| Tally::of(round.folder(), lock).has_lost());
-    UNFENCED.play(&redis.url(), &[fenced::place(&data)], until(lost), judge);
+    UNFENCED.play(&redis.url(), &[fenced::data_url(&data)], until(lost), judge);
 }
 
 /// Nothing fails. It goes on until a forgery has done harm: on a busy machine processes take long to start.

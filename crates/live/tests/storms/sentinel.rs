@@ -42,7 +42,7 @@ fn masters_change_and_the_fence_holds() {
             (failovers, next) = (failovers + 1, Instant::now() + FAILOVER);
         }
     };
-    STORM.play(&sentinel.url(), &[fenced::place(&data)], fault, |_, folder, locks, seed| {
+    STORM.play(&sentinel.url(), &[fenced::data_url(&data)], fault, |_, folder, locks, seed| {
         judge(&data, folder, locks, seed)
     });
     eprintln!("{failovers} other masters");

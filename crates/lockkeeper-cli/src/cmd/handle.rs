@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use crate::args::{AcquireArgs, HandleArgs, ModeArgs, Permits};
 use crate::child::signals::{END_A_RUN, Signals};
 use crate::duration::{Limit, human, millis};
-use crate::event::{Outlets, Place, Reporter, reason_word};
+use crate::event::{Outlets, QueuePosition, Reporter, reason_word};
 use crate::exit::{Exit, Failure};
 use crate::handle_file;
 use crate::held::mode_word;
@@ -59,19 +59,19 @@ struct Released<'a> {
 /// Acquires the lock, writes its handle and prints its token.
 pub(crate) async fn acquire(args: &AcquireArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name).map_err(Failure::usage)?;
-    let file = handle_file::Place::prepare(&args.handle_file)?;
+    let file = handle_file::HandleFile::prepare(&args.handle_file)?;
     let mut signals = Signals::catch(END_A_RUN)
         .map_err(|error: io::Error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
     let outlets = Outlets::stderr(false)?;
     let reporter = Arc::new(Reporter::new(std::slice::from_ref(&args.name), outlets, settings.verbosity));
-    let (place_in_line, places) = unbounded_channel();
+    let (sender, positions) = unbounded_channel();
     let observer = Arc::clone(&reporter);
-    let connecting = lock::connect(settings, Terms::default(), move |event| observer.observe(event, &place_in_line));
+    let connecting = lock::connect(settings, Terms::default(), move |event| observer.observe(event, &sender));
     let keeper = match unless_ended(&mut signals, connecting).await {
         Ok(keeper) => keeper?,
         Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
     };
-    let wait = Wait { keeper: &keeper, args, settings, reporter: &reporter, places };
+    let wait = Wait { keeper: &keeper, args, settings, reporter: &reporter, positions };
     let ending = wait.acquire(file, &mut signals).await;
     reporter.flush();
     // The place in line is given back before we go; if that takes too long, it ends by itself.
@@ -85,11 +85,11 @@ struct Wait<'a> {
     args: &'a AcquireArgs,
     settings: &'a Settings,
     reporter: &'a Reporter,
-    places: UnboundedReceiver<Place>,
+    positions: UnboundedReceiver<QueuePosition>,
 }
 
 impl Wait<'_> {
-    async fn acquire(mut self, file: handle_file::Place, signals: &mut Signals) -> Result<Exit, Failure> {
+    async fn acquire(mut self, file: handle_file::HandleFile, signals: &mut Signals) -> Result<Exit, Failure> {
         let Self { keeper, args, settings, .. } = self;
         let began = Instant::now();
         let (mut attempt, mode) = attempt(keeper, args)?;
@@ -132,7 +132,7 @@ impl Wait<'_> {
     ) -> Result<lockkeeper::Result<Handle>, Signal> {
         let manner = Manner { is_silent: false, repeats: true };
         let (owner, name) = (self.settings.owner.as_str(), self.args.name.as_str());
-        let mut narrator = Narrator::new(self.keeper, self.reporter, &mut self.places, owner, name, manner);
+        let mut narrator = Narrator::new(self.keeper, self.reporter, &mut self.positions, owner, name, manner);
         let detached = attempt.detached(self.args.ttl).into_future();
         let acquired = tokio::select! {
             biased;

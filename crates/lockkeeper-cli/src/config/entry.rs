@@ -12,7 +12,7 @@ use crate::secrets::{self, Secrets};
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// File and line, for errors.
-    pub(super) place: String,
+    pub(super) location: String,
     pub(super) address: Address,
     pub(super) password: Option<Source>,
 }
@@ -48,13 +48,13 @@ impl Entry {
         let Address::Url(url) = &self.address else {
             return Err(Failure::config(format!(
                 "{}: this version of lockkeeper does not have Redlock, a lock on several nodes. Try: url with one store",
-                self.place
+                self.location
             )));
         };
-        let at_place = |failure: Failure| Failure::config(format!("{}: {}", self.place, failure.message));
+        let at_location = |failure: Failure| Failure::config(format!("{}: {}", self.location, failure.message));
         if let Some(password) = self.password.as_ref().filter(|_| secrets.password.is_none()) {
-            let Secrets { password, warning } = password.password().map_err(at_place)?;
-            let warning = warning.map(|warning| format!("{}: {warning}", self.place));
+            let Secrets { password, warning } = password.password().map_err(at_location)?;
+            let warning = warning.map(|warning| format!("{}: {warning}", self.location));
             *secrets = Secrets { password, warning };
         }
         Ok((**url).clone())

@@ -135,7 +135,7 @@ impl Fields {
             }
         };
         let password = self.password.into_iter().flatten().next();
-        let entry = Entry { place: file.place(&at), address, password };
+        let entry = Entry { location: file.location(&at), address, password };
         has_secrets |= entry.has_secrets();
         Ok((entry, has_secrets))
     }
@@ -149,14 +149,14 @@ struct Text<'a> {
 
 impl Text<'_> {
     /// File and line.
-    fn place(&self, at: &Range<usize>) -> String {
+    fn location(&self, at: &Range<usize>) -> String {
         let before = self.text.as_bytes().iter().take(at.start);
         format!("{}:{}", self.path.display(), before.filter(|byte| **byte == b'\n').count() + 1)
     }
 
     fn wrong(&self, at: Range<usize>, problem: impl Display) -> Failure {
         let problem = problem.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        Failure::config(format!("{}: {problem}", self.place(&at)))
+        Failure::config(format!("{}: {problem}", self.location(&at)))
     }
 
     fn unknown(&self, at: Range<usize>, key: &str, valid: Vec<&str>) -> Failure {

@@ -166,21 +166,21 @@ mod tests {
     use super::*;
     use crate::exit::Exit;
 
-    fn places(variables: &'static [(&str, &str)]) -> Vec<PathBuf> {
+    fn paths(variables: &'static [(&str, &str)]) -> Vec<PathBuf> {
         usual(&|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value)))
     }
 
     #[test]
     fn the_file_of_the_user_stands_before_that_of_the_host() {
         let host = Path::new(OF_THE_HOST);
-        assert_eq!(places(&[]), [host]);
-        assert_eq!(places(&[("HOME", "/h")]), [Path::new("/h/.config/lockkeeper/config.toml"), host]);
-        assert_eq!(places(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")])[0], Path::new("/x/lockkeeper/config.toml"));
+        assert_eq!(paths(&[]), [host]);
+        assert_eq!(paths(&[("HOME", "/h")]), [Path::new("/h/.config/lockkeeper/config.toml"), host]);
+        assert_eq!(paths(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")])[0], Path::new("/x/lockkeeper/config.toml"));
         assert_eq!(
-            places(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "x")])[0].parent().unwrap().parent().unwrap(),
+            paths(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "x")])[0].parent().unwrap().parent().unwrap(),
             Path::new("/h/.config")
         );
-        assert_eq!(places(&[("HOME", "h")]), [host]);
+        assert_eq!(paths(&[("HOME", "h")]), [host]);
     }
 
     #[test]

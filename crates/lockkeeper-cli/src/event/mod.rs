@@ -12,7 +12,7 @@ use lockkeeper::{ErrorKind, LostReason};
 use serde::Serialize;
 
 pub(crate) use outlet::{LAST_LINES, Log, Outlet, Outlets};
-pub(crate) use reporter::{Place, Reporter};
+pub(crate) use reporter::{QueuePosition, Reporter};
 pub(crate) use target::Target;
 
 /// An event with the fields that the manual gives it.

@@ -22,7 +22,7 @@ use crate::waiting::in_the_way;
 
 /// A place in the line for a lock.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct QueuePosition {
     /// The name as it was typed.
     pub(crate) lock: String,
     pub(crate) ahead: u32,
@@ -163,11 +163,11 @@ impl Reporter {
 
     /// Takes what the library tells of a keeper. Places in line are handed on, for somebody who can ask the store who
     /// is ahead.
-    pub(crate) fn observe(&self, event: &LibraryEvent<'_>, places: &UnboundedSender<Place>) {
+    pub(crate) fn observe(&self, event: &LibraryEvent<'_>, positions: &UnboundedSender<QueuePosition>) {
         self.away.observe(event);
         match event {
             LibraryEvent::Queued { name, ahead, .. } => {
-                drop(places.send(Place { lock: self.typed(name).to_owned(), ahead: *ahead }));
+                drop(positions.send(QueuePosition { lock: self.typed(name).to_owned(), ahead: *ahead }));
             }
             LibraryEvent::Acquired { .. } => self.holds.store(true, Ordering::Relaxed),
             LibraryEvent::ReleaseRequested { name, by, reason, .. } => self.asked(self.typed(name), by, reason),
@@ -220,8 +220,8 @@ impl Reporter {
         }
     }
 
-    pub(crate) fn queued(&self, place: &Place, holder: Option<&str>) {
-        let Place { lock, ahead } = place;
+    pub(crate) fn queued(&self, position: &QueuePosition, holder: Option<&str>) {
+        let QueuePosition { lock, ahead } = position;
         self.event(lock, &Event::Queued { ahead: *ahead, holder });
     }
 

@@ -119,10 +119,10 @@ fn seconds(ms: u64) -> f64 {
 /// In the text format of Prometheus.
 fn text(locks: &Locks) -> String {
     let mut text = String::new();
-    for (place, (name, help)) in GAUGES.iter().enumerate() {
+    for (position, (name, help)) in GAUGES.iter().enumerate() {
         let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge");
         for (lock, gauges) in locks {
-            if let Some(value) = gauges[place] {
+            if let Some(value) = gauges[position] {
                 let lock = lock.replace('\\', r"\\").replace('"', "\\\"");
                 let _ = writeln!(text, "{name}{{lock=\"{lock}\"}} {value}");
             }

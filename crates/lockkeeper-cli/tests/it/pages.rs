@@ -45,8 +45,8 @@ fn run(stage: &Stage, block: &Block) -> Option<Console> {
         return None;
     }
     match block.language.as_str() {
-        "sh" => stage.run(&block.code, &block.place),
-        "yaml" | "ini" => stage.run(&block.embedded(), &block.place),
+        "sh" => stage.run(&block.code, &block.location),
+        "yaml" | "ini" => stage.run(&block.embedded(), &block.location),
         "console" => {
             let console = Console::start(stage, block);
             if block.goes_on() {
@@ -54,11 +54,11 @@ fn run(stage: &Stage, block: &Block) -> Option<Console> {
             }
             console.finish();
         }
-        "toml" => assert!(DeTable::parse(&block.code).is_ok(), "{}", block.place),
-        "json" => assert!(serde_json::from_str::<Value>(&block.code).is_ok(), "{}", block.place),
+        "toml" => assert!(DeTable::parse(&block.code).is_ok(), "{}", block.location),
+        "json" => assert!(serde_json::from_str::<Value>(&block.code).is_ok(), "{}", block.location),
         // Rust is a test of the library.
         "rust" | "text" | "dockerfile" => {}
-        other => panic!("{}: nothing is known of the language {other:?}", block.place),
+        other => panic!("{}: nothing is known of the language {other:?}", block.location),
     }
     None
 }

@@ -146,8 +146,8 @@ fn recipe_one_of_three_replicas_leads() {
         eventually("another leader", || leaders().len() == led);
         let name = stdout(&shell(&store, "lockkeeper leader scheduler").output().unwrap());
         // By default the leader shows its owner, which ends with the number of its process.
-        let place = replicas.iter().position(|replica| name.trim_end().ends_with(&format!(":{}", replica.pid())));
-        let mut leader = replicas.remove(place.unwrap_or_else(|| panic!("{name}")));
+        let location = replicas.iter().position(|replica| name.trim_end().ends_with(&format!(":{}", replica.pid())));
+        let mut leader = replicas.remove(location.unwrap_or_else(|| panic!("{name}")));
         leader.signal(Signal::KILL);
         leader.wait();
     }

@@ -51,8 +51,8 @@ fn man_has_its_sections_and_renders() {
     let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
     let expected =
         ["NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "\"EXIT STATUS\"", "ENVIRONMENT", "FILES", "EXAMPLES"];
-    let places: Vec<_> = expected.iter().map(|name| sections.iter().position(|section| section == name)).collect();
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{sections:?}");
+    let positions: Vec<_> = expected.iter().map(|name| sections.iter().position(|section| section == name)).collect();
+    assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{sections:?}");
     assert!(page.lines().any(|line| line.starts_with(".TH LOCKKEEPER 1")), "{page}");
     assert!(page.contains("LOCKKEEPER_REQUIRE_STORE"));
     // Where there is a formatter, it has nothing to complain about.

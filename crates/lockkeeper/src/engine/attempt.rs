@@ -96,7 +96,7 @@ impl Attempt {
             if self.is_stopped() {
                 return Err(self.gave_up());
             }
-            let left = turn.as_mut().and_then(Turn::take_place);
+            let left = turn.as_mut().and_then(Turn::take_claim);
             let adopted = left.is_some();
             let mut pending = match left {
                 Some(hold) => PendingClaim { hold, sent: true, tries: 0 },
@@ -305,7 +305,7 @@ impl Attempt {
 
     /// Gives the place to the next task of this process, or leaves the line.
     fn leave(&self, turn: Option<Turn>, hold: &Arc<Hold>) -> Error {
-        let inherited = turn.is_some_and(|mut turn| !hold.is_dead() && turn.leave_place(hold));
+        let inherited = turn.is_some_and(|mut turn| !hold.is_dead() && turn.leave_claim(hold));
         if !inherited {
             self.give_back(hold);
         }

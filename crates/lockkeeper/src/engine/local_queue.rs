@@ -132,12 +132,12 @@ impl Turn {
     }
 
     /// The claim that the task before left, if it left one.
-    pub(super) fn take_place(&mut self) -> Option<Arc<Hold>> {
+    pub(super) fn take_claim(&mut self) -> Option<Arc<Hold>> {
         self.slot.take()
     }
 
     /// Leaves the claim to the next task; `false` when there is none.
-    pub(super) fn leave_place(&mut self, hold: &Arc<Hold>) -> bool {
+    pub(super) fn leave_claim(&mut self, hold: &Arc<Hold>) -> bool {
         let others = self.presence.queue.present.load(Ordering::Acquire) > 1;
         if others {
             *self.slot = Some(Arc::clone(hold));

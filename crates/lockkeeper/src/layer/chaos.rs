@@ -299,8 +299,8 @@ impl Store for Chaos {
         self.send(Operation::Line, None, || self.inner.line(name)).await
     }
 
-    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        self.inner.place(key)
+    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        self.inner.fence_key(key)
     }
 
     fn on_loss(&self, listener: Losses) {

@@ -155,8 +155,8 @@ impl<S: Store> Store for Prefix<S> {
         self.shown(self.inner.line(&self.full(name)?).await)
     }
 
-    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        self.inner.place(&self.key(key).ok()?)
+    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        self.inner.fence_key(&self.key(key).ok()?)
     }
 
     fn on_loss(&self, listener: Losses) {

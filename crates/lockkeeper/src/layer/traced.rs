@@ -166,8 +166,8 @@ impl<S: Store> Store for Traced<S> {
         self.show(span!(self, "store.line", lock = %name), self.inner.line(name)).await
     }
 
-    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        self.inner.place(key)
+    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        self.inner.fence_key(key)
     }
 
     fn on_loss(&self, listener: Losses) {

@@ -13,13 +13,13 @@ pub struct HeldClaim {
     pub name: LockName,
     /// The token of the grant.
     pub token: FencingToken,
-    /// Where the claim is, in the terms of its store: see [`Store::place`](super::Store::place).
-    pub place: Option<Arc<[u8]>>,
+    /// Where the claim is, in the terms of its store: see [`Store::fence_key`](super::Store::fence_key).
+    pub fence_key: Option<Arc<[u8]>>,
 }
 
 impl HeldClaim {
     /// A claim that was granted with this token.
-    pub fn new(name: LockName, token: FencingToken, place: Option<Arc<[u8]>>) -> Self {
-        Self { name, token, place }
+    pub fn new(name: LockName, token: FencingToken, fence_key: Option<Arc<[u8]>>) -> Self {
+        Self { name, token, fence_key }
     }
 }

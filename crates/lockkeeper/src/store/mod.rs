@@ -172,9 +172,9 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// The live claims of this name, in order. Changes nothing.
     async fn line(&self, name: &LockName) -> Result<Line>;
 
-    /// Where a claim is, in the store's own terms, for a comparison in a transaction of the user. `None` if the store
-    /// has no such comparison. Does no I/O: the answer is the place that the claim would have.
-    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+    /// The key of a claim, in the store's own terms, for a comparison in a transaction of the user. `None` if the store
+    /// has no such comparison. Does no I/O: the answer is the key that the claim would have.
+    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
         let _ = key;
         None
     }

@@ -53,8 +53,8 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).line(name).await
     }
 
-    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        (**self).place(key)
+    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        (**self).fence_key(key)
     }
 
     fn on_loss(&self, listener: Losses) {

@@ -179,8 +179,8 @@ impl<H: Harness> Store for Beside<H> {
         self.store.line(name).await
     }
 
-    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        self.store.place(key)
+    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        self.store.fence_key(key)
     }
 
     fn on_loss(&self, listener: Losses) {

@@ -285,8 +285,8 @@ impl Store for TestStore {
         self.0.way.line(name).await
     }
 
-    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        self.0.way.place(key)
+    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        self.0.way.fence_key(key)
     }
 
     fn on_loss(&self, listener: Losses) {

@@ -46,7 +46,7 @@ impl Visit for Fields {
 struct Notes(Arc<Mutex<Vec<Span>>>);
 
 /// Where a span stands in the notes.
-struct Place(usize);
+struct Index(usize);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
@@ -55,7 +55,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
         let mut noted = Span { name: span.name(), parent, ..Span::default() };
         attributes.record(&mut noted.fields);
         let mut spans = self.0.lock().unwrap();
-        span.extensions_mut().insert(Place(spans.len()));
+        span.extensions_mut().insert(Index(spans.len()));
         spans.push(noted);
     }
 
@@ -83,8 +83,8 @@ impl Notes {
         change: impl FnOnce(&mut Span),
     ) {
         let span = context.span(id).unwrap();
-        let place = span.extensions().get::<Place>().map(|place| place.0);
-        change(&mut self.0.lock().unwrap()[place.unwrap()]);
+        let index = span.extensions().get::<Index>().map(|index| index.0);
+        change(&mut self.0.lock().unwrap()[index.unwrap()]);
     }
 
     /// Of this thread, for as long as the guard lives.

@@ -54,9 +54,9 @@ async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
     reader.granted().await;
     let entry = line(&etcd, &name).remove(0);
     let writer = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    let place =
+    let position =
         format!("/lockkeeper/.lock/{}/{}-0", writer.claim.key.name.encoded(), writer.claim.key.session.as_str());
-    etcd.control().put_with_lease(&place, &entry.value, entry.lease).unwrap();
+    etcd.control().put_with_lease(&position, &entry.value, entry.lease).unwrap();
     let error = writer.store.claim(&writer.claim).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
     let verdict = writer.store.claim(&writer.claim).await.unwrap();

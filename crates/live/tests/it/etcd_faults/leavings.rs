@@ -174,13 +174,13 @@ async fn what_was_replaced_is_forgotten_when_a_renewal_finds_its_heir() {
     let mut writer = reader.another();
     (writer.claim.weight, writer.claim.queue, writer.claim.replaces) = (MAX, false, Some(reader.claim.key.id));
     let before = only(&etcd, &name).0.key;
-    assert!(reader.store.place(&reader.claim.key).unwrap().ends_with(&before));
+    assert!(reader.store.fence_key(&reader.claim.key).unwrap().ends_with(&before));
     let mut upgrading = writer.store.claim(&writer.claim);
     drive(&mut upgrading, || only(&etcd, &name).0.key != before).await;
     drop(upgrading);
     let renewal = writer.renew(LiveState::InFlight).await.unwrap();
     assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
-    assert!(!reader.store.place(&reader.claim.key).unwrap().ends_with(&before), "it has its slot no more");
+    assert!(!reader.store.fence_key(&reader.claim.key).unwrap().ends_with(&before), "it has its slot no more");
 }
 
 /// A claim is about to wait, for which a lease is made, and its keeper is shut down.

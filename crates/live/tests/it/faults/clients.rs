@@ -92,17 +92,17 @@ async fn a_dead_waiter_at_the_head_costs_a_waiters_life() {
     worker.send(&format!("lock {name} {}", TTL.as_millis()));
     until_waiting(&holder, &name, 1).await;
     let mut behind = Vec::new();
-    for place in 2..4 {
+    for position in 2..4 {
         let next = keeper(server.address(), LONG).await;
         behind.push(tokio::spawn(next.mutex(&*name).unwrap().lock().into_future()));
-        until_waiting(&holder, &name, place).await;
+        until_waiting(&holder, &name, position).await;
     }
     drop(worker);
     guard.release().await.unwrap();
     let (released, mut last) = (Instant::now(), 0);
-    for (place, next) in behind.into_iter().enumerate() {
+    for (position, next) in behind.into_iter().enumerate() {
         let guard = within(PATIENCE, next).await.unwrap().unwrap();
-        if place == 0 {
+        if position == 0 {
             // The dead one's life, and what the next one takes to look.
             assert!(released.elapsed() < TTL + Duration::from_secs(4), "{:?}", released.elapsed());
         }

@@ -28,7 +28,7 @@ use crate::child::restart::{Backoff, Restart};
 use crate::child::signals::{END_A_CANDIDATE, END_A_RUN, Signals};
 use crate::child::spawn::{self, Program};
 use crate::duration::{Limit, human};
-use crate::event::{Outlets, Place, Reporter};
+use crate::event::{Outlets, QueuePosition, Reporter};
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
 use crate::locks::{Holding, Wanted};
@@ -129,8 +129,8 @@ struct Run<'a> {
     program: Program,
     signals: Signals,
     orphans: Orphans,
-    places: UnboundedReceiver<Place>,
-    place: UnboundedSender<Place>,
+    positions: UnboundedReceiver<QueuePosition>,
+    position: UnboundedSender<QueuePosition>,
     policy: Policy,
     backoff: Backoff,
     /// When a signal made us leave.
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
         let orphans = Orphans::new().map_err(|error| runtime::refused("signals cannot be caught", &error))?;
         let around = Around::of_this_process();
         space::check(task.names, &args.command, around.lines(), settings)?;
-        let ((place, places), backoff) = (unbounded_channel(), Backoff::new());
+        let ((position, positions), backoff) = (unbounded_channel(), Backoff::new());
         let leaving = None;
         Ok(Self {
             task,
@@ -173,8 +173,8 @@ impl<'a> Run<'a> {
             program,
             signals,
             orphans,
-            places,
-            place,
+            positions,
+            position,
             policy,
             backoff,
             leaving,
@@ -183,9 +183,9 @@ impl<'a> Run<'a> {
     }
 
     async fn connect_and_run(&mut self) -> Result<Exit, Failure> {
-        let (reporter, place) = (Arc::clone(&self.reporter), self.place.clone());
+        let (reporter, position) = (Arc::clone(&self.reporter), self.position.clone());
         let terms = Terms { ttl: self.args.ttl, lock_delay: self.args.lock_delay, whole_names: false };
-        let connecting = lock::open(self.settings, terms, move |event| reporter.observe(event, &place));
+        let connecting = lock::open(self.settings, terms, move |event| reporter.observe(event, &position));
         let connection = tokio::select! {
             biased;
             signal = self.signals.next_ending() => return Ok(Exit::Signal(signal.as_raw())),

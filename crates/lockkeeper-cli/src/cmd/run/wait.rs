@@ -60,7 +60,7 @@ impl Run<'_> {
         let mut acquiring = pin!(locks.acquire(attempt));
         let (owner, first) = (self.settings.owner.as_str(), locks.names()[0].1.as_str());
         let manner = self.task.manner();
-        let narrator = Narrator::new(keeper, &self.reporter, &mut self.places, owner, first, manner);
+        let narrator = Narrator::new(keeper, &self.reporter, &mut self.positions, owner, first, manner);
         let mut narrator = narrator.since(began);
         let waited = tokio::select! {
             biased;

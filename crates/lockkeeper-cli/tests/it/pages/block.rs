@@ -8,7 +8,7 @@ pub(super) struct Block {
     pub(super) language: String,
     pub(super) code: String,
     /// The page and the line, for messages.
-    pub(super) place: String,
+    pub(super) location: String,
     /// How many headings came before.
     pub(super) section: usize,
     /// The comment before it.
@@ -24,9 +24,9 @@ pub(super) fn blocks(page: &str) -> Vec<Block> {
     for (number, line) in text.lines().enumerate() {
         match (line.strip_prefix("```"), open.take()) {
             (Some(language), None) => {
-                let place = format!("{page}:{}", number + 1);
+                let location = format!("{page}:{}", number + 1);
                 let (language, marker) = (language.to_owned(), std::mem::take(&mut marker));
-                open = Some(Block { language, place, section, marker, ..Block::default() });
+                open = Some(Block { language, location, section, marker, ..Block::default() });
             }
             (Some(_), Some(block)) => blocks.push(block),
             (None, Some(mut block)) => {

@@ -20,7 +20,7 @@ struct Typed {
 
 /// A shell that runs the commands of a block.
 pub(super) struct Console {
-    place: String,
+    location: String,
     typed: Vec<Typed>,
     shell: Process,
 }
@@ -35,7 +35,7 @@ impl Console {
         let mut shell = stage.shell(&script);
         let owner = format!("{OWNER}{}", if block.goes_on() { stage.terminal() } else { 0 } + FIRST);
         let shell = Process::start(shell.env("LOCKKEEPER_OWNER", owner));
-        let console = Self { place: block.place.clone(), typed, shell };
+        let console = Self { location: block.location.clone(), typed, shell };
         if block.goes_on() {
             console.first_line();
         }
@@ -43,10 +43,10 @@ impl Console {
     }
 
     fn first_line(&self) {
-        let last = self.typed.last().unwrap_or_else(|| panic!("{}: nothing is typed", self.place));
+        let last = self.typed.last().unwrap_or_else(|| panic!("{}: nothing is typed", self.location));
         let Some(expected) = last.expected.lines().next() else { return };
         let mut printed = String::new();
-        eventually(&format!("{}: {}", self.place, last.command), || {
+        eventually(&format!("{}: {}", self.location, last.command), || {
             printed = text(&last.printed);
             printed.lines().next().is_some_and(|line| same(expected, line))
         });
@@ -55,17 +55,17 @@ impl Console {
     /// Presses Enter, waits for its end, and compares what it has printed.
     pub(super) fn finish(mut self) {
         self.shell.finish();
-        let place = &self.place;
+        let location = &self.location;
         for (at, typed) in self.typed.iter().enumerate() {
             let (printed, code) = (text(&typed.printed), text(&typed.code));
             assert!(
                 same(&typed.expected, &printed),
-                "{place}: $ {}\nprints\n{printed}instead of\n{}",
+                "{location}: $ {}\nprints\n{printed}instead of\n{}",
                 typed.command,
                 typed.expected
             );
             let asked = self.typed.get(at + 1).is_some_and(|next| next.command.trim() == "echo $?");
-            assert!(asked || code == "0\n", "{place}: $ {}\nends with {code}{printed}", typed.command);
+            assert!(asked || code == "0\n", "{location}: $ {}\nends with {code}{printed}", typed.command);
         }
     }
 }
@@ -78,7 +78,7 @@ fn typed(stage: &Stage, block: &Block) -> Vec<Typed> {
             let (printed, code) = (stage.record(), stage.record());
             typed.push(Typed { command: command.to_owned(), expected: String::new(), printed, code });
         } else {
-            let last = typed.last_mut().unwrap_or_else(|| panic!("{}: begins with no command", block.place));
+            let last = typed.last_mut().unwrap_or_else(|| panic!("{}: begins with no command", block.location));
             let of_command = last.expected.is_empty() && last.command.ends_with('\\');
             let text = if of_command { &mut last.command } else { &mut last.expected };
             text.push_str(if of_command { "\n" } else { "" });

@@ -48,9 +48,9 @@ impl Stage {
     }
 
     /// Runs a script, of which each line has to succeed.
-    pub(super) fn run(&self, text: &str, place: &str) {
+    pub(super) fn run(&self, text: &str, location: &str) {
         let output = self.shell(&format!("set -ex\n{text}")).output().unwrap();
-        assert!(output.status.success(), "{place}: {}\n{}{}", output.status, stdout(&output), stderr(&output));
+        assert!(output.status.success(), "{location}: {}\n{}{}", output.status, stdout(&output), stderr(&output));
     }
 
     /// The path of a new file, for the test's own use.

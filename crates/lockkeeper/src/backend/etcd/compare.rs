@@ -27,7 +27,7 @@ impl EtcdCompare {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) when the lock is not kept in etcd.
     pub fn of(held: &HeldClaim) -> Result<Self> {
-        let key = held.place.as_deref().and_then(|place| place.strip_prefix(MARK));
+        let key = held.fence_key.as_deref().and_then(|fence_key| fence_key.strip_prefix(MARK));
         let revision = i64::try_from(held.token.raw()).ok();
         match key.zip(revision) {
             Some((key, create_revision)) => Ok(Self { key: key.to_vec(), create_revision }),
@@ -39,6 +39,6 @@ impl EtcdCompare {
 }
 
 /// Where a claim is, for the guard that is made of it.
-pub(super) fn place(at: &[u8]) -> Arc<[u8]> {
+pub(super) fn fence_key(at: &[u8]) -> Arc<[u8]> {
     [MARK, at].concat().into()
 }

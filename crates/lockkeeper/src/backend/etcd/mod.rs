@@ -392,9 +392,9 @@ impl Store for EtcdStore {
         Ok(to_line(&found, revision, &lives))
     }
 
-    fn place(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
         let session = self.0.sessions.get(&key.session).ok()?;
-        Some(compare::place(&session.slot_of(&self.0.lines, key).at))
+        Some(compare::fence_key(&session.slot_of(&self.0.lines, key).at))
     }
 
     fn on_loss(&self, listener: Losses) {

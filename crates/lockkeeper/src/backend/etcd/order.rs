@@ -88,7 +88,7 @@ impl Order {
             .collect()
     }
 
-    fn drop_place(&self, name: &LockName, one: Option<&Arc<One>>) {
+    fn remove(&self, name: &LockName, one: Option<&Arc<One>>) {
         let mut lines = self.lock();
         let Some(line) = lines.get_mut(name) else { return };
         line.users -= 1;
@@ -115,13 +115,13 @@ impl Leaves<'_> {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.order.drop_place(&self.name, None);
+        self.order.remove(&self.name, None);
     }
 }
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        self.order.drop_place(&self.name, Some(&self.one));
+        self.order.remove(&self.name, Some(&self.one));
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::grants::Admitted;
-use super::sessions::{self, Place, Purpose, Session};
+use super::sessions::{self, ClaimState, Purpose, Session};
 use super::status::ClaimStatus;
 use super::wire::all;
 use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
@@ -38,18 +38,18 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     let mut claims = Vec::with_capacity(live.len());
     let mut doubtful = Vec::new();
     for (at, live) in live.iter().enumerate() {
-        let place = session.place(live.key.id);
+        let state = session.claim_state(live.key.id);
         let slot = session.slot_of(&store.0.lines, &live.key).at;
-        let renewal = at_once(session, live, place.as_ref(), proof.keys.get(&slot).copied(), &proof, trusted);
+        let renewal = at_once(session, live, state.as_ref(), proof.keys.get(&slot).copied(), &proof, trusted);
         if renewal.is_none() {
-            doubtful.push((at, live, place));
+            doubtful.push((at, live, state));
         }
         claims.push(renewal.unwrap_or(Renewal::Unknown));
     }
     let asked: Vec<_> =
-        doubtful.iter().map(|(_, live, place)| wait::asked(store, session, &live.key, place.as_ref())).collect();
-    let (mut admitted, mut places, mut timed, mut records) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for ((at, live, place), found_status) in doubtful.into_iter().zip(store.look(&asked).await?) {
+        doubtful.iter().map(|(_, live, state)| wait::asked(store, session, &live.key, state.as_ref())).collect();
+    let (mut admitted, mut positions, mut timed, mut records) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for ((at, live, state), found_status) in doubtful.into_iter().zip(store.look(&asked).await?) {
         if let ClaimStatus::First(found) = &found_status
             && session.life.is_none()
         {
@@ -59,14 +59,14 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
         match found_status {
             ClaimStatus::First(found) if found.is_timed() => timed.push((at, &live.key, found)),
             ClaimStatus::First(found) => {
-                let since = place.and_then(|place| place.granted);
+                let since = state.and_then(|state| state.granted);
                 admitted.push(Admitted { key: &live.key, found, since });
-                places.push(at);
+                positions.push(at);
             }
-            found_status => claims[at] = store.renewal_of(session, live, place, found_status, &proof.renewed),
+            found_status => claims[at] = store.renewal_of(session, live, state, found_status, &proof.renewed),
         }
     }
-    for ((at, one), holds) in places.into_iter().zip(&admitted).zip(store.let_all_in(session, &admitted).await?) {
+    for ((at, one), holds) in positions.into_iter().zip(&admitted).zip(store.let_all_in(session, &admitted).await?) {
         if holds {
             claims[at] = Renewal::Held { token: one.found.created.unsigned_abs() };
         }
@@ -92,26 +92,26 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
 fn at_once(
     session: &Session,
     live: &Live,
-    place: Option<&Place>,
+    state: Option<&ClaimState>,
     lease: Option<i64>,
     proof: &Proof,
     trusted: Instant,
 ) -> Option<Renewal> {
-    match (live.state, place, lease) {
+    match (live.state, state, lease) {
         (LiveState::InFlight, _, None) => Some(Renewal::Unknown),
-        (LiveState::Granted, Some(place), Some(lease))
-            if place.held
-                && place.is_dated
-                && lease == place.lease
+        (LiveState::Granted, Some(state), Some(lease))
+            if state.held
+                && state.is_dated
+                && lease == state.lease
                 && session.purpose(lease) == Some(Purpose::Hold) =>
         {
-            Some(Renewal::Held { token: place.created.unsigned_abs() })
+            Some(Renewal::Held { token: state.created.unsigned_abs() })
         }
         // Its watch tells when it is let in, and of its end; one that was broken is on another lease.
-        (LiveState::Queued, Some(place), lease)
-            if place.waits_watched(trusted)
-                && lease.map_or(!proof.listed.contains(&place.lease), |lease| lease == place.lease)
-                && proof.renewed.contains(&place.lease) =>
+        (LiveState::Queued, Some(state), lease)
+            if state.waits_watched(trusted)
+                && lease.map_or(!proof.listed.contains(&state.lease), |lease| lease == state.lease)
+                && proof.renewed.contains(&state.lease) =>
         {
             Some(Renewal::Queued)
         }
@@ -224,12 +224,14 @@ impl EtcdStore {
         &self,
         session: &Session,
         live: &Live,
-        place: Option<Place>,
+        state: Option<ClaimState>,
         found_status: ClaimStatus,
         renewed: &[i64],
     ) -> Renewal {
         match found_status {
-            ClaimStatus::Absent | ClaimStatus::Broken(_) if place.is_some() && session.place(live.key.id).is_none() => {
+            ClaimStatus::Absent | ClaimStatus::Broken(_)
+                if state.is_some() && session.claim_state(live.key.id).is_none() =>
+            {
                 // It was withdrawn meanwhile.
                 Renewal::Unknown
             }
@@ -276,7 +278,7 @@ mod tests {
         };
         let (id, at) = (key.id, session.slot(&Lines::new(Layout::Native, None), &key, now).at);
         let record = Arc::new(Record::of(&claim, &"c".into()));
-        let place = Place {
+        let state = ClaimState {
             lease: 7,
             created: 1,
             held: true,
@@ -286,11 +288,11 @@ mod tests {
             whom: None,
             record,
         };
-        session.insert_claim(id, place);
+        session.insert_claim(id, state);
         let keys = HashMap::from([(at, 7)]);
         let proof = Proof { keys, listed: vec![7], is_whole: true, renewed: vec![7], sent: now };
         let live = Live { key, state: LiveState::Granted };
-        let at_once = || at_once(&session, &live, session.place(id).as_ref(), Some(7), &proof, now);
+        let at_once = || at_once(&session, &live, session.claim_state(id).as_ref(), Some(7), &proof, now);
         assert_eq!(at_once(), Some(Renewal::Held { token: 1 }));
         session.is_unsettled(id);
         assert_eq!(at_once(), None);

@@ -90,14 +90,14 @@ impl EtcdStore {
                     lines.len() - 1
                 })
             };
-            let places: Vec<_> = asked.iter().map(&mut line_of).collect();
+            let indices: Vec<_> = asked.iter().map(&mut line_of).collect();
             let questions = asked.iter().map(|asked| get(&asked.key)).chain(lines.into_iter().map(range)).collect();
             let request = transaction(Vec::new(), questions, Vec::new());
             let answer: TxnResponse =
                 self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(|e| fault::of(e).without_effect())?;
             let mut answers: Vec<_> = ranges(answer.responses).collect();
             let lines = answers.split_off(asked.len().min(answers.len()));
-            for ((asked, own), line) in asked.iter().zip(answers).zip(places) {
+            for ((asked, own), line) in asked.iter().zip(answers).zip(indices) {
                 found.push(self.status(asked, Some(own), lines.get(line).cloned()));
             }
         }

@@ -9,7 +9,7 @@ use super::EtcdStore;
 use super::ahead::ends;
 use super::layout::transaction::all;
 use super::layout::{Contender, Span, is_as_it_was};
-use super::sessions::{Place, Session, WatchedBy};
+use super::sessions::{ClaimState, Session, WatchedBy};
 use super::status::{Asked, ClaimStatus, Whom, one};
 use super::wire::messages::{Event, RangeRequest};
 use super::wire::{Watch, WatchEvent, What};
@@ -23,11 +23,11 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Waits for a claim in line.
 pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
     let session = store.0.sessions.get(&key.session)?;
-    let place = session.place(key.id);
-    let is_followed = place.as_ref().is_some_and(|place| place.record.capacity != MAX);
-    let asked = asked(store, &session, key, place.as_ref());
+    let state = session.claim_state(key.id);
+    let is_followed = state.as_ref().is_some_and(|state| state.record.capacity != MAX);
+    let asked = asked(store, &session, key, state.as_ref());
     let mut waiting = Waiting { store, asked, session: &session, key, is_followed };
-    let known = place.and_then(|place| place.whom);
+    let known = state.and_then(|state| state.whom);
     let woken = store.0.clock.timeout(within, waiting.run(known)).await.unwrap_or(Ok(Wake::Elapsed));
     if let Ok(Wake::Granted { .. }) = woken {
         session.was_granted(key.id, store.0.clock.now());
@@ -36,12 +36,12 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
 }
 
 /// What is asked about a claim of this client.
-pub(super) fn asked(store: &EtcdStore, session: &Session, key: &ClaimKey, place: Option<&Place>) -> Asked {
+pub(super) fn asked(store: &EtcdStore, session: &Session, key: &ClaimKey, state: Option<&ClaimState>) -> Asked {
     Asked {
         line: store.0.lines.of(&key.name),
         key: session.slot_of(&store.0.lines, key).at,
-        created: place.map_or(0, |place| place.created),
-        exclusive: place.is_some_and(|place| place.record.weight == MAX),
+        created: state.map_or(0, |state| state.created),
+        exclusive: state.is_some_and(|state| state.record.weight == MAX),
         few: false,
     }
 }

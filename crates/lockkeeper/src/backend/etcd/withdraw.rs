@@ -17,8 +17,8 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     let session = store.0.sessions.get(&key.session)?;
     let slot = session.slot_of(&store.0.lines, key);
     let is_known = session.knows(key.id);
-    let place = session.left(key.id);
-    let made = place.as_ref().map_or(slot.created, |place| place.created);
+    let state = session.left(key.id);
+    let made = state.as_ref().map_or(slot.created, |state| state.created);
     let left = store.leave_kept(key, &slot, is_known).await?;
     // Whoever comes next takes along what leaves, and not what stays.
     let leaves = store.0.order.leave(&key.name, slot.at.clone(), if left == Left::Nothing { made } else { 0 });
@@ -32,7 +32,7 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         session.said_gone(gone.clone(), store.0.clock.now() + tombstone);
     }
     let answer = bury(store, removal, &gone, graves).await;
-    let was_taken_along = leaves.was_taken_along() && place.is_some();
+    let was_taken_along = leaves.was_taken_along() && state.is_some();
     let answer = answer.map_err(|error| match was_taken_along {
         true => fault::of(error).with_unknown_effect(),
         false => fault::of(error),

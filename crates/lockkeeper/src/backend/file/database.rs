@@ -106,7 +106,7 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
     }
     let fresh = suffixed(path, &format!(".new-{}", HEXLOWER.encode(&random::bits128())));
     private().write(true).create_new(true).open(&fresh)?;
-    let placed = place(&fresh, path);
+    let placed = publish(&fresh, path);
     if placed.is_err() {
         fs::remove_file(&fresh)?;
     }
@@ -115,7 +115,7 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
 
 /// Gives a file its name, if nothing has that name yet. In one step: whoever opened a file that has two names for a
 /// moment would refuse it for its hard links.
-fn place(fresh: &Path, path: &Path) -> io::Result<()> {
+fn publish(fresh: &Path, path: &Path) -> io::Result<()> {
     match renameat_with(CWD, fresh, CWD, path, RenameFlags::NOREPLACE) {
         // Not all file systems can do that.
         Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(fresh, path).and_then(|()| fs::remove_file(fresh)),

@@ -86,7 +86,7 @@ async fn scan_at_once(store: &RedisStore, link: &Link, pattern: &str) -> Result<
 /// The lines of these keys, as far as they are lines where somebody lives.
 async fn asked(store: &RedisStore, found: &[Vec<u8>]) -> Result<Vec<(LockName, Result<Line>)>> {
     let mut lines = Vec::new();
-    for keys in by_place(store, found) {
+    for keys in by_slot(store, found) {
         for keys in keys.chunks(LINES) {
             let asked = store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), Repeats);
             let said = asked.await.map_err(fault::of)?;
@@ -112,12 +112,12 @@ async fn line_of(store: &RedisStore, listed: Listed) -> Result<Option<(LockName,
 }
 
 /// Those that may be asked about in one request.
-fn by_place(store: &RedisStore, found: &[Vec<u8>]) -> Vec<Vec<Keys>> {
-    let mut places = std::collections::BTreeMap::<u16, Vec<Keys>>::new();
+fn by_slot(store: &RedisStore, found: &[Vec<u8>]) -> Vec<Vec<Keys>> {
+    let mut groups = std::collections::BTreeMap::<u16, Vec<Keys>>::new();
     for keys in found.iter().filter_map(|key| Keys::scanned(key)) {
-        places.entry(store.0.servers.place(&keys)).or_default().push(keys);
+        groups.entry(store.0.servers.group(&keys)).or_default().push(keys);
     }
-    places.into_values().collect()
+    groups.into_values().collect()
 }
 
 /// The next cursor, and what was found.

@@ -19,7 +19,6 @@ mod layout;
 mod long;
 mod names;
 mod opening;
-mod places;
 mod register;
 mod renewals;
 mod replicas;
@@ -28,6 +27,7 @@ mod route;
 mod servers;
 pub(crate) mod transactions;
 mod wait;
+mod waiting_claims;
 mod wire;
 
 use std::collections::HashMap;
@@ -48,11 +48,11 @@ pub use self::driver::DRIVER;
 pub use self::layout::check::{Agreement, against_memory, against_memory_with_faults, with_a_clock_that_goes_back};
 use self::layout::{ClientId, Keys};
 use self::names::Names;
-use self::places::Places;
 pub use self::register::RedisRegister;
 use self::route::Fewer;
 use self::servers::{Said, Servers};
 use self::wait::PushListener;
+use self::waiting_claims::WaitingClaims;
 use self::wire::Request;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Listeners, Live, LiveState,
@@ -104,7 +104,7 @@ struct Shared {
 /// What the servers have pushed.
 #[derive(Debug, Default)]
 struct PushState {
-    places: Places,
+    waiting: WaitingClaims,
     names: Names,
     losses: Listeners,
 }
@@ -245,7 +245,7 @@ impl Store for RedisStore {
             }
         }
         let held = live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
-        self.0.pushed.places.settled(held.map(|(live, _)| &live.key));
+        self.0.pushed.waiting.settled(held.map(|(live, _)| &live.key));
         match failed {
             // Where several have failed, each has a cause of its own.
             Some(error) if !answered && (live.len() == 1 || error.kind() == ErrorKind::Closed) => Err(error),
@@ -263,7 +263,7 @@ impl Store for RedisStore {
         }
         let mut sent = Vec::new();
         for (key, tombstone) in all.values() {
-            self.0.pushed.places.left(key.id);
+            self.0.pushed.waiting.left(key.id);
             let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, *tombstone) } else { None };
             sent.push(self.ask_or(&key.name, layout::withdraw(key, *tombstone), open));
         }
@@ -281,9 +281,9 @@ impl Store for RedisStore {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        let (keys, places, servers) = (Keys::of(&claim.key.name), &self.0.pushed.places, &self.0.servers);
+        let (keys, waiting, servers) = (Keys::of(&claim.key.name), &self.0.pushed.waiting, &self.0.servers);
         let channel = servers.channel(&keys);
-        let sent = places.asks(claim.key.id);
+        let sent = waiting.asks(claim.key.id);
         self.0.claimed.claim(claim, self.0.clock.now());
         let request = layout::claim(claim, &self.0.client, &channel);
         // Nobody would know of which node's replicas to ask.
@@ -297,11 +297,11 @@ impl Store for RedisStore {
                 sent.queued(&claim.key, servers.listen(&keys));
             }
             Verdict::Granted { .. } => {
-                places.left(claim.key.id);
+                waiting.left(claim.key.id);
                 servers.replicated(&said.proof(), &keys).await?;
             }
             _ => {
-                places.left(claim.key.id);
+                waiting.left(claim.key.id);
                 self.0.claimed.left(&claim.key);
             }
         }
@@ -321,7 +321,7 @@ impl Store for RedisStore {
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         // Whatever comes of this, nobody waits for it any more.
-        self.0.pushed.places.left(key.id);
+        self.0.pushed.waiting.left(key.id);
         let request = layout::withdraw(key, tombstone).posted();
         let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, tombstone) } else { None };
         let withdrawal = self.ask_or(&key.name, request, open)?.await?.read(layout::withdraw_answer)?;

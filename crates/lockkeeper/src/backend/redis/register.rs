@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::layout::{self, Place};
+use super::layout::{self, KeyLocation};
 use super::route::Repeats;
 use super::servers::Said;
 use super::wire::Request;
@@ -41,10 +41,10 @@ impl RedisStore {
 }
 
 impl RedisRegister {
-    async fn call(&self, place: &Place, request: Request) -> Result<Said> {
+    async fn call(&self, location: &KeyLocation, request: Request) -> Result<Said> {
         self.0.check_process()?;
-        let said = self.0.0.servers.send(place.slot, request, Repeats).await;
-        said.map_err(|error| fault::about(error, place.key()))
+        let said = self.0.0.servers.send(location.slot, request, Repeats).await;
+        said.map_err(|error| fault::about(error, location.key()))
     }
 }
 
@@ -64,14 +64,14 @@ impl fmt::Debug for RedisRegister {
 impl Register for RedisRegister {
     async fn load(&self, key: &str) -> Result<Option<Versioned>> {
         check_key(key)?;
-        let place = Place::of(key);
-        let said = self.call(&place, layout::load(&place)).await.map_err(Error::without_effect)?;
-        said.read(|value| layout::load_answer(&place, value)).map_err(Error::without_effect)
+        let location = KeyLocation::of(key);
+        let said = self.call(&location, layout::load(&location)).await.map_err(Error::without_effect)?;
+        said.read(|value| layout::load_answer(&location, value)).map_err(Error::without_effect)
     }
 
     async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap> {
         check_write(key, write)?;
-        let place = Place::of(key);
-        self.call(&place, layout::swap(&place, write)).await?.read(|value| layout::swap_answer(&place, value))
+        let location = KeyLocation::of(key);
+        self.call(&location, layout::swap(&location, write)).await?.read(|value| layout::swap_answer(&location, value))
     }
 }

@@ -20,13 +20,13 @@ pub(super) type Renewals = (Vec<usize>, Result<Renewed>);
 /// known: a silent node of a cluster does not keep back what the others have said.
 pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) -> Vec<Renewals> {
     let (servers, clock) = (&store.0.servers, &store.0.clock);
-    let mut places: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     let keys: Vec<_> = live.iter().map(|live| Keys::of(&live.key.name)).collect();
     for (at, keys) in keys.iter().enumerate() {
-        places.entry(servers.place(keys)).or_default().push(at);
+        groups.entry(servers.group(keys)).or_default().push(at);
     }
     let mut asked = Vec::new();
-    for (_, at) in places {
+    for (_, at) in groups {
         let of: Vec<_> = at.iter().map(|at| live[*at].clone()).collect();
         let keys = &keys[at[0]];
         let answer = servers.send(keys.slot(), layout::renew(&of), Tells);
@@ -50,7 +50,7 @@ pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) 
     answers
 }
 
-/// Takes the answers of places; the claims of those that are on their way to another node are asked for one by one.
+/// Takes the answers of groups; the claims of those that are on their way to another node are asked for one by one.
 async fn settle(
     store: &RedisStore,
     live: &[Live],
@@ -59,8 +59,8 @@ async fn settle(
     answers: &mut Vec<Renewals>,
 ) {
     let mut open = Vec::new();
-    for place in said {
-        match place {
+    for answer in said {
+        match answer {
             Ok(answer) => answers.push(answer),
             Err(at) => open.extend(at),
         }
@@ -99,8 +99,8 @@ async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Re
     Ok(answered)
 }
 
-/// Renews claims whose keys may be in two places, each by itself: one that has to wait for its keys holds up no other, nor
-/// what was `answered` for others elsewhere.
+/// Renews claims whose keys may be in two groups, each by itself: one that has to wait for its keys holds up no other,
+/// nor what was `answered` for others elsewhere.
 async fn one_by_one(
     store: &RedisStore,
     live: &[Live],

@@ -131,8 +131,8 @@ impl Servers {
         }
     }
 
-    /// Names of one place can be in one request.
-    pub(super) fn place(&self, keys: &Keys) -> u16 {
+    /// Names with the same answer can be in one request.
+    pub(super) fn group(&self, keys: &Keys) -> u16 {
         match self.route {
             Route::Cluster(_) => keys.slot(),
             _ => 0,
@@ -297,7 +297,7 @@ mod tests {
     #[tokio::test]
     async fn behind_an_answer_that_its_request_cannot_have_nothing_is_known() {
         type Read = fn(&Value) -> Result<()>;
-        let place = || layout::Place::of("a");
+        let location = || layout::KeyLocation::of("a");
         let reads: [Read; 6] = [
             |value| layout::withdraw_answer(value).map(drop),
             |value| layout::amend_answer(value).map(drop),
@@ -306,7 +306,7 @@ mod tests {
             |value| layout::observe_answer(value).map(drop),
             |value| layout::line_answer(&"a".parse()?, value).map(drop),
         ];
-        let swap = move |value: &Value| layout::swap_answer(&place(), value).map(drop);
+        let swap = move |value: &Value| layout::swap_answer(&location(), value).map(drop);
         let reads = reads.into_iter().map(|read| Box::new(read) as Box<dyn Fn(&Value) -> Result<()>>);
         let (peer, client) = (Peer::new().await, ClientId::random());
         let (link, mut remote, _received) = peer.link(patient()).await;

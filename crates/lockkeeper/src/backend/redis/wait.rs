@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::layout::{self, ClaimStatus, Keys, Push};
-use super::places::Known;
 use super::servers::Proof;
+use super::waiting_claims::Known;
 use super::wire::Listener;
 use super::{PushState, RedisStore};
 use crate::store::{ClaimKey, Losses, Revision, Wake};
@@ -31,13 +31,13 @@ impl Listener for PushListener {
     fn pushed(&self, _channel: &[u8], payload: &[u8]) {
         let (Some(pushed), Some(push)) = (self.0.upgrade(), layout::pushed(payload)) else { return };
         match push {
-            Push::Granted { id, token } => pushed.places.granted(id, token),
+            Push::Granted { id, token } => pushed.waiting.granted(id, token),
             Push::Changed { name } => pushed.names.changed(&String::from_utf8_lossy(&name)),
             Push::Lost { id, broken } => {
-                pushed.places.again(id);
+                pushed.waiting.again(id);
                 pushed.losses.notify(|losses| losses.lost(id, Some(broken.clone())));
             }
-            Push::Again { id } => pushed.places.again(id),
+            Push::Again { id } => pushed.waiting.again(id),
             Push::Requested { id, asked } => pushed.losses.notify(|losses| losses.requested(id, &asked)),
         }
     }
@@ -46,7 +46,7 @@ impl Listener for PushListener {
         let Some(pushed) = self.0.upgrade() else { return };
         // The channel of the client serves all names, that of a name but one.
         let of = layout::name_of_channel(channel);
-        pushed.places.subscribed(|name| of.is_none_or(|of| of == name.encoded().as_bytes()));
+        pushed.waiting.subscribed(|name| of.is_none_or(|of| of == name.encoded().as_bytes()));
         pushed.names.subscribed(|name| of.is_none_or(|of| of == name.as_bytes()));
     }
 
@@ -66,13 +66,13 @@ impl Listener for PushListener {
 
 /// Waits for a claim in line.
 pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
-    let (places, clock) = (&store.0.pushed.places, &store.0.clock);
+    let (waiting, clock) = (&store.0.pushed.waiting, &store.0.clock);
     let until = clock.now() + within;
     loop {
-        let known = match places.known(key.id) {
+        let known = match waiting.known(key.id) {
             Some(Known::Waiting(notify)) => {
                 let left = until.saturating_since(clock.now());
-                match news(store, &notify, left, || places.known(key.id)).await {
+                match news(store, &notify, left, || waiting.known(key.id)).await {
                     Some(known) => known,
                     None => return Ok(Wake::Elapsed),
                 }
@@ -88,10 +88,10 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
             Some(Known::Again) => return Ok(Wake::Changed),
             Some(Known::Waiting(_)) => {}
             Some(Known::Look(subscriptions)) => match look(store, key).await? {
-                (ClaimStatus::Queued, _) => places.looked(key.id, subscriptions),
+                (ClaimStatus::Queued, _) => waiting.looked(key.id, subscriptions),
                 // The end of what it waits for may be another one than it was told, and the message is lost.
                 (ClaimStatus::First, _) => {
-                    places.looked(key.id, subscriptions);
+                    waiting.looked(key.id, subscriptions);
                     return Ok(Wake::Changed);
                 }
                 found => return granted(store, key, found).await,
@@ -108,7 +108,7 @@ async fn granted(store: &RedisStore, key: &ClaimKey, (status, proof): (ClaimStat
     Ok(match store.0.servers.replicated(&proof, &Keys::of(&key.name)).await {
         Ok(()) => {
             // Nobody waits for it any more, and one that is detached is never withdrawn here.
-            store.0.pushed.places.left(key.id);
+            store.0.pushed.waiting.left(key.id);
             Wake::Granted { token }
         }
         Err(_) => Wake::Changed,

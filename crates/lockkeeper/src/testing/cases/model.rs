@@ -81,12 +81,12 @@ impl<'a> Model<'a> {
         match self.line.iter().position(|m| m.client == client) {
             _ if self.dies && self.seed.happens(100) => self.pass().await,
             None => self.join(client).await,
-            Some(place) => match self.pick(6) {
-                0 => self.send_again(place).await,
-                1 => self.renew(place).await,
-                2 => self.downgrade(place).await,
-                3 => self.upgrade(place).await,
-                _ => self.withdraw(place).await,
+            Some(at) => match self.pick(6) {
+                0 => self.send_again(at).await,
+                1 => self.renew(at).await,
+                2 => self.downgrade(at).await,
+                3 => self.upgrade(at).await,
+                _ => self.withdraw(at).await,
             },
         }
         self.settle();
@@ -160,35 +160,35 @@ impl<'a> Model<'a> {
         self.highest = self.highest.max(token);
     }
 
-    async fn send_again(&mut self, place: usize) {
-        let verdict = self.line[place].contender.resend().await;
-        let member = &self.line[place];
+    async fn send_again(&mut self, at: usize) {
+        let verdict = self.line[at].contender.resend().await;
+        let member = &self.line[at];
         match verdict {
             Verdict::Granted { .. } => assert!(member.granted),
-            Verdict::Queued { ahead, .. } => assert!(!member.granted && ahead as usize == place),
+            Verdict::Queued { ahead, .. } => assert!(!member.granted && ahead as usize == at),
             other => panic!("{other:?} for a claim that is in line"),
         }
-        self.renewed(place);
+        self.renewed(at);
     }
 
-    async fn renew(&mut self, place: usize) {
-        let renewal = self.line[place].contender.renewed().await.expect("an answer");
+    async fn renew(&mut self, at: usize) {
+        let renewal = self.line[at].contender.renewed().await.expect("an answer");
         match renewal {
-            Renewal::Held { .. } => assert!(self.line[place].granted),
-            Renewal::Queued => assert!(!self.line[place].granted),
+            Renewal::Held { .. } => assert!(self.line[at].granted),
+            Renewal::Queued => assert!(!self.line[at].granted),
             other => panic!("{other:?} for a claim that is in line"),
         }
-        self.renewed(place);
+        self.renewed(at);
     }
 
-    fn renewed(&mut self, place: usize) {
-        let member = &mut self.line[place];
+    fn renewed(&mut self, at: usize) {
+        let member = &mut self.line[at];
         let Lives { ttl, wait_ttl, .. } = member.contender.lives();
         member.expires = self.case.now() + if member.granted { ttl } else { wait_ttl };
     }
 
-    async fn downgrade(&mut self, place: usize) {
-        let member = &mut self.line[place];
+    async fn downgrade(&mut self, at: usize) {
+        let member = &mut self.line[at];
         let amended = member.contender.amend(Amend::Lower(1)).await;
         assert_eq!(amended == Amended::Done, member.granted);
         if member.granted {
@@ -196,8 +196,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    async fn upgrade(&mut self, place: usize) {
-        let old = &self.line[place].contender;
+    async fn upgrade(&mut self, at: usize) {
+        let old = &self.line[at].contender;
         let mut new = old.anew().replacing(old).trying();
         new.claim.weight = new.claim.capacity;
         match new.claim().await {
@@ -213,8 +213,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    async fn withdraw(&mut self, place: usize) {
-        let member = self.line.remove(place);
+    async fn withdraw(&mut self, at: usize) {
+        let member = self.line.remove(at);
         let unsettled = self.seed.happens(300);
         let done =
             if unsettled { member.contender.withdraw_unsettled().await } else { member.contender.withdraw().await };

@@ -117,7 +117,7 @@ impl Lock {
         held + u64::from(weight) <= u64::from(smallest)
     }
 
-    fn place(&self, hold: HoldId) -> Option<usize> {
+    fn at(&self, hold: HoldId) -> Option<usize> {
         self.holders.iter().position(|holder| holder.hold == hold)
     }
 
@@ -134,9 +134,9 @@ impl Lock {
                 after.last = token;
             }
             Effect::Free { hold } => {
-                after.holders.swap_remove(self.place(hold)?);
+                after.holders.swap_remove(self.at(hold)?);
             }
-            Effect::Share { hold } => after.holders[self.place(hold)?].weight = 1,
+            Effect::Share { hold } => after.holders[self.at(hold)?].weight = 1,
             Effect::Swap { old, hold, token } => {
                 if token <= self.last || self.holders.len() != 1 || self.holders[0].hold != old {
                     return None;
@@ -145,7 +145,7 @@ impl Lock {
                 after.last = token;
             }
             Effect::Refuse { weight, of } if self.fits(weight, of) => return None,
-            Effect::RefuseSwap { hold } if self.holders.len() < 2 || self.place(hold).is_none() => return None,
+            Effect::RefuseSwap { hold } if self.holders.len() < 2 || self.at(hold).is_none() => return None,
             Effect::Refuse { .. } | Effect::RefuseSwap { .. } => {}
         }
         Some(after)

@@ -70,7 +70,7 @@ impl Claiming {
         }
         let ahead = ahead_of(&line, own.created);
         // It may have been refused, and that it leaves has not arrived.
-        if let Err(error) = self.check(ahead).and_then(|()| self.check_place(&line)) {
+        if let Err(error) = self.check(ahead).and_then(|()| self.check_max_waiters(&line)) {
             self.leave(own.created).await?;
             return Err(error);
         }
@@ -154,10 +154,10 @@ impl Claiming {
         if count.saturating_sub(1) <= most {
             return Ok(());
         }
-        self.check_place(&self.read(self.store.range(all(&self.line)).await?))
+        self.check_max_waiters(&self.read(self.store.range(all(&self.line)).await?))
     }
 
-    fn check_place(&self, line: &[Contender]) -> Result<()> {
+    fn check_max_waiters(&self, line: &[Contender]) -> Result<()> {
         let most = self.claim.max_waiters;
         let own = line.iter().position(|contender| contender.key == self.key).unwrap_or(line.len());
         let held = admissions(line).take_while(|(_, admitted)| *admitted).count();

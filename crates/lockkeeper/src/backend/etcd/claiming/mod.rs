@@ -16,7 +16,7 @@ use super::layout::transaction::{
 };
 use super::layout::{Contender, Layout, Record, Span, mark};
 use super::order::Turn;
-use super::sessions::{self, Place, Purpose, Session};
+use super::sessions::{self, ClaimState, Purpose, Session};
 use super::timers::Timer;
 use super::wire::WireError;
 use super::wire::messages::{Compare, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
@@ -249,8 +249,8 @@ impl Claiming {
 
     fn record_claim(&self, lease: i64, created: i64, held: bool) {
         let (record, granted) = (Arc::clone(&self.record), held.then(|| self.store.0.clock.now()));
-        let place = Place { lease, created, held, is_dated: false, granted, watched: None, whom: None, record };
-        self.session.insert_claim(self.claim.key.id, place);
+        let state = ClaimState { lease, created, held, is_dated: false, granted, watched: None, whom: None, record };
+        self.session.insert_claim(self.claim.key.id, state);
     }
 
     fn own(&self, lease: i64, created: i64) -> Contender {

@@ -101,15 +101,15 @@ impl Claiming {
         let session = self.store.0.sessions.of(old).unwrap_or_else(|| Arc::clone(&self.session));
         let mut key = self.claim.key.clone();
         key.id = old;
-        let place = session.place(old);
+        let state = session.claim_state(old);
         let KeySlot { at: old, created: made, .. } = session.slot_of(&self.store.0.lines, &key);
-        let made = place.as_ref().map_or(made, |place| place.created);
-        if let Some(place) = &place
-            && !same_kind(place.record.capacity, self.claim.capacity)
+        let made = state.as_ref().map_or(made, |state| state.created);
+        if let Some(state) = &state
+            && !same_kind(state.record.capacity, self.claim.capacity)
         {
             return Err(refusal::other_kind(self.claim.capacity));
         }
-        let mut on = place.map(|place| place.lease);
+        let mut on = state.map(|state| state.lease);
         let mut lease = match &self.timer {
             Some(timer) => self.store.last_to_end(&self.session, 0, timer).await?,
             None => self.store.lease(&self.session, Purpose::Hold).await?,

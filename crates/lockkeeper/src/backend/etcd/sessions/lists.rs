@@ -45,8 +45,8 @@ impl Session {
         let mut needed = Vec::new();
         for live in live {
             match inner.claims.get(&live.key.id) {
-                Some(place) if live.state == LiveState::Queued && place.waits_watched(trusted) => {}
-                Some(place) => needed.push(place.lease),
+                Some(state) if live.state == LiveState::Queued && state.waits_watched(trusted) => {}
+                Some(state) => needed.push(state.lease),
                 None => return leases.to_vec(),
             }
         }
@@ -86,7 +86,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::super::layout::{Layout, Lines, Record};
-    use super::super::{PER_LEASE, Place, Sessions, WatchedBy, name_of};
+    use super::super::{ClaimState, PER_LEASE, Sessions, WatchedBy, name_of};
     use super::*;
     use crate::store::{Claim, ClaimId, ClaimKey, MAX, Meta, SessionSpec};
     use crate::time::Clock;
@@ -122,7 +122,7 @@ mod tests {
         let watched = watched.map(|since| WatchedBy { since, by: Vec::new() });
         session.insert_claim(
             key.id,
-            Place { lease, created: 1, held: false, is_dated: false, granted: None, watched, whom: None, record },
+            ClaimState { lease, created: 1, held: false, is_dated: false, granted: None, watched, whom: None, record },
         );
         Live { key, state: LiveState::Queued }
     }
@@ -269,15 +269,15 @@ mod tests {
         let now = Clock::boot().now();
         let session = session(now);
         let live = joins(&session, FIRST, None);
-        let place = session.place(live.key.id).unwrap();
+        let state = session.claim_state(live.key.id).unwrap();
         assert_eq!(session.lock().leases[0].claims, 1);
         session.left(live.key.id);
         // While its withdrawal is on its way, and after that.
-        session.insert_claim(live.key.id, place.clone());
+        session.insert_claim(live.key.id, state.clone());
         session.releases_slot(&live.key, now);
-        assert!(session.place(live.key.id).is_none());
-        session.insert_claim(live.key.id, place);
-        assert!(session.place(live.key.id).is_none());
+        assert!(session.claim_state(live.key.id).is_none());
+        session.insert_claim(live.key.id, state);
+        assert!(session.claim_state(live.key.id).is_none());
         assert_eq!(session.lock().leases[0].claims, 0);
     }
 

@@ -4,8 +4,8 @@
 //! for those that hold. Where both lives are the same, it is one lease. A lease bears so many claims; then the next one
 //! is made.
 
+mod claims;
 mod lists;
-mod places;
 mod timers;
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Mutex as Gate;
 
-pub(super) use self::places::{Place, WatchedBy};
+pub(super) use self::claims::{ClaimState, WatchedBy};
 use super::layout::Lines;
 pub(super) use super::slots::KeySlot;
 use super::slots::KeySlots;
@@ -59,7 +59,7 @@ pub(super) struct Session {
 #[derive(Debug, Default)]
 struct Inner {
     leases: Vec<Lease>,
-    claims: HashMap<ClaimId, Place>,
+    claims: HashMap<ClaimId, ClaimState>,
     slots: KeySlots,
     /// Keys that are on a lease and that no renewal has listed, since when.
     unlisted: HashMap<Bytes, Instant>,
@@ -119,7 +119,7 @@ impl Sessions {
 
     /// The session in which this claim is.
     pub(super) fn of(&self, id: ClaimId) -> Option<Arc<Session>> {
-        self.lock().values().find(|session| session.place(id).is_some()).cloned()
+        self.lock().values().find(|session| session.claim_state(id).is_some()).cloned()
     }
 
     pub(super) fn forget(&self, id: &SessionId) {
@@ -324,15 +324,15 @@ impl Session {
 }
 
 impl Inner {
-    fn leave(&mut self, id: ClaimId) -> Option<Place> {
-        let place = self.claims.remove(&id)?;
-        self.count(place.lease, -1);
-        Some(place)
+    fn leave(&mut self, id: ClaimId) -> Option<ClaimState> {
+        let state = self.claims.remove(&id)?;
+        self.count(state.lease, -1);
+        Some(state)
     }
 
     fn is_on(&mut self, id: ClaimId, to: i64) {
-        let Some(place) = self.claims.get_mut(&id) else { return };
-        let before = std::mem::replace(&mut place.lease, to);
+        let Some(state) = self.claims.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut state.lease, to);
         self.count(to, 1);
         self.count(before, -1);
     }

@@ -13,16 +13,16 @@ impl Session {
         let mut inner = self.lock();
         inner.slots.times(id, timer);
         inner.is_on(id, on);
-        if let Some(place) = inner.claims.get_mut(&id) {
-            place.held = true;
+        if let Some(state) = inner.claims.get_mut(&id) {
+            state.held = true;
         }
     }
 
     /// The claim is about to be changed by something that may come late: no renewal takes it to be where it was before its
     /// record was written again, after which what is late changes nothing.
     pub(in super::super) fn is_unsettled(&self, id: ClaimId) {
-        if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.is_dated = false;
+        if let Some(state) = self.lock().claims.get_mut(&id) {
+            state.is_dated = false;
         }
     }
 
@@ -43,7 +43,7 @@ impl Session {
 
     /// Whether what times this claim is known here, if anything does: what sits there was claimed by nobody else, or is gone.
     pub(in super::super) fn knows(&self, id: ClaimId) -> bool {
-        self.life.is_some() && (self.reuses_keys || self.place(id).is_some())
+        self.life.is_some() && (self.reuses_keys || self.claim_state(id).is_some())
     }
 
     /// When the last renewal of this lease was sent, and for how long it lives from then on.

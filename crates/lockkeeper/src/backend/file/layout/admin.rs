@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::Turn;
-use super::place::{Place, places};
+use super::claim_row::{ClaimRow, claim_rows};
 use crate::LockName;
 use crate::backend::file::fault::Outcome;
 use crate::store::{Evict, Evicted, Target};
@@ -18,38 +18,38 @@ impl Turn<'_> {
         reason: &str,
     ) -> Outcome<Evicted> {
         self.settle(name)?;
-        let claims = self.all(places!("WHERE c.name = ?1"), [name.as_str().as_bytes()], Place::read)?;
-        let meant = |place: &Place| match target {
-            Target::Token(token) => place.granted() && place.token() == *token,
-            Target::Id(hash) => place.id.hash() == *hash,
+        let claims = self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
+        let meant = |row: &ClaimRow| match target {
+            Target::Token(token) => row.granted() && row.token() == *token,
+            Target::Id(hash) => row.id.hash() == *hash,
         };
-        let Some(place) = claims.into_iter().find(meant) else { return Ok(Evicted::Absent) };
+        let Some(row) = claims.into_iter().find(meant) else { return Ok(Evicted::Absent) };
         match how {
             // Nobody is left to be told.
-            _ if place.is_kept() => self.remove(&place)?,
-            Evict::Mark => self.mark(&place, by, reason)?,
+            _ if row.is_kept() => self.remove(&row)?,
+            Evict::Mark => self.mark(&row, by, reason)?,
             Evict::Now => {
                 // Nobody believes in it for longer than it would have lived.
-                self.spend(place.id, place.expires(), Some((by, reason)))?;
-                self.remove(&place)?;
+                self.spend(row.id, row.expires(), Some((by, reason)))?;
+                self.remove(&row)?;
             }
         }
         Ok(Evicted::Done)
     }
 
-    fn remove(&mut self, place: &Place) -> Outcome<()> {
-        self.forget(place)?;
-        self.settle(&place.name).map(drop)
+    fn remove(&mut self, row: &ClaimRow) -> Outcome<()> {
+        self.forget(row)?;
+        self.settle(&row.name).map(drop)
     }
 
     /// Its life stays as it is, whatever becomes of its session; a minimum hold is over.
-    fn mark(&mut self, place: &Place, by: &str, reason: &str) -> Outcome<()> {
+    fn mark(&mut self, row: &ClaimRow, by: &str, reason: &str) -> Outcome<()> {
         self.change(
             "UPDATE lk_claim SET broken_by = ?3, broken_reason = ?4, until_us = ?5, keep_until_us = 0
              WHERE name = ?1 AND ord = ?2",
-            params![place.name.as_str().as_bytes(), place.ord, by, reason, place.expires()],
+            params![row.name.as_str().as_bytes(), row.ord, by, reason, row.expires()],
         )?;
-        self.touch(&place.name)
+        self.touch(&row.name)
     }
 
     /// Holders hear of it by their next renewals, observers by the change of the line.

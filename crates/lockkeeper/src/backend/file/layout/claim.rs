@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rusqlite::params;
 
+use super::claim_row::{ClaimRow, State};
 use super::line::Front;
-use super::place::{Place, State};
 use super::{Micros, Turn, read, span};
 use crate::backend::file::fault::Outcome;
 use crate::store::admit::{Demand, same_kind};
@@ -24,14 +24,14 @@ impl Turn<'_> {
             return Ok(Verdict::Gone);
         }
         let known = self.find(key)?;
-        if let Some(place) = known.as_ref().filter(|p| !p.granted()) {
-            self.remove_dead_before(place)?;
+        if let Some(row) = known.as_ref().filter(|p| !p.granted()) {
+            self.remove_dead_before(row)?;
         }
         let front = self.settle(&key.name)?;
         // Again, for that may have granted or removed it.
         let known = if known.is_some() { self.find(key)? } else { None };
-        if let Some(place) = known {
-            return self.verdict_of(&place, &front);
+        if let Some(row) = known {
+            return self.verdict_of(&row, &front);
         }
         if claim.resend {
             self.tombstone(key.id, claim.ttl.max(TOMBSTONE_MIN))?;
@@ -52,21 +52,21 @@ impl Turn<'_> {
         if let Some(life) = tombstone {
             self.tombstone(key.id, life)?;
         }
-        let Some(place) = self.find(key)? else { return Ok(Withdrawal::Absent) };
-        self.remove_all(std::iter::once(place))?;
+        let Some(row) = self.find(key)? else { return Ok(Withdrawal::Absent) };
+        self.remove_all(std::iter::once(row))?;
         Ok(Withdrawal::Removed)
     }
 
     pub(in crate::backend::file) fn amend(&mut self, key: &ClaimKey, change: &Amend) -> Outcome<Amended> {
         self.settle(&key.name)?;
-        let Some(place) = self.find(key)?.filter(|p| p.expires() > self.now) else {
+        let Some(row) = self.find(key)?.filter(|p| p.expires() > self.now) else {
             return Ok(Amended::NotLive);
         };
-        let (name, ord) = (key.name.as_str().as_bytes(), place.ord);
+        let (name, ord) = (key.name.as_str().as_bytes(), row.ord);
         match change {
-            Amend::Lower(_) | Amend::MinHold(_) if !place.granted() => return Ok(Amended::NotLive),
+            Amend::Lower(_) | Amend::MinHold(_) if !row.granted() => return Ok(Amended::NotLive),
             // A break has ended its minimum hold, and a change that comes after it does not bring that back.
-            Amend::MinHold(_) if place.broken.is_some() => return Ok(Amended::NotLive),
+            Amend::MinHold(_) if row.broken.is_some() => return Ok(Amended::NotLive),
             Amend::Lower(weight) => self.change(
                 "UPDATE lk_claim SET weight = min(weight, ?3) WHERE name = ?1 AND ord = ?2",
                 params![name, ord, weight],
@@ -90,20 +90,20 @@ impl Turn<'_> {
 
     /// How a claim stands that is in the line already. A broken one is not to be held for longer than it is, and this
     /// answer would be taken for a proof of life: its id is spent.
-    fn verdict_of(&mut self, place: &Place, front: &Front) -> Outcome<Verdict> {
-        if place.broken.is_some() {
+    fn verdict_of(&mut self, row: &ClaimRow, front: &Front) -> Outcome<Verdict> {
+        if row.broken.is_some() {
             return Ok(Verdict::Gone);
         }
-        if place.granted() {
-            self.hold(place)?;
-            return Ok(Verdict::Granted { token: place.token() });
+        if row.granted() {
+            self.hold(row)?;
+            return Ok(Verdict::Granted { token: row.token() });
         }
-        self.queued(&place.name, place.ord, front)
+        self.queued(&row.name, row.ord, front)
     }
 
     fn queued(&self, name: &LockName, ord: i64, front: &Front) -> Outcome<Verdict> {
         let waiting = self.waiting(name, ord, u32::MAX)?;
-        let first = front.first_waiting.as_ref().is_none_or(|place| place.ord == ord);
+        let first = front.first_waiting.as_ref().is_none_or(|row| row.ord == ord);
         Ok(Verdict::Queued {
             ahead: waiting.saturating_add(u32::try_from(front.holders.len()).unwrap_or(u32::MAX)),
             seen: self.revision(name)?,
@@ -113,7 +113,7 @@ impl Turn<'_> {
 
     /// When the first in line looks: as soon as one of the holders would have died.
     fn next_end(&self, front: &Front) -> Duration {
-        let next = front.holders.iter().map(Place::expires).min();
+        let next = front.holders.iter().map(ClaimRow::expires).min();
         next.map_or(Duration::ZERO, |at| until(at, self.now) + Duration::from_millis(1))
     }
 
@@ -147,7 +147,7 @@ impl Turn<'_> {
 
     fn replace(&mut self, claim: &Claim, old: ClaimId, front: &Front) -> Outcome<Verdict> {
         // By its id alone: with a fixed lease the new claim has a session of its own.
-        let is_old = |first: &&Place| first.id == old && first.broken.is_none() && !first.is_kept();
+        let is_old = |first: &&ClaimRow| first.id == old && first.broken.is_none() && !first.is_kept();
         let old = front.first().filter(is_old);
         match old {
             Some(old) if !front.others_than(old.ord) => {
@@ -161,8 +161,8 @@ impl Turn<'_> {
 
     fn busy(&self, claim: &Claim, front: &Front) -> Outcome<Verdict> {
         Ok(Verdict::Busy {
-            holder: front.holders.first().map(|place| Arc::clone(&place.meta.owner)),
-            retry_after: front.holders.iter().map(|place| place.left(self.now)).min(),
+            holder: front.holders.first().map(|row| Arc::clone(&row.meta.owner)),
+            retry_after: front.holders.iter().map(|row| row.left(self.now)).min(),
             seen: self.revision(&claim.key.name)?,
         })
     }

@@ -71,9 +71,9 @@ impl Turn<'_> {
         let listed: HashSet<ClaimId> = live.iter().map(|l| l.key.id).collect();
         let unlisted = self.memory.leftovers.of(session, now, ttl);
         unlisted.since.retain(|id, _| over.contains_key(id));
-        over.retain(|id, place| {
+        over.retain(|id, row| {
             !listed.contains(id)
-                && now > unlisted.since.entry(*id).or_insert(now).saturating_add(ttl).saturating_add(place.delay())
+                && now > unlisted.since.entry(*id).or_insert(now).saturating_add(ttl).saturating_add(row.delay())
         });
         self.remove_all(over.into_values())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::place::{Place, State, places};
+use super::claim_row::{ClaimRow, State, claim_rows};
 use super::{Turn, read};
 use crate::LockName;
 use crate::backend::file::fault::Outcome;
@@ -15,19 +15,19 @@ use crate::store::{ClaimKey, Revision, SessionId};
 #[derive(Debug, Default)]
 pub(in crate::backend::file) struct Front {
     pub(super) rule: Admission,
-    pub(super) holders: Vec<Place>,
-    pub(super) first_waiting: Option<Place>,
+    pub(super) holders: Vec<ClaimRow>,
+    pub(super) first_waiting: Option<ClaimRow>,
 }
 
 impl Front {
     /// Any live claim: all of a line are of one kind, so the first tells.
-    pub(super) fn first(&self) -> Option<&Place> {
+    pub(super) fn first(&self) -> Option<&ClaimRow> {
         self.holders.first().or(self.first_waiting.as_ref())
     }
 
     /// Whether somebody but `ord` stands in the line.
     pub(super) fn others_than(&self, ord: i64) -> bool {
-        self.holders.iter().chain(&self.first_waiting).any(|place| place.ord != ord)
+        self.holders.iter().chain(&self.first_waiting).any(|row| row.ord != ord)
     }
 }
 
@@ -38,37 +38,37 @@ impl Turn<'_> {
         let mut front = Front::default();
         let (mut dead, mut pushed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         let db = self.db;
-        let mut walk = db.prepare_cached(places!("WHERE c.name = ?1 ORDER BY c.ord"))?;
+        let mut walk = db.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
         let mut rows = walk.query([name.as_str().as_bytes()])?;
         while let Some(row) = rows.next()? {
-            let mut place = Place::read(row)?;
-            let is_over = self.is_over(&mut place)?;
-            if is_over && place.keep(self.now) {
-                kept.push(place.clone());
+            let mut row = ClaimRow::read(row)?;
+            let is_over = self.is_over(&mut row)?;
+            if is_over && row.keep(self.now) {
+                kept.push(row.clone());
             } else if is_over {
-                dead.push(place);
+                dead.push(row);
                 continue;
             }
-            if !front.rule.admit(place.demand()) {
-                front.first_waiting = Some(place);
+            if !front.rule.admit(row.demand()) {
+                front.first_waiting = Some(row);
                 break;
             } else {
-                if !place.granted() {
-                    place.state = State::Pushed;
-                    pushed.push(place.clone());
+                if !row.granted() {
+                    row.state = State::Pushed;
+                    pushed.push(row.clone());
                 }
-                front.holders.push(place);
+                front.holders.push(row);
             }
         }
         drop(rows);
-        for place in &dead {
-            self.forget(place)?;
+        for row in &dead {
+            self.forget(row)?;
         }
-        for place in &kept {
-            self.write_kept(place)?;
+        for row in &kept {
+            self.write_kept(row)?;
         }
-        for place in &pushed {
-            self.push(place)?;
+        for row in &pushed {
+            self.push(row)?;
         }
         if !pushed.is_empty() {
             self.touch(name)?;
@@ -81,28 +81,28 @@ impl Turn<'_> {
     }
 
     /// Whether the life of a claim has ended, or its process has: then that is put on record.
-    fn is_over(&mut self, place: &mut Place) -> Outcome<bool> {
-        if place.expires() <= self.now {
+    fn is_over(&mut self, row: &mut ClaimRow) -> Outcome<bool> {
+        if row.expires() <= self.now {
             return Ok(true);
         }
-        let Some(client) = &place.client else { return Ok(false) };
+        let Some(client) = &row.client else { return Ok(false) };
         if !self.census.is_dead(client) {
             return Ok(false);
         }
         self.declare_dead(client)?;
         // With a lock-delay nothing else in the line changes yet, and observers wait for the end of the delay.
-        self.notifications.name(&place.name);
-        place.orphan(self.now);
-        Ok(place.expires() <= self.now)
+        self.notifications.name(&row.name);
+        row.orphan(self.now);
+        Ok(row.expires() <= self.now)
     }
 
     /// Removes the dead right before a waiting claim. Each claim is told by inotify when the one before it dies, and
     /// must not be told again and again. Whether there were any.
-    pub(super) fn remove_dead_before(&mut self, place: &Place) -> Outcome<bool> {
-        let sql = places!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC LIMIT 1");
+    pub(super) fn remove_dead_before(&mut self, row: &ClaimRow) -> Outcome<bool> {
+        let sql = claim_rows!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC LIMIT 1");
         let mut found = false;
         while let Some(mut previous) =
-            self.first(sql, params![place.name.as_str().as_bytes(), place.ord], Place::read)?
+            self.first(sql, params![row.name.as_str().as_bytes(), row.ord], ClaimRow::read)?
         {
             if !self.is_over(&mut previous)? {
                 break;
@@ -117,59 +117,59 @@ impl Turn<'_> {
 
     /// Removes the dead from the whole line.
     pub(super) fn sweep(&mut self, name: &LockName) -> Outcome<()> {
-        let places = self.all(places!("WHERE c.name = ?1"), [name.as_str().as_bytes()], Place::read)?;
-        for mut place in places {
-            if self.is_over(&mut place)? {
-                self.let_end(place)?;
+        let claims = self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
+        for mut row in claims {
+            if self.is_over(&mut row)? {
+                self.let_end(row)?;
             }
         }
         Ok(())
     }
 
     /// Nobody has the claim any more. Whether its minimum hold keeps it in the line.
-    pub(super) fn let_end(&mut self, mut place: Place) -> Outcome<bool> {
-        let is_kept = place.keep(self.now);
+    pub(super) fn let_end(&mut self, mut row: ClaimRow) -> Outcome<bool> {
+        let is_kept = row.keep(self.now);
         if is_kept {
-            self.write_kept(&place)?
+            self.write_kept(&row)?
         } else {
-            self.forget(&place)?
+            self.forget(&row)?
         }
         Ok(is_kept)
     }
 
     /// The first that waits has watched the client, and looks now when the minimum hold ends.
-    fn write_kept(&mut self, place: &Place) -> Outcome<()> {
+    fn write_kept(&mut self, row: &ClaimRow) -> Outcome<()> {
         self.change(
             "UPDATE lk_claim SET state = 3, session = '', until_us = ?3, asked_by = NULL, asked_reason = NULL
              WHERE name = ?1 AND ord = ?2",
-            params![place.name.as_str().as_bytes(), place.ord, place.expires()],
+            params![row.name.as_str().as_bytes(), row.ord, row.expires()],
         )?;
-        self.touch(&place.name)?;
-        let next = self.next_waiting(place)?;
+        self.touch(&row.name)?;
+        let next = self.next_waiting(row)?;
         next.map_or(Ok(()), |next| self.nudge(&next))
     }
 
-    pub(super) fn find(&self, key: &ClaimKey) -> Outcome<Option<Place>> {
-        let sql = places!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3");
-        self.first(sql, params![key.session.as_str(), key.id.as_bytes(), key.name.as_str().as_bytes()], Place::read)
+    pub(super) fn find(&self, key: &ClaimKey) -> Outcome<Option<ClaimRow>> {
+        let sql = claim_rows!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3");
+        self.first(sql, params![key.session.as_str(), key.id.as_bytes(), key.name.as_str().as_bytes()], ClaimRow::read)
     }
 
     /// A grant by somebody else's request: the claim stays on the life that it has.
-    fn push(&mut self, place: &Place) -> Outcome<()> {
+    fn push(&mut self, row: &ClaimRow) -> Outcome<()> {
         self.change(
             "UPDATE lk_claim SET state = 1, since_us = ?3 WHERE name = ?1 AND ord = ?2",
-            params![place.name.as_str().as_bytes(), place.ord, self.now],
+            params![row.name.as_str().as_bytes(), row.ord, self.now],
         )?;
-        self.notifications.session(&place.session);
+        self.notifications.session(&row.session);
         Ok(())
     }
 
     /// The grantee's own request: from now on the claim lives on ttl and lock-delay.
-    pub(super) fn hold(&mut self, place: &Place) -> Outcome<()> {
-        if place.state == State::Pushed {
+    pub(super) fn hold(&mut self, row: &ClaimRow) -> Outcome<()> {
+        if row.state == State::Pushed {
             self.change(
                 "UPDATE lk_claim SET state = 2 WHERE name = ?1 AND ord = ?2",
-                params![place.name.as_str().as_bytes(), place.ord],
+                params![row.name.as_str().as_bytes(), row.ord],
             )?;
         }
         Ok(())
@@ -177,17 +177,17 @@ impl Turn<'_> {
 
     /// Deletes a claim; its token is not to be given out again. If it was waiting, somebody may be waiting with it, and is
     /// told; and so is the next in line, for whom others are ahead now.
-    pub(super) fn forget(&mut self, place: &Place) -> Outcome<()> {
-        let name = place.name.as_str().as_bytes();
-        self.change("DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2", params![name, place.ord])?;
+    pub(super) fn forget(&mut self, row: &ClaimRow) -> Outcome<()> {
+        let name = row.name.as_str().as_bytes();
+        self.change("DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2", params![name, row.ord])?;
         self.change(
             "UPDATE lk_lock SET fence = max(fence, ?2), revision = revision + 1 WHERE name = ?1",
-            params![name, place.ord],
+            params![name, row.ord],
         )?;
-        self.notifications.name(&place.name);
-        if place.state == State::Waiting {
-            self.nudge(&place.session)?;
-            let next = self.next_waiting(place)?;
+        self.notifications.name(&row.name);
+        if row.state == State::Waiting {
+            self.nudge(&row.session)?;
+            let next = self.next_waiting(row)?;
             next.map_or(Ok(()), |next| self.nudge(&next))?;
         }
         Ok(())
@@ -201,10 +201,10 @@ impl Turn<'_> {
     }
 
     /// Whose claim comes next in the line.
-    fn next_waiting(&self, place: &Place) -> Outcome<Option<SessionId>> {
+    fn next_waiting(&self, row: &ClaimRow) -> Outcome<Option<SessionId>> {
         self.first(
             "SELECT session FROM lk_claim WHERE name = ?1 AND state = 0 AND ord > ?2 ORDER BY ord LIMIT 1",
-            params![place.name.as_str().as_bytes(), place.ord],
+            params![row.name.as_str().as_bytes(), row.ord],
             |row| row.get::<_, Arc<str>>(0).map(SessionId::new),
         )
     }

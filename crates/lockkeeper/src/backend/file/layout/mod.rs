@@ -3,9 +3,9 @@
 
 mod admin;
 mod claim;
+mod claim_row;
 mod leftover;
 mod line;
-mod place;
 pub(super) mod read;
 mod reap;
 pub(super) mod register;

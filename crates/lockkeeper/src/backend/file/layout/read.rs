@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Micros;
 use super::claim::until;
-use super::place::{Place, name_of, places};
+use super::claim_row::{ClaimRow, claim_rows, name_of};
 use crate::LockName;
 use crate::backend::file::liveness::{Census, ClientId};
 use crate::store::{ClaimId, ClaimKey, Entry, Line, Revision, SessionId};
@@ -25,16 +25,16 @@ pub(in crate::backend::file) fn line(
 
 fn line_in(snapshot: &Connection, name: &LockName, now: Micros, census: &mut Census<'_>) -> rusqlite::Result<Line> {
     let Some((last_token, revision)) = lock(snapshot, name)? else { return Ok(Line::default()) };
-    let mut query = snapshot.prepare_cached(places!("WHERE c.name = ?1 ORDER BY c.ord"))?;
-    let places = query.query_map([name.as_str().as_bytes()], Place::read)?;
+    let mut query = snapshot.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
+    let claims = query.query_map([name.as_str().as_bytes()], ClaimRow::read)?;
     let mut live = Vec::new();
-    for place in places {
-        live.extend(alive(place?, now, census));
+    for row in claims {
+        live.extend(alive(row?, now, census));
     }
     Ok(Line {
         revision,
         last_token: Some(last_token.unsigned_abs()),
-        entries: live.into_iter().map(|place| entry(place, now)).collect(),
+        entries: live.into_iter().map(|row| entry(row, now)).collect(),
     })
 }
 
@@ -60,7 +60,7 @@ fn names(
 ) -> rusqlite::Result<Vec<LockName>> {
     // No UTF-8 has the byte FF, so it comes after all that go on from the prefix.
     let end = [prefix.as_bytes(), &[0xff]].concat();
-    let mut query = db.prepare_cached(places!("WHERE c.name >= ?1 AND c.name < ?2 ORDER BY c.name, c.ord"))?;
+    let mut query = db.prepare_cached(claim_rows!("WHERE c.name >= ?1 AND c.name < ?2 ORDER BY c.name, c.ord"))?;
     let mut rows = query.query(params![prefix.as_bytes(), end])?;
     let mut names: Vec<LockName> = Vec::new();
     while let Some(row) = rows.next()? {
@@ -71,7 +71,7 @@ fn names(
         if names.len() == limit {
             break;
         }
-        if alive(Place::read(row)?, now, census).is_some() {
+        if alive(ClaimRow::read(row)?, now, census).is_some() {
             names.push(name);
         }
     }
@@ -111,10 +111,10 @@ pub(in crate::backend::file) struct Ahead {
 }
 
 impl Ahead {
-    fn add(&mut self, place: &Place, now: Micros) {
-        match &place.client {
-            Some(client) if place.expires() > now => self.clients.push(Arc::clone(client)),
-            _ => self.ends = self.ends.into_iter().chain([place.expires()]).min(),
+    fn add(&mut self, row: &ClaimRow, now: Micros) {
+        match &row.client {
+            Some(client) if row.expires() > now => self.clients.push(Arc::clone(client)),
+            _ => self.ends = self.ends.into_iter().chain([row.expires()]).min(),
         }
     }
 
@@ -128,24 +128,24 @@ impl Ahead {
 pub(in crate::backend::file) fn status(db: &Connection, key: &ClaimKey, now: Micros) -> rusqlite::Result<ClaimStatus> {
     let snapshot = db.unchecked_transaction()?;
     let name = key.name.as_str().as_bytes();
-    let mut find = snapshot.prepare_cached(places!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3"))?;
-    let found = find.query_row(params![key.session.as_str(), key.id.as_bytes(), name], Place::read).optional()?;
+    let mut find = snapshot.prepare_cached(claim_rows!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3"))?;
+    let found = find.query_row(params![key.session.as_str(), key.id.as_bytes(), name], ClaimRow::read).optional()?;
     match found {
-        Some(place) if place.granted() && place.expires() > now => Ok(ClaimStatus::Granted(place.token())),
-        Some(place) if !place.granted() => ahead(&snapshot, name, place.ord, now).map(ClaimStatus::Behind),
+        Some(row) if row.granted() && row.expires() > now => Ok(ClaimStatus::Granted(row.token())),
+        Some(row) if !row.granted() => ahead(&snapshot, name, row.ord, now).map(ClaimStatus::Behind),
         // One that has died holds nothing, though nobody may have removed it yet.
         _ => Ok(ClaimStatus::Absent),
     }
 }
 
 fn ahead(db: &Connection, name: &[u8], ord: i64, now: Micros) -> rusqlite::Result<Ahead> {
-    let mut query = db.prepare_cached(places!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC"))?;
+    let mut query = db.prepare_cached(claim_rows!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC"))?;
     let mut rows = query.query(params![name, ord])?;
     let mut ahead = Ahead::default();
     while let Some(row) = rows.next()? {
-        let place = Place::read(row)?;
-        ahead.add(&place, now);
-        if !place.granted() {
+        let row = ClaimRow::read(row)?;
+        ahead.add(&row, now);
+        if !row.granted() {
             break;
         }
     }
@@ -154,15 +154,15 @@ fn ahead(db: &Connection, name: &[u8], ord: i64, now: Micros) -> rusqlite::Resul
 
 /// The holders of a line, who stand before all that wait.
 pub(in crate::backend::file) fn holders(db: &Connection, name: &LockName, now: Micros) -> rusqlite::Result<Ahead> {
-    let mut query = db.prepare_cached(places!("WHERE c.name = ?1 ORDER BY c.ord"))?;
+    let mut query = db.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
     let mut rows = query.query([name.as_str().as_bytes()])?;
     let mut holders = Ahead::default();
     while let Some(row) = rows.next()? {
-        let place = Place::read(row)?;
-        if !place.granted() {
+        let row = ClaimRow::read(row)?;
+        if !row.granted() {
             break;
         }
-        holders.add(&place, now);
+        holders.add(&row, now);
     }
     Ok(holders.finish())
 }
@@ -200,24 +200,24 @@ pub(super) fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<
 }
 
 /// The claim, unless it is over; its client may have died without anybody having noted it yet.
-fn alive(mut place: Place, now: Micros, census: &mut Census<'_>) -> Option<Place> {
-    if place.client.as_ref().is_some_and(|client| census.is_dead(client)) {
-        place.orphan(now);
+fn alive(mut row: ClaimRow, now: Micros, census: &mut Census<'_>) -> Option<ClaimRow> {
+    if row.client.as_ref().is_some_and(|client| census.is_dead(client)) {
+        row.orphan(now);
     }
-    (place.expires() > now || place.keep(now)).then_some(place)
+    (row.expires() > now || row.keep(now)).then_some(row)
 }
 
-fn entry(place: Place, now: Micros) -> Entry {
+fn entry(row: ClaimRow, now: Micros) -> Entry {
     Entry {
-        id: place.id.hash(),
-        weight: place.weight,
-        capacity: place.capacity,
-        granted: place.granted(),
-        kept: place.is_kept(),
-        token: Some(place.token()),
-        age: Some(until(now, place.since)),
-        expires_in: Some(place.left(now)),
-        meta: place.meta,
-        broken: place.broken,
+        id: row.id.hash(),
+        weight: row.weight,
+        capacity: row.capacity,
+        granted: row.granted(),
+        kept: row.is_kept(),
+        token: Some(row.token()),
+        age: Some(until(now, row.since)),
+        expires_in: Some(row.left(now)),
+        meta: row.meta,
+        broken: row.broken,
     }
 }

@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::Turn;
-use super::place::name_of;
+use super::claim_row::name_of;
 use crate::LockName;
 use crate::backend::file::fault::Outcome;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::place::{Place, places};
+use super::claim_row::{ClaimRow, claim_rows};
 use super::{Micros, Turn, span};
 use crate::backend::file::fault::Outcome;
 use crate::backend::file::liveness::ClientId;
@@ -54,33 +54,33 @@ impl Turn<'_> {
     fn renew_few(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Answer>> {
         let mut renewals = Vec::with_capacity(live.len());
         for l in live {
-            let place = if l.key.session == *session { self.find(&l.key)? } else { None };
-            renewals.push(self.renew_one(l, place.as_ref())?);
+            let row = if l.key.session == *session { self.find(&l.key)? } else { None };
+            renewals.push(self.renew_one(l, row.as_ref())?);
         }
         Ok(renewals)
     }
 
-    fn renew_one(&mut self, live: &Live, place: Option<&Place>) -> Outcome<Answer> {
-        let renewal = match place {
+    fn renew_one(&mut self, live: &Live, row: Option<&ClaimRow>) -> Outcome<Answer> {
+        let renewal = match row {
             None if live.state == LiveState::InFlight => Renewal::Unknown,
             None => Renewal::Lost(self.who_removed(live.key.id)?),
-            Some(Place { broken: Some(broken), .. }) => Renewal::Lost(Some(broken.clone())),
-            Some(place) if place.granted() => {
-                self.hold(place)?;
-                Renewal::Held { token: place.token() }
+            Some(ClaimRow { broken: Some(broken), .. }) => Renewal::Lost(Some(broken.clone())),
+            Some(row) if row.granted() => {
+                self.hold(row)?;
+                Renewal::Held { token: row.token() }
             }
-            Some(place) => self.renew_waiting(place)?,
+            Some(row) => self.renew_waiting(row)?,
         };
-        let asked = place.filter(|_| matches!(renewal, Renewal::Held { .. })).and_then(|place| place.asked.clone());
+        let asked = row.filter(|_| matches!(renewal, Renewal::Held { .. })).and_then(|row| row.asked.clone());
         Ok((renewal, asked))
     }
 
     /// Who waits hears at once of the end of a client before it, and looks here for the end of one that lives and does
     /// nothing any more: nobody else may come to look.
-    fn renew_waiting(&mut self, place: &Place) -> Outcome<Renewal> {
-        if self.remove_dead_before(place)? {
-            let front = self.settle(&place.name)?;
-            if let Some(held) = front.holders.iter().find(|it| it.ord == place.ord) {
+    fn renew_waiting(&mut self, row: &ClaimRow) -> Outcome<Renewal> {
+        if self.remove_dead_before(row)? {
+            let front = self.settle(&row.name)?;
+            if let Some(held) = front.holders.iter().find(|it| it.ord == row.ord) {
                 self.hold(held)?;
                 return Ok(Renewal::Held { token: held.token() });
             }
@@ -112,7 +112,8 @@ impl Turn<'_> {
             return Err(session_lost().into());
         };
         if wait_until <= self.now {
-            let over = self.all(places!("WHERE c.session = ?1 AND c.state < 2"), [session.as_str()], Place::read)?;
+            let over =
+                self.all(claim_rows!("WHERE c.session = ?1 AND c.state < 2"), [session.as_str()], ClaimRow::read)?;
             self.remove_all(over.into_iter())?;
         }
         let (holds, waits) = (self.now.saturating_add(ttl), self.now.saturating_add(wait_ttl));
@@ -125,17 +126,17 @@ impl Turn<'_> {
         Ok(ttl)
     }
 
-    pub(super) fn claims_of(&self, session: &SessionId) -> Outcome<HashMap<ClaimId, Place>> {
-        let claims = self.all(places!("WHERE c.session = ?1"), [session.as_str()], Place::read)?;
-        Ok(claims.into_iter().map(|place| (place.id, place)).collect())
+    pub(super) fn claims_of(&self, session: &SessionId) -> Outcome<HashMap<ClaimId, ClaimRow>> {
+        let claims = self.all(claim_rows!("WHERE c.session = ?1"), [session.as_str()], ClaimRow::read)?;
+        Ok(claims.into_iter().map(|row| (row.id, row)).collect())
     }
 
     /// Removes claims of any lines, but for what a minimum hold keeps, and grants what becomes admissible by it.
-    pub(super) fn remove_all(&mut self, places: impl Iterator<Item = Place>) -> Outcome<()> {
+    pub(super) fn remove_all(&mut self, rows: impl Iterator<Item = ClaimRow>) -> Outcome<()> {
         let mut lines: Vec<LockName> = Vec::new();
-        for place in places {
-            lines.push(place.name.clone());
-            self.let_end(place)?;
+        for row in rows {
+            lines.push(row.name.clone());
+            self.let_end(row)?;
         }
         lines.sort();
         lines.dedup();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::queue::{Place, Queue};
+use self::queue::{Queue, QueueEntry};
 use crate::store::{
     Amend, Amended, Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Line, Live, LiveState, Renewal,
     Revision, SessionId, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal,
@@ -73,13 +73,13 @@ impl Lines {
         let Some(line) = self.lines.get_mut(&live.key.name) else { return absent };
         line.settle(now);
         let Some(token) = line.find(live.key.id, now) else { return absent };
-        let Some(place) = line.places.get(&token) else { return absent };
-        if let Some(broken) = &place.broken {
+        let Some(entry) = line.entries.get(&token) else { return absent };
+        if let Some(broken) = &entry.broken {
             return Renewal::Lost(Some(broken.clone()));
         }
         line.live(token, now);
-        match line.places.get(&token) {
-            Some(place) if place.granted => Renewal::Held { token },
+        match line.entries.get(&token) {
+            Some(entry) if entry.granted => Renewal::Held { token },
             _ => Renewal::Queued,
         }
     }
@@ -87,7 +87,7 @@ impl Lines {
     pub(in crate::backend::memory) fn close(&mut self, session: &SessionId, now: Instant) {
         for line in self.lines.values_mut() {
             let theirs: Vec<u64> = line
-                .places
+                .entries
                 .iter()
                 .filter(|(_, p)| !p.kept && p.key.session == *session)
                 .map(|(token, _)| *token)
@@ -121,17 +121,17 @@ impl Lines {
     pub(in crate::backend::memory) fn amend(&mut self, key: &ClaimKey, change: &Amend, now: Instant) -> Amended {
         let Some(line) = self.lines.get_mut(&key.name) else { return Amended::NotLive };
         line.settle(now);
-        let Some(place) = line.find(key.id, now).and_then(|t| line.places.get_mut(&t)) else {
+        let Some(entry) = line.find(key.id, now).and_then(|t| line.entries.get_mut(&t)) else {
             return Amended::NotLive;
         };
         match change {
-            Amend::Lower(_) | Amend::MinHold(_) if !place.granted => return Amended::NotLive,
+            Amend::Lower(_) | Amend::MinHold(_) if !entry.granted => return Amended::NotLive,
             // A break has ended its minimum hold, and a change that comes after it does not bring that back.
-            Amend::MinHold(_) if place.broken.is_some() => return Amended::NotLive,
-            Amend::MinHold(min_hold) => place.keep_until = place.keep_until.max(now + *min_hold),
-            Amend::Lower(weight) => place.weight = place.weight.min(*weight),
-            Amend::Value(value) => place.meta.value = Some(Arc::clone(value)),
-            Amend::Meta(meta) => place.meta = meta.clone(),
+            Amend::MinHold(_) if entry.broken.is_some() => return Amended::NotLive,
+            Amend::MinHold(min_hold) => entry.keep_until = entry.keep_until.max(now + *min_hold),
+            Amend::Lower(weight) => entry.weight = entry.weight.min(*weight),
+            Amend::Value(value) => entry.meta.value = Some(Arc::clone(value)),
+            Amend::Meta(meta) => entry.meta = meta.clone(),
         }
         line.touch();
         line.settle(now);
@@ -142,7 +142,7 @@ impl Lines {
         let Some(line) = self.lines.get_mut(name) else { return Line::default() };
         line.settle(now);
         let entries: Vec<Entry> =
-            line.places.iter().filter(|(_, p)| p.is_counted(now)).map(|(t, p)| p.entry(*t, now)).collect();
+            line.entries.iter().filter(|(_, p)| p.is_counted(now)).map(|(t, p)| p.entry(*t, now)).collect();
         Line {
             revision: Revision(line.revision),
             last_token: (line.last_token > 0).then_some(line.last_token),
@@ -154,13 +154,13 @@ impl Lines {
     pub(in crate::backend::memory) fn holders(&mut self, now: Instant) -> Vec<ClaimKey> {
         let lines = self.lines.values_mut().flat_map(|line| {
             line.settle(now);
-            line.places.values()
+            line.entries.values()
         });
-        lines.filter(|place| place.granted && place.lives(now)).map(|place| place.key.clone()).collect()
+        lines.filter(|entry| entry.granted && entry.lives(now)).map(|entry| entry.key.clone()).collect()
     }
 
     pub(in crate::backend::memory) fn names(&mut self, prefix: &str, limit: usize, now: Instant) -> Vec<LockName> {
-        let live = |line: &Queue| line.places.values().any(|p| p.is_counted(now));
+        let live = |line: &Queue| line.entries.values().any(|p| p.is_counted(now));
         let mut names: Vec<_> = self
             .lines
             .iter()
@@ -183,25 +183,25 @@ impl Lines {
     ) -> Evicted {
         let Some(line) = self.lines.get_mut(name) else { return Evicted::Absent };
         line.settle(now);
-        let matches = |token: u64, place: &Place| match target {
-            _ if !place.is_counted(now) => false,
-            Target::Token(wanted) => place.granted && token == *wanted,
-            Target::Id(hash) => place.key.id.hash() == *hash,
+        let matches = |token: u64, entry: &QueueEntry| match target {
+            _ if !entry.is_counted(now) => false,
+            Target::Token(wanted) => entry.granted && token == *wanted,
+            Target::Id(hash) => entry.key.id.hash() == *hash,
         };
-        let Some((token, place)) = line.places.iter_mut().map(|(t, p)| (*t, p)).find(|(t, p)| matches(*t, p)) else {
+        let Some((token, entry)) = line.entries.iter_mut().map(|(t, p)| (*t, p)).find(|(t, p)| matches(*t, p)) else {
             return Evicted::Absent;
         };
         match how {
             // Nobody is left to be told.
-            _ if place.kept => line.remove(token),
+            _ if entry.kept => line.remove(token),
             Evict::Mark => {
-                place.broken = Some(Broken { by: by.into(), reason: reason.into(), removed: false });
-                place.keep_until = now;
+                entry.broken = Some(Broken { by: by.into(), reason: reason.into(), removed: false });
+                entry.keep_until = now;
             }
             Evict::Now => {
                 let broken = Broken { by: by.into(), reason: reason.into(), removed: true };
                 self.removed.retain(|_, (_, until)| *until > now);
-                self.removed.insert(place.key.id, (broken, place.expires));
+                self.removed.insert(entry.key.id, (broken, entry.expires));
                 line.remove(token);
             }
         }
@@ -214,10 +214,10 @@ impl Lines {
     pub(in crate::backend::memory) fn request(&mut self, name: &LockName, asked: &Asked, now: Instant) -> Vec<ClaimId> {
         let Some(line) = self.lines.get_mut(name) else { return Vec::new() };
         line.settle(now);
-        let holders = line.places.values_mut().filter(|p| p.granted && p.lives(now) && p.broken.is_none());
-        let whom = holders.map(|place| {
-            place.asked = Some(asked.clone());
-            place.key.id
+        let holders = line.entries.values_mut().filter(|p| p.granted && p.lives(now) && p.broken.is_none());
+        let whom = holders.map(|entry| {
+            entry.asked = Some(asked.clone());
+            entry.key.id
         });
         let whom: Vec<_> = whom.collect();
         line.touch();
@@ -227,18 +227,18 @@ impl Lines {
     /// Who asks for a claim that stands granted, if anybody does.
     pub(in crate::backend::memory) fn asked(&self, key: &ClaimKey) -> Option<Asked> {
         let line = self.lines.get(&key.name)?;
-        line.places.get(line.by_id.get(&key.id)?)?.asked.clone()
+        line.entries.get(line.by_id.get(&key.id)?)?.asked.clone()
     }
 
     pub(in crate::backend::memory) fn look_at_claim(&mut self, key: &ClaimKey, now: Instant) -> Look {
         let found = self.lines.get(&key.name).and_then(|line| {
             let token = *line.by_id.get(&key.id)?;
-            line.places.get(&token).filter(|place| place.expires > now).map(|place| (token, place))
+            line.entries.get(&token).filter(|entry| entry.expires > now).map(|entry| (token, entry))
         });
         match found {
             None => Look::Wake(Wake::Changed),
-            Some((token, place)) if place.granted => Look::Wake(Wake::Granted { token }),
-            Some((_, place)) => Look::Wait(Arc::clone(&place.notify)),
+            Some((token, entry)) if entry.granted => Look::Wake(Wake::Granted { token }),
+            Some((_, entry)) => Look::Wait(Arc::clone(&entry.notify)),
         }
     }
 
@@ -276,9 +276,9 @@ impl Lines {
             return;
         }
         // What a minimum hold has kept leaves its line when somebody looks, and nobody may look at it again.
-        let is_over = |line: &&mut Queue| line.places.values().next().is_some_and(|first| !first.is_counted(now));
+        let is_over = |line: &&mut Queue| line.entries.values().next().is_some_and(|first| !first.is_counted(now));
         self.lines.values_mut().filter(is_over).for_each(|line| line.settle(now));
-        let idle = |line: &Queue| line.places.is_empty() && Arc::strong_count(&line.changed) == 1;
+        let idle = |line: &Queue| line.entries.is_empty() && Arc::strong_count(&line.changed) == 1;
         let highest = self.lines.values().filter(|l| idle(l)).map(|l| l.last_token).max().unwrap_or(0);
         self.floor = self.floor.max(highest);
         self.lines.retain(|_, line| !idle(line));

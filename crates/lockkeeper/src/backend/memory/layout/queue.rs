@@ -14,7 +14,7 @@ use crate::{Result, random};
 /// One line. The order of the map is the order of the line, and its keys are the tokens.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    pub(super) places: BTreeMap<u64, Place>,
+    pub(super) entries: BTreeMap<u64, QueueEntry>,
     pub(super) by_id: HashMap<ClaimId, u64>,
     pub(super) last_token: u64,
     pub(super) revision: u64,
@@ -23,7 +23,7 @@ pub(super) struct Queue {
 
 /// One claim in a line.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct QueueEntry {
     pub(super) key: ClaimKey,
     pub(super) weight: u32,
     pub(super) capacity: u32,
@@ -50,16 +50,16 @@ impl Queue {
         let mut rule = Admission::new();
         let (mut dead, mut ended) = (Vec::new(), Vec::new());
         let mut granted = false;
-        for (token, place) in &mut self.places {
-            if !place.lives(now) && !place.kept {
+        for (token, entry) in &mut self.entries {
+            if !entry.lives(now) && !entry.kept {
                 ended.push(*token);
             }
-            if !place.is_counted(now) {
+            if !entry.is_counted(now) {
                 dead.push(*token);
-            } else if !rule.admit(place.demand()) {
+            } else if !rule.admit(entry.demand()) {
                 break;
-            } else if !place.granted {
-                place.grant(now);
+            } else if !entry.granted {
+                entry.grant(now);
                 granted = true;
             }
         }
@@ -76,7 +76,7 @@ impl Queue {
 
     /// All live claims agree on the kind, since each was checked at the door; epochs may rise along the line.
     pub(super) fn check(&self, claim: &Claim, now: Instant) -> Result<()> {
-        let live = || self.places.values().filter(|p| p.is_counted(now));
+        let live = || self.entries.values().filter(|p| p.is_counted(now));
         if live().next().is_some_and(|p| !same_kind(p.capacity, claim.capacity)) {
             return Err(refusal::other_kind(claim.capacity));
         }
@@ -88,7 +88,7 @@ impl Queue {
 
     pub(super) fn join(&mut self, claim: &Claim, now: Instant) -> Result<Verdict> {
         let mut rule = Admission::new();
-        let open = self.places.values().all(|p| rule.admit(p.demand()));
+        let open = self.entries.values().all(|p| rule.admit(p.demand()));
         let demand = Demand { weight: claim.weight, capacity: claim.capacity, granted: false };
         let granted = open && rule.admit(demand);
         if !granted && !claim.queue {
@@ -103,11 +103,11 @@ impl Queue {
 
     pub(super) fn replace(&mut self, claim: &Claim, old: ClaimId, now: Instant) -> Verdict {
         let old_token = self.by_id.get(&old).copied();
-        let others = self.places.iter().any(|(t, p)| p.is_counted(now) && Some(*t) != old_token);
-        let broken = old_token.is_some_and(|t| self.places.get(&t).is_none_or(|p| p.broken.is_some()));
+        let others = self.entries.iter().any(|(t, p)| p.is_counted(now) && Some(*t) != old_token);
+        let broken = old_token.is_some_and(|t| self.entries.get(&t).is_none_or(|p| p.broken.is_some()));
         match old_token {
             Some(old_token) if !others && !broken => {
-                let keep_until = self.places.get(&old_token).map_or(now, |old| old.keep_until);
+                let keep_until = self.entries.get(&old_token).map_or(now, |old| old.keep_until);
                 self.forget(old_token);
                 let token = self.append(claim, true, now);
                 self.keep_until(token, keep_until);
@@ -121,7 +121,7 @@ impl Queue {
         if self.waiting() < max_waiters as usize {
             return Ok(());
         }
-        let dead: Vec<u64> = self.places.iter().filter(|(_, p)| !p.is_counted(now)).map(|(t, _)| *t).collect();
+        let dead: Vec<u64> = self.entries.iter().filter(|(_, p)| !p.is_counted(now)).map(|(t, _)| *t).collect();
         for token in dead {
             self.forget(token);
         }
@@ -132,13 +132,13 @@ impl Queue {
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.places.len() - self.places.values().take_while(|p| p.granted).count()
+        self.entries.len() - self.entries.values().take_while(|p| p.granted).count()
     }
 
     pub(super) fn append(&mut self, claim: &Claim, granted: bool, now: Instant) -> u64 {
         self.last_token += 1;
         let life = if granted { claim.ttl + claim.lock_delay } else { claim.wait_ttl };
-        let place = Place {
+        let entry = QueueEntry {
             key: claim.key.clone(),
             weight: claim.weight,
             capacity: claim.capacity,
@@ -155,7 +155,7 @@ impl Queue {
             asked: None,
             notify: Arc::default(),
         };
-        self.places.insert(self.last_token, place);
+        self.entries.insert(self.last_token, entry);
         self.by_id.insert(claim.key.id, self.last_token);
         self.touch();
         self.last_token
@@ -163,16 +163,16 @@ impl Queue {
 
     /// Starts the life of a claim anew, for its own request.
     pub(super) fn live(&mut self, token: u64, now: Instant) {
-        if let Some(place) = self.places.get_mut(&token).filter(|p| p.broken.is_none()) {
-            place.expires = now + if place.granted { place.ttl + place.lock_delay } else { place.wait_ttl };
+        if let Some(entry) = self.entries.get_mut(&token).filter(|p| p.broken.is_none()) {
+            entry.expires = now + if entry.granted { entry.ttl + entry.lock_delay } else { entry.wait_ttl };
         }
     }
 
     pub(super) fn verdict(&self, token: u64, now: Instant) -> Verdict {
-        match self.places.get(&token) {
-            Some(place) if place.granted => Verdict::Granted { token },
+        match self.entries.get(&token) {
+            Some(entry) if entry.granted => Verdict::Granted { token },
             Some(_) => Verdict::Queued {
-                ahead: u32::try_from(self.places.range(..token).filter(|(_, p)| p.is_counted(now)).count())
+                ahead: u32::try_from(self.entries.range(..token).filter(|(_, p)| p.is_counted(now)).count())
                     .unwrap_or(u32::MAX),
                 seen: Revision(self.revision),
                 look_again: self.look_again(token, now),
@@ -183,9 +183,9 @@ impl Queue {
 
     /// The first in line looks when the next of the holders would die; the others leave it to the first.
     pub(super) fn look_again(&self, token: u64, now: Instant) -> Duration {
-        let first_waiting = self.places.iter().find(|(_, p)| !p.granted).map(|(t, _)| *t);
+        let first_waiting = self.entries.iter().find(|(_, p)| !p.granted).map(|(t, _)| *t);
         if first_waiting == Some(token) {
-            let holders = self.places.range(..token).map(|(_, p)| p.until()).min();
+            let holders = self.entries.range(..token).map(|(_, p)| p.until()).min();
             holders.map_or(Duration::ZERO, |at| at.saturating_since(now) + Duration::from_millis(1))
         } else {
             random::jittered(Duration::from_secs(10)).max(Duration::from_secs(5))
@@ -193,7 +193,7 @@ impl Queue {
     }
 
     pub(super) fn busy(&self, now: Instant) -> Verdict {
-        let mut holders = self.places.values().filter(|p| p.granted);
+        let mut holders = self.entries.values().filter(|p| p.granted);
         let first = holders.next();
         Verdict::Busy {
             holder: first.map(|p| Arc::clone(&p.meta.owner)),
@@ -206,7 +206,7 @@ impl Queue {
     /// that its owner sends may bring it back.
     pub(super) fn find(&mut self, id: ClaimId, now: Instant) -> Option<u64> {
         let token = *self.by_id.get(&id)?;
-        if self.places.get(&token).is_some_and(|place| place.lives(now)) {
+        if self.entries.get(&token).is_some_and(|entry| entry.lives(now)) {
             return Some(token);
         }
         self.leave(token, now);
@@ -220,30 +220,30 @@ impl Queue {
     }
 
     fn end(&mut self, token: u64, now: Instant) {
-        let Some(place) = self.places.get_mut(&token).filter(|p| p.granted && p.keep_until > now) else {
+        let Some(entry) = self.entries.get_mut(&token).filter(|p| p.granted && p.keep_until > now) else {
             return self.forget(token);
         };
-        (place.kept, place.asked) = (true, None);
-        place.notify.notify_waiters();
-        self.by_id.remove(&place.key.id);
+        (entry.kept, entry.asked) = (true, None);
+        entry.notify.notify_waiters();
+        self.by_id.remove(&entry.key.id);
         // It has reckoned with the end of the lease, and now the minimum hold may be over before that.
-        if let Some(first) = self.places.values().find(|place| !place.granted) {
+        if let Some(first) = self.entries.values().find(|entry| !entry.granted) {
             first.notify.notify_waiters();
         }
     }
 
     /// Raises the end of a minimum hold.
     pub(super) fn keep_until(&mut self, token: u64, at: Instant) {
-        if let Some(place) = self.places.get_mut(&token) {
-            place.keep_until = place.keep_until.max(at);
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.keep_until = entry.keep_until.max(at);
         }
     }
 
     /// The answer to a claim that is in the line already.
     pub(super) fn again(&mut self, token: u64, now: Instant) -> Verdict {
-        match self.places.get(&token) {
+        match self.entries.get(&token) {
             // Its life is not to start anew, so no answer may say that it holds.
-            Some(place) if place.broken.is_some() => Verdict::Gone,
+            Some(entry) if entry.broken.is_some() => Verdict::Gone,
             _ => {
                 self.live(token, now);
                 self.verdict(token, now)
@@ -257,9 +257,9 @@ impl Queue {
     }
 
     pub(super) fn forget(&mut self, token: u64) {
-        if let Some(place) = self.places.remove(&token) {
-            self.by_id.remove(&place.key.id);
-            place.notify.notify_waiters();
+        if let Some(entry) = self.entries.remove(&token) {
+            self.by_id.remove(&entry.key.id);
+            entry.notify.notify_waiters();
         }
     }
 
@@ -269,7 +269,7 @@ impl Queue {
     }
 }
 
-impl Place {
+impl QueueEntry {
     /// Whether somebody has it.
     pub(super) fn lives(&self, now: Instant) -> bool {
         !self.kept && self.expires > now

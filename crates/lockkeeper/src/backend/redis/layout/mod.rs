@@ -32,7 +32,7 @@ pub(in crate::backend::redis) use self::channel::{Channel, ClientId, Push, chang
 pub(in crate::backend::redis) use self::claim::{claim, claim_answer, claim_open};
 pub(in crate::backend::redis) use self::keys::{Keys, slot};
 pub(in crate::backend::redis) use self::line::{is_longer, line, line_answer, observe, observe_answer};
-pub(in crate::backend::redis) use self::register::{Place, load, load_answer, swap, swap_answer};
+pub(in crate::backend::redis) use self::register::{KeyLocation, load, load_answer, swap, swap_answer};
 pub(in crate::backend::redis) use self::renew::{
     renew, renew_answer, renew_open, withdraw, withdraw_answer, withdraw_open,
 };

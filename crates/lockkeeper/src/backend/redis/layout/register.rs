@@ -14,12 +14,12 @@ const WHAT: &str = "SWAP";
 
 /// Where a register is kept, in the keyspace and in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::backend::redis) struct Place {
+pub(in crate::backend::redis) struct KeyLocation {
     key: String,
     pub(in crate::backend::redis) slot: u16,
 }
 
-impl Place {
+impl KeyLocation {
     /// A register has no side keys, so its key may be as long as it is, and nothing is hashed.
     pub(in crate::backend::redis) fn of(key: &str) -> Self {
         let encoded = name::encode(key);
@@ -31,32 +31,32 @@ impl Place {
     }
 }
 
-pub(in crate::backend::redis) fn load(place: &Place) -> Request {
-    Request::command(&[b"GET", place.key.as_bytes()])
+pub(in crate::backend::redis) fn load(location: &KeyLocation) -> Request {
+    Request::command(&[b"GET", location.key.as_bytes()])
 }
 
-pub(in crate::backend::redis) fn load_answer(place: &Place, value: &Value) -> Result<Option<Versioned>> {
+pub(in crate::backend::redis) fn load_answer(location: &KeyLocation, value: &Value) -> Result<Option<Versioned>> {
     match value {
         Value::Nil => Ok(None),
-        there => versioned(place, bytes::bulk(there, "GET")?).map(Some),
+        there => versioned(location, bytes::bulk(there, "GET")?).map(Some),
     }
 }
 
-pub(in crate::backend::redis) fn swap(place: &Place, write: &Write) -> Request {
+pub(in crate::backend::redis) fn swap(location: &KeyLocation, write: &Write) -> Request {
     let expected = (write.expected().get() as f64).to_le_bytes();
-    Request::eval(&scripts::SWAP, &[place.key.as_bytes()], &[&expected, write.writer().as_bytes(), write.value()])
+    Request::eval(&scripts::SWAP, &[location.key.as_bytes()], &[&expected, write.writer().as_bytes(), write.value()])
 }
 
-pub(in crate::backend::redis) fn swap_answer(place: &Place, value: &Value) -> Result<Swap> {
+pub(in crate::backend::redis) fn swap_answer(location: &KeyLocation, value: &Value) -> Result<Swap> {
     match value {
         Value::Int(1) => Ok(Swap::Done),
         Value::Nil => Ok(Swap::Conflict(None)),
-        there => Ok(Swap::Conflict(Some(versioned(place, bytes::bulk(there, WHAT)?)?))),
+        there => Ok(Swap::Conflict(Some(versioned(location, bytes::bulk(there, WHAT)?)?))),
     }
 }
 
 /// What the key holds is whatever somebody has written there.
-fn versioned(place: &Place, record: &[u8]) -> Result<Versioned> {
+fn versioned(location: &KeyLocation, record: &[u8]) -> Result<Versioned> {
     let read = || {
         let mut read = Reader::new(record, WHAT);
         let version = bytes::token(read.f64()?).ok_or_else(|| garbled(WHAT))?;
@@ -64,7 +64,7 @@ fn versioned(place: &Place, record: &[u8]) -> Result<Versioned> {
         let writers = (0..count).map(|_| Ok(WriterId::from_bytes(read.array()?))).collect::<Result<_>>()?;
         Ok(Versioned::new(Version::new(version), read.rest().to_vec(), writers))
     };
-    read().map_err(|_: Error| fault::foreign(&place.key, &format!("a string of {} bytes", record.len())))
+    read().map_err(|_: Error| fault::foreign(&location.key, &format!("a string of {} bytes", record.len())))
 }
 
 #[cfg(test)]
@@ -73,22 +73,22 @@ mod tests {
 
     #[test]
     fn a_register_has_a_key_of_its_own_beside_the_lock_of_that_name() {
-        let place = Place::of("a/{b}");
-        assert_eq!(place.key, "lk:r:{a%2F%7Bb%7D}");
-        assert_eq!(place.slot, slot(b"a%2F%7Bb%7D"));
+        let location = KeyLocation::of("a/{b}");
+        assert_eq!(location.key, "lk:r:{a%2F%7Bb%7D}");
+        assert_eq!(location.slot, slot(b"a%2F%7Bb%7D"));
     }
 
     #[test]
     fn what_is_kept_comes_back() {
         let writers = [[7; 16], [8; 16]];
         let record = [&3_f64.to_le_bytes()[..], &[2], &writers.concat(), b"value"].concat();
-        let place = Place::of("a");
-        let there = versioned(&place, &record).unwrap();
+        let location = KeyLocation::of("a");
+        let there = versioned(&location, &record).unwrap();
         assert_eq!(
             there,
             Versioned::new(Version::new(3), b"value".to_vec(), writers.map(WriterId::from_bytes).to_vec())
         );
-        let foreign = versioned(&place, &record[..20]).unwrap_err();
+        let foreign = versioned(&location, &record[..20]).unwrap_err();
         assert!(foreign.to_string().contains("lk:r:{a} holds something"), "{foreign}");
     }
 }

@@ -76,9 +76,9 @@ proptest! {
         drop(evict_answer(&value));
         drop(request_answer(&value));
         drop(lines_answer(&names, &value));
-        let place = Place::of("a");
-        drop(load_answer(&place, &value));
-        drop(swap_answer(&place, &value));
+        let location = KeyLocation::of("a");
+        drop(load_answer(&location, &value));
+        drop(swap_answer(&location, &value));
     }
 
     #[test]

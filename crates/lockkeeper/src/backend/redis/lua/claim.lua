@@ -62,8 +62,8 @@ end
 local v=get(id)
 if v then
   local tok,exp,_,granted,_,_,own,rest=up(CLAIM,v)
-  local place=granted==0 and rank(id)
-  if exp>now and (place or granted==1) then
+  local position=granted==0 and rank(id)
+  if exp>now and (position or granted==1) then
     if byte(v,61)%16>=8 then return answer('x',0) end
     exp=now+(granted==1 and own or rest*1000)
     put(id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
@@ -73,11 +73,11 @@ if v then
       return answer('g',tok)
     end
     if now-at>1000000 then dirty=true end
-    if place>0 then
+    if position>0 then
       settle(true)
-      place=rank(id)
+      position=rank(id)
     end
-    return queued(n+place)
+    return queued(n+position)
   end
   take(id,v)
 end

@@ -3,8 +3,8 @@
   local res,mark,v=-1,false,get(id)
   if v then
     local tok,exp,_,granted,_,_,life,wait=up(CLAIM,v)
-    local place=granted==0 and rank(id)
-    if exp<=now or not (place or granted==1) then take(id,v)
+    local position=granted==0 and rank(id)
+    if exp<=now or not (position or granted==1) then take(id,v)
     elseif byte(v,61)%16>=8 then
       -- Who broke it stands behind the other texts.
       res=words(v)
@@ -16,7 +16,7 @@
         if n==1 or exp<low then low=exp end
       else
         res=0
-        if place>0 then settle(true) end
+        if position>0 then settle(true) end
       end
       if at<now-now%3600000000 or at>now then dirty=true end
       mark=low==exp or now-at>1000000

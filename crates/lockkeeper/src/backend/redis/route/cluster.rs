@@ -145,9 +145,9 @@ impl Cluster {
     /// One slot is known to be elsewhere; others may be, too.
     pub(super) fn moved(&self, redirect: Redirect) {
         let mut state = self.0.0.lock();
-        let place = &mut state.map[usize::from(redirect.slot)];
-        let is_news = place.as_ref().is_some_and(|before| *before != redirect.to);
-        *place = Some(redirect.to);
+        let known = &mut state.map[usize::from(redirect.slot)];
+        let is_news = known.as_ref().is_some_and(|before| *before != redirect.to);
+        *known = Some(redirect.to);
         self.0.0.settle(&mut state);
         drop(state);
         if is_news {
@@ -163,8 +163,8 @@ impl Cluster {
     pub(super) fn subscribe(&self, slot: u16, channel: Vec<u8>) {
         let mut state = self.0.0.lock();
         let State { nodes, map, channels, .. } = &mut *state;
-        let place = channels.entry(channel.clone()).or_insert(Channel { slot, home: None });
-        self.0.0.settle_one(nodes, map, &channel, place);
+        let subscribed = channels.entry(channel.clone()).or_insert(Channel { slot, home: None });
+        self.0.0.settle_one(nodes, map, &channel, subscribed);
     }
 
     pub(super) fn unsubscribe(&self, channel: &[u8]) {
@@ -278,21 +278,21 @@ impl Inner {
         channel: &mut Channel,
     ) {
         let shards = self.shards.load(Ordering::Acquire);
-        let place = match shards {
+        let home = match shards {
             true => map.get(usize::from(channel.slot)).cloned().flatten(),
             // Every node receives every message.
             false => channel.home.clone().filter(|home| map.iter().flatten().any(|node| node == home)),
         };
-        let Some(place) = place.or_else(|| (!shards).then(|| map.iter().flatten().next().cloned())?) else { return };
-        if channel.home.as_ref() == Some(&place) {
+        let Some(home) = home.or_else(|| (!shards).then(|| map.iter().flatten().next().cloned())?) else { return };
+        if channel.home.as_ref() == Some(&home) {
             return;
         }
         if let Some(old) = channel.home.take().and_then(|home| nodes.get(&home)) {
             old.unsubscribe(name, shards);
         }
-        let link = nodes.entry(place.clone()).or_insert_with(|| self.open_link(place.clone()));
+        let link = nodes.entry(home.clone()).or_insert_with(|| self.open_link(home.clone()));
         link.subscribe(name.to_vec(), shards);
-        channel.home = Some(place);
+        channel.home = Some(home);
     }
 
     /// Whether every slot has a master, and all of them are there.

@@ -122,16 +122,16 @@ impl Shared {
     /// Gives all of them their places, next to each other.
     pub(super) fn send<const N: usize>(&self, requests: [Request; N]) -> [Answer; N] {
         let may_wait = requests.iter().all(|request| request.posted);
-        self.place(may_wait, |place| requests.map(place))
+        self.enqueue(may_wait, |push| requests.map(push))
     }
 
     /// The same for a list. What waits of it gives up waiting at once, and not one by one.
     pub(super) fn send_list(&self, requests: Vec<Request>) -> Vec<Answer> {
         let may_wait = requests.iter().all(|request| request.posted);
-        self.place(may_wait, |place| requests.into_iter().map(place).collect())
+        self.enqueue(may_wait, |push| requests.into_iter().map(push).collect())
     }
 
-    fn place<T>(&self, may_wait: bool, all: impl FnOnce(&mut dyn FnMut(Request) -> Answer) -> T) -> T {
+    fn enqueue<T>(&self, may_wait: bool, all: impl FnOnce(&mut dyn FnMut(Request) -> Answer) -> T) -> T {
         if self.is_forked() {
             let why = format!("the connection to {} belongs to the process that forked this one", self.endpoint);
             return all(&mut |_| Answer::not_sent(why.clone()));

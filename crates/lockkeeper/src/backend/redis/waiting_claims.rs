@@ -15,11 +15,11 @@ const EARLY: usize = 4096;
 
 /// Every claim of this client that is in line.
 #[derive(Debug, Default)]
-pub(super) struct Places(Mutex<Inner>);
+pub(super) struct WaitingClaims(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    places: HashMap<ClaimId, Place>,
+    claims: HashMap<ClaimId, WaitingClaim>,
     /// Grants that were pushed before the answer to their claim was looked at: the token, and the number of the push.
     early: HashMap<ClaimId, (u64, u64)>,
     /// The claims that were sent, are not answered, and were not withdrawn; with the number of a push that came before
@@ -41,7 +41,7 @@ pub(super) struct Before {
 /// A claim that was sent and is not answered.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
-    places: &'a Places,
+    claims: &'a WaitingClaims,
     id: ClaimId,
     before: Before,
 }
@@ -50,7 +50,7 @@ impl Asked<'_> {
     /// The server says that the claim stands in line. One that was withdrawn meanwhile has no place: nobody would leave
     /// it.
     pub(super) fn queued(self, key: &ClaimKey, listens: Option<Listens>) {
-        let mut inner = self.places.lock();
+        let mut inner = self.claims.lock();
         if let Some(again) = inner.asked.get(&self.id).copied() {
             inner.queued(key, self.before, again, listens);
         }
@@ -59,12 +59,12 @@ impl Asked<'_> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        self.places.lock().asked.remove(&self.id);
+        self.claims.lock().asked.remove(&self.id);
     }
 }
 
 #[derive(Debug)]
-struct Place {
+struct WaitingClaim {
     name: LockName,
     /// The token, and the number of the push.
     granted: Option<(u64, u64)>,
@@ -76,7 +76,7 @@ struct Place {
     _listens: Option<Listens>,
 }
 
-/// What is known of a place.
+/// What is known of a waiting claim.
 #[derive(Debug)]
 pub(super) enum Known {
     /// It was granted.
@@ -89,12 +89,12 @@ pub(super) enum Known {
     Waiting(Arc<Notify>),
 }
 
-impl Places {
+impl WaitingClaims {
     /// A claim is being sent now.
     pub(super) fn asks(&self, id: ClaimId) -> Asked<'_> {
         let mut inner = self.lock();
         inner.asked.insert(id, None);
-        Asked { places: self, id, before: inner.before() }
+        Asked { claims: self, id, before: inner.before() }
     }
 
     #[cfg(test)]
@@ -112,8 +112,8 @@ impl Places {
         let mut inner = self.lock();
         inner.early.remove(&id);
         inner.asked.remove(&id);
-        if let Some(place) = inner.places.remove(&id) {
-            place.notify.notify_waiters();
+        if let Some(claim) = inner.claims.remove(&id) {
+            claim.notify.notify_waiters();
         }
     }
 
@@ -121,8 +121,8 @@ impl Places {
     pub(super) fn settled<'a>(&self, held: impl Iterator<Item = &'a ClaimKey>) {
         let mut inner = self.lock();
         for key in held {
-            if let Some(place) = inner.places.remove(&key.id) {
-                place.notify.notify_waiters();
+            if let Some(claim) = inner.claims.remove(&key.id) {
+                claim.notify.notify_waiters();
             }
         }
     }
@@ -130,21 +130,21 @@ impl Places {
     /// What is known of this claim; `None` if it never stood in line here.
     pub(super) fn known(&self, id: ClaimId) -> Option<Known> {
         let inner = self.lock();
-        let place = inner.places.get(&id)?;
-        Some(match place.granted {
+        let claim = inner.claims.get(&id)?;
+        Some(match claim.granted {
             Some((token, _)) => Known::Granted(token),
-            None if place.again.is_some() => Known::Again,
-            None => match place.look {
+            None if claim.again.is_some() => Known::Again,
+            None => match claim.look {
                 Some(subscription) => Known::Look(subscription),
-                None => Known::Waiting(Arc::clone(&place.notify)),
+                None => Known::Waiting(Arc::clone(&claim.notify)),
             },
         })
     }
 
     /// The server was asked: it waits, as far as subscriptions up to this one are concerned.
     pub(super) fn looked(&self, id: ClaimId, subscription: u64) {
-        if let Some(place) = self.lock().places.get_mut(&id) {
-            place.look = place.look.filter(|latest| *latest != subscription);
+        if let Some(claim) = self.lock().claims.get_mut(&id) {
+            claim.look = claim.look.filter(|latest| *latest != subscription);
         }
     }
 
@@ -153,9 +153,9 @@ impl Places {
         let mut inner = self.lock();
         inner.pushes += 1;
         let push = inner.pushes;
-        if let Some(place) = inner.places.get_mut(&id) {
-            place.granted = Some((token, push));
-            return place.notify.notify_waiters();
+        if let Some(claim) = inner.claims.get_mut(&id) {
+            claim.granted = Some((token, push));
+            return claim.notify.notify_waiters();
         }
         if inner.early.len() >= EARLY {
             // Those were withdrawn while they were granted: nobody asks for them any more. The answers that the latest
@@ -171,9 +171,9 @@ impl Places {
         let mut inner = self.lock();
         inner.pushes += 1;
         let push = inner.pushes;
-        if let Some(place) = inner.places.get_mut(&id) {
-            place.again = Some(push);
-            place.notify.notify_waiters();
+        if let Some(claim) = inner.claims.get_mut(&id) {
+            claim.again = Some(push);
+            claim.notify.notify_waiters();
         } else if let Some(early) = inner.asked.get_mut(&id) {
             *early = Some(push);
         }
@@ -184,9 +184,9 @@ impl Places {
         let mut inner = self.lock();
         inner.subscriptions += 1;
         let now = inner.subscriptions;
-        for place in inner.places.values_mut().filter(|place| serves(&place.name)) {
-            place.look = Some(now);
-            place.notify.notify_waiters();
+        for claim in inner.claims.values_mut().filter(|claim| serves(&claim.name)) {
+            claim.look = Some(now);
+            claim.notify.notify_waiters();
         }
     }
 
@@ -208,17 +208,17 @@ impl Inner {
         let now = self.subscriptions;
         let missed = now != before.subscriptions;
         let granted = self.early.remove(&key.id).filter(|(_, push)| *push > before.pushes);
-        match self.places.entry(key.id) {
+        match self.claims.entry(key.id) {
             Entry::Occupied(mut known) => {
-                let place = known.get_mut();
-                place.granted = place.granted.filter(|(_, push)| *push > before.pushes).or(granted);
-                place.again = place.again.filter(|push| *push > before.pushes).or(again);
+                let claim = known.get_mut();
+                claim.granted = claim.granted.filter(|(_, push)| *push > before.pushes).or(granted);
+                claim.again = claim.again.filter(|push| *push > before.pushes).or(again);
                 if missed {
-                    place.look = Some(now);
+                    claim.look = Some(now);
                 }
             }
             Entry::Vacant(new) => {
-                new.insert(Place {
+                new.insert(WaitingClaim {
                     name: key.name.clone(),
                     granted,
                     look: missed.then_some(now),
@@ -242,156 +242,156 @@ mod tests {
 
     #[test]
     fn a_grant_that_comes_before_the_answer_to_its_claim_is_not_missed() {
-        let (places, key) = (Places::default(), key());
-        let before = places.before();
-        places.granted(key.id, 7);
-        places.queued(&key, before, None);
-        assert!(matches!(places.known(key.id), Some(Known::Granted(7))));
+        let (claims, key) = (WaitingClaims::default(), key());
+        let before = claims.before();
+        claims.granted(key.id, 7);
+        claims.queued(&key, before, None);
+        assert!(matches!(claims.known(key.id), Some(Known::Granted(7))));
     }
 
     /// It is of an attempt before, whose place another server has not.
     #[test]
     fn a_grant_that_came_before_its_claim_was_sent_is_not_believed() {
-        let (places, key) = (Places::default(), key());
-        places.granted(key.id, 7);
-        places.queued(&key, places.before(), None);
-        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+        let (claims, key) = (WaitingClaims::default(), key());
+        claims.granted(key.id, 7);
+        claims.queued(&key, claims.before(), None);
+        assert!(matches!(claims.known(key.id), Some(Known::Waiting(_))));
     }
 
     #[test]
     fn a_subscription_that_began_meanwhile_makes_its_owner_look_once() {
-        let (places, key) = (Places::default(), key());
-        let before = places.before();
-        places.subscribed(|_| true);
-        places.queued(&key, before, None);
-        let Some(Known::Look(subscription)) = places.known(key.id) else { panic!("it need not look") };
+        let (claims, key) = (WaitingClaims::default(), key());
+        let before = claims.before();
+        claims.subscribed(|_| true);
+        claims.queued(&key, before, None);
+        let Some(Known::Look(subscription)) = claims.known(key.id) else { panic!("it need not look") };
         // Who looked and was not answered looks again.
-        assert!(matches!(places.known(key.id), Some(Known::Look(_))));
-        places.looked(key.id, subscription);
-        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+        assert!(matches!(claims.known(key.id), Some(Known::Look(_))));
+        claims.looked(key.id, subscription);
+        assert!(matches!(claims.known(key.id), Some(Known::Waiting(_))));
     }
 
     #[test]
     fn a_subscription_wakes_whom_it_serves_and_nobody_else() {
-        let places = Places::default();
+        let claims = WaitingClaims::default();
         let (a, b) = (key(), ClaimKey { name: "other".parse().unwrap(), ..key() });
         for key in [&a, &b] {
-            places.queued(key, places.before(), None);
+            claims.queued(key, claims.before(), None);
         }
-        places.subscribed(|name| name.as_str() == "stock");
-        assert!(matches!(places.known(a.id), Some(Known::Look(_))));
-        assert!(matches!(places.known(b.id), Some(Known::Waiting(_))));
+        claims.subscribed(|name| name.as_str() == "stock");
+        assert!(matches!(claims.known(a.id), Some(Known::Look(_))));
+        assert!(matches!(claims.known(b.id), Some(Known::Waiting(_))));
     }
 
     #[test]
     fn who_asked_before_another_subscription_began_asks_again() {
-        let (places, key) = (Places::default(), key());
-        places.queued(&key, places.before(), None);
-        places.subscribed(|_| true);
-        let Some(Known::Look(first)) = places.known(key.id) else { panic!("it need not look") };
-        places.subscribed(|_| true);
-        places.looked(key.id, first);
-        let Some(Known::Look(second)) = places.known(key.id) else { panic!("it has missed one") };
-        places.looked(key.id, second);
-        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+        let (claims, key) = (WaitingClaims::default(), key());
+        claims.queued(&key, claims.before(), None);
+        claims.subscribed(|_| true);
+        let Some(Known::Look(first)) = claims.known(key.id) else { panic!("it need not look") };
+        claims.subscribed(|_| true);
+        claims.looked(key.id, first);
+        let Some(Known::Look(second)) = claims.known(key.id) else { panic!("it has missed one") };
+        claims.looked(key.id, second);
+        assert!(matches!(claims.known(key.id), Some(Known::Waiting(_))));
     }
 
     #[test]
     fn grants_of_nobody_are_not_kept_for_ever_and_cost_nobody_the_latest_one() {
-        let places = Places::default();
+        let claims = WaitingClaims::default();
         for _ in 0..3 * EARLY {
-            let (before, key) = (places.before(), key());
-            places.granted(key.id, 7);
-            places.granted(ClaimId::random(), 1);
-            places.queued(&key, before, None);
-            assert!(matches!(places.known(key.id), Some(Known::Granted(7))));
-            places.left(key.id);
+            let (before, key) = (claims.before(), key());
+            claims.granted(key.id, 7);
+            claims.granted(ClaimId::random(), 1);
+            claims.queued(&key, before, None);
+            assert!(matches!(claims.known(key.id), Some(Known::Granted(7))));
+            claims.left(key.id);
         }
-        assert!(places.lock().early.len() <= EARLY);
+        assert!(claims.lock().early.len() <= EARLY);
         for _ in 0..3 * EARLY {
-            places.granted(ClaimId::random(), 1);
+            claims.granted(ClaimId::random(), 1);
         }
-        assert!(places.lock().early.len() <= EARLY);
+        assert!(claims.lock().early.len() <= EARLY);
     }
 
     #[test]
     fn what_is_pushed_after_the_claim_was_sent_again_is_kept_and_the_last_push_before_is_not() {
-        let (places, key) = (Places::default(), key());
-        places.queued(&key, places.before(), None);
-        places.granted(key.id, 7);
-        let before = places.before();
-        places.queued(&key, before, None);
-        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
-        places.granted(key.id, 8);
-        places.queued(&key, before, None);
-        assert!(matches!(places.known(key.id), Some(Known::Granted(8))));
+        let (claims, key) = (WaitingClaims::default(), key());
+        claims.queued(&key, claims.before(), None);
+        claims.granted(key.id, 7);
+        let before = claims.before();
+        claims.queued(&key, before, None);
+        assert!(matches!(claims.known(key.id), Some(Known::Waiting(_))));
+        claims.granted(key.id, 8);
+        claims.queued(&key, before, None);
+        assert!(matches!(claims.known(key.id), Some(Known::Granted(8))));
     }
 
     #[test]
     fn a_claim_that_was_withdrawn_before_its_answer_came_has_no_place() {
-        let (places, key) = (Places::default(), key());
-        let asked = places.asks(key.id);
-        places.left(key.id);
+        let (claims, key) = (WaitingClaims::default(), key());
+        let asked = claims.asks(key.id);
+        claims.left(key.id);
         asked.queued(&key, None);
-        assert!(places.known(key.id).is_none());
-        places.asks(key.id).queued(&key, None);
-        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
-        drop(places.asks(ClaimId::random()));
-        assert!(places.lock().asked.is_empty());
+        assert!(claims.known(key.id).is_none());
+        claims.asks(key.id).queued(&key, None);
+        assert!(matches!(claims.known(key.id), Some(Known::Waiting(_))));
+        drop(claims.asks(ClaimId::random()));
+        assert!(claims.lock().asked.is_empty());
     }
 
     /// The script has put it in line, and before its answer was looked at somebody else's script told it to look again.
     #[test]
     fn a_push_to_look_again_that_comes_before_the_answer_to_its_claim_is_not_missed() {
-        let (places, key) = (Places::default(), key());
-        let asked = places.asks(key.id);
-        places.again(key.id);
+        let (claims, key) = (WaitingClaims::default(), key());
+        let asked = claims.asks(key.id);
+        claims.again(key.id);
         asked.queued(&key, None);
-        assert!(matches!(places.known(key.id), Some(Known::Again)));
+        assert!(matches!(claims.known(key.id), Some(Known::Again)));
         // The next answer knows of it.
-        places.asks(key.id).queued(&key, None);
-        assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+        claims.asks(key.id).queued(&key, None);
+        assert!(matches!(claims.known(key.id), Some(Known::Waiting(_))));
         // Who asks for nothing is told nothing.
-        places.again(ClaimId::random());
-        assert!(places.lock().asked.is_empty());
+        claims.again(ClaimId::random());
+        assert!(claims.lock().asked.is_empty());
     }
 
     #[test]
     fn who_has_left_the_line_is_not_known_any_more() {
-        let (places, key) = (Places::default(), key());
-        places.queued(&key, places.before(), None);
-        places.left(key.id);
-        assert!(places.known(key.id).is_none() && places.lock().places.is_empty());
-        places.granted(key.id, 7);
-        places.left(key.id);
-        assert!(places.lock().early.is_empty());
+        let (claims, key) = (WaitingClaims::default(), key());
+        claims.queued(&key, claims.before(), None);
+        claims.left(key.id);
+        assert!(claims.known(key.id).is_none() && claims.lock().claims.is_empty());
+        claims.granted(key.id, 7);
+        claims.left(key.id);
+        assert!(claims.lock().early.is_empty());
     }
 
     /// A failover has lost the grant, or the break, of which it was told.
     #[test]
     fn what_was_pushed_before_the_claim_was_sent_again_does_not_outlive_the_answer() {
-        let (places, key) = (Places::default(), key());
-        places.queued(&key, places.before(), None);
+        let (claims, key) = (WaitingClaims::default(), key());
+        claims.queued(&key, claims.before(), None);
         for _ in 0..2 {
-            places.granted(key.id, 7);
-            places.again(key.id);
-            let before = places.before();
-            assert!(matches!(places.known(key.id), Some(Known::Granted(7))));
-            places.queued(&key, before, None);
-            assert!(matches!(places.known(key.id), Some(Known::Waiting(_))));
+            claims.granted(key.id, 7);
+            claims.again(key.id);
+            let before = claims.before();
+            assert!(matches!(claims.known(key.id), Some(Known::Granted(7))));
+            claims.queued(&key, before, None);
+            assert!(matches!(claims.known(key.id), Some(Known::Waiting(_))));
         }
-        let before = places.before();
-        places.again(key.id);
-        places.queued(&key, before, None);
-        assert!(matches!(places.known(key.id), Some(Known::Again)));
+        let before = claims.before();
+        claims.again(key.id);
+        claims.queued(&key, before, None);
+        assert!(matches!(claims.known(key.id), Some(Known::Again)));
     }
 
     #[test]
     fn who_holds_the_lock_has_no_place_any_more() {
-        let (places, key) = (Places::default(), key());
-        places.queued(&key, places.before(), None);
-        places.granted(key.id, 7);
-        places.settled(std::iter::once(&key));
-        assert!(places.known(key.id).is_none() && places.lock().places.is_empty());
+        let (claims, key) = (WaitingClaims::default(), key());
+        claims.queued(&key, claims.before(), None);
+        claims.granted(key.id, 7);
+        claims.settled(std::iter::once(&key));
+        assert!(claims.known(key.id).is_none() && claims.lock().claims.is_empty());
     }
 }

@@ -28,7 +28,7 @@ pub(super) enum State {
 
 /// One claim, with the lives of its session.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ClaimRow {
     pub(super) name: LockName,
     pub(super) ord: i64,
     pub(super) id: ClaimId,
@@ -52,7 +52,7 @@ pub(super) struct Place {
 }
 
 /// A query for places. A claim whose session is gone counts as expired.
-macro_rules! places {
+macro_rules! claim_rows {
     ($rest:literal) => {
         concat!(
             "SELECT c.name, c.ord, c.id, c.session, c.weight, c.capacity, c.state, c.delay_us, c.since_us, c.until_us, ",
@@ -65,7 +65,7 @@ macro_rules! places {
         )
     };
 }
-pub(super) use places;
+pub(super) use claim_rows;
 
 /// A name in the file is its bytes.
 pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName> {
@@ -74,7 +74,7 @@ pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName
     LockName::new(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(e)))
 }
 
-impl Place {
+impl ClaimRow {
     /// Reads a row of [`places`].
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let broken_by: Option<Arc<str>> = row.get(14)?;

@@ -9,9 +9,9 @@ use super::Session;
 use crate::store::ClaimId;
 use crate::time::Instant;
 
-/// Where a claim of this client stands, as far as is known.
+/// The state of a claim of this client, as far as is known.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Place {
+pub(in super::super) struct ClaimState {
     pub(in super::super) lease: i64,
     /// The revision that made it; 0 before that is known.
     pub(in super::super) created: i64,
@@ -37,7 +37,7 @@ pub(in super::super) struct WatchedBy {
     pub(in super::super) by: Vec<Reader>,
 }
 
-impl Place {
+impl ClaimState {
     /// Whether it waits, and has heard of its end and of its grant since then. What was told and is not read yet, perhaps
     /// by one that is polled no more, may be its grant.
     pub(in super::super) fn waits_watched(&self, since: Instant) -> bool {
@@ -49,14 +49,14 @@ impl Place {
 
 impl Session {
     /// The claim stands there, unless it was withdrawn meanwhile.
-    pub(in super::super) fn insert_claim(&self, id: ClaimId, place: Place) {
+    pub(in super::super) fn insert_claim(&self, id: ClaimId, state: ClaimState) {
         let mut inner = self.lock();
         if inner.slots.of(id).is_none() {
             return;
         }
-        inner.count(place.lease, 1);
-        inner.slots.made(id, place.created);
-        if let Some(before) = inner.claims.insert(id, place) {
+        inner.count(state.lease, 1);
+        inner.slots.made(id, state.created);
+        if let Some(before) = inner.claims.insert(id, state) {
             inner.count(before.lease, -1);
         }
     }
@@ -64,60 +64,60 @@ impl Session {
     /// It was let in, unless it was withdrawn meanwhile.
     pub(in super::super) fn holds(&self, id: ClaimId, lease: i64, created: i64) {
         let mut inner = self.lock();
-        let Some(place) = inner.claims.get_mut(&id) else { return };
-        (place.created, place.held) = (created, true);
+        let Some(state) = inner.claims.get_mut(&id) else { return };
+        (state.created, state.held) = (created, true);
         inner.is_on(id, lease);
         inner.slots.made(id, created);
     }
 
     /// The claim was notified of its grant.
     pub(in super::super) fn was_granted(&self, id: ClaimId, now: Instant) {
-        if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.granted.get_or_insert(now);
+        if let Some(state) = self.lock().claims.get_mut(&id) {
+            state.granted.get_or_insert(now);
         }
     }
 
     /// Its record says since when it holds.
     pub(in super::super) fn is_dated(&self, id: ClaimId) {
-        if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.is_dated = true;
+        if let Some(state) = self.lock().claims.get_mut(&id) {
+            state.is_dated = true;
         }
     }
 
     /// It waits for that one. Who is before it is known once a watch tells what becomes of them.
     pub(in super::super) fn waits_for(&self, id: ClaimId, whom: Whom) {
-        if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.whom = Some(Whom { ahead: None, ..whom });
+        if let Some(state) = self.lock().claims.get_mut(&id) {
+            state.whom = Some(Whom { ahead: None, ..whom });
         }
     }
 
     /// The claim is notified of its grant from now on, or no longer.
     pub(in super::super) fn is_watched(&self, id: ClaimId, watched: Option<WatchedBy>) {
-        if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.watched = watched;
+        if let Some(state) = self.lock().claims.get_mut(&id) {
+            state.watched = watched;
         }
     }
 
     /// It was looked at then, and waits.
     pub(in super::super) fn was_looked_at(&self, id: ClaimId, now: Instant) {
-        if let Some(watched_by) = self.lock().claims.get_mut(&id).and_then(|place| place.watched.as_mut()) {
+        if let Some(watched_by) = self.lock().claims.get_mut(&id).and_then(|state| state.watched.as_mut()) {
             watched_by.since = now;
         }
     }
 
-    pub(in super::super) fn place(&self, id: ClaimId) -> Option<Place> {
+    pub(in super::super) fn claim_state(&self, id: ClaimId) -> Option<ClaimState> {
         self.lock().claims.get(&id).cloned()
     }
 
     /// It shows this now.
     pub(in super::super) fn shows(&self, id: ClaimId, record: Record) {
-        if let Some(place) = self.lock().claims.get_mut(&id) {
-            place.record = Arc::new(record);
+        if let Some(state) = self.lock().claims.get_mut(&id) {
+            state.record = Arc::new(record);
         }
     }
 
     /// The claim is not believed in any more. What was known of it.
-    pub(in super::super) fn left(&self, id: ClaimId) -> Option<Place> {
+    pub(in super::super) fn left(&self, id: ClaimId) -> Option<ClaimState> {
         self.lock().leave(id)
     }
 }
