@@ -20,21 +20,21 @@ type Key = (LockName, Owner);
 /// What one owner has of one lock.
 #[derive(Debug, Default)]
 struct OwnerEntry {
-    turn: Mutex<Arc<Turn>>,
+    attempt: Mutex<Arc<AttemptLock>>,
     /// What the owner holds.
     stake: Mutex<Weak<Stake>>,
 }
 
 /// Taken while an attempt of the owner is under way.
 #[derive(Debug, Default)]
-struct Turn {
+struct AttemptLock {
     taken: Arc<tokio::sync::Mutex<()>>,
     sign: Arc<Sign>,
 }
 
-/// Has the turn.
+/// Has the lock of the attempts.
 struct Joined {
-    turn: Arc<Turn>,
+    attempt: Arc<AttemptLock>,
     _taken: OwnedMutexGuard<()>,
 }
 
@@ -77,7 +77,7 @@ impl Attempt {
         if let Some(granted) = self.share_of(&entry)? {
             return Ok(granted);
         }
-        let granted = Pulse::new(&self.engine, &joined.turn.sign).beside(self.acquire_alone()).await?;
+        let granted = Pulse::new(&self.engine, &joined.attempt.sign).beside(self.acquire_alone()).await?;
         let interest = Interest { engine: Arc::clone(&self.engine), key: interest.key.clone() };
         let (granted, stake) = granted.share(interest);
         *lock(&entry.stake) = Arc::downgrade(&stake);
@@ -115,23 +115,23 @@ impl Attempt {
 
 impl OwnerEntry {
     fn join_at_once(&self) -> Option<Joined> {
-        let turn = Arc::clone(&lock(&self.turn));
-        let taken = Arc::clone(&turn.taken).try_lock_owned().ok()?;
-        Some(Joined { turn, _taken: taken })
+        let attempt = Arc::clone(&lock(&self.attempt));
+        let taken = Arc::clone(&attempt.taken).try_lock_owned().ok()?;
+        Some(Joined { attempt, _taken: taken })
     }
 
     /// May be dropped.
     async fn join(&self, engine: &Engine) -> Joined {
         loop {
-            let turn = Arc::clone(&lock(&self.turn));
-            let taken = turn.sign.awaits(engine, pin!(Arc::clone(&turn.taken).lock_owned())).await;
-            let mut current = lock(&self.turn);
-            let is_current = Arc::ptr_eq(&current, &turn);
+            let attempt = Arc::clone(&lock(&self.attempt));
+            let taken = attempt.sign.awaits(engine, pin!(Arc::clone(&attempt.taken).lock_owned())).await;
+            let mut current = lock(&self.attempt);
+            let is_current = Arc::ptr_eq(&current, &attempt);
             match taken {
                 Some(taken) if is_current => {
-                    return Joined { turn: Arc::clone(&turn), _taken: taken };
+                    return Joined { attempt: Arc::clone(&attempt), _taken: taken };
                 }
-                // Others go on with the next turn, and find this one there.
+                // Others go on with the next lock, and find it there.
                 None if is_current => *current = Arc::default(),
                 _ => {}
             }

@@ -22,7 +22,7 @@ struct Line {
     gate: Arc<Gate<()>>,
     /// How many stood there when somebody of this client joined last.
     crowd: Arc<AtomicU32>,
-    /// How many have a place in it.
+    /// How many guards it has.
     users: usize,
     leaving: Vec<Arc<One>>,
 }
@@ -36,9 +36,9 @@ struct One {
     taken: AtomicBool,
 }
 
-/// A place among the claims of a name, until this is dropped.
+/// The claims of a name pass one after the other: this one is among them until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct OrderGuard {
     order: Arc<Order>,
     name: LockName,
     /// Whoever has it is asking.
@@ -56,13 +56,13 @@ pub(super) struct Leaves<'a> {
 }
 
 impl Order {
-    /// A place behind the claims of this name that are on their way.
-    pub(super) fn turn(self: &Arc<Self>, name: &LockName) -> Turn {
+    /// Joins behind the claims of this name that are on their way.
+    pub(super) fn guard(self: &Arc<Self>, name: &LockName) -> OrderGuard {
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
         let (gate, crowd) = (Arc::clone(&line.gate), Arc::clone(&line.crowd));
-        Turn { order: Arc::clone(self), name: name.clone(), gate, crowd }
+        OrderGuard { order: Arc::clone(self), name: name.clone(), gate, crowd }
     }
 
     /// The key that this revision has made is about to be deleted. Where that is not known, nobody takes it along.
@@ -113,7 +113,7 @@ impl Leaves<'_> {
     }
 }
 
-impl Drop for Turn {
+impl Drop for OrderGuard {
     fn drop(&mut self) {
         self.order.remove(&self.name, None);
     }
@@ -147,19 +147,19 @@ mod tests {
     #[test]
     fn claims_of_one_name_go_one_after_the_other_in_the_order_of_their_first_polls() {
         let (order, name) = (Arc::new(Order::default()), "a".parse().unwrap());
-        let turns = [order.turn(&name), order.turn(&name), order.turn(&name)];
+        let guards = [order.guard(&name), order.guard(&name), order.guard(&name)];
         let mut cx = Context::from_waker(Waker::noop());
-        let mut second = Box::pin(turns[1].gate.lock());
-        let mut third = Box::pin(turns[2].gate.lock());
-        let first = turns[0].gate.try_lock().unwrap();
+        let mut second = Box::pin(guards[1].gate.lock());
+        let mut third = Box::pin(guards[2].gate.lock());
+        let first = guards[0].gate.try_lock().unwrap();
         assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
         drop(first);
         assert!(third.as_mut().poll(&mut cx).is_pending());
         assert!(second.as_mut().poll(&mut cx).is_ready());
-        let other = order.turn(&"b".parse().unwrap());
+        let other = order.guard(&"b".parse().unwrap());
         assert!(other.gate.try_lock().is_ok());
         drop((second, third));
-        drop((turns, other));
+        drop((guards, other));
         assert!(order.lock().is_empty());
     }
 }

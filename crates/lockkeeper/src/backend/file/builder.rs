@@ -207,9 +207,9 @@ fn start_reader(waiters: Waiters) -> Result<Reader> {
     Ok(reader)
 }
 
-/// The first turn of a writer.
+/// The first transaction of a writer.
 fn clear_away(writer: &mut Writer) -> Result<()> {
-    let (job, mut cleared) = writer::job(Commit::InOrder, |turn| turn.clear_away());
-    writer.turn(vec![job]);
+    let (job, mut cleared) = writer::job(Commit::InOrder, |txn| txn.clear_away());
+    writer.transact(vec![job]);
     cleared.try_recv().unwrap_or_else(|_| Err(reader::ended()))
 }

@@ -198,7 +198,7 @@ fn make(db: &mut Connection, boot: &Boot) -> rusqlite::Result<()> {
 }
 
 /// Commits reach the disk before they are answered: a token that was given out is never given out again. The writer
-/// takes this back for a turn that gives out none.
+/// takes this back for a transaction that gives out none.
 fn go_durable(db: &Connection, path: &Path) -> Result<()> {
     let mode = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
     let mode = mode.map_err(|e| fault::undone(path, e))?;

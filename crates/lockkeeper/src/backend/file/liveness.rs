@@ -91,7 +91,7 @@ impl Clients {
     }
 }
 
-/// What was found out about clients, for the length of one turn inside the gate.
+/// What was found out about clients, for the length of one transaction inside the gate.
 #[derive(Debug)]
 pub(super) struct Census<'a> {
     clients: &'a Clients,

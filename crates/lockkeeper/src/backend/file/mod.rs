@@ -6,7 +6,7 @@
 //! (with a lock-delay, after the delay), and the kernel wakes the waiters.
 //!
 //! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) are three more places. In `locks.db.gate` processes queue for
-//! their turn to write. `locks.db.live/` has a file for each client, which the client keeps locked for its lifetime.
+//! the gate to write. `locks.db.live/` has a file for each client, which the client keeps locked for its lifetime.
 //! `locks.db.notify/` wakes the waiters. Remove them only together, and only when no program uses them.
 //!
 //! A process that is stopped in the middle of a write (Ctrl-Z, a debugger) stops the writes of all others until it goes
@@ -47,7 +47,7 @@ pub use self::builder::FileStoreBuilder;
 pub use self::checks::Check;
 pub use self::driver::DRIVER;
 use self::fault::Outcome;
-use self::layout::{Turn, micros, read};
+use self::layout::{Txn, micros, read};
 use self::liveness::ClientId;
 use self::reader::Reader;
 pub use self::register::FileRegister;
@@ -122,7 +122,7 @@ impl FileStore {
     /// if the future is dropped then.
     async fn write<T: Send + 'static>(
         &self,
-        operation: impl FnOnce(&mut Turn<'_>) -> Outcome<T> + Send + 'static,
+        operation: impl FnOnce(&mut Txn<'_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
         self.commit(Commit::InOrder, operation).await
     }
@@ -130,7 +130,7 @@ impl FileStore {
     async fn commit<T: Send + 'static>(
         &self,
         commit: Commit,
-        operation: impl FnOnce(&mut Turn<'_>) -> Outcome<T> + Send + 'static,
+        operation: impl FnOnce(&mut Txn<'_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
         self.check_process()?;
         let (job, answer) = writer::job(commit, operation);
@@ -180,34 +180,34 @@ impl Store for FileStore {
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
         check_range(&self.capabilities(), session)?;
         let (session, client) = (session.clone(), Arc::clone(&self.0.own));
-        self.write(move |turn| turn.open(&session, &client)).await
+        self.write(move |txn| txn.open(&session, &client)).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let (session, live) = (session.clone(), live.to_vec());
-        self.write(move |turn| turn.renew(&session, &live)).await
+        self.write(move |txn| txn.renew(&session, &live)).await
     }
 
     async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {
         let session = session.clone();
-        self.write(move |turn| turn.close(&session)).await
+        self.write(move |txn| txn.close(&session)).await
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         let claim = claim.clone();
         // What is sent again joins no line: its token, if it has one, is on the disk.
         let commit = if claim.resend { Commit::InOrder } else { Commit::OnDisk };
-        self.commit(commit, move |turn| turn.claim(&claim)).await
+        self.commit(commit, move |txn| txn.claim(&claim)).await
     }
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let (key, change) = (key.clone(), change.clone());
-        self.write(move |turn| turn.amend(&key, &change)).await
+        self.write(move |txn| txn.amend(&key, &change)).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         let key = key.clone();
-        self.write(move |turn| turn.withdraw(&key, tombstone)).await
+        self.write(move |txn| txn.withdraw(&key, tombstone)).await
     }
 
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
@@ -242,12 +242,12 @@ impl Admin for FileStore {
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
         let (name, target) = (name.clone(), target.clone());
         let (by, reason) = (by.to_owned(), reason.to_owned());
-        self.write(move |turn| turn.evict(&name, &target, how, &by, &reason)).await
+        self.write(move |txn| txn.evict(&name, &target, how, &by, &reason)).await
     }
 
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
         let (name, by, reason) = (name.clone(), by.to_owned(), reason.to_owned());
-        self.write(move |turn| turn.request_release(&name, &by, &reason)).await
+        self.write(move |txn| txn.request_release(&name, &by, &reason)).await
     }
 }
 

@@ -63,6 +63,6 @@ impl Register for FileRegister {
     async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap> {
         check_write(key, write)?;
         let (key, write) = (key.to_owned(), write.clone());
-        self.0.commit(Commit::OnDisk, move |turn| turn.swap(&key, &write)).await
+        self.0.commit(Commit::OnDisk, move |txn| txn.swap(&key, &write)).await
     }
 }

@@ -29,7 +29,7 @@ impl Settling {
             return;
         }
         let of = name.clone();
-        let (job, answer) = writer::job(Commit::InOrder, move |turn| turn.settle(&of).map(drop));
+        let (job, answer) = writer::job(Commit::InOrder, move |txn| txn.settle(&of).map(drop));
         // If the writer's thread has ended, the store has too.
         let _ = self.jobs.send(job);
         self.asked.insert(name.clone(), answer);

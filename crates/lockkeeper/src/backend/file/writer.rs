@@ -1,4 +1,4 @@
-//! The writer: one thread that takes its turns inside the gate, and does all requests that are there in one turn.
+//! The writer: one thread that enters the gate, and does all waiting requests in one transaction.
 
 use std::fmt;
 use std::sync::mpsc::Receiver;
@@ -9,14 +9,14 @@ use tokio::sync::oneshot;
 use super::database::Identity;
 use super::fault::{self, Outcome};
 use super::gate::Gate;
-use super::layout::{Kind, Memory, Turn};
+use super::layout::{Kind, Memory, Txn};
 use super::liveness::{Census, ClientId, Clients};
 use super::notify::{Notifications, Notifier};
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
 
 /// As many requests share a transaction, and so one wait for the disk.
-const TURN_MAX: usize = 256;
+const BATCH_MAX: usize = 256;
 
 /// A request on its way to the writer.
 pub(super) struct Job {
@@ -37,8 +37,8 @@ pub(super) enum Commit {
     OnDisk,
 }
 
-/// It is given its turn, or the reason why there is none.
-type Work = Box<dyn FnOnce(Result<&mut Turn<'_>>) -> Answer + Send>;
+/// It gets the transaction, or the reason why there is none.
+type Work = Box<dyn FnOnce(Result<&mut Txn<'_>>) -> Answer + Send>;
 
 /// Its answer, to be given when it is known how the commit went.
 pub(super) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
@@ -56,11 +56,11 @@ pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> 
 /// A request as the writer takes it, and where its answer will arrive.
 pub(super) fn job<T: Send + 'static>(
     commit: Commit,
-    operation: impl FnOnce(&mut Turn<'_>) -> Outcome<T> + Send + 'static,
+    operation: impl FnOnce(&mut Txn<'_>) -> Outcome<T> + Send + 'static,
 ) -> (Job, oneshot::Receiver<Result<T>>) {
     let (reply, answer) = oneshot::channel();
-    let work: Work = Box::new(move |turn| {
-        let result = turn.and_then(|turn| turn.attempt(operation));
+    let work: Work = Box::new(move |txn| {
+        let result = txn.and_then(|txn| txn.attempt(operation));
         // Nobody listens any more when the future was dropped. What was done stays done.
         Box::new(move |committed| drop(reply.send(committed.and(result))))
     });
@@ -87,7 +87,7 @@ pub(super) struct Desk {
     pub(super) commit: Commit,
 }
 
-/// What a turn leaves to be done outside the gate.
+/// What a transaction leaves to be done outside the gate.
 struct Done {
     answers: Vec<Answer>,
     committed: Result<()>,
@@ -105,14 +105,14 @@ impl Writer {
     /// Works until every sender is gone and all that they sent is done.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
-            let turn = std::iter::once(first).chain(jobs.try_iter().take(TURN_MAX - 1)).collect();
-            self.turn(turn);
+            let batch = std::iter::once(first).chain(jobs.try_iter().take(BATCH_MAX - 1)).collect();
+            self.transact(batch);
         }
     }
 
-    /// One turn. The waiters are notified and the answers are given after the commit, and when the next one may come
-    /// in.
-    pub(super) fn turn(&mut self, jobs: Vec<Job>) {
+    /// One transaction. The waiters are notified and the answers are given after the commit, and when the next one may
+    /// come in.
+    pub(super) fn transact(&mut self, jobs: Vec<Job>) {
         let done = match self.gate.enter() {
             Ok(_inside) => self.desk.transact(jobs),
             Err(e) => refuse(jobs, fault::io(self.desk.file.path(), "lock its gate", e)),
@@ -135,15 +135,15 @@ impl Desk {
         // The clock is read behind the gate: what was sent before it was opened cannot be later than this.
         let now = super::layout::micros(self.clock.now());
         let kind = Kind { alone: jobs.len() == 1, commit };
-        let mut turn = Turn::new(&self.db, self.file.path(), now, census, &mut self.memory, kind);
+        let mut txn = Txn::new(&self.db, self.file.path(), now, census, &mut self.memory, kind);
         let answers = jobs
             .into_iter()
-            .map(|job| match turn.failure() {
-                None => (job.work)(Ok(&mut turn)),
+            .map(|job| match txn.failure() {
+                None => (job.work)(Ok(&mut txn)),
                 Some(failure) => (job.work)(Err(failure)),
             })
             .collect();
-        let (failure, notifications, dead) = turn.finish();
+        let (failure, notifications, dead) = txn.finish();
         let committed = failure.map_or_else(|| self.commit(), Err).and_then(|()| self.still_counts());
         Done { answers, committed, notifications, dead }
     }
@@ -167,7 +167,7 @@ impl Desk {
         Ok(())
     }
 
-    /// The file may have been removed within the turn: who waits at the gate makes another one.
+    /// The file may have been removed within the transaction: the next writer at the gate makes another one.
     fn still_counts(&self) -> Result<()> {
         self.file.check().map_err(Error::with_unknown_effect)
     }

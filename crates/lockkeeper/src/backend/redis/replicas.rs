@@ -31,12 +31,12 @@ pub(super) struct Replicas {
 struct Rounds {
     /// How many have asked.
     asked: AtomicU64,
-    turn: Mutex<Turn>,
+    batch: Mutex<Batch>,
 }
 
 /// The last round.
 #[derive(Debug, Default)]
-struct Turn {
+struct Batch {
     /// Up to whom it was for.
     covers: u64,
     /// How many replicas it found.
@@ -57,16 +57,16 @@ impl Replicas {
     pub(super) async fn have_it(&self, master: &Link, run: &str, keys: &Keys, asking: bool) -> Result<()> {
         let rounds = self.rounds(master.endpoint(), run);
         let mine = rounds.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut turn = rounds.turn.lock().await;
-        if turn.covers < mine {
+        let mut batch = rounds.batch.lock().await;
+        if batch.covers < mine {
             let covers = rounds.asked.load(Ordering::SeqCst);
-            turn.found = turn.round(master, run, (keys, asking), self.needed).await?;
-            turn.covers = covers;
+            batch.found = batch.round(master, run, (keys, asking), self.needed).await?;
+            batch.covers = covers;
         }
-        if turn.found >= self.needed {
+        if batch.found >= self.needed {
             return Ok(());
         }
-        let problem = format!("{} of {} replicas have acknowledged the lock in time", turn.found, self.needed);
+        let problem = format!("{} of {} replicas have acknowledged the lock in time", batch.found, self.needed);
         Err(Error::new(ErrorKind::Unavailable, problem)
             .with_remedy("a look at the replicas, or a lower min-replicas")
             .with_unknown_effect())
@@ -89,7 +89,7 @@ pub(super) fn unproven(master: &Endpoint) -> Error {
     Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment").with_unknown_effect()
 }
 
-impl Turn {
+impl Batch {
     /// How many replicas have what was written before this. It waits for half of the time that an answer may take.
     async fn round(&mut self, master: &Link, run: &str, (keys, asking): (&Keys, bool), needed: u32) -> Result<u32> {
         let unknown = |error| fault::of(error).with_unknown_effect();
@@ -152,7 +152,7 @@ mod tests {
         remote.say("+OK\r\n:1\r\n").await;
         within(first).await.unwrap().unwrap();
 
-        let link = replicas.rounds(master.endpoint(), RUN).turn.lock().await.link.clone().unwrap();
+        let link = replicas.rounds(master.endpoint(), RUN).batch.lock().await.link.clone().unwrap();
         let mut writes = 0;
         while link.writes() != std::mem::replace(&mut writes, link.writes()) {
             drop(link.send(echo(&"x".repeat(4 << 20))));

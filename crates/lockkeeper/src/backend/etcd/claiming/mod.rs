@@ -15,7 +15,7 @@ use super::layout::transaction::{
     absent, all, delete_made, empty_but_for, get, inners, last, nested, only, put, range, ranges, transaction,
 };
 use super::layout::{Contender, Layout, Record, Span, mark};
-use super::order::Turn;
+use super::order::OrderGuard;
 use super::sessions::{self, ClaimState, Purpose, Session};
 use super::timers::Timer;
 use super::wire::WireError;
@@ -39,12 +39,12 @@ struct Claiming {
     /// What times the minimum hold of the claim whose place it is to have.
     timer: Option<Timer>,
     /// Its place among the claims of this client on this name.
-    turn: Turn,
+    order_guard: OrderGuard,
     /// Held until the claim has been put in line, or has not.
     gate: Mutex<Option<OwnedMutexGuard<()>>>,
 }
 
-/// Lets the next one have its turn when this is dropped.
+/// Lets the next claim pass when this is dropped.
 struct Asks<'a>(&'a Claiming);
 
 /// What came of a transaction.
@@ -79,7 +79,7 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
         gone: store.0.lines.gone(claim.key.id),
         record: Arc::new(record),
         timer,
-        turn: store.0.order.turn(&claim.key.name),
+        order_guard: store.0.order.guard(&claim.key.name),
         gate: Mutex::default(),
     });
     let verdict = claiming.run().await;
@@ -123,19 +123,20 @@ impl Drop for Asks<'_> {
 }
 
 impl Claiming {
-    /// The turn is taken and used in the store's runtime: others wait for it, whether this is polled or not.
+    /// The guard is taken and used in the store's runtime: others wait for it, whether this future is polled or not.
     async fn run(self: &Arc<Self>) -> Result<Verdict> {
         let claiming = Arc::clone(self);
-        let asking = self.store.0.runtime.carry_on(async move { claiming.ask_in_turn().await });
+        let asking = self.store.0.runtime.carry_on(async move { claiming.ask_in_order().await });
         self.answered(asking.await.unwrap_or_else(|| Err(fault::ended()))?).await
     }
 
-    async fn ask_in_turn(&self) -> Result<Answer> {
-        let gate = Arc::clone(&self.turn.gate).lock_owned().await;
+    async fn ask_in_order(&self) -> Result<Answer> {
+        let gate = Arc::clone(&self.order_guard.gate).lock_owned().await;
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
         let _asks = Asks(self);
         if !self.session.has_slot(self.claim.key.id) {
-            // It was withdrawn before its turn came. Nobody would believe in it, and nobody withdraw it again.
+            // The claim was withdrawn while it waited for the guard. Nobody would believe in it, and nobody withdraw it
+            // again.
             return Ok(Answer::Spent);
         }
         if self.claim.resend {
@@ -145,7 +146,8 @@ impl Claiming {
             return self.replace().await;
         }
         let has_two_lives = self.is_exclusive() && !self.session.has_one_life();
-        let purpose = match self.claim.queue && has_two_lives && self.turn.crowd.load(Ordering::Relaxed) > CROWD {
+        let purpose = match self.claim.queue && has_two_lives && self.order_guard.crowd.load(Ordering::Relaxed) > CROWD
+        {
             true => Purpose::Wait,
             false => Purpose::Hold,
         };
@@ -234,7 +236,7 @@ impl Claiming {
         let created = answer.header.map_or(0, |header| header.revision);
         let seen = ranges(answer.responses).next().unwrap_or_default();
         let count = u32::try_from(seen.count).unwrap_or(u32::MAX);
-        self.turn.crowd.store(count, Ordering::Relaxed);
+        self.order_guard.crowd.store(count, Ordering::Relaxed);
         Answer::Joined { lease, created, line: self.read(seen), count, is_dated: false }
     }
 
@@ -354,7 +356,7 @@ mod tests {
     use crate::store::{ClaimId, ClaimKey, Meta, SessionSpec, Store as _};
 
     #[tokio::test]
-    async fn a_claim_that_was_withdrawn_before_its_turn_came_is_never_sent() {
+    async fn a_claim_that_was_withdrawn_while_it_waited_for_its_guard_is_never_sent() {
         let store = EtcdStore::unasked(&EtcdStore::new(["127.0.0.1:1"])).unwrap();
         let (now, ttl, session) = (store.0.clock.now(), Duration::from_secs(30), sessions::name_of(7));
         store.0.sessions.opened(session.clone(), &SessionSpec::new(ttl, Duration::ZERO), 7, now);
@@ -371,12 +373,12 @@ mod tests {
             max_waiters: 1,
             meta: Meta::default(),
         };
-        let other = store.0.order.turn(&claim.key.name);
-        let its_turn = other.gate.lock().await;
+        let other = store.0.order.guard(&claim.key.name);
+        let passing = other.gate.lock().await;
         let mut claiming = store.claim(&claim);
         assert!(claiming.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         store.0.sessions.get(&claim.key.session).unwrap().releases_slot(&claim.key, now);
-        drop(its_turn);
+        drop(passing);
         assert_eq!(claiming.await.unwrap(), Verdict::Gone, "nobody listens where it would have been sent");
     }
 }

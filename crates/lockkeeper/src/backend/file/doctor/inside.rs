@@ -39,7 +39,7 @@ pub(super) async fn look(store: &FileStore, dead_clients: usize, within: Duratio
 }
 
 async fn durability(store: &FileStore) -> Result<Finding> {
-    let synchronous = store.commit(Commit::OnDisk, |turn| turn.number("PRAGMA synchronous")).await?;
+    let synchronous = store.commit(Commit::OnDisk, |txn| txn.number("PRAGMA synchronous")).await?;
     let look = |db: &Connection| db.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0));
     let journal = store.0.reader.look(move |db, _| look(db)).await?;
     let finding = format!("journal_mode {journal}, synchronous {synchronous}");

@@ -2,13 +2,13 @@
 
 use rusqlite::params;
 
-use super::Turn;
+use super::Txn;
 use super::claim_row::{ClaimRow, claim_rows};
 use crate::LockName;
 use crate::backend::file::fault::Outcome;
 use crate::store::{Evict, Evicted, Target};
 
-impl Turn<'_> {
+impl Txn<'_> {
     pub(in crate::backend::file) fn evict(
         &mut self,
         name: &LockName,

@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::claim_row::{ClaimRow, State};
 use super::line::Front;
-use super::{Micros, Turn, read, span};
+use super::{Micros, Txn, read, span};
 use crate::backend::file::fault::Outcome;
 use crate::store::admit::{Demand, same_kind};
 use crate::store::{Amend, Amended, Broken, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
@@ -16,7 +16,7 @@ use crate::{LockName, random};
 /// The most tombstones that one request clears away.
 const CLEAR_MAX: u32 = 64;
 
-impl Turn<'_> {
+impl Txn<'_> {
     pub(in crate::backend::file) fn claim(&mut self, claim: &Claim) -> Outcome<Verdict> {
         let key = &claim.key;
         self.revive(&key.session)?;
@@ -168,8 +168,8 @@ impl Turn<'_> {
     }
 
     fn make_room(&mut self, claim: &Claim) -> Outcome<()> {
-        let full = |turn: &Self| -> Outcome<bool> {
-            Ok(turn.waiting(&claim.key.name, i64::MAX, claim.max_waiters)? >= claim.max_waiters)
+        let full = |txn: &Self| -> Outcome<bool> {
+            Ok(txn.waiting(&claim.key.name, i64::MAX, claim.max_waiters)? >= claim.max_waiters)
         };
         if full(self)? {
             self.sweep(&claim.key.name)?;

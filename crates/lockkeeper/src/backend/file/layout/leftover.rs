@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Micros, Turn};
+use super::{Micros, Txn};
 use crate::backend::file::fault::Outcome;
 use crate::store::{ClaimId, Live, SessionId};
 
@@ -19,7 +19,7 @@ pub(super) struct Leftovers {
 }
 
 #[cfg(test)]
-impl Turn<'_> {
+impl Txn<'_> {
     /// Of how many sessions something is remembered.
     pub(in crate::backend::file) fn remembered(&self) -> usize {
         self.memory.leftovers.unlisted.len()
@@ -51,7 +51,7 @@ impl Leftovers {
     }
 }
 
-impl Turn<'_> {
+impl Txn<'_> {
     /// Removes the claims of a session that no renewal has listed for a whole ttl.
     ///
     /// One renewal proves nothing: it may list only a part of the claims, and a claim that was sent while the list was

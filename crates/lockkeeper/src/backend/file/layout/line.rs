@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::claim_row::{ClaimRow, State, claim_rows};
-use super::{Turn, read};
+use super::{Txn, read};
 use crate::LockName;
 use crate::backend::file::fault::Outcome;
 use crate::store::admit::Admission;
@@ -31,7 +31,7 @@ impl Front {
     }
 }
 
-impl Turn<'_> {
+impl Txn<'_> {
     /// Removes the dead from the front, and grants what has become admissible. Stops at the first live claim that has
     /// to wait, so it costs O(holders).
     pub(in crate::backend::file) fn settle(&mut self, name: &LockName) -> Outcome<Front> {

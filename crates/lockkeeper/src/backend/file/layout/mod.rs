@@ -1,5 +1,5 @@
 //! What the file keeps, and the operations on it: plain functions of the database and the time, each within one
-//! transaction of the writer (a [`Turn`]), or on a snapshot for the reader ([`read`]).
+//! transaction of the writer (a [`Txn`]), or on a snapshot for the reader ([`read`]).
 
 mod admin;
 mod claim;
@@ -35,7 +35,7 @@ pub(super) fn span(d: std::time::Duration) -> Micros {
     i64::try_from(d.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX / 4)
 }
 
-/// What the writer remembers from one turn to the next. None of it is needed for safety.
+/// What the writer remembers from one transaction to the next. None of it is needed for safety.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     leftovers: Leftovers,
@@ -44,7 +44,7 @@ pub(super) struct Memory {
 }
 
 /// One transaction, and what it has found out and caused.
-pub(super) struct Turn<'a> {
+pub(super) struct Txn<'a> {
     db: &'a Connection,
     now: Micros,
     census: Census<'a>,
@@ -64,7 +64,7 @@ pub(super) struct Kind {
     pub(super) commit: Commit,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Txn<'a> {
     pub(super) fn new(
         db: &'a Connection,
         path: &'a std::path::Path,

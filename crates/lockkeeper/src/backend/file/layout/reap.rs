@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::Turn;
+use super::Txn;
 use super::claim_row::name_of;
 use crate::LockName;
 use crate::backend::file::fault::Outcome;
@@ -14,7 +14,7 @@ const REAP_MAX: u32 = 1024;
 /// As many dead clients, ended sessions and abandoned lines are cleared away at once.
 const SWEEP_MAX: u32 = 256;
 
-impl Turn<'_> {
+impl Txn<'_> {
     /// Once for each opened store: what crashed clients have left in lines that nobody visits.
     pub(in crate::backend::file) fn clear_away(&mut self) -> Outcome<()> {
         for client in self.census.clients().dead(SWEEP_MAX as usize) {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Turn;
+use super::Txn;
 use crate::backend::file::fault::Outcome;
 use crate::registers::{Swap, Version, Versioned, Write, WriterId};
 
@@ -21,7 +21,7 @@ pub(in crate::backend::file) fn load(db: &Connection, key: &str) -> rusqlite::Re
     }))
 }
 
-impl Turn<'_> {
+impl Txn<'_> {
     /// Replaces the version that the write expects, if it is there.
     pub(in crate::backend::file) fn swap(&mut self, key: &str, write: &Write) -> Outcome<Swap> {
         self.check_on_disk("a version")?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::claim_row::{ClaimRow, claim_rows};
-use super::{Micros, Turn, span};
+use super::{Micros, Txn, span};
 use crate::backend::file::fault::Outcome;
 use crate::backend::file::liveness::ClientId;
 use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec};
@@ -25,7 +25,7 @@ const SPARE_MAX: Micros = 250_000;
 /// What is answered about one claim, and who asks for it.
 type Answer = (Renewal, Option<Asked>);
 
-impl Turn<'_> {
+impl Txn<'_> {
     pub(in crate::backend::file) fn open(&mut self, spec: &SessionSpec, client: &str) -> Outcome<Opened> {
         let id = SessionId::random();
         self.change(

@@ -208,7 +208,7 @@ async fn nothing_is_remembered_of_sessions_that_ended_by_themselves() {
         // A busy machine may end the session before that.
         let _ = client.renew(&[]).await;
         tokio::time::sleep(ms(5)).await;
-        most = store.write(|turn| Ok(turn.remembered())).await.unwrap().max(most);
+        most = store.write(|txn| Ok(txn.remembered())).await.unwrap().max(most);
     }
     assert!(most < 200, "{most}");
 }
@@ -296,7 +296,7 @@ async fn a_life_in_the_file_is_whole_after_each_claim_and_seldom_written() {
     for i in 0..20 {
         let asked = micros(clock());
         client.granted(&client.mutex(&format!("n{i}"))).await;
-        let until = client.store.write(|turn| turn.number("SELECT hold_until_us FROM lk_session")).await.unwrap();
+        let until = client.store.write(|txn| txn.number("SELECT hold_until_us FROM lk_session")).await.unwrap();
         assert!(until >= asked + whole && until <= micros(clock()) + whole + 250_000, "{until}");
         written.insert(until);
     }

@@ -9,7 +9,7 @@ async fn a_full_disk_is_unavailable_and_nothing_has_happened() {
     let held = client.mutex("held");
     let token = client.granted(&held).await;
     let limit =
-        |pages: &'static str| client.store.write(move |turn| turn.pragma(&format!("PRAGMA max_page_count = {pages}")));
+        |pages: &'static str| client.store.write(move |txn| txn.pragma(&format!("PRAGMA max_page_count = {pages}")));
     limit("1").await.unwrap();
     let mut error = None;
     for i in 0..2000 {
@@ -59,7 +59,7 @@ async fn what_is_committed_to_a_file_that_was_deleted_within_the_turn_is_not_bel
     let machine = Machine::new();
     let client = machine.client().await;
     let path = machine.path();
-    let removing = client.store.write(move |_: &mut Turn<'_>| {
+    let removing = client.store.write(move |_: &mut Txn<'_>| {
         fs::remove_file(&path).unwrap();
         Ok(())
     });
@@ -119,9 +119,9 @@ async fn one_failing_request_leaves_those_beside_it_alone() {
     let (one, two) = (client.mutex("one"), client.mutex("two"));
     let (a, failed, b) = tokio::join!(
         client.store.claim(&one),
-        client.store.write(|turn| {
-            turn.fill("half done", 1)?;
-            turn.pragma("SELECT * FROM no_such_table")
+        client.store.write(|txn| {
+            txn.fill("half done", 1)?;
+            txn.pragma("SELECT * FROM no_such_table")
         }),
         client.store.claim(&two),
     );
@@ -138,9 +138,9 @@ async fn a_request_that_cannot_be_ended_undoes_the_whole_turn() {
     let busy = occupy(&client).await;
     let (beside, failed, ()) = tokio::join!(
         client.store.claim(&claim),
-        client.store.write(|turn| {
-            turn.fill("half done", 1)?;
-            turn.pragma("RELEASE request")
+        client.store.write(|txn| {
+            txn.fill("half done", 1)?;
+            txn.pragma("RELEASE request")
         }),
         async { drop(busy) },
     );
@@ -236,9 +236,9 @@ async fn a_request_that_fails_lets_nobody_be_buried() {
     dying.granted(&dying.mutex("n")).await;
     let file = liveness_file(&machine, &dying);
     drop(dying);
-    let failed = client.store.write(|turn| {
-        turn.clear_away()?;
-        turn.pragma("SELECT * FROM no_such_table")
+    let failed = client.store.write(|txn| {
+        txn.clear_away()?;
+        txn.pragma("SELECT * FROM no_such_table")
     });
     failed.await.unwrap_err();
     assert!(file.exists(), "its death is not on record");
@@ -259,7 +259,7 @@ async fn what_cannot_be_committed_is_undone_and_every_answer_says_so() {
     let (one, unkept, two, ()) = tokio::join!(
         client.store.claim(&freeing),
         // A constraint that is looked at only at the commit.
-        client.store.write(|turn| turn.pragma(
+        client.store.write(|txn| txn.pragma(
             "CREATE TABLE unkept (i INTEGER PRIMARY KEY, j REFERENCES unkept DEFERRABLE INITIALLY DEFERRED);
              INSERT INTO unkept VALUES (1, 2)",
         )),
@@ -280,13 +280,13 @@ fn liveness_file(machine: &Machine, client: &Client) -> PathBuf {
     machine.0.path().join("locks.db.live").join(&*client.store.0.own)
 }
 
-/// Keeps the writer busy until what is returned is dropped. What is asked meanwhile is done in one turn.
+/// Keeps the writer busy until what is returned is dropped. What is asked meanwhile is done in one transaction.
 pub(super) async fn occupy(client: &Client) -> std::sync::mpsc::Sender<()> {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let (inside, is_inside) = tokio::sync::oneshot::channel();
     let store = client.store.clone();
     tokio::spawn(async move {
-        let wait = move |_: &mut Turn<'_>| {
+        let wait = move |_: &mut Txn<'_>| {
             inside.send(()).unwrap();
             released.recv().unwrap_err();
             Ok(())

@@ -49,13 +49,13 @@ async fn tokens_rise_after_a_name_was_reaped() {
     client.withdraw(&claim).await;
     client
         .store
-        .write(move |turn| {
+        .write(move |txn| {
             for i in 0..6000 {
-                turn.fill(&format!("x{i}"), i64::try_from(token).unwrap() + 100 + i)?;
+                txn.fill(&format!("x{i}"), i64::try_from(token).unwrap() + 100 + i)?;
             }
-            turn.clear_away()?;
-            turn.clear_away()?;
-            turn.clear_away()
+            txn.clear_away()?;
+            txn.clear_away()?;
+            txn.clear_away()
         })
         .await
         .unwrap();
@@ -68,7 +68,7 @@ async fn tokens_rise_after_a_name_was_reaped() {
 async fn a_name_that_is_being_claimed_is_not_reaped() {
     let machine = Machine::new();
     let client = machine.client().await;
-    let many = |turn: &mut Turn<'_>| (0..5000).try_for_each(|i| turn.fill(&format!("x{i}"), 1));
+    let many = |txn: &mut Txn<'_>| (0..5000).try_for_each(|i| txn.fill(&format!("x{i}"), 1));
     client.store.write(many).await.unwrap();
     // The reaper runs at the claim of a new name, one of these, and they are the first that it looks at.
     for i in 0..1030 {
@@ -76,7 +76,7 @@ async fn a_name_that_is_being_claimed_is_not_reaped() {
         let token = client.granted(&claim).await;
         assert_eq!(client.store.line(&claim.key.name).await.unwrap().last_token, Some(token), "{i}");
     }
-    let left = client.store.write(|turn| turn.number("SELECT count(*) FROM lk_lock")).await.unwrap();
+    let left = client.store.write(|txn| txn.number("SELECT count(*) FROM lk_lock")).await.unwrap();
     assert!(left < 5000 + 1030, "it ran: {left}");
 }
 
@@ -442,14 +442,14 @@ async fn a_token_reaches_the_disk_before_it_is_given_out() {
     let machine = Machine::new();
     let client = machine.client().await;
     let store = &client.store;
-    let synchronous = |turn: &mut Turn<'_>| turn.number("PRAGMA synchronous");
+    let synchronous = |txn: &mut Txn<'_>| txn.number("PRAGMA synchronous");
     for _ in 0..2 {
         assert_eq!(store.commit(Commit::OnDisk, synchronous).await.unwrap(), 2, "FULL");
         assert_eq!(store.write(synchronous).await.unwrap(), 1, "NORMAL: nothing of it has to outlive the machine");
     }
     let claim = client.mutex("n");
     let unsafely = claim.clone();
-    let refused = store.write(move |turn| turn.claim(&unsafely)).await.unwrap_err();
+    let refused = store.write(move |txn| txn.claim(&unsafely)).await.unwrap_err();
     assert!(refused.to_string().contains("might not reach the disk"), "{refused}");
     client.granted(&claim).await;
     let waiting = Claim { resend: true, ..client.mutex("n") };
@@ -462,7 +462,7 @@ async fn a_token_reaches_the_disk_before_it_is_given_out() {
     let busy = faults::occupy(&client).await;
     let (synced, beside, ()) =
         tokio::join!(store.commit(Commit::OnDisk, synchronous), store.write(synchronous), async { drop(busy) });
-    assert_eq!((synced.unwrap(), beside.unwrap()), (2, 2), "one turn, and one token in it");
+    assert_eq!((synced.unwrap(), beside.unwrap()), (2, 2), "one transaction, and one token in it");
     let mode: String =
         Connection::open(machine.path()).unwrap().query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!(mode, "wal");
@@ -475,6 +475,6 @@ async fn an_id_that_a_resend_spends_is_spent_for_a_minute_at_least() {
     let start = clock();
     let lost = Claim { resend: true, ..client.mutex("n") };
     assert_eq!(client.store.claim(&lost).await.unwrap(), Verdict::Gone);
-    let until = client.store.write(|turn| turn.number("SELECT until_us FROM lk_gone")).await.unwrap();
+    let until = client.store.write(|txn| txn.number("SELECT until_us FROM lk_gone")).await.unwrap();
     assert!(until >= micros(start + Duration::from_secs(60)), "{until}");
 }

@@ -86,7 +86,7 @@ async fn fork_and_stay_inside(store: FileStore) {
     let client = Client::on(store, short()).await;
     client.granted(&client.mutex("n")).await;
     let child = std::os::unix::process::parent_id();
-    let inside = client.store.write(move |_: &mut Turn<'_>| {
+    let inside = client.store.write(move |_: &mut Txn<'_>| {
         println!("\nforked {child}");
         std::thread::sleep(Duration::from_secs(600));
         Ok(())

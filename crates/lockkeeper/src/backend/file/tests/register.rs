@@ -9,7 +9,7 @@ async fn a_version_reaches_the_disk_before_it_is_answered() {
     let store = machine.open().await;
     let write = Write::new(Version::ABSENT, "7");
     let unsafely = write.clone();
-    let refused = store.write(move |turn| turn.swap("n", &unsafely)).await.unwrap_err();
+    let refused = store.write(move |txn| txn.swap("n", &unsafely)).await.unwrap_err();
     assert!(refused.to_string().contains("might not reach the disk"), "{refused}");
     assert_eq!(store.register().compare_and_swap("n", &write).await.unwrap(), Swap::Done);
 }
