@@ -101,7 +101,7 @@ impl Rows {
     }
 
     /// A tombstone only ever stands longer.
-    fn bury(&mut self, id: ClaimId, until: Instant) {
+    fn add_tombstone(&mut self, id: ClaimId, until: Instant) {
         let kept_until = self.tombstones.entry(id).or_insert(until);
         *kept_until = until.max(*kept_until);
     }
@@ -232,7 +232,7 @@ impl Store for Table {
             return Ok(row.answer(at, now));
         }
         if claim.resend {
-            rows.bury(id, now + claim.ttl.max(TOMBSTONE_MIN));
+            rows.add_tombstone(id, now + claim.ttl.max(TOMBSTONE_MIN));
             return Ok(Verdict::Gone);
         }
         row.admit(claim, now)
@@ -247,7 +247,7 @@ impl Store for Table {
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         let (mut rows, now) = self.step();
         if let Some(life) = tombstone {
-            rows.bury(key.id, now + life);
+            rows.add_tombstone(key.id, now + life);
         }
         let removed = rows.row(&key.name, now).keep(now, |entry| entry.claim.key.id != key.id);
         Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })

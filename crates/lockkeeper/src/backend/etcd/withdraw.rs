@@ -23,15 +23,15 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     // Whoever comes next takes along what leaves, and not what stays.
     let leaves = store.0.order.leave(&key.name, slot.at.clone(), if left == Left::Nothing { made } else { 0 });
     let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
-    let (mut graves, gone) = (Vec::new(), store.0.lines.gone(key.id));
+    let (mut leases, gone) = (Vec::new(), store.0.lines.gone(key.id));
     if let Some(tombstone) = tombstone {
         // It lives as long as a late copy of the claim could be put in line: on a lease of its session or, where those are
         // gone, on its timer.
         let hold = session.lease(Purpose::Hold).or_else(|| session.leases().first().copied());
-        graves = slot.timers().chain(hold).collect();
+        leases = slot.timers().chain(hold).collect();
         session.said_gone(gone.clone(), store.0.clock.now() + tombstone);
     }
-    let answer = bury(store, removal, &gone, graves).await;
+    let answer = remove_and_mark_gone(store, removal, &gone, leases).await;
     let was_taken_along = leaves.was_taken_along() && state.is_some();
     let answer = answer.map_err(|error| match was_taken_along {
         true => fault::of(error).with_unknown_effect(),
@@ -57,22 +57,22 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
 }
 
 /// Removes a claim, and says on the last of these leases that is there that it is gone.
-async fn bury(
+async fn remove_and_mark_gone(
     store: &EtcdStore,
     removal: Option<RequestOp>,
     gone: &Bytes,
-    mut graves: Vec<i64>,
+    mut leases: Vec<i64>,
 ) -> Result<TxnResponse, WireError> {
     loop {
-        let grave = graves.pop();
-        let ops: Vec<_> = removal.iter().cloned().chain(grave.map(|on| put(gone, Bytes::new(), on))).collect();
+        let lease = leases.pop();
+        let ops: Vec<_> = removal.iter().cloned().chain(lease.map(|on| put(gone, Bytes::new(), on))).collect();
         if ops.is_empty() {
             return Ok(TxnResponse::default());
         }
         match store.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), ops, Vec::new())).await {
-            Err(error) if grave.is_some() && error.is_no_lease() => {}
+            Err(error) if lease.is_some() && error.is_no_lease() => {}
             // Where there is no space nothing of it can come; but it may be there.
-            Err(error) if grave.is_some() && error.is_no_space() => graves.clear(),
+            Err(error) if lease.is_some() && error.is_no_space() => leases.clear(),
             answer => return answer,
         }
     }

@@ -69,7 +69,7 @@ impl Clients {
         for entry in fs::read_dir(&self.folder)? {
             match File::open(entry?.path()) {
                 Ok(file) if file.try_lock_shared().is_err() => return Ok(true),
-                // Somebody has buried it just now.
+                // Another client has removed it just now.
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 _ => {}
             }
@@ -85,7 +85,7 @@ impl Clients {
     }
 
     /// Deletes the file of a dead client, once its death is on record.
-    pub(super) fn bury(&self, client: &str) {
+    pub(super) fn remove_dead_client(&self, client: &str) {
         // The next sweep finds what could not be deleted.
         let _ = fs::remove_file(self.path(client));
     }

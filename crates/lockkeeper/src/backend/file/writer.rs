@@ -118,7 +118,7 @@ impl Writer {
             Err(e) => refuse(jobs, fault::io(self.desk.file.path(), "lock its gate", e)),
         };
         if done.committed.is_ok() {
-            done.dead.iter().for_each(|client| self.desk.clients.bury(client));
+            done.dead.iter().for_each(|client| self.desk.clients.remove_dead_client(client));
             self.desk.notifier.notify(&done.notifications);
         }
         done.answers.into_iter().for_each(|answer| answer(done.committed.clone()));

@@ -144,7 +144,7 @@ impl<'a> Txn<'a> {
         self.failure.clone()
     }
 
-    /// What is to be done after it: the failure if there was one, the waiters to notify, the clients to bury.
+    /// What is to be done after it: the failure if there was one, the waiters to notify, the dead clients to remove.
     pub(super) fn finish(self) -> (Option<Error>, Notifications, Vec<ClientId>) {
         (self.failure, self.notifications, self.dead)
     }

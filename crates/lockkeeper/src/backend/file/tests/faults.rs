@@ -229,7 +229,7 @@ async fn a_life_begins_when_the_gate_is_passed() {
 }
 
 #[tokio::test]
-async fn a_request_that_fails_lets_nobody_be_buried() {
+async fn a_request_that_fails_lets_no_client_be_removed() {
     let machine = Machine::new();
     let client = machine.client().await;
     let dying = machine.client().await;

@@ -97,7 +97,7 @@ async fn another_boot_keeps_the_fence_of_what_was_held() {
 }
 
 #[tokio::test]
-async fn the_files_are_private_and_dead_clients_are_buried() {
+async fn the_files_are_private_and_dead_clients_are_removed() {
     let machine = Machine::new();
     let nested = machine.0.path().join("a/b/locks.db");
     let error = FileStore::new(&nested).open().await.unwrap_err();

@@ -49,7 +49,7 @@ impl Lines {
             return Ok(line.again(token, now));
         }
         if claim.resend {
-            self.bury(id, now + claim.ttl.max(TOMBSTONE_MIN));
+            self.add_tombstone(id, now + claim.ttl.max(TOMBSTONE_MIN));
             return Ok(Verdict::Gone);
         }
         line.check(claim, now)?;
@@ -60,7 +60,7 @@ impl Lines {
     }
 
     /// A tombstone only ever stands longer: a second withdrawal must not shorten the first one's.
-    fn bury(&mut self, id: ClaimId, until: Instant) {
+    fn add_tombstone(&mut self, id: ClaimId, until: Instant) {
         let kept_until = self.gone.entry(id).or_insert(until);
         *kept_until = until.max(*kept_until);
     }
@@ -106,7 +106,7 @@ impl Lines {
         now: Instant,
     ) -> Withdrawal {
         if let Some(life) = tombstone {
-            self.bury(key.id, now + life);
+            self.add_tombstone(key.id, now + life);
         }
         let Some(line) = self.lines.get_mut(&key.name) else { return Withdrawal::Absent };
         let found = line.find(key.id, now);

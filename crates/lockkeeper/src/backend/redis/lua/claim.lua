@@ -82,7 +82,7 @@ if v then
   take(id,v)
 end
 if opt%4>=2 then
-  bury(math.max(life/1000,60000))
+  add_tombstone(math.max(life/1000,60000))
   return answer('x',0)
 end
 if n>0 or nq>0 then

@@ -37,7 +37,7 @@ end
 local last0,left0,touch0,obs0,kinds0=last,2*nq+n,touch,obs,kinds
 -- What is to be written: claims by id, `false` for one that is removed; who leaves Q, and who joins; who is gone till
 -- when; who is told what.
-local changed,out,outs,joined,buried,pushes={},{},{},nil,nil,{}
+local changed,out,outs,joined,tombstone_until,pushes={},{},{},nil,nil,{}
 local function push(to,what)
   pushes[#pushes+1]={byte(to)==115 and 'SPUBLISH' or 'PUBLISH',sub(to,2),what}
 end
@@ -194,8 +194,8 @@ local function take(h,v)
     nq=nq-1
   end
 end
-local function bury(ms)
-  buried=now+ms*1000
-  if buried>tomb then tomb=buried end
+local function add_tombstone(ms)
+  tombstone_until=now+ms*1000
+  if tombstone_until>tomb then tomb=tombstone_until end
   dirty=true
 end

@@ -11,6 +11,6 @@ else
   end
 end
 settle()
-if ARGV[2]~='0' then bury(ARGV[2]) end
+if ARGV[2]~='0' then add_tombstone(ARGV[2]) end
 finish()
 return was

@@ -52,7 +52,7 @@ local function finish(mark)
     if joined then call('ZADD',Q,'XX','0','') end
     if outs[1] then call('ZREM',Q,'') end
     if dels[1] then call('HDEL',W,'') end
-    if buried then
+    if tombstone_until then
       call('ZADD',G,'XX','0','')
       call('ZREMRANGEBYSCORE',G,'1','0')
       call('PEXPIREAT',G,math.ceil(tomb/1000)+1000)
@@ -74,8 +74,8 @@ local function finish(mark)
       end
     end
     if outs[1] then each('ZREM',Q,outs,1) end
-    if buried then
-      must('ZADD',G,'GT',buried,id)
+    if tombstone_until then
+      must('ZADD',G,'GT',tombstone_until,id)
       must('ZREMRANGEBYSCORE',G,'-inf',now)
       must('PEXPIREAT',G,math.ceil(tomb/1000)+1000)
     end
