@@ -328,8 +328,8 @@ impl Session {
         self.due.store(at.as_nanos(), Ordering::Release);
     }
 
-    /// Makes the watchdog look if it would not by `at`.
-    pub(crate) fn nudge(&self, at: Instant) {
+    /// Wakes the watchdog if it would not look by `at`.
+    pub(crate) fn wake_watchdog(&self, at: Instant) {
         if at.as_nanos() < self.planned.load(Ordering::Acquire) {
             self.wake.notify_one();
         }

@@ -145,7 +145,7 @@ impl Attempt {
         if self.request.spec.lock_delay.is_zero() && !self.request.fixed {
             let due = self.engine.now() + SOON.min(hold.remaining() / 8);
             hold.set_due(Some(due));
-            hold.session.nudge(due);
+            hold.session.wake_watchdog(due);
             // The watchdog sets its timer now, which other workers of the runtime drive: what is granted here may be
             // followed by work without an await.
             tokio::task::yield_now().await;

@@ -210,7 +210,7 @@ impl Engine {
         let held = |hold: &&Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
         session.danger.doubt_these(holds.iter().filter(held).map(|hold| hold.key.id));
         self.report_not_renewed(session, holds, error);
-        session.nudge(retry);
+        session.wake_watchdog(retry);
     }
 
     fn report_not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
@@ -287,7 +287,7 @@ impl Engine {
         let again = hold.is_renewed();
         hold.set_due(again.then_some(due));
         if again {
-            hold.session.nudge(due);
+            hold.session.wake_watchdog(due);
         }
         self.deadlines.expect(self.end_of(hold));
     }

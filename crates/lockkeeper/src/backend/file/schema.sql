@@ -26,7 +26,7 @@ CREATE TABLE lk_session (
     hold_until_us INTEGER NOT NULL,
     wait_until_us INTEGER NOT NULL,
     dead          INTEGER NOT NULL DEFAULT 0,   -- 1: its process was found dead, and both lives were cut short
-    nudges        INTEGER NOT NULL DEFAULT 0    -- counts how often something before or of its waiting claims was removed
+    wakes         INTEGER NOT NULL DEFAULT 0    -- counts how often something before or of its waiting claims was removed
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lk_session_client ON lk_session (client);
 CREATE INDEX lk_session_ended ON lk_session (hold_until_us);

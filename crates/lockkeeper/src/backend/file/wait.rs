@@ -2,8 +2,8 @@
 //!
 //! A watch is always set before the look that it is to keep true, so that nothing happens unseen between the two.
 //!
-//! The clients ahead are those of the last look. Whoever comes to stand behind others, since the one before it has left
-//! or was granted beside other holders, is nudged, and looks anew.
+//! The clients ahead are those of the last look. A waiter is woken, and looks again, when its predecessor has left or
+//! was granted beside other holders.
 //!
 //! Every claim ahead ends with its client, which is watched, or by time, and then it is looked again at that time.
 
@@ -61,7 +61,7 @@ struct Waiter {
 
 #[derive(Debug, Default)]
 struct Sleepers {
-    nudges: Option<i64>,
+    wake_count: Option<i64>,
     claims: HashMap<ClaimId, HashSet<Ticket>>,
 }
 
@@ -143,7 +143,7 @@ impl Waiters {
     fn add_claim(&mut self, ticket: Ticket, key: &ClaimKey) -> rusqlite::Result<()> {
         self.watch(ticket, Subject::Notify(NotifyFile::of_session(&key.session)));
         if !self.sessions.contains_key(&key.session) {
-            let sleepers = Sleepers { nudges: read::nudges(&self.db, &key.session)?, claims: HashMap::new() };
+            let sleepers = Sleepers { wake_count: read::wake_count(&self.db, &key.session)?, claims: HashMap::new() };
             self.sessions.insert(key.session.clone(), sleepers);
         }
         if let Some(sleepers) = self.sessions.get_mut(&key.session) {
@@ -347,10 +347,10 @@ impl Waiters {
     fn look_at_session(&mut self, session: &SessionId) -> rusqlite::Result<()> {
         let pushed = read::pushed(&self.db, session)?;
         let mut wakes: Vec<_> = pushed.into_iter().map(|(id, token)| (id, Wake::Granted { token })).collect();
-        let nudges = read::nudges(&self.db, session)?;
+        let wake_count = read::wake_count(&self.db, session)?;
         let Some(sleepers) = self.sessions.get_mut(session) else { return Ok(()) };
-        if sleepers.nudges != nudges || nudges.is_none() {
-            sleepers.nudges = nudges;
+        if sleepers.wake_count != wake_count || wake_count.is_none() {
+            sleepers.wake_count = wake_count;
             let present = read::ids(&self.db, session)?;
             let absent = sleepers.claims.keys().filter(|id| !present.contains(*id));
             wakes.extend(absent.map(|id| (*id, Wake::Changed)));

@@ -75,7 +75,7 @@ impl Txn<'_> {
         }
         // It has watched only the one before it, and that one is now a holder beside others.
         if let Some(first) = front.first_waiting.as_ref().filter(|_| !pushed.is_empty() && front.holders.len() > 1) {
-            self.nudge(&first.session)?;
+            self.wake_session(&first.session)?;
         }
         Ok(front)
     }
@@ -146,7 +146,7 @@ impl Txn<'_> {
         )?;
         self.touch(&row.name)?;
         let next = self.next_waiting(row)?;
-        next.map_or(Ok(()), |next| self.nudge(&next))
+        next.map_or(Ok(()), |next| self.wake_session(&next))
     }
 
     pub(super) fn find(&self, key: &ClaimKey) -> Outcome<Option<ClaimRow>> {
@@ -186,16 +186,17 @@ impl Txn<'_> {
         )?;
         self.notifications.name(&row.name);
         if row.state == State::Waiting {
-            self.nudge(&row.session)?;
+            self.wake_session(&row.session)?;
             let next = self.next_waiting(row)?;
-            next.map_or(Ok(()), |next| self.nudge(&next))?;
+            next.map_or(Ok(()), |next| self.wake_session(&next))?;
         }
         Ok(())
     }
 
-    /// Makes those who wait with the claims of a session look whether these are there, and who is before them.
-    fn nudge(&mut self, session: &SessionId) -> Outcome<()> {
-        self.change("UPDATE lk_session SET nudges = nudges + 1 WHERE id = ?1", [session.as_str()])?;
+    /// Wakes the waiters with claims of this session: they look whether their claims are there, and for their
+    /// predecessors.
+    fn wake_session(&mut self, session: &SessionId) -> Outcome<()> {
+        self.change("UPDATE lk_session SET wakes = wakes + 1 WHERE id = ?1", [session.as_str()])?;
         self.notifications.session(session);
         Ok(())
     }

@@ -181,8 +181,8 @@ pub(in crate::backend::file) fn ids(db: &Connection, session: &SessionId) -> rus
 }
 
 /// Changes when a waiting claim of the session was removed; `None` when the session is gone.
-pub(in crate::backend::file) fn nudges(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
-    let mut query = db.prepare_cached("SELECT nudges FROM lk_session WHERE id = ?1")?;
+pub(in crate::backend::file) fn wake_count(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+    let mut query = db.prepare_cached("SELECT wakes FROM lk_session WHERE id = ?1")?;
     query.query_row([session.as_str()], |row| row.get(0)).optional()
 }
 
