@@ -17,7 +17,7 @@ use crate::store::{ClaimId, ClaimKey, Meta, Revision};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
-/// How many ids one attempt may spend without having waited in between: more is a store that breaks its contract.
+/// How many ids one attempt may use up without having waited in between: more is a store that breaks its contract.
 const IDS: u32 = 10;
 
 /// One attempt.
@@ -34,8 +34,8 @@ pub(super) enum Outcome {
     Granted,
     /// Others hold the lock, or stand in line for it, and it is not in that line.
     Busy(Standstill),
-    /// The id is spent; the attempt goes on with another.
-    Spent,
+    /// The id is retired; the attempt goes on with another.
+    Retired,
     GivenUp,
     Failed(Error),
 }
@@ -122,7 +122,7 @@ impl Attempt {
                     self.wait_outside(standstill).await;
                     continue;
                 }
-                Outcome::Spent => {
+                Outcome::Retired => {
                     let died = pending.hold.is_dead();
                     self.give_back(&pending.hold);
                     died
@@ -140,7 +140,7 @@ impl Attempt {
         }
     }
 
-    /// Many ids were spent. One that stood in line may lose its place again and again, but not in a hurry.
+    /// Many ids were retired. One that stood in line may lose its place again and again, but not in a hurry.
     async fn slow_down(&self, died: bool) -> Result<()> {
         if self.patience.was_in_line() {
             self.pause(jittered(RETRY_MAX)).await;
@@ -150,7 +150,7 @@ impl Attempt {
             Error::new(ErrorKind::Unavailable, format!("{IDS} claims in a row died before they were answered"))
                 .with_remedy("a longer ttl: the store takes longer to answer than a claim lives")
         } else {
-            Error::new(ErrorKind::Internal, format!("{IDS} claims in a row were refused as spent"))
+            Error::new(ErrorKind::Internal, format!("{IDS} claims in a row were refused as retired"))
         };
         Err(self.engine.describe(error, &self.request.name))
     }
@@ -245,7 +245,7 @@ impl Attempt {
             // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
             match self.confirm(&hold).await {
                 Outcome::Failed(error) => return Err(self.fail(&hold, error)),
-                Outcome::Spent => {
+                Outcome::Retired => {
                     self.give_back(&hold);
                     return Ok(None);
                 }

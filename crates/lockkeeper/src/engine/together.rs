@@ -132,7 +132,7 @@ impl Together {
         }
         for granted in holds(all) {
             match self.first.confirm(granted.hold()).await {
-                Outcome::Spent => return Ok(false),
+                Outcome::Retired => return Ok(false),
                 Outcome::Failed(error) => return Err(self.first.engine.describe(error, &granted.hold().key.name)),
                 _ => {}
             }

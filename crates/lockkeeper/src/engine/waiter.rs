@@ -28,7 +28,7 @@ impl Attempt {
         loop {
             let hold = &pending.hold;
             if hold.is_dead() {
-                return Outcome::Spent;
+                return Outcome::Retired;
             }
             if hold.stage() == Stage::Granted {
                 return Outcome::Granted;
@@ -41,7 +41,7 @@ impl Attempt {
             let until = hold.session.proven_until(sent);
             let claim = self.claim(hold, pending.sent);
             let answer = self.engine.store.claim(&claim).await;
-            // An id that the store cannot have seen is not spent by asking again.
+            // An id that the store cannot have seen is not retired by asking again.
             pending.sent |= answer.as_ref().map_or_else(|error| error.effect() == Effect::Unknown, |_| true);
             let next = match answer {
                 Ok(verdict) => {
@@ -80,12 +80,12 @@ impl Attempt {
                 let alive = hold.granted(token, until);
                 self.engine.plan(hold, sent, hold.session.ttl / 3);
                 self.engine.publish_recovery();
-                Some(if alive { Outcome::Granted } else { Outcome::Spent })
+                Some(if alive { Outcome::Granted } else { Outcome::Retired })
             }
             Verdict::Queued { ahead, seen, look_again } => {
                 let first = hold.stage() == Stage::InFlight;
                 if !hold.queued(sent) {
-                    return Some(Outcome::Spent);
+                    return Some(Outcome::Retired);
                 }
                 self.patience.join_line(&self.engine.events, &self.request.name);
                 self.engine.plan(hold, sent, hold.session.wait_ttl / 3);
@@ -95,7 +95,7 @@ impl Attempt {
                 self.wait(hold, seen, look_again).await
             }
             Verdict::Busy { retry_after, seen, .. } => Some(Outcome::Busy(Standstill { seen, retry_after })),
-            Verdict::Gone => Some(Outcome::Spent),
+            Verdict::Gone => Some(Outcome::Retired),
         }
     }
 
@@ -140,7 +140,7 @@ impl Attempt {
     /// fixed lease, it is not handed out before the store has acknowledged its whole life.
     async fn pushed(&self, hold: &Arc<Hold>, token: u64) -> Outcome {
         if !hold.pushed(token) {
-            return Outcome::Spent;
+            return Outcome::Retired;
         }
         if self.request.spec.lock_delay.is_zero() && !self.request.fixed {
             let due = self.engine.now() + SOON.min(hold.remaining() / 8);
@@ -164,7 +164,7 @@ impl Attempt {
                 Err(error) if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost) => {
                     return Outcome::Failed(error);
                 }
-                _ if hold.is_dead() => return Outcome::Spent,
+                _ if hold.is_dead() => return Outcome::Retired,
                 // A store that answers "unknown" has acknowledged nothing.
                 Ok(()) if hold.lease_deadline() >= hold.session.proven_until(sent) => return Outcome::Granted,
                 _ => {}
@@ -181,7 +181,7 @@ impl Attempt {
         match error.kind() {
             ErrorKind::SessionLost => {
                 self.engine.expire_session(&pending.hold.session);
-                return Some(Outcome::Spent);
+                return Some(Outcome::Retired);
             }
             ErrorKind::Unavailable => {}
             _ => return Some(Outcome::Failed(error)),

@@ -217,7 +217,7 @@ pub enum Verdict {
         /// The revision of the line that this answer was read from.
         seen: Revision,
     },
-    /// The id is spent. The engine takes a new one.
+    /// The id is retired. The engine takes a new one.
     Gone,
 }
 

@@ -157,7 +157,7 @@ impl Contender {
         token
     }
 
-    /// Sends the claim, whose id must be spent.
+    /// Sends the claim, whose id must be retired.
     pub async fn gone(&self) {
         assert_eq!(self.claim().await, Verdict::Gone);
     }

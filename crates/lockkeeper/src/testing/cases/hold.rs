@@ -124,7 +124,7 @@ pub async fn a_waiter_has_none(case: &Case) {
     c.trying().granted().await;
 }
 
-/// A kept claim belongs to no client: its holder has lost it, and its id is spent.
+/// A kept claim belongs to no client: its holder has lost it, and its id is retired.
 pub async fn what_is_kept_is_nobodys(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted_for(LONG).await;

@@ -39,7 +39,7 @@ async fn a_claim_that_was_not_processed_is_sent_again_as_a_new_one() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_silent_for_longer_than_a_claim_lives_gets_no_more_tries_for_that() {
     let world = World::new();
-    // The pauses between the tries are longer, so that they spend ids.
+    // The pauses between the tries are longer, so that they use up ids.
     let party = world.party(millis(150)).await;
     party.spy.always(Operation::Claim, Do::Fail(ErrorKind::Unavailable));
     let error = party.mutex("n").try_lock().await.unwrap_err();
@@ -48,7 +48,7 @@ async fn a_store_that_is_silent_for_longer_than_a_claim_lives_gets_no_more_tries
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spent_id_is_withdrawn_and_never_used_again() {
+async fn a_retired_id_is_withdrawn_and_never_used_again() {
     let world = World::new();
     let party = world.party(secs(30)).await;
     party.spy.once(Operation::Claim, Do::Say(Verdict::Gone));

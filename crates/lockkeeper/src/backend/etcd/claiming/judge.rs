@@ -21,7 +21,7 @@ impl Claiming {
     /// What is to be told of it.
     pub(super) async fn answered(&self, answer: Answer) -> Result<Verdict> {
         match answer {
-            Answer::Spent => Ok(Verdict::Gone),
+            Answer::Retired => Ok(Verdict::Gone),
             Answer::Outside { line, revision } => Ok(busy(&line, revision)),
             Answer::Held { lease, created, is_dated } => Ok(self.granted(lease, created, is_dated)),
             Answer::Joined { lease, created, line, count, is_dated } => {

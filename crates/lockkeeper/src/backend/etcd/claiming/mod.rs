@@ -56,8 +56,8 @@ enum Answer {
     Held { lease: i64, created: i64, is_dated: bool },
     /// The claim was there already.
     Known(KeyValue),
-    /// Its id is spent.
-    Spent,
+    /// Its id is retired.
+    Retired,
     /// It was not put in line: this is the line, at this revision.
     Outside { line: Vec<Contender>, revision: i64 },
 }
@@ -137,7 +137,7 @@ impl Claiming {
         if !self.session.has_slot(self.claim.key.id) {
             // The claim was withdrawn while it waited for the guard. Nobody would believe in it, and nobody withdraw it
             // again.
-            return Ok(Answer::Spent);
+            return Ok(Answer::Retired);
         }
         if self.claim.resend {
             return self.resend().await;
@@ -217,7 +217,7 @@ impl Claiming {
                 Some(wait) => return Ok(self.joined(second, wait)),
                 // Renewed since this began, which is what counts.
                 None if second.succeeded => wait = Some(self.store.lease(&self.session, Purpose::Wait).await?),
-                None => return Ok(known_or_spent(second.responses)),
+                None => return Ok(known_or_retired(second.responses)),
             }
         }
     }
@@ -231,7 +231,7 @@ impl Claiming {
 
     fn joined(&self, answer: TxnResponse, lease: i64) -> Answer {
         if !answer.succeeded {
-            return known_or_spent(answer.responses);
+            return known_or_retired(answer.responses);
         }
         let created = answer.header.map_or(0, |header| header.revision);
         let seen = ranges(answer.responses).next().unwrap_or_default();
@@ -267,7 +267,7 @@ impl Claiming {
         }
     }
 
-    /// Neither known nor spent.
+    /// Neither known nor retired.
     fn is_new(&self) -> Vec<Compare> {
         vec![absent(&self.key), absent(&self.gone)]
     }
@@ -298,7 +298,7 @@ impl Claiming {
         let (own, gone, line) = (only(ranges.next()), only(ranges.next()), ranges.next());
         match (own, gone) {
             (Some(own), _) => Answer::Known(own),
-            (None, Some(_)) => Answer::Spent,
+            (None, Some(_)) => Answer::Retired,
             (None, None) => Answer::Outside { line: self.read(line.unwrap_or_default()), revision },
         }
     }
@@ -329,10 +329,10 @@ fn held(lease: i64, answer: &TxnResponse) -> Answer {
     Answer::Held { lease, is_dated: true, created: answer.header.as_ref().map_or(0, |header| header.revision) }
 }
 
-fn known_or_spent(responses: Vec<super::wire::messages::ResponseOp>) -> Answer {
+fn known_or_retired(responses: Vec<super::wire::messages::ResponseOp>) -> Answer {
     match only(ranges(responses).next()) {
         Some(own) => Answer::Known(own),
-        None => Answer::Spent,
+        None => Answer::Retired,
     }
 }
 

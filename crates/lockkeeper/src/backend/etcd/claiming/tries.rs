@@ -12,7 +12,7 @@ use super::super::layout::{Contender, admissions, ahead_of};
 use super::super::sessions::{KeySlot, Purpose, Session};
 use super::super::status::{ClaimStatus, status_of};
 use super::super::wire::messages::RangeRequest;
-use super::{Answer, Claiming, deletions, garbled, held, known_or_spent};
+use super::{Answer, Claiming, deletions, garbled, held, known_or_retired};
 use crate::store::admit::same_kind;
 use crate::store::{ClaimKey, TOMBSTONE_MIN, refusal};
 use crate::{ErrorKind, Result};
@@ -86,12 +86,12 @@ impl Claiming {
         let lease = self.store.lease(&self.session, Purpose::Hold).await?;
         let lasts = self.claim.ttl.max(TOMBSTONE_MIN);
         self.session.said_gone(self.gone.clone(), self.store.0.clock.now() + lasts);
-        let spend = put(&self.gone, Bytes::new(), lease);
-        let answer = self.ask(transaction(vec![absent(&self.key)], vec![spend], vec![get(&self.key)])).await?;
+        let tombstone = put(&self.gone, Bytes::new(), lease);
+        let answer = self.ask(transaction(vec![absent(&self.key)], vec![tombstone], vec![get(&self.key)])).await?;
         if answer.succeeded {
-            return Ok(Answer::Spent);
+            return Ok(Answer::Retired);
         }
-        Ok(known_or_spent(answer.responses))
+        Ok(known_or_retired(answer.responses))
     }
 
     /// Takes the place of the caller's own claim, if that is the only one.

@@ -30,7 +30,7 @@ impl Txn<'_> {
             Evict::Mark => self.mark(&row, by, reason)?,
             Evict::Now => {
                 // Nobody believes in it for longer than it would have lived.
-                self.spend(row.id, row.expires(), Some((by, reason)))?;
+                self.insert_tombstone(row.id, row.expires(), Some((by, reason)))?;
                 self.remove(&row)?;
             }
         }

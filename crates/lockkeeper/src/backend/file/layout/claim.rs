@@ -89,7 +89,7 @@ impl Txn<'_> {
     }
 
     /// How a claim stands that is in the line already. A broken one is not to be held for longer than it is, and this
-    /// answer would be taken for a proof of life: its id is spent.
+    /// answer would be taken for a proof of life: its id is retired.
     fn verdict_of(&mut self, row: &ClaimRow, front: &Front) -> Outcome<Verdict> {
         if row.broken.is_some() {
             return Ok(Verdict::Gone);
@@ -236,11 +236,11 @@ impl Txn<'_> {
     }
 
     fn tombstone(&mut self, id: ClaimId, life: Duration) -> Outcome<()> {
-        self.spend(id, self.now.saturating_add(span(life)), None)
+        self.insert_tombstone(id, self.now.saturating_add(span(life)), None)
     }
 
     /// No claim with this id is granted any more, and its client is told who removed it, if somebody did.
-    pub(super) fn spend(&mut self, id: ClaimId, until: Micros, broken: Option<(&str, &str)>) -> Outcome<()> {
+    pub(super) fn insert_tombstone(&mut self, id: ClaimId, until: Micros, broken: Option<(&str, &str)>) -> Outcome<()> {
         let (by, reason) = broken.unzip();
         self.change(
             "DELETE FROM lk_gone WHERE id IN (SELECT id FROM lk_gone WHERE until_us <= ?1 LIMIT ?2)",

@@ -469,7 +469,7 @@ async fn a_token_reaches_the_disk_before_it_is_given_out() {
 }
 
 #[tokio::test]
-async fn an_id_that_a_resend_spends_is_spent_for_a_minute_at_least() {
+async fn an_id_that_a_resend_retires_is_retired_for_a_minute_at_least() {
     let machine = Machine::new();
     let client = machine.client_with(short()).await;
     let start = clock();

@@ -63,7 +63,7 @@ impl World {
     pub(super) async fn again(&mut self) -> usize {
         let which = self.pick(self.tried.len());
         let there = self.entry(which).await;
-        // An id that is kept is spent: whoever sends it again says so.
+        // An id that is kept is retired: a client that sends it again is mistaken about it.
         self.tried[which].claim.resend = self.seed.happens(300) || there.is_some_and(|entry| entry.kept);
         self.claim(which).await;
         self.tried[which].line
