@@ -439,9 +439,9 @@ impl Acquire<Leadership> {
 
 impl Acquire<Guard> {
     /// Acquires a lock that outlives this process. The result is a [`Handle`] instead of a guard, for a job whose steps
-    /// are separate processes. No keeper renews the lock. The lock ends `life` after the grant, or `life` after the
+    /// are separate processes. No keeper renews the lock. The lock ends `ttl` after the grant, or `ttl` after the
     /// last [`renew_once`](Guard::renew_once) of a guard that [adopted](crate::Keeper::adopt) it, or when such a guard
-    /// releases it. `life` takes the place of the lock's ttl; `max_hold` has no effect.
+    /// releases it. `ttl` takes the place of the lock's ttl; `max_hold` has no effect.
     ///
     /// ```
     /// use std::time::Duration;
@@ -464,8 +464,8 @@ impl Acquire<Guard> {
     /// ```
     ///
     /// On a store whose locks end with a connection, the attempt fails with [`Unsupported`](ErrorKind::Unsupported).
-    pub fn detached(self, life: Duration) -> Acquire<Handle> {
-        let Self { engine, request, also, waits, wait, problem, result: _ } = self.lease(life);
+    pub fn detached(self, ttl: Duration) -> Acquire<Handle> {
+        let Self { engine, request, also, waits, wait, problem, result: _ } = self.lease(ttl);
         let reenters = request.reenters;
         let mut detached = Acquire { engine, request, also, waits, wait, problem, result: PhantomData };
         detached.request.spec.detached = true;

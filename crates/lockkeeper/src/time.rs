@@ -154,19 +154,19 @@ pub(crate) fn pause(d: Duration) {
     std::thread::sleep(d);
 }
 
-/// How long a guard may report a lock with a lease of `life` as held, counted from the instant *before* the holder sent
-/// the request that the store acknowledged: `life · (1 − ρ)/(1 + ρ) − 5 ms`, ρ = 0.5 %. The store's clock may run fast
-/// by ρ, and the clock of this process slow by ρ.
-pub fn believed(life: Duration) -> Duration {
-    let nanos = life.as_nanos() * u128::from(1000 - DRIFT_PER_MILLE) / u128::from(1000 + DRIFT_PER_MILLE);
+/// How long a guard may report a lock with a lease of `lease` as held, counted from the instant *before* the holder
+/// sent the request that the store acknowledged: `lease · (1 − ρ)/(1 + ρ) − 5 ms`, ρ = 0.5 %. The store's clock may run
+/// fast by ρ, and the clock of this process slow by ρ.
+pub fn believed(lease: Duration) -> Duration {
+    let nanos = lease.as_nanos() * u128::from(1000 - DRIFT_PER_MILLE) / u128::from(1000 + DRIFT_PER_MILLE);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_sub(GRANULARITY)
 }
 
-/// How long a lease of `life` may seem to last at most, counted from an instant *after* the store had granted it: the store's
-/// clock may go slowly and ours fast by ρ.
+/// How long a lease of `lease` may seem to last at most, counted from an instant *after* the store had granted it: the
+/// store's clock may go slowly and ours fast by ρ.
 #[cfg(feature = "etcd")]
-pub(crate) fn lasts_at_most(life: Duration) -> Duration {
-    let nanos = life.as_nanos() * u128::from(1000 + DRIFT_PER_MILLE) / u128::from(1000 - DRIFT_PER_MILLE);
+pub(crate) fn lasts_at_most(lease: Duration) -> Duration {
+    let nanos = lease.as_nanos() * u128::from(1000 + DRIFT_PER_MILLE) / u128::from(1000 - DRIFT_PER_MILLE);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)) + GRANULARITY
 }
 

@@ -117,7 +117,7 @@ fn keys_that_are_no_claims_are_named() {
     etcd.control().put("/lockkeeper/a/qty", "7").unwrap();
     let lease = etcd.control().grant(600).unwrap();
     let record =
-        r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","life_ms":30000,"client":"c"}"#;
+        r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","lease_ms":30000,"client":"c"}"#;
     etcd.control().put_with_lease("/lockkeeper/old/6c0ffee-0", record, lease).unwrap();
     let report = report(&etcd.url());
     let [(of_keys, strays), (of_old, old)] = report.each("keys")[..] else { panic!("{:#?}", report.lines) };

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use lockkeeper::Keeper;
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Life, Lived, all_is_to_be_had, checked, lacks_grants, lasting, recorded};
+use lockkeeper::testing::history::processes::{
+    RunningProcess, TestProcess, all_is_to_be_had, checked, lacks_grants, lasting, recorded,
+};
 use lockkeeper::testing::history::{Kind, Seed};
 use lockkeeper_live::Etcd;
 
@@ -30,11 +32,11 @@ const TEST: &str = "etcd_histories::histories_pass_while_one_leader_after_the_ot
 /// No two have held what excludes each other, tokens rise, and in the end all is to be had.
 #[test]
 fn histories_pass_while_one_leader_after_the_other_fails() {
-    if let Some(life) = Life::here() {
+    if let Some(process) = TestProcess::here() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         return runtime.block_on(async {
-            let keeper = keeper(&life.folder).await;
-            life.walk(keeper, &LOCKS, TASKS).await;
+            let keeper = keeper(&process.folder).await;
+            process.walk(keeper, &LOCKS, TASKS).await;
         });
     }
     let seed = Seed::several(1).next().unwrap();
@@ -42,8 +44,8 @@ fn histories_pass_while_one_leader_after_the_other_fails() {
     let mut etcd = Etcd::builder().members(3).start().unwrap();
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(URL), etcd.url() + "?timeout=1s").unwrap();
-    let lives: Vec<Lived> =
-        (1..=PROCESSES).map(|number| Life::start(TEST, folder.path(), number, draw.number())).collect();
+    let running: Vec<RunningProcess> =
+        (1..=PROCESSES).map(|number| TestProcess::start(TEST, folder.path(), number, draw.number())).collect();
     let (began, mut faults) = (Instant::now(), 0);
     while began.elapsed() < lasting(FAULTS, ALL_FAULTS) || lacks_grants(folder.path(), (&LOCKS, 21), began) {
         fail(&mut etcd, faults % 3, Duration::from_millis(500 + draw.below(1500)));
@@ -51,7 +53,7 @@ fn histories_pass_while_one_leader_after_the_other_fails() {
         std::thread::sleep(Duration::from_millis(500 + draw.below(1000)));
     }
     let last_fault = Instant::now();
-    lives.into_iter().for_each(Lived::finish);
+    running.into_iter().for_each(RunningProcess::finish);
     let finished = last_fault.elapsed();
     assert!(finished < PATIENCE, "the last waiter finished {finished:?} after the last fault");
     eprintln!("{faults} leaders failed, the last waiter finished {finished:?} after that");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockkeeper::Keeper;
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Kills, Life, all_is_to_be_had, checked, lasting};
+use lockkeeper::testing::history::processes::{Kills, TestProcess, all_is_to_be_had, checked, lasting};
 use lockkeeper::testing::history::{History, Kind, Seed};
 use lockkeeper_live::Redis;
 
@@ -27,11 +27,11 @@ const TEST: &str = "kills::histories_of_twenty_processes_that_are_killed_pass_an
 /// killed one's locks end with their lives, and in the end all is to be had.
 #[test]
 fn histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_them() {
-    if let Some(life) = Life::here() {
+    if let Some(process) = TestProcess::here() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         return runtime.block_on(async {
-            let keeper = keeper(&life.folder).await;
-            life.walk(keeper, &LOCKS, TASKS).await;
+            let keeper = keeper(&process.folder).await;
+            process.walk(keeper, &LOCKS, TASKS).await;
         });
     }
     let seed = Seed::several(1).next().unwrap();

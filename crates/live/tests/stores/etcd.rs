@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Crash, Harness, Lives, Time, unique_prefix};
+use lockkeeper::testing::{Crash, Harness, Time, Ttls, unique_prefix};
 use lockkeeper::time::Clock;
 use lockkeeper::{ErrorKind, EtcdStore, LockName};
 
@@ -105,8 +105,8 @@ impl<S: Servers> Harness for On<S> {
     }
 
     /// Whole seconds; waiters have a lease of their own where that is shorter by more than one.
-    fn short(&self) -> Lives {
-        Lives { ttl: Duration::from_secs(4), wait_ttl: Duration::from_secs(2), lock_delay: Duration::from_secs(1) }
+    fn short(&self) -> Ttls {
+        Ttls { ttl: Duration::from_secs(4), wait_ttl: Duration::from_secs(2), lock_delay: Duration::from_secs(1) }
     }
 
     fn weather(&self) -> Faults {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Crash, Harness, Lives, Time, unique_prefix};
+use lockkeeper::testing::{Crash, Harness, Time, Ttls, unique_prefix};
 use lockkeeper::time::Clock;
 use lockkeeper::{LockName, RedisStore};
 
@@ -48,9 +48,9 @@ impl<S: Servers> Harness for On<S> {
         unique_prefix()
     }
 
-    fn short(&self) -> Lives {
+    fn short(&self) -> Ttls {
         // Real servers beside a busy machine: a stall of a second is no loss.
-        Lives { ttl: Duration::from_secs(3), wait_ttl: Duration::from_millis(1500), lock_delay: Duration::from_secs(1) }
+        Ttls { ttl: Duration::from_secs(3), wait_ttl: Duration::from_millis(1500), lock_delay: Duration::from_secs(1) }
     }
 
     fn weather(&self) -> Faults {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ::redis::{Client, Connection, Value, cmd, from_redis_value};
 use async_trait::async_trait;
 use lockkeeper::fence::redis::{Answer, FencedKey};
-use lockkeeper::testing::history::lives::Life;
+use lockkeeper::testing::history::processes::TestProcess;
 use lockkeeper::testing::history::{Ask, Contestant, Held};
 use lockkeeper::{FencingToken, Mode, Result, Sequencer};
 use lockkeeper_live::Redis;
@@ -29,14 +29,19 @@ pub(crate) fn data_url(data: &Redis) -> (&'static str, String) {
 }
 
 /// A contestant that counts behind the fence.
-pub(crate) fn dress(inner: Arc<dyn Contestant>, life: &Life, lock: &str) -> Arc<dyn Contestant> {
-    counting(inner, life, lock, true)
+pub(crate) fn dress(inner: Arc<dyn Contestant>, process: &TestProcess, lock: &str) -> Arc<dyn Contestant> {
+    counting(inner, process, lock, true)
 }
 
 /// A contestant that counts, with or without the fence.
-pub(crate) fn counting(inner: Arc<dyn Contestant>, life: &Life, lock: &str, is_fenced: bool) -> Arc<dyn Contestant> {
-    let diary = life.folder.join(format!("{}.counts", life.number()));
-    let (connection, folder, lock) = (Mutex::new(None), life.folder.clone(), lock.to_owned());
+pub(crate) fn counting(
+    inner: Arc<dyn Contestant>,
+    process: &TestProcess,
+    lock: &str,
+    is_fenced: bool,
+) -> Arc<dyn Contestant> {
+    let diary = process.folder.join(format!("{}.counts", process.number()));
+    let (connection, folder, lock) = (Mutex::new(None), process.folder.clone(), lock.to_owned());
     Arc::new(Counting { inner, data: Arc::new(Data { connection, folder, diary, lock, is_fenced }) })
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Life, checked, recorded};
+use lockkeeper::testing::history::processes::{TestProcess, checked, recorded};
 use lockkeeper::testing::history::{Ask, Contestant, Held, Kind, Seed};
 use lockkeeper::{FencingToken, Result};
 use lockkeeper_live::Redis;
@@ -59,7 +59,9 @@ fn two_holders_are_seen_by_the_witness_and_by_the_history() {
 /// The same forgeries at a counter: without the fence increments are lost.
 #[test]
 fn an_increment_that_is_lost_is_missed_where_no_fence_stands() {
-    if UNFENCED.is_played_here(|inner, life, lock| fenced::counting(forging(inner, life, lock), life, lock, false)) {
+    if UNFENCED
+        .is_played_here(|inner, process, lock| fenced::counting(forging(inner, process, lock), process, lock, false))
+    {
         return;
     }
     let (redis, data) = (Redis::start().unwrap(), Redis::start().unwrap());
@@ -85,7 +87,7 @@ fn until(seen: impl Fn(&Round<'_>) -> bool) -> impl FnMut(&mut Round<'_>, &mut S
 }
 
 /// A contestant that sometimes asks nobody.
-fn forging(inner: Arc<dyn Contestant>, _: &Life, _: &str) -> Arc<dyn Contestant> {
+fn forging(inner: Arc<dyn Contestant>, _: &TestProcess, _: &str) -> Arc<dyn Contestant> {
     Arc::new(Forger(inner))
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Life, Lived, checked, recorded};
+use lockkeeper::testing::history::processes::{RunningProcess, TestProcess, checked, recorded};
 use lockkeeper::testing::history::{Contestant, Kind, LibraryClient, Seed};
 use lockkeeper::{ErrorKind, Keeper};
 
@@ -47,13 +47,13 @@ pub(crate) struct Storm {
 }
 
 /// What a contestant does besides.
-pub(crate) type Dress = fn(Arc<dyn Contestant>, &Life, &str) -> Arc<dyn Contestant>;
+pub(crate) type Dress = fn(Arc<dyn Contestant>, &TestProcess, &str) -> Arc<dyn Contestant>;
 
 /// The processes of a round.
 pub(crate) struct Round<'a> {
     storm: &'a Storm,
     folder: &'a Path,
-    lives: Vec<Lived>,
+    running: Vec<RunningProcess>,
     started: u64,
     ends: Instant,
 }
@@ -61,24 +61,24 @@ pub(crate) struct Round<'a> {
 impl Storm {
     /// Whether this process is one of the storm's; if so, it has done its part.
     pub(crate) fn is_played_here(&self, dress: Dress) -> bool {
-        let Some(life) = Life::here() else { return false };
+        let Some(process) = TestProcess::here() else { return false };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(self.live(&life, dress));
+        runtime.block_on(self.live(&process, dress));
         true
     }
 
-    async fn live(&self, life: &Life, dress: Dress) {
-        let url = fs::read_to_string(life.folder.join(URL)).unwrap();
-        let names = fs::read_to_string(life.folder.join(NAMES)).unwrap();
+    async fn live(&self, process: &TestProcess, dress: Dress) {
+        let url = fs::read_to_string(process.folder.join(URL)).unwrap();
+        let names = fs::read_to_string(process.folder.join(NAMES)).unwrap();
         let locks: Vec<_> = names.lines().map(|name| (name, Kind::Mutex)).collect();
         let keeper = keeper(&url, self.ttl).await;
         let contestant = |lock: &str, kind| {
             let inner = Arc::new(LibraryClient::new(&keeper, &lock.parse().unwrap(), kind));
-            let (folder, lock) = (life.folder.clone(), lock.to_owned());
-            let inner = dress(inner, life, &lock);
+            let (folder, lock) = (process.folder.clone(), lock.to_owned());
+            let inner = dress(inner, process, &lock);
             Arc::new(Witnessed { inner, folder, lock }) as Arc<dyn Contestant>
         };
-        life.walk_as(&locks, self.tasks, self.pause, contestant).await;
+        process.walk_as(&locks, self.tasks, self.pause, contestant).await;
         keeper.shutdown(PATIENCE).await.unwrap();
     }
 
@@ -107,7 +107,7 @@ impl Storm {
                 fs::write(folder.path().join(name), text).unwrap();
             }
             let ends = Instant::now() + ROUND.min(lasts.saturating_sub(began.elapsed()));
-            let mut round = Round { storm: self, folder: folder.path(), lives: Vec::new(), started: 0, ends };
+            let mut round = Round { storm: self, folder: folder.path(), running: Vec::new(), started: 0, ends };
             (0..PROCESSES).for_each(|_| round.start(&mut draw));
             while Instant::now() < ends {
                 fault(&mut round, &mut draw);
@@ -132,19 +132,19 @@ impl Storm {
 impl Round<'_> {
     fn start(&mut self, draw: &mut Seeded) {
         self.started += 1;
-        self.lives.push(Life::start(self.storm.test, self.folder, self.started, draw.number()));
+        self.running.push(TestProcess::start(self.storm.test, self.folder, self.started, draw.number()));
     }
 
     /// Kills a process, and starts another in its place.
     pub(crate) fn kill_one(&mut self, draw: &mut Seeded) {
-        let chosen = usize::try_from(draw.below(self.lives.len() as u64)).unwrap();
-        self.lives.remove(chosen).kill();
+        let chosen = usize::try_from(draw.below(self.running.len() as u64)).unwrap();
+        self.running.remove(chosen).kill();
         self.start(draw);
     }
 
     /// The number of one of the processes.
     pub(crate) fn one(&self, draw: &mut Seeded) -> u32 {
-        self.lives[usize::try_from(draw.below(self.lives.len() as u64)).unwrap()].id()
+        self.running[usize::try_from(draw.below(self.running.len() as u64)).unwrap()].id()
     }
 
     /// Where its processes write down what they do.
@@ -164,7 +164,7 @@ impl Round<'_> {
 
     fn finish(self, seed: Seed) {
         let last_fault = Instant::now();
-        self.lives.into_iter().for_each(Lived::finish);
+        self.running.into_iter().for_each(RunningProcess::finish);
         let took = last_fault.elapsed();
         assert!(took < PATIENCE, "the last waiter finished {took:?} after the last fault. {seed}");
         eprintln!("{} processes, the last waiter finished {took:?} after the last fault", self.started);
@@ -172,7 +172,7 @@ impl Round<'_> {
 }
 
 /// Contestants as they are.
-pub(crate) fn plain(inner: Arc<dyn Contestant>, _: &Life, _: &str) -> Arc<dyn Contestant> {
+pub(crate) fn plain(inner: Arc<dyn Contestant>, _: &TestProcess, _: &str) -> Arc<dyn Contestant> {
     inner
 }
 

@@ -44,7 +44,7 @@ struct Settings {
     unfair: bool,
     reason: Option<String>,
     /// Of a detached lock.
-    life: Duration,
+    ttl: Duration,
 }
 
 impl Settings {
@@ -78,8 +78,8 @@ impl<'a, L> Attempt<'a, L> {
     }
 
     /// The same attempt, on a lock that is detached.
-    pub(super) fn for_life(self, life: Duration) -> Attempt<'a, L, Handle> {
-        let settings = Settings { life, ..self.settings };
+    pub(super) fn for_life(self, ttl: Duration) -> Attempt<'a, L, Handle> {
+        let settings = Settings { ttl, ..self.settings };
         Attempt { lock: self.lock, settings, result: PhantomData }
     }
 
@@ -146,8 +146,8 @@ impl<L, G> Attempt<'_, L, G> {
 impl<L, G: Acquired> Attempt<'_, L, G> {
     /// Waits for an attempt that results in one guard, or in the handle that is made of it.
     pub(super) fn hold(self, acquire: Acquire<crate::Guard>) -> Result<G> {
-        let life = self.settings.life;
-        G::of(self.settings.of(acquire), life)
+        let ttl = self.settings.ttl;
+        G::of(self.settings.of(acquire), ttl)
     }
 }
 
@@ -159,7 +159,7 @@ mod sealed {
 
     pub trait Sealed: Sized {
         #[doc(hidden)]
-        fn of(acquire: Acquire<crate::Guard>, life: Duration) -> Result<Self>;
+        fn of(acquire: Acquire<crate::Guard>, ttl: Duration) -> Result<Self>;
     }
 
     impl Sealed for Guard {
@@ -169,8 +169,8 @@ mod sealed {
     }
 
     impl Sealed for Handle {
-        fn of(acquire: Acquire<crate::Guard>, life: Duration) -> Result<Self> {
-            wait(acquire.detached(life))?
+        fn of(acquire: Acquire<crate::Guard>, ttl: Duration) -> Result<Self> {
+            wait(acquire.detached(ttl))?
         }
     }
 }

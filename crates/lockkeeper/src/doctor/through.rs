@@ -109,14 +109,14 @@ fn summary(locks: &[LockInfo]) -> String {
 }
 
 fn capabilities(can: &Capabilities) -> Finding {
-    let life = match can.expiry {
+    let expiry = match can.expiry {
         Expiry::PerClaim => "each lock has its own lease",
         Expiry::Session { .. } => "the locks of a session share a lease",
     };
     Finding::ok(
         "capabilities",
         format!(
-            "admission {:?}, fencing {:?}, wake {:?}, {}; {life}; ttl {} to {}, lock-delay up to {}",
+            "admission {:?}, fencing {:?}, wake {:?}, {}; {expiry}; ttl {} to {}, lock-delay up to {}",
             can.admission,
             can.fencing,
             can.wake,

@@ -157,7 +157,7 @@ impl Engine {
             return;
         }
         let now = self.now();
-        if session.owns_life() && session.proven_until(now) <= now {
+        if session.expires_as_one() && session.proven_until(now) <= now {
             // No acknowledged renewal covers any claim of it: the others follow with this one.
             self.end_session(session, &LostReason::Expired);
         } else {

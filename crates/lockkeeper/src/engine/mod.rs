@@ -116,7 +116,7 @@ pub(crate) struct Engine {
     pub(crate) events: Events,
     pid: AtomicU32,
     /// The task of the deadlines has the other end, which is dropped with the runtime.
-    life: Weak<()>,
+    alive: Weak<()>,
     closed: AtomicBool,
     /// Notified when the engine closes, for the local waiters.
     closing: Notify,
@@ -153,7 +153,7 @@ impl Engine {
             settings,
             runtime,
             pid: std::process::id().into(),
-            life: Arc::downgrade(&alive),
+            alive: Arc::downgrade(&alive),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
             shared: Mutex::default(),
@@ -204,7 +204,7 @@ impl Engine {
 
     /// Whether the runtime is no more: no task of it runs, and no timer of it may be polled.
     pub(crate) fn has_no_runtime(&self) -> bool {
-        self.life.strong_count() == 0
+        self.alive.strong_count() == 0
     }
 
     /// What a poll gives. A timer that is polled in the moment in which its runtime ends tells that by a panic only.
@@ -319,7 +319,7 @@ impl Engine {
     /// not closed, which would free it.
     fn lingers(&self, hold: &Hold, reason: &LostReason) -> bool {
         let absent = matches!(reason, LostReason::Expired | LostReason::Forgotten | LostReason::Removed { .. });
-        let gone = absent && !hold.session.owns_life();
+        let gone = absent && !hold.session.expires_as_one();
         let delayed = !hold.session.spec.lock_delay.is_zero();
         (delayed || !gone) && !hold.session.is_over() && !hold.session.is_adopted()
     }

@@ -161,7 +161,7 @@ impl Engine {
 
     /// When the store has dropped the claim even if it processes the last renewal as late as it can.
     fn ended_by_itself(&self, hold: &Hold) -> Instant {
-        let life = hold.session.ttl + hold.session.spec.lock_delay;
-        self.now() + life.max(TOMBSTONE_MIN) + life / 10
+        let lease = hold.session.ttl + hold.session.spec.lock_delay;
+        self.now() + lease.max(TOMBSTONE_MIN) + lease / 10
     }
 }

@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Whether claims live as long as the session, not each by itself.
-    pub(crate) fn owns_life(&self) -> bool {
+    pub(crate) fn expires_as_one(&self) -> bool {
         self.proof_lag.is_some()
     }
 
@@ -113,7 +113,7 @@ impl Session {
     /// The deadline of a claim that a request sent at `sent` found granted. If claims live with their session, only a renewal
     /// that was proven before `sent` counts: a later renewal need not have found the claim.
     pub(crate) fn proven_until(&self, sent: Instant) -> Instant {
-        let proven = if self.owns_life() { lock(&self.proofs).front().copied() } else { None };
+        let proven = if self.expires_as_one() { lock(&self.proofs).front().copied() } else { None };
         proven.map_or(sent, |proven| proven.min(sent)) + believed(self.ttl)
     }
 
@@ -377,12 +377,12 @@ mod tests {
     fn a_claims_own_request_proves_nothing_where_life_belongs_to_the_session() {
         let t0 = Clock::boot().now();
         let later = t0 + Duration::from_secs(20);
-        let life = believed(Duration::from_secs(30));
-        assert_eq!(session(None, t0).proven_until(later), later + life);
+        let lease = believed(Duration::from_secs(30));
+        assert_eq!(session(None, t0).proven_until(later), later + lease);
         let owned = session(Some(0), t0);
-        assert_eq!(owned.proven_until(later), t0 + life);
+        assert_eq!(owned.proven_until(later), t0 + lease);
         owned.prove(later);
-        assert_eq!(owned.proven_until(later), later + life);
+        assert_eq!(owned.proven_until(later), later + lease);
     }
 
     #[test]
@@ -406,12 +406,12 @@ mod tests {
     fn with_a_lag_the_last_but_one_renewal_counts() {
         let t0 = Clock::boot().now();
         let at = |s| t0 + Duration::from_secs(s);
-        let life = believed(Duration::from_secs(30));
+        let lease = believed(Duration::from_secs(30));
         let lagging = session(Some(1), t0);
         lagging.prove(at(10));
-        assert_eq!(lagging.proven_until(at(11)), t0 + life);
+        assert_eq!(lagging.proven_until(at(11)), t0 + lease);
         lagging.prove(at(20));
-        assert_eq!(lagging.proven_until(at(21)), at(10) + life);
+        assert_eq!(lagging.proven_until(at(21)), at(10) + lease);
     }
 
     #[test]

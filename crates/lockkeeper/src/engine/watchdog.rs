@@ -53,7 +53,7 @@ fn next_look(session: &Session, now: Instant) -> Instant {
 
 /// When the next claim is to be renewed, or the session itself.
 fn next_due(session: &Session) -> Option<Instant> {
-    let own = (session.owns_life() && !session.is_fixed()).then(|| session.due());
+    let own = (session.expires_as_one() && !session.is_fixed()).then(|| session.due());
     session.next_due().into_iter().chain(own).min()
 }
 
@@ -68,7 +68,7 @@ impl Engine {
         let soon = now + session.wait_ttl / 12;
         let mut due = session.due_by(soon);
         due.sort_by_key(|hold| hold.deadline());
-        if session.owns_life() {
+        if session.expires_as_one() {
             let own = !session.is_fixed() && session.due() <= soon;
             if own || !due.is_empty() {
                 self.renew_and_move_on(session, due, now + session.wait_ttl / 6).await;
@@ -90,7 +90,7 @@ impl Engine {
         for hold in &holds {
             hold.set_due(Some(self.now() + jittered(patience)));
         }
-        if session.owns_life() {
+        if session.expires_as_one() {
             session.set_due(self.now() + jittered(patience));
         }
         let (done, finished) = tokio::sync::oneshot::channel();
@@ -106,7 +106,7 @@ impl Engine {
                 ErrorKind::Unavailable,
                 format!("no answer to a renewal within {}", format_duration(patience)),
             );
-            let endangered = if session.owns_life() { session.holds() } else { holds };
+            let endangered = if session.expires_as_one() { session.holds() } else { holds };
             self.report_not_renewed(session, &endangered, &error.with_unknown_effect());
         }
     }
@@ -120,7 +120,7 @@ impl Engine {
         {
             // A store whose claims belong to a session may remove what a renewal does not list. So no claim may join
             // between the making of the list and the first poll, with which the request takes its place in the order.
-            let _list = session.owns_life().then(|| session.list(&mut all));
+            let _list = session.expires_as_one().then(|| session.list(&mut all));
             live.extend(all.iter().map(|h| Live { key: h.key.clone(), state: h.live_state() }));
             sent = self.now();
             call = self.store.renew(&session.id, &live);
@@ -167,7 +167,7 @@ impl Engine {
         sent: Instant,
     ) {
         let now = self.now();
-        if session.owns_life() {
+        if session.expires_as_one() {
             session.prove(sent);
             session.set_due(session.danger.again(sent).unwrap_or(sent + jittered(session.ttl / 3)));
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use super::harness::AnyHarness;
-use super::{Client, Contender, Harness, Lives, Need, Time, cases};
+use super::{Client, Contender, Harness, Need, Time, Ttls, cases};
 use crate::LockName;
 use crate::time::{Clock, Instant};
 
@@ -92,7 +92,7 @@ impl Case {
     /// Lets time go by while these claims are renewed.
     pub async fn keep_alive(&self, time: Duration, alive: &[&Contender]) {
         let end = self.now() + time;
-        let step = alive.iter().map(|c| c.lives().wait_ttl / 4).min().unwrap_or(time);
+        let step = alive.iter().map(|c| c.ttls().wait_ttl / 4).min().unwrap_or(time);
         while self.now() < end {
             for contender in alive {
                 contender.renewed().await.expect("the store answers");
@@ -102,13 +102,13 @@ impl Case {
     }
 
     /// Times with which claims expire within the case, without a lock-delay.
-    pub fn short(&self) -> Lives {
+    pub fn short(&self) -> Ttls {
         self.harness.short().without_delay()
     }
 
     /// A client in a process of its own, with a session.
-    pub async fn client(&self, lives: Lives) -> Client {
-        Client::open(self.harness.client().await, self.clock.clone(), lives).await
+    pub async fn client(&self, ttls: Ttls) -> Client {
+        Client::open(self.harness.client().await, self.clock.clone(), ttls).await
     }
 
     /// One client for each of these mutex claims on one name. The claims outlive the case.
@@ -116,29 +116,29 @@ impl Case {
         let name = self.name(name);
         let mut contenders = Vec::new();
         for _ in 0..N {
-            contenders.push(self.client(Lives::long()).await.mutex(&name));
+            contenders.push(self.client(Ttls::long()).await.mutex(&name));
         }
         contenders.try_into().expect("as many as were made")
     }
 
     /// A mutex claim with these times.
-    pub async fn mutex(&self, name: &str, lives: Lives) -> Contender {
-        self.client(lives).await.mutex(&self.name(name))
+    pub async fn mutex(&self, name: &str, ttls: Ttls) -> Contender {
+        self.client(ttls).await.mutex(&self.name(name))
     }
 
     /// A writer that outlives the case. A writer is a mutex.
     pub async fn writer(&self, name: &str) -> Contender {
-        self.mutex(name, Lives::long()).await
+        self.mutex(name, Ttls::long()).await
     }
 
     /// A reader that outlives the case.
     pub async fn reader(&self, name: &str) -> Contender {
-        self.client(Lives::long()).await.reader(&self.name(name))
+        self.client(Ttls::long()).await.reader(&self.name(name))
     }
 
     /// A claim of `weight` permits of `of`, which outlives the case.
     pub async fn permits(&self, name: &str, weight: u32, of: u32) -> Contender {
-        self.client(Lives::long()).await.permits(&self.name(name), weight, of)
+        self.client(Ttls::long()).await.permits(&self.name(name), weight, of)
     }
 
     async fn missing(&self, needs: &[Need]) -> Option<Need> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Contender, Lives};
+use super::{Contender, Ttls};
 use crate::store::{Claim, ClaimId, ClaimKey, Live, MAX, Meta, Renewed, SessionId, SessionSpec, Store};
 use crate::time::{Clock, Instant};
 use crate::{ErrorKind, LockName, Result};
@@ -29,28 +29,28 @@ pub struct Client {
     /// The session of the client.
     pub session: SessionId,
     pub(super) clock: Clock,
-    pub(super) lives: Lives,
+    pub(super) ttls: Ttls,
     /// When those requests were sent that the store has acknowledged as a renewal of the session.
     pub(super) proofs: Arc<Mutex<Vec<Instant>>>,
 }
 
 impl Client {
-    pub(super) async fn open(store: Arc<dyn Store>, clock: Clock, lives: Lives) -> Self {
-        let open = || Self::try_open(Arc::clone(&store), clock.clone(), lives);
+    pub(super) async fn open(store: Arc<dyn Store>, clock: Clock, ttls: Ttls) -> Self {
+        let open = || Self::try_open(Arc::clone(&store), clock.clone(), ttls);
         patiently(&clock, open).await.expect("a session")
     }
 
-    pub(super) async fn try_open(store: Arc<dyn Store>, clock: Clock, lives: Lives) -> Result<Self> {
+    pub(super) async fn try_open(store: Arc<dyn Store>, clock: Clock, ttls: Ttls) -> Result<Self> {
         let sent = clock.now();
-        let Lives { ttl, wait_ttl, lock_delay } = lives;
+        let Ttls { ttl, wait_ttl, lock_delay } = ttls;
         let spec = SessionSpec { ttl, wait_ttl, lock_delay, detached: false };
         let session = store.open(&spec).await?.id;
-        Ok(Self { store, session, clock, lives, proofs: Arc::new(Mutex::new(vec![sent])) })
+        Ok(Self { store, session, clock, ttls, proofs: Arc::new(Mutex::new(vec![sent])) })
     }
 
     /// Another session on the same connection.
     pub async fn another_session(&self) -> Self {
-        Self::open(Arc::clone(&self.store), self.clock.clone(), self.lives).await
+        Self::open(Arc::clone(&self.store), self.clock.clone(), self.ttls).await
     }
 
     /// A claim of a mutex, or of a writer.
@@ -78,7 +78,7 @@ impl Client {
 
     fn contender(&self, name: &LockName, weight: u32, capacity: u32) -> Contender {
         let key = ClaimKey { name: name.clone(), session: self.session.clone(), id: ClaimId::random() };
-        let Lives { ttl, wait_ttl, lock_delay } = self.lives;
+        let Ttls { ttl, wait_ttl, lock_delay } = self.ttls;
         let claim = Claim {
             key,
             ttl,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::client::patiently;
-use super::{Client, Lives};
+use super::{Client, Ttls};
 use crate::store::{
     Amend, Amended, Claim, ClaimId, Expiry, IdHash, Interest, Line, Live, LiveState, Meta, Renewal, Revision,
     TOMBSTONE_MIN, Verdict, Wake, Withdrawal,
@@ -73,8 +73,8 @@ impl Contender {
     }
 
     /// The times of the claim.
-    pub fn lives(&self) -> Lives {
-        self.client.lives
+    pub fn ttls(&self) -> Ttls {
+        self.client.ttls
     }
 
     /// The latest moment at which the store has proven that this claim was alive. The lifetime of the claim cannot have
@@ -182,7 +182,7 @@ impl Contender {
                 Verdict::Queued { seen, look_again, .. } => (seen, look_again),
                 other => panic!("lost its place in line: {other:?}"),
             };
-            let within = look_again.min(self.lives().wait_ttl / 3).max(Duration::from_millis(1));
+            let within = look_again.min(self.ttls().wait_ttl / 3).max(Duration::from_millis(1));
             if let Wake::Granted { token } = self.wait(seen, within).await {
                 return token;
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Crash, Harness, Lives, Time};
+use super::{Crash, Harness, Time, Ttls};
 use crate::layer::Faults;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed,
@@ -107,7 +107,7 @@ impl<H: Harness> Harness for Crowded<H> {
         self.0.harness.set_up(builder)
     }
 
-    fn short(&self) -> Lives {
+    fn short(&self) -> Ttls {
         self.0.harness.short()
     }
 

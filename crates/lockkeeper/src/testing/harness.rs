@@ -63,7 +63,7 @@ pub trait Harness: Sized + Send + Sync + 'static {
     }
 
     /// The times of claims that expire within a case: as short as the store allows on a busy machine.
-    fn short(&self) -> Lives;
+    fn short(&self) -> Ttls;
 }
 
 /// A [`Harness`] of any type: what a case sees of its store. So each case is compiled once, and not for each store.
@@ -86,7 +86,7 @@ pub trait AnyHarness: Send + Sync {
     /// [`Harness::set_up`].
     fn set_up(&self, builder: KeeperBuilder) -> KeeperBuilder;
     /// [`Harness::short`].
-    fn short(&self) -> Lives;
+    fn short(&self) -> Ttls;
 }
 
 #[async_trait]
@@ -123,7 +123,7 @@ impl<H: Harness> AnyHarness for H {
         Harness::set_up(self, builder)
     }
 
-    fn short(&self) -> Lives {
+    fn short(&self) -> Ttls {
         Harness::short(self)
     }
 }
@@ -154,7 +154,7 @@ pub enum Crash {
 
 /// How long claims live without a renewal.
 #[derive(Clone, Copy, Debug)]
-pub struct Lives {
+pub struct Ttls {
     /// How long the guard of a granted claim reports the lock as held.
     pub ttl: Duration,
     /// How long a waiting claim lives.
@@ -163,7 +163,7 @@ pub struct Lives {
     pub lock_delay: Duration,
 }
 
-impl Lives {
+impl Ttls {
     /// Times that are longer than a case.
     pub fn long() -> Self {
         Self { ttl: Duration::from_secs(30), wait_ttl: Duration::from_secs(5), lock_delay: Duration::ZERO }
@@ -284,8 +284,8 @@ impl Harness for MemoryHarness {
         String::new()
     }
 
-    fn short(&self) -> Lives {
-        Lives::quick()
+    fn short(&self) -> Ttls {
+        Ttls::quick()
     }
 
     fn weather(&self) -> Faults {
@@ -328,7 +328,7 @@ impl<H: Harness> Harness for InAStorm<H> {
         self.0.prefix()
     }
 
-    fn short(&self) -> Lives {
+    fn short(&self) -> Ttls {
         self.0.short()
     }
 

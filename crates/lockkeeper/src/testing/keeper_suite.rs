@@ -103,14 +103,14 @@ macro_rules! __keeper_cases {
             }
             detached {
                 it_outlives_its_process [Detached]
-                it_ends_with_its_life_when_nobody_renews_it [Detached GoodWeather]
-                a_renewal_begins_its_life_anew [Detached GoodWeather]
+                it_ends_with_its_lease_when_nobody_renews_it [Detached GoodWeather]
+                a_renewal_begins_its_ttl_again [Detached GoodWeather]
                 nobody_believes_before_the_store_was_asked [Detached GoodWeather]
-                what_was_adopted_is_believed_for_its_life_and_no_longer [Detached GoodWeather]
+                what_was_adopted_is_believed_for_its_lease_and_no_longer [Detached GoodWeather]
                 dropping_what_was_adopted_leaves_it [Detached]
                 a_shutdown_leaves_it [Detached]
                 a_second_release_finds_it_lost [Detached]
-                one_that_stands_in_line_is_granted_its_whole_life [Detached Queue GoodWeather]
+                one_that_stands_in_line_is_granted_its_whole_ttl [Detached Queue GoodWeather]
                 one_that_gives_up_leaves_nothing [Detached Queue]
                 who_broke_it_is_reported_to_who_renews [Detached Admin GoodWeather]
                 a_late_release_lets_the_delay_run_out [Detached Queue LockDelay GoodWeather]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Case, Lives};
+use super::{Case, Ttls};
 use crate::layer::{Chaos, Faults};
 use crate::{Event, Guard, Keeper, KeeperBuilder, LockName, Mutex as Lock};
 
@@ -75,24 +75,24 @@ impl Party {
 impl Case {
     /// A keeper in a process of its own, whose locks outlive the case.
     pub async fn keeper(&self) -> Keeper {
-        self.party(Lives::long()).await.keeper
+        self.party(Ttls::long()).await.keeper
     }
 
     /// A keeper with these times on a connection that can be disturbed.
-    pub async fn party(&self, lives: Lives) -> Party {
-        self.party_with(lives, |builder| builder).await
+    pub async fn party(&self, ttls: Ttls) -> Party {
+        self.party_with(ttls, |builder| builder).await
     }
 
     /// The same as [`party`](Self::party), with more settings.
-    pub async fn party_with(&self, lives: Lives, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
+    pub async fn party_with(&self, ttls: Ttls, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
         let line = Arc::new(Chaos::new(self.harness().client().await, self.clock().clone()).seed(self.next_seed()));
         line.set(self.harness().weather());
         let diary = Diary::default();
         let notes = diary.clone();
         let builder = Keeper::builder(Arc::clone(&line))
             .clock(self.clock().clone())
-            .ttl(lives.ttl)
-            .lock_delay(lives.lock_delay)
+            .ttl(ttls.ttl)
+            .lock_delay(ttls.lock_delay)
             .owner("somebody")
             .on_event(move |event| notes.note(event));
         let keeper = set(self.harness().set_up(builder)).connect().await.expect("a keeper");

@@ -72,7 +72,7 @@ pub use case::{check_left_out, run_case};
 pub use client::Client;
 pub use contender::Contender;
 pub use crowd::Crowded;
-pub use harness::{AnyHarness, Crash, Harness, InAStorm, Lives, MemoryHarness, Need, Time, unique_prefix};
+pub use harness::{AnyHarness, Crash, Harness, InAStorm, MemoryHarness, Need, Time, Ttls, unique_prefix};
 pub use keepers::{Diary, Party, Tally};
 pub use storm::storm;
 pub use test_store::{RenewalsPaused, TestStore};

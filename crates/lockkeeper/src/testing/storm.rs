@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Case, Client, Contender, Lives, Seeded};
+use super::{Case, Client, Contender, Seeded, Ttls};
 use crate::layer::{Chaos, Faults};
 use crate::store::{Amend, Amended, Renewal, Store, Verdict};
 use crate::time::{Clock, Instant, believed};
@@ -34,8 +34,8 @@ pub async fn storm(case: &Case, seed: u64, faults: &Faults) {
         let clock = case.clock().clone();
         let chaos = Arc::new(Chaos::new(case.harness().client().await, clock.clone()).seed(seed * CLIENTS + i));
         networks.push(Arc::clone(&chaos));
-        let lives = case.short();
-        let client = Client::open(Arc::clone(&chaos) as Arc<dyn Store>, clock, lives).await;
+        let ttls = case.short();
+        let client = Client::open(Arc::clone(&chaos) as Arc<dyn Store>, clock, ttls).await;
         chaos.set(faults.clone());
         let one = client.mutex(&case.name("lock"));
         let seed = Seeded::new(seed * CLIENTS + i + 1_000_000);
@@ -138,38 +138,38 @@ async fn hold(claim: &Contender, token: u64, log: &Log, seed: &mut Seeded) {
 }
 
 pub(super) fn deadline(claim: &Contender) -> Instant {
-    claim.proven_alive() + believed(claim.lives().ttl)
+    claim.proven_alive() + believed(claim.ttls().ttl)
 }
 
 /// Claims until it is granted. Also returns whether an answer was ever missing.
 pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, u64, bool) {
     let mut claim = template.anew();
-    let mut life = Life::begin(clock, &claim.lives());
+    let mut id_state = IdState::begin(clock, &claim.ttls());
     loop {
         let sent = clock.now();
-        let answer = if life.sent_before { claim.send_again().await } else { claim.send().await };
-        life.sent_before = true;
+        let answer = if id_state.sent_before { claim.send_again().await } else { claim.send().await };
+        id_state.sent_before = true;
         match answer {
-            _ if clock.now() >= life.ends => {
+            _ if clock.now() >= id_state.ends => {
                 give_up(&claim, true, clock).await;
-                (claim, life) = (template.anew(), Life::begin(clock, &template.lives()));
+                (claim, id_state) = (template.anew(), IdState::begin(clock, &template.ttls()));
             }
-            Ok(Verdict::Granted { token, .. }) => return (claim, token, life.doubtful),
+            Ok(Verdict::Granted { token, .. }) => return (claim, token, id_state.doubtful),
             Ok(Verdict::Queued { seen, look_again, .. }) => {
-                life.ends = life.ends.max(sent + believed(claim.lives().wait_ttl));
-                let within = look_again.min(claim.lives().wait_ttl / 4);
+                id_state.ends = id_state.ends.max(sent + believed(claim.ttls().wait_ttl));
+                let within = look_again.min(claim.ttls().wait_ttl / 4);
                 let waiting = claim.client.store.wait(crate::store::Interest::Claim(&claim.claim.key), seen, within);
                 if waiting.await.is_err() {
                     clock.sleep(PAUSE).await;
                 }
             }
-            Ok(Verdict::Gone) => (claim, life) = (template.anew(), Life::begin(clock, &template.lives())),
+            Ok(Verdict::Gone) => (claim, id_state) = (template.anew(), IdState::begin(clock, &template.ttls())),
             Ok(Verdict::Busy { .. }) => panic!("who queues is not turned away"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
-                life.doubtful |= error.effect() == Effect::Unknown;
+                id_state.doubtful |= error.effect() == Effect::Unknown;
                 // What was certainly not sent cannot be sent again.
-                life.sent_before = life.doubtful || claim.was_answered();
+                id_state.sent_before = id_state.doubtful || claim.was_answered();
                 clock.sleep(PAUSE).await;
             }
         }
@@ -177,16 +177,16 @@ pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, 
 }
 
 /// What is known of an id.
-struct Life {
+struct IdState {
     sent_before: bool,
     doubtful: bool,
     ends: Instant,
 }
 
-impl Life {
+impl IdState {
     /// Its first request counts as acknowledged.
-    fn begin(clock: &Clock, lives: &Lives) -> Self {
-        Self { sent_before: false, doubtful: false, ends: clock.now() + believed(lives.wait_ttl) }
+    fn begin(clock: &Clock, ttls: &Ttls) -> Self {
+        Self { sent_before: false, doubtful: false, ends: clock.now() + believed(ttls.wait_ttl) }
     }
 }
 

@@ -201,21 +201,21 @@ macro_rules! __timed_cases {
         $crate::__keeper_cases! {
             $callback $args,
             $($before)*
-            life {
+            expiry {
                 a_silent_holder_loses_the_lock [Queue]
                 a_dead_claim_does_not_learn_that_it_holds []
                 a_dead_holder_is_in_nobodys_way []
                 the_lock_delay_is_kept [Queue LockDelay]
                 a_release_ends_the_lock_delay [LockDelay]
-                a_resent_claim_starts_its_life_anew [PerClaimExpiry]
-                a_resent_waiting_claim_starts_its_life_anew [Queue PerClaimExpiry]
+                a_resent_claim_starts_its_ttl_again [PerClaimExpiry]
+                a_resent_waiting_claim_starts_its_ttl_again [Queue PerClaimExpiry]
                 a_silent_waiter_leaves_the_line [Queue WaitersDieFirst]
                 a_dead_waiter_at_the_head_is_passed_by [Queue WaitersDieFirst]
                 a_dead_waiter_in_the_middle_is_passed_by [Queue WaitersDieFirst]
                 a_dead_waiter_is_not_revived [Queue WaitersDieFirst]
                 who_finds_a_dead_holder_wakes_the_others [Queue ReadWrite]
                 a_pushed_grant_gives_no_new_time [Queue WaitersDieFirst]
-                a_renewed_grantee_has_a_holders_life [Queue WaitersDieFirst]
+                a_renewed_grantee_has_a_holders_ttl [Queue WaitersDieFirst]
                 a_crash_frees_what_was_held [Queue]
             }
             hold {

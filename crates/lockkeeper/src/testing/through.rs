@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Crash, Harness, Lives, Time};
+use super::{Crash, Harness, Time, Ttls};
 use crate::layer::{Chaos, Faults};
 use crate::store::Store;
 use crate::time::Clock;
@@ -73,7 +73,7 @@ impl<H: Harness, W: Wrap> Harness for Through<H, W> {
         W::set_up(self.0.set_up(builder))
     }
 
-    fn short(&self) -> Lives {
+    fn short(&self) -> Ttls {
         self.0.short()
     }
 

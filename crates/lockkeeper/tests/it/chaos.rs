@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockkeeper::layer::{Chaos, Fault, Faults, Operation};
 use lockkeeper::store::{Amend, Claim, MAX, Store, Verdict, Withdrawal};
 use lockkeeper::testing::wrong;
-use lockkeeper::testing::{Case, Contender, Lives, MemoryHarness, run, storm};
+use lockkeeper::testing::{Case, Contender, MemoryHarness, Ttls, run, storm};
 use lockkeeper::{Effect, ErrorKind};
 
 fn bad_weather() -> Faults {
@@ -48,8 +48,8 @@ async fn storms(case: &Case) {
 }
 
 #[test]
-fn a_storm_finds_a_resend_without_a_new_life() {
-    assert!(wrong::complaint::<MemoryHarness, wrong::ResendWithoutNewLife>("storm", storms).is_some());
+fn a_storm_finds_a_resend_without_a_new_ttl() {
+    assert!(wrong::complaint::<MemoryHarness, wrong::ResendWithoutNewTtl>("storm", storms).is_some());
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn requests_of_one_client_keep_their_order_when_held_up() {
             let inner = case.harness().client().await;
             let chaos = Chaos::new(inner, case.clock().clone()).seed(seed);
             chaos.set(Faults::none().slow(500, Duration::from_secs(2)));
-            let client = case.client(Lives::long()).await;
+            let client = case.client(Ttls::long()).await;
             let holder = client.mutex(&case.name("lock"));
             let next: Claim = holder.anew().trying().claim;
             holder.granted().await;

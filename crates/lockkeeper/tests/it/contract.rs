@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockkeeper::layer::{Faults, Prefix, Traced};
 use lockkeeper::store::Store;
 use lockkeeper::testing::wrong::Flawed;
-use lockkeeper::testing::{AtRest, Crash, Crowded, Harness, InAStorm, Lives, MemoryHarness, Through, Time, Wrap};
+use lockkeeper::testing::{AtRest, Crash, Crowded, Harness, InAStorm, MemoryHarness, Through, Time, Ttls, Wrap};
 use lockkeeper::time::Clock;
 use lockkeeper::{FileStore, KeeperBuilder};
 use tempfile::TempDir;
@@ -96,8 +96,8 @@ impl Harness for FileHarness {
         String::new()
     }
 
-    fn short(&self) -> Lives {
-        Lives::quick()
+    fn short(&self) -> Ttls {
+        Ttls::quick()
     }
 
     fn weather(&self) -> Faults {

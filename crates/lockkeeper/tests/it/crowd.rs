@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Case, Crash, Crowded, Harness, Lives, MemoryHarness, Time, run};
+use lockkeeper::testing::{Case, Crash, Crowded, Harness, MemoryHarness, Time, Ttls, run};
 use lockkeeper::time::Clock;
 use lockkeeper::{FileStore, LockName};
 use rusqlite::{Connection, params};
@@ -134,8 +134,8 @@ impl Harness for FileAmongOthers {
         String::new()
     }
 
-    fn short(&self) -> Lives {
-        Lives::quick()
+    fn short(&self) -> Ttls {
+        Ttls::quick()
     }
 
     fn weather(&self) -> Faults {
@@ -178,8 +178,8 @@ impl Harness for Counting {
         String::new()
     }
 
-    fn short(&self) -> Lives {
-        Lives::quick()
+    fn short(&self) -> Ttls {
+        Ttls::quick()
     }
 
     fn weather(&self) -> Faults {

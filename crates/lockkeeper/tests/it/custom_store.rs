@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Crash, Harness, Lives, Time};
+use lockkeeper::testing::{Crash, Harness, Time, Ttls};
 use lockkeeper::time::Clock;
 
 #[path = "../../examples/custom_store.rs"]
@@ -52,7 +52,7 @@ impl Harness for TableHarness {
         Faults::none()
     }
 
-    fn short(&self) -> Lives {
-        Lives::quick()
+    fn short(&self) -> Ttls {
+        Ttls::quick()
     }
 }

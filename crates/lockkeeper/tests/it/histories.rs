@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockkeeper::store::Store;
 use lockkeeper::testing::history::{Habits, History, Kind, Plan, Seed, Summary};
 use lockkeeper::testing::wrong::{self, Flaw, Flawed, Habit, SmallEngine};
-use lockkeeper::testing::{Case, Harness, Lives, MemoryHarness, Party, run};
+use lockkeeper::testing::{Case, Harness, MemoryHarness, Party, Ttls, run};
 
 use crate::contract::FileHarness;
 use crate::wrong_stores::NoFlaw;
@@ -14,8 +14,8 @@ use crate::wrong_stores::NoFlaw;
 /// A store whose histories are looked at on virtual time.
 type Memory = Flawed<MemoryHarness, NoFlaw>;
 
-fn lives() -> Lives {
-    Lives::quick().without_delay()
+fn ttls() -> Ttls {
+    Ttls::quick().without_delay()
 }
 
 /// Walks by a few new seeds. Panics with the first violation, and what repeats it.
@@ -41,15 +41,15 @@ macro_rules! pass {
     ($($calm:ident, $storm:ident: $kind:expr;)*) => {
         $(#[test]
         fn $calm() {
-            passes::<MemoryHarness>(stringify!($calm), &Plan::calm($kind, lives()), 3);
+            passes::<MemoryHarness>(stringify!($calm), &Plan::calm($kind, ttls()), 3);
             // Where hardly anybody waits, a refusal needs a holder to explain it.
-            let sum = passes::<MemoryHarness>(stringify!($calm), &Plan::calm($kind, lives()).few(), 3);
+            let sum = passes::<MemoryHarness>(stringify!($calm), &Plan::calm($kind, ttls()).few(), 3);
             assert!(sum.refusals > 0, "nobody was refused: {sum:?}");
         }
 
         #[test]
         fn $storm() {
-            let sum = passes::<MemoryHarness>(stringify!($storm), &Plan::stormy($kind, lives()), 6);
+            let sum = passes::<MemoryHarness>(stringify!($storm), &Plan::stormy($kind, ttls()), 6);
             assert!(sum.unknown > 0 && sum.lost > 0, "the storm did nothing: {sum:?}");
         })*
     };
@@ -66,7 +66,7 @@ pass! {
 #[test]
 fn locks_with_a_delay_pass_in_a_storm() {
     for kind in [Kind::Mutex, Kind::RwLock] {
-        passes::<MemoryHarness>("delay", &Plan::stormy(kind, Lives::quick()), 3);
+        passes::<MemoryHarness>("delay", &Plan::stormy(kind, Ttls::quick()), 3);
     }
 }
 
@@ -74,9 +74,9 @@ fn locks_with_a_delay_pass_in_a_storm() {
 #[test]
 fn all_kinds_pass_on_the_file_store() {
     for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore(3), Kind::Resized(&[2, 4]), Kind::ReentrantMutex] {
-        let lives = Lives { ttl: Duration::from_secs(3), ..lives() };
-        let habits = Habits { pause: Duration::from_millis(20), ..Plan::calm(kind, lives).habits };
-        let plan = Plan { habits, lingers: Duration::from_secs(2), ..Plan::calm(kind, lives) };
+        let ttls = Ttls { ttl: Duration::from_secs(3), ..ttls() };
+        let habits = Habits { pause: Duration::from_millis(20), ..Plan::calm(kind, ttls).habits };
+        let plan = Plan { habits, lingers: Duration::from_secs(2), ..Plan::calm(kind, ttls) };
         assert!(passes::<FileHarness>("file", &plan, 1).grants > 30);
     }
 }
@@ -91,7 +91,7 @@ fn history_of(plan: &Plan, seed: Seed) -> History {
 #[test]
 fn a_seed_repeats_its_history() {
     for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore(3), Kind::ReentrantMutex] {
-        let plan = Plan::stormy(kind, lives());
+        let plan = Plan::stormy(kind, ttls());
         for seed in Seed::several(2) {
             let first = history_of(&plan, seed);
             assert_eq!(first, history_of(&plan, seed), "{kind:?} {seed}");
@@ -102,7 +102,7 @@ fn a_seed_repeats_its_history() {
 
 /// Where everybody takes longer than a lease now and then.
 fn slow(mut plan: Plan) -> Plan {
-    plan.habits.pause = plan.lives.ttl * 2;
+    plan.habits.pause = plan.ttls.ttl * 2;
     plan
 }
 
@@ -147,30 +147,30 @@ macro_rules! caught {
 }
 
 caught! {
-    what_is_given_away_twice: GivesAwayTwice on Plan::calm(Kind::Semaphore(3), lives()), breaks "Exclusion";
-    a_mutex_that_is_given_away_twice: GivesAwayTwice on Plan::calm(Kind::Mutex, lives()), breaks "Exclusion";
-    a_grant_of_somebody_else: GrantOfSomebodyElse on Plan::stormy(Kind::Mutex, lives()), breaks "Token";
-    a_token_of_the_predecessor: TokenOfThePredecessor on Plan::calm(Kind::Mutex, lives()), breaks "Token";
-    a_withdrawal_by_session: WithdrawBySession on Plan::calm(Kind::Semaphore(3), lives()), breaks "Exclusion";
-    a_claim_with_half_a_life: HalfALife on Plan::stormy(Kind::Mutex, lives()), breaks "Exclusion";
-    holders_that_are_counted: CountsHolders on Plan::calm(Kind::Semaphore(3), lives()), breaks "Exclusion";
-    a_number_of_permits_of_others_that_is_ignored: OwnCapacityOnly on Plan::calm(Kind::Resized(&[1, 2, 4]), lives()), breaks "Exclusion";
-    a_downgrade_that_is_forgotten: ForgetsTheDowngraded on Plan::calm(Kind::RwLock, lives()), breaks "Exclusion";
-    an_upgrade_beside_readers: UpgradeBesideReaders on Plan::calm(Kind::RwLock, lives()), breaks "Exclusion";
-    a_reader_beside_the_upgraded: ReaderBesideTheUpgraded on Plan::calm(Kind::RwLock, lives()).few(), breaks "Exclusion";
-    an_upgrade_that_leaves_the_reader: UpgradeThatLeavesTheReader on Plan::calm(Kind::RwLock, lives()).few(), breaks "Order";
-    a_lock_delay_that_is_not_kept: NoLockDelay on slow(Plan::stormy(Kind::Mutex, Lives::quick())), breaks "Order";
-    a_release_of_anybodys: ReleaseWithoutOwnerCheck on Plan::stormy(Kind::Mutex, lives()), breaks "Exclusion";
-    a_try_that_stays_in_line: TryThatStays on Plan::calm(Kind::Mutex, lives()).few(), breaks "Order";
+    what_is_given_away_twice: GivesAwayTwice on Plan::calm(Kind::Semaphore(3), ttls()), breaks "Exclusion";
+    a_mutex_that_is_given_away_twice: GivesAwayTwice on Plan::calm(Kind::Mutex, ttls()), breaks "Exclusion";
+    a_grant_of_somebody_else: GrantOfSomebodyElse on Plan::stormy(Kind::Mutex, ttls()), breaks "Token";
+    a_token_of_the_predecessor: TokenOfThePredecessor on Plan::calm(Kind::Mutex, ttls()), breaks "Token";
+    a_withdrawal_by_session: WithdrawBySession on Plan::calm(Kind::Semaphore(3), ttls()), breaks "Exclusion";
+    a_claim_with_half_a_ttl: HalfATtl on Plan::stormy(Kind::Mutex, ttls()), breaks "Exclusion";
+    holders_that_are_counted: CountsHolders on Plan::calm(Kind::Semaphore(3), ttls()), breaks "Exclusion";
+    a_number_of_permits_of_others_that_is_ignored: OwnCapacityOnly on Plan::calm(Kind::Resized(&[1, 2, 4]), ttls()), breaks "Exclusion";
+    a_downgrade_that_is_forgotten: ForgetsTheDowngraded on Plan::calm(Kind::RwLock, ttls()), breaks "Exclusion";
+    an_upgrade_beside_readers: UpgradeBesideReaders on Plan::calm(Kind::RwLock, ttls()), breaks "Exclusion";
+    a_reader_beside_the_upgraded: ReaderBesideTheUpgraded on Plan::calm(Kind::RwLock, ttls()).few(), breaks "Exclusion";
+    an_upgrade_that_leaves_the_reader: UpgradeThatLeavesTheReader on Plan::calm(Kind::RwLock, ttls()).few(), breaks "Order";
+    a_lock_delay_that_is_not_kept: NoLockDelay on slow(Plan::stormy(Kind::Mutex, Ttls::quick())), breaks "Order";
+    a_release_of_anybodys: ReleaseWithoutOwnerCheck on Plan::stormy(Kind::Mutex, ttls()), breaks "Exclusion";
+    a_try_that_stays_in_line: TryThatStays on Plan::calm(Kind::Mutex, ttls()).few(), breaks "Order";
 }
 
 /// What an engine of this habit does by this seed.
 async fn walk_of_an_engine(case: &Case, habit: Habit, seed: Seed) -> Result<Summary, String> {
-    let plan = Plan::stormy(Kind::Mutex, lives()).plain();
+    let plan = Plan::stormy(Kind::Mutex, ttls()).plain();
     let clock = case.clock().clone();
     let engine = |party: &Party, name: &_| {
         let line = Arc::clone(&party.line) as Arc<dyn Store>;
-        Arc::new(SmallEngine::new(line, clock.clone(), lives(), name, habit)) as _
+        Arc::new(SmallEngine::new(line, clock.clone(), ttls(), name, habit)) as _
     };
     plan.judge(&plan.walk_as(case, seed, &engine).await, seed)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::lives::{Kills, Life, all_is_to_be_had, checked, lasting};
+use lockkeeper::testing::history::processes::{Kills, TestProcess, all_is_to_be_had, checked, lasting};
 use lockkeeper::testing::history::{History, Kind, Seed};
 use lockkeeper::{FileStore, Keeper};
 
@@ -21,11 +21,11 @@ const TEST: &str = "kills::histories_of_processes_that_are_killed_pass_and_nothi
 
 #[test]
 fn histories_of_processes_that_are_killed_pass_and_nothing_is_left_of_them() {
-    if let Some(life) = Life::here() {
+    if let Some(process) = TestProcess::here() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         return runtime.block_on(async {
-            let keeper = keeper(&life.folder).await;
-            life.walk(keeper, &LOCKS, TASKS).await;
+            let keeper = keeper(&process.folder).await;
+            process.walk(keeper, &LOCKS, TASKS).await;
         });
     }
     let seed = Seed::several(1).next().unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper::layer::{Fault, Prefix, Traced};
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Crash, Harness, Lives, Op, TestStore, Time, unique_prefix};
+use lockkeeper::testing::{Crash, Harness, Op, TestStore, Time, Ttls, unique_prefix};
 use lockkeeper::time::Clock;
 use lockkeeper::{ErrorKind, Guard, Keeper, KeeperBuilder, LostReason, Result, SessionState};
 
@@ -55,8 +55,8 @@ impl Harness for AtRest {
         lockkeeper::layer::Faults::none()
     }
 
-    fn short(&self) -> Lives {
-        Lives::quick()
+    fn short(&self) -> Ttls {
+        Ttls::quick()
     }
 }
 

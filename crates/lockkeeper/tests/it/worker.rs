@@ -43,8 +43,8 @@ async fn obey(store: &str) {
             "added".to_owned()
         }
         ["wait-lost"] => format!("lost: {:?}", hand.guard.as_ref().unwrap().lost().await),
-        ["detach", name, life] => {
-            let handle = keeper.mutex(name).unwrap().lock().detached(millis(life)).await.unwrap();
+        ["detach", name, ttl] => {
+            let handle = keeper.mutex(name).unwrap().lock().detached(millis(ttl)).await.unwrap();
             handle.expose()
         }
         ["renew", handle] => match keeper.adopt(handle.parse().unwrap()).unwrap().renew_once().await {

@@ -30,7 +30,7 @@ caught! {
     no_tombstone: NoTombstone by withdraw::a_late_copy_of_a_released_claim_is_gone;
     no_tombstone_for_a_waiter: NoTombstone by withdraw::a_late_copy_of_a_waiting_claim_is_gone;
     a_resend_that_leaves_no_tombstone: ForgetfulResend by claim::a_resend_that_finds_nothing_spends_the_id;
-    a_resend_without_a_new_life: ResendWithoutNewLife by life::a_resent_claim_starts_its_life_anew;
+    a_resend_without_a_new_ttl: ResendWithoutNewTtl by expiry::a_resent_claim_starts_its_ttl_again;
     a_renewal_that_creates: RenewalThatCreates by renew::a_renewal_never_revives_what_was_withdrawn;
     a_renewal_that_revives: RenewalThatCreates by renew::a_renewal_never_revives_what_expired;
     a_renewal_of_the_session_only: RenewalOfTheSession by renew::a_healthy_session_proves_nothing;
@@ -39,9 +39,9 @@ caught! {
     any_try_that_fits: AnyThatFits by weights::a_try_does_not_overtake;
     a_starved_writer: AnyThatFits by weights::a_writer_is_not_starved;
     a_claim_that_sees_only_itself: OwnWeightOnly by claim::a_held_lock_is_not_granted_again;
-    a_purge_that_wakes_nobody: SilentPurge by life::who_finds_a_dead_holder_wakes_the_others;
+    a_purge_that_wakes_nobody: SilentPurge by expiry::who_finds_a_dead_holder_wakes_the_others;
     a_wake_up_lost_before_the_wait: ListensOnlyWhileItWaits by wait::a_grant_before_the_wait_is_not_missed;
-    a_push_that_gives_time: PushThatGivesTime by life::a_pushed_grant_gives_no_new_time;
+    a_push_that_gives_time: PushThatGivesTime by expiry::a_pushed_grant_gives_no_new_time;
     a_try_that_stays_in_line: TryThatStays by claim::a_try_leaves_no_trace;
     a_grant_that_is_taken_back: UnstickyGrant by claim::a_grant_is_sticky;
     a_number_of_permits_that_is_ignored: FirstCapacityForAll by sizes::a_smaller_number_waits_until_it_is_kept_to;
@@ -54,7 +54,7 @@ caught! {
     a_downgrade_by_leaving: DowngradeByLeaving by amend::a_downgrade_lets_readers_in;
     permits_that_stay: KeepsWhatIsGivenBack by amend::permits_that_are_given_back_let_others_in;
     a_late_change_that_counts: RaisesWhatWasLowered by amend::what_was_lowered_is_not_raised;
-    no_lock_delay: NoLockDelay by life::the_lock_delay_is_kept;
+    no_lock_delay: NoLockDelay by expiry::the_lock_delay_is_kept;
     no_minimum_hold: NoMinHold by hold::what_was_released_is_kept;
     no_minimum_hold_for_who_waits: NoMinHold by hold::who_waits_gets_it_when_it_is_over;
     a_minimum_hold_that_a_dead_holder_does_not_keep: MinHoldByTheHolder by hold::a_dead_holders_lock_is_kept;
@@ -63,7 +63,7 @@ caught! {
     a_minimum_hold_of_a_waiter: MinHoldOfAWaiter by hold::a_waiter_has_none;
     a_minimum_hold_that_ends_with_an_upgrade: MinHoldLostByAnUpgrade by hold::a_replacement_inherits_it;
     a_lock_that_is_kept_for_its_holder: KeepsForItsHolder by hold::what_is_kept_is_nobodys;
-    a_waiter_that_lives_too_long: LongLivedWaiter by life::a_silent_waiter_leaves_the_line;
+    a_waiter_that_lives_too_long: LongLivedWaiter by expiry::a_silent_waiter_leaves_the_line;
     leftovers_that_go_at_once: HastyLeftovers by session::leftovers_are_removed;
     a_close_by_the_list: CloseByTheList by session::closing_frees_everything;
 }
@@ -88,6 +88,6 @@ found_at_random! {
     the_model_finds_a_missing_tombstone: NoTombstone by readers_and_writers;
     the_model_finds_a_release_without_owner_check: ReleaseWithoutOwnerCheck by readers_and_writers;
     the_model_finds_a_try_that_stays: TryThatStays by permits;
-    the_model_finds_a_resend_without_a_new_life: ResendWithoutNewLife by readers_and_writers;
+    the_model_finds_a_resend_without_a_new_ttl: ResendWithoutNewTtl by readers_and_writers;
     the_model_finds_an_upgrade_in_two_steps: UpgradeInTwoSteps by readers_and_writers;
 }

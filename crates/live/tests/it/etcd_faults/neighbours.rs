@@ -118,7 +118,7 @@ async fn a_key_that_was_put_into_a_line_by_hand_is_named_and_can_be_broken() {
 /// A claim where older versions had it, on this lease.
 fn put_old_claim(etcd: &Etcd, name: &str, lease: i64) {
     let record =
-        r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","life_ms":30000,"client":"c"}"#;
+        r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","lease_ms":30000,"client":"c"}"#;
     etcd.control().put_with_lease(format!("/shop/{name}/{lease:x}-0"), record, lease).unwrap();
 }
 

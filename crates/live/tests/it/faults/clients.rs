@@ -84,7 +84,7 @@ async fn a_killed_holder_costs_its_ttl() {
 /// A waiter that is killed at the head of the line costs those behind it a waiter's life, although the lock was granted
 /// to it by the release; they get it in their order.
 #[tokio::test]
-async fn a_dead_waiter_at_the_head_costs_a_waiters_life() {
+async fn a_dead_waiter_at_the_head_costs_a_waiters_ttl() {
     let (server, name) = (redis().unwrap(), name());
     let holder = keeper(server.address(), LONG).await;
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();

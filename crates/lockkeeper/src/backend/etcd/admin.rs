@@ -45,8 +45,8 @@ impl Admin for EtcdStore {
             (name, found)
         };
         let lines: Vec<_> = lines.into_iter().take(limit).map(contenders).collect();
-        let lives = self.lives(lines.iter().map(|(_, found)| &**found), LISTED).await;
-        Ok(lines.into_iter().map(|(name, found)| (name, Ok(to_line(&found, revision, &lives)))).collect())
+        let ttls = self.lease_ttls(lines.iter().map(|(_, found)| &**found), LISTED).await;
+        Ok(lines.into_iter().map(|(name, found)| (name, Ok(to_line(&found, revision, &ttls)))).collect())
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
@@ -144,16 +144,16 @@ impl EtcdStore {
             .with_remedy("break --now, once it is known that nobody works under it"));
         };
         record.mark(by, reason);
-        let lease = self.grant(sessions::seconds(record.life() + ON_ITS_WAY)).await?.id;
+        let lease = self.grant(sessions::seconds(record.lease_time() + ON_ITS_WAY)).await?.id;
         Ok((put(&victim.key, record.written(), lease), Some(lease)))
     }
 
     /// Puts a claim that was marked by this revision on a lease of its own life. The holder may have renewed its claim until
     /// a moment before it was marked, and that life begins after it. If this fails the claim stands for longer.
     async fn shorten(&self, victim: &Contender, marked: i64, on: i64) {
-        let Some(life) = victim.record.as_ref().map(Record::life) else { return };
+        let Some(ttl) = victim.record.as_ref().map(Record::lease_time) else { return };
         let shortening = async {
-            let lease = self.grant(sessions::seconds(life)).await?.id;
+            let lease = self.grant(sessions::seconds(ttl)).await?.id;
             let request =
                 transaction(vec![changed(&victim.key, marked)], vec![move_to(&victim.key, lease)], Vec::new());
             let answer: std::result::Result<TxnResponse, _> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
@@ -179,7 +179,7 @@ impl EtcdStore {
     async fn ask_for(&self, holder: &Contender, by: &str, reason: &str) -> Result<()> {
         let (Some(record), Some(id)) = (&holder.record, holder.id) else { return Ok(()) };
         let id = HEXLOWER.encode(id.as_bytes());
-        let lease = self.grant(sessions::seconds(record.life()).max(NOTICE_TTL)).await?.id;
+        let lease = self.grant(sessions::seconds(record.lease_time()).max(NOTICE_TTL)).await?.id;
         let key = self.0.lines.request(&record.client, &id);
         let asking = put(&key, Notice::asking(id, by, reason).written(), lease);
         let when = vec![created(&holder.key, holder.created)];

@@ -104,7 +104,7 @@ impl EtcdStore {
             let on = self.last_to_end(session, own.lease, timer).await.map_err(Error::without_effect)?;
             let then = vec![put(&own.key, record.written(), on)];
             let request = transaction(vec![changed(&own.key, own.changed)], then, vec![get(&own.key)]);
-            let within = session.life.map_or(self.0.timeout, |life| life / 4);
+            let within = session.ttl.map_or(self.0.timeout, |ttl| ttl / 4);
             let asked = self.0.calls.ask_within("/etcdserverpb.KV/Txn", request, within).await;
             let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() {
                 true if on == timer.keep.lease => over_before(),

@@ -31,8 +31,8 @@ impl EtcdStore {
         {
             return Ok(lease);
         }
-        let life = if purpose == Purpose::Hold { session.hold } else { session.wait };
-        let (sent, lease) = (self.0.clock.now(), self.grant(life).await?.id);
+        let ttl = if purpose == Purpose::Hold { session.hold } else { session.wait };
+        let (sent, lease) = (self.0.clock.now(), self.grant(ttl).await?.id);
         session.add(lease, purpose, sent);
         match self.refresh(session, lease).await? {
             true => Ok(lease),
@@ -43,8 +43,8 @@ impl EtcdStore {
     /// Renews one lease; `false` when it is not there any more.
     pub(super) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
         let sent = self.0.clock.now();
-        let lives = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
-        let seconds = lives.get(&lease).copied().unwrap_or_default();
+        let ttls = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
+        let seconds = ttls.get(&lease).copied().unwrap_or_default();
         let is_there = session.is_renewed(lease, seconds, None)?;
         match is_there {
             true => session.renewed(lease, sent, seconds),

@@ -250,7 +250,7 @@ impl EtcdStore {
 
     /// How long the leases last on which the holders of these lines depend: those that they are on, so many of them, and those
     /// of their sessions where only a minimum hold may be left. `None` for one that is not there.
-    async fn lives<'a>(
+    async fn lease_ttls<'a>(
         &self,
         lines: impl Iterator<Item = &'a [Contender]>,
         most: usize,
@@ -263,12 +263,12 @@ impl EtcdStore {
             sessions.extend(holder.session_to_ask());
         }
         let leases: Vec<i64> = on.union(&sessions).copied().collect();
-        let mut lives = HashMap::with_capacity(leases.len());
+        let mut ttls = HashMap::with_capacity(leases.len());
         for leases in leases.chunks(ASKED_TOGETHER) {
             let asked = wire::all(leases.iter().map(|lease| self.left_of(*lease))).await;
-            lives.extend(leases.iter().zip(asked).filter_map(|(lease, life)| Some((*lease, life.ok()?))));
+            ttls.extend(leases.iter().zip(asked).filter_map(|(lease, ttl)| Some((*lease, ttl.ok()?))));
         }
-        lives
+        ttls
     }
 
     /// Connections are shared with the process that was forked from.
@@ -294,14 +294,14 @@ impl fmt::Debug for EtcdStore {
 }
 
 /// The line, as the contract reports it, of what was read at this revision.
-fn to_line(found: &[Contender], revision: i64, lives: &HashMap<i64, Option<Duration>>) -> Line {
+fn to_line(found: &[Contender], revision: i64, ttls: &HashMap<i64, Option<Duration>>) -> Line {
     let now = unix_ms();
     let entry = |(contender, granted): (&Contender, bool)| {
-        let life = lives.get(&contender.lease).copied().flatten();
-        let is_gone = contender.session_to_ask().is_some_and(|session| lives.get(&session) == Some(&None));
+        let ttl = ttls.get(&contender.lease).copied().flatten();
+        let is_gone = contender.session_to_ask().is_some_and(|session| ttls.get(&session) == Some(&None));
         // Cut to whole seconds: the middle of what it can be.
-        let life = life.map(|life| life + Duration::from_millis(500));
-        contender.entry(granted, contender.is_released() || is_gone, life, now)
+        let ttl = ttl.map(|ttl| ttl + Duration::from_millis(500));
+        contender.entry(granted, contender.is_released() || is_gone, ttl, now)
     };
     Line {
         revision: mark(found, revision),
@@ -388,8 +388,8 @@ impl Store for EtcdStore {
         let answer = self.range(all(&line)).await?;
         let revision = answer.header.as_ref().map_or(0, |header| header.revision);
         let found = Contender::all(&self.0.lines, &line, answer.kvs);
-        let lives = self.lives(std::iter::once(&*found), LEASES).await;
-        Ok(to_line(&found, revision, &lives))
+        let ttls = self.lease_ttls(std::iter::once(&*found), LEASES).await;
+        Ok(to_line(&found, revision, &ttls))
     }
 
     fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {

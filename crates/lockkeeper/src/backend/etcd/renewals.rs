@@ -51,7 +51,7 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     let (mut admitted, mut positions, mut timed, mut records) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for ((at, live, state), found_status) in doubtful.into_iter().zip(store.look(&asked).await?) {
         if let ClaimStatus::First(found) = &found_status
-            && session.life.is_none()
+            && session.ttl.is_none()
         {
             // Its own client is told, which may be gone.
             records.extend(found.record.clone());
@@ -148,13 +148,13 @@ impl EtcdStore {
         let sent = self.0.clock.now();
         let mut leases = session.living(sent);
         let listed = session.to_list(&leases, live, trusted, sent);
-        let within = session.life.map_or(PATIENCE, |ttl| ttl / 4);
-        let (lives, on_leases) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
+        let within = session.ttl.map_or(PATIENCE, |ttl| ttl / 4);
+        let (ttls, on_leases) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
         let mut over: Vec<i64> = Vec::new();
         // Without what was granted nobody knows of the lease of somebody else's whether it was renewed.
-        let lives = lives.map_err(fault::of)?;
+        let ttls = ttls.map_err(fault::of)?;
         let Listed { keys, gone, granted } = on_leases?;
-        for (lease, seconds) in lives {
+        for (lease, seconds) in ttls {
             match session.is_renewed(lease, seconds, granted.get(&lease).copied())? {
                 true => session.renewed(lease, sent, seconds),
                 false => over.push(lease),

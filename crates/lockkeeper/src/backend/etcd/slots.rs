@@ -143,8 +143,8 @@ impl KeySlots {
     }
 
     /// Whether somebody sits there who has come less than a life before this, or after it.
-    pub(super) fn has_taken_within(&self, at: &Bytes, life: Duration, then: Instant) -> bool {
-        self.taken.values().any(|slot| slot.at == *at && then.saturating_since(slot.since) < life)
+    pub(super) fn has_taken_within(&self, at: &Bytes, ttl: Duration, then: Instant) -> bool {
+        self.taken.values().any(|slot| slot.at == *at && then.saturating_since(slot.since) < ttl)
     }
 
     pub(super) fn take(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {

@@ -23,7 +23,7 @@ pub(super) struct Timer {
     /// As the record of the claim shows it.
     pub(super) keep: Keep,
     /// Until when its lease lives at least, however fast etcd's clock goes.
-    pub(super) lives_until: Instant,
+    pub(super) valid_until: Instant,
     /// When the minimum hold is over, however slowly etcd's clock goes.
     pub(super) is_over: Instant,
 }
@@ -31,12 +31,12 @@ pub(super) struct Timer {
 impl Timer {
     /// One that was begun by a request which was sent and answered then.
     pub(super) fn new(keep: Keep, hold: Duration, sent: Instant, answered: Instant) -> Self {
-        Self { keep, lives_until: sent + believed(hold), is_over: answered + lasts_at_most(hold) }
+        Self { keep, valid_until: sent + believed(hold), is_over: answered + lasts_at_most(hold) }
     }
 
     /// One of which etcd said then how much is left.
     pub(super) fn found(keep: Keep, left: Duration, sent: Instant, answered: Instant) -> Self {
-        Self { lives_until: sent + believed(left), ..Self::new(keep, left + CUT, sent, answered) }
+        Self { valid_until: sent + believed(left), ..Self::new(keep, left + CUT, sent, answered) }
     }
 }
 
@@ -48,17 +48,17 @@ impl EtcdStore {
             Some(Purpose::Hold) => on,
             _ => self.lease(session, Purpose::Hold).await?,
         };
-        let (renewed, life) = session.renewal_of(hold);
-        if timer.lives_until >= renewed + life {
+        let (renewed, ttl) = session.renewal_of(hold);
+        if timer.valid_until >= renewed + ttl {
             return Ok(timer.keep.lease);
         }
         // Where our clock cannot tell, etcd's can, which times both.
         let left = self.left_of(timer.keep.lease).await?;
-        if left.is_some_and(|left| left >= life) {
+        if left.is_some_and(|left| left >= ttl) {
             return Ok(timer.keep.lease);
         }
         let ends = self.0.clock.now() + lasts_at_most(left.map_or(Duration::ZERO, |left| left + CUT));
-        if renewed + believed(life) < ends && !self.refresh(session, hold).await? {
+        if renewed + believed(ttl) < ends && !self.refresh(session, hold).await? {
             return Err(sessions::lost());
         }
         Ok(hold)
@@ -127,18 +127,18 @@ mod tests {
         /// Whatever two clocks make of each other that differ by less than the drift allowance.
         #[test]
         fn a_timer_outlives_what_it_is_trusted_for_however_fast_etcds_clock_goes(
-            life in 1_u64..1_000_000,
+            ttl in 1_u64..1_000_000,
             drift in -0.005_f64..0.005,
             ours in -0.005_f64..0.005,
             late in 0_u64..10,
         ) {
-            let (sent, life) = (Instant::from_nanos(1_000_000_000), Duration::from_secs(life));
+            let (sent, ttl) = (Instant::from_nanos(1_000_000_000), Duration::from_secs(ttl));
             let answered = sent + Duration::from_secs(late);
             let keep = Keep { lease: 7, until_ms: 0, term: 1, released: false };
-            let timer = Timer::new(keep, life, sent, answered);
+            let timer = Timer::new(keep, ttl, sent, answered);
             // What our clock shows when so much time of etcd's has passed.
-            let seems = life.mul_f64((1.0 + ours) / (1.0 + drift));
-            prop_assert!(timer.lives_until <= sent + seems, "{timer:?}, {seems:?}");
+            let seems = ttl.mul_f64((1.0 + ours) / (1.0 + drift));
+            prop_assert!(timer.valid_until <= sent + seems, "{timer:?}, {seems:?}");
             prop_assert!(timer.is_over >= answered + seems, "{timer:?}, {seems:?}");
         }
     }

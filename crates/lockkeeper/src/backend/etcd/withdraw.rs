@@ -48,7 +48,7 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         session.retires_slot(key.id);
     }
     session.releases_slot(key, store.0.clock.now());
-    if session.life.is_none() {
+    if session.ttl.is_none() {
         // Nothing else of a session that somebody else has opened is known here.
         store.0.sessions.forget(&key.session);
     }

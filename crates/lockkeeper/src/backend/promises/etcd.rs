@@ -35,7 +35,7 @@ pub(super) const NATIVE: Promises = Promises {
             Own("etcd_faults::by_hand::a_lease_is_revoked_under_a_waiter_which_is_never_granted_afterwards"),
             Own("etcd_faults::by_hand::a_session_that_ends_while_it_waits_stands_in_line_anew"),
             Own("etcd_faults::compaction::the_history_is_compacted_while_one_waits"),
-            Suite("life::a_dead_waiter_at_the_head_is_passed_by"),
+            Suite("expiry::a_dead_waiter_at_the_head_is_passed_by"),
         ],
     },
     forgets: "when a majority of its members loses its data",
@@ -43,7 +43,7 @@ pub(super) const NATIVE: Promises = Promises {
     killed: Shown {
         says: "The locks of the holder are free when the rest of their ttl and the lock-delay have passed, in whole \
             seconds. A new leader starts that time again.",
-        by: &[Suite("life::a_crash_frees_what_was_held")],
+        by: &[Suite("expiry::a_crash_frees_what_was_held")],
     },
     reported: Shown {
         says: "The store tells the holder of the break at once. If a key was deleted by hand, the next renewal \

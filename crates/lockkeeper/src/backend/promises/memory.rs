@@ -29,7 +29,7 @@ pub(super) const PROMISES: Promises = Promises {
     killed: Shown {
         says: "The whole process is gone. The locks of a keeper that goes silent within the process are free \
             when their ttl has passed.",
-        by: &[Suite("life::a_silent_holder_loses_the_lock")],
+        by: &[Suite("expiry::a_silent_holder_loses_the_lock")],
     },
     reported: Shown {
         says: "The next renewal reports the break, after a third of the ttl at most.",

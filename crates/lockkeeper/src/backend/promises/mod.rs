@@ -46,7 +46,7 @@ const OF_ALL: &[(&str, &[&str])] = &[
         &[
             "line::the_lock_is_handed_on_in_order",
             "line::nobody_overtakes_at_the_hand_off",
-            "life::a_dead_waiter_in_the_middle_is_passed_by",
+            "expiry::a_dead_waiter_in_the_middle_is_passed_by",
         ],
     ),
     (
@@ -111,7 +111,7 @@ struct Shown {
 
 /// The name of a test.
 enum Test {
-    /// A case of the suite, which all stores run: `life::a_crash_frees_what_was_held`.
+    /// A case of the suite, which all stores run: `expiry::a_crash_frees_what_was_held`.
     Suite(&'static str),
     /// As `cargo test` prints it. `cargo xtask tidy` looks whether it is there.
     Own(&'static str),

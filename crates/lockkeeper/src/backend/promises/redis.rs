@@ -35,7 +35,7 @@ pub(super) const PROMISES: Promises = Promises {
         by: &[
             Own("faults::messages::a_waiter_learns_that_it_was_granted"),
             Own("faults::messages::a_waiter_whose_grant_was_not_reported_finds_it_when_it_looks_again"),
-            Own("faults::clients::a_dead_waiter_at_the_head_costs_a_waiters_life"),
+            Own("faults::clients::a_dead_waiter_at_the_head_costs_a_waiters_ttl"),
             Own("faults::waiters::two_hundred_waiters_get_the_lock_once_each_in_order_and_with_few_commands"),
         ],
     },

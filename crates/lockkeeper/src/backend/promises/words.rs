@@ -8,7 +8,7 @@ use crate::store::{Admission, Capabilities, Expiry, Fencing, Wakes};
 
 /// What can be told from capabilities alone: of what, what, and the tests that show it.
 pub(super) fn rows(can: &Capabilities) -> Vec<(&'static str, String, Vec<Test>)> {
-    vec![locks(can), life(can), ttl(can), delay(can), minimum(can), line(can)]
+    vec![locks(can), expiry(can), ttl(can), delay(can), minimum(can), line(can)]
 }
 
 fn locks(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
@@ -30,7 +30,7 @@ fn locks(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
     ("Locks", format!("{says}.{changed}"), shown)
 }
 
-fn life(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+fn expiry(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
     let detached = "A `detached` lock outlives the client that acquired it.";
     let (says, shown) = match can.expiry {
         Expiry::PerClaim => (
@@ -48,7 +48,7 @@ fn life(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
             }
         }
     };
-    ("Life of a lock", says, shown)
+    ("Expiry of a lock", says, shown)
 }
 
 fn ttl(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
@@ -59,7 +59,7 @@ fn delay(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
     if can.lock_delay_max.is_zero() {
         return ("Lock-delay", "None.".to_owned(), vec![Suite("session::what_is_out_of_range_is_refused")]);
     }
-    let shown = vec![Suite("life::the_lock_delay_is_kept"), Suite("delay::a_crash_lets_the_delay_run_out")];
+    let shown = vec![Suite("expiry::the_lock_delay_is_kept"), Suite("delay::a_crash_lets_the_delay_run_out")];
     ("Lock-delay", format!("Up to {}.", duration(can.lock_delay_max)), shown)
 }
 

@@ -27,7 +27,7 @@ struct Sessions {
 #[derive(Debug)]
 struct Session {
     /// How long a claim of it may live after its last request.
-    life: Duration,
+    ttl: Duration,
     claims: HashMap<ClaimId, Entry>,
     /// When there are so many it is looked which of them are dead.
     look_at: usize,
@@ -37,7 +37,7 @@ struct Session {
 struct Entry {
     name: LockName,
     /// The shorter one of its lives: as a holder, and as a waiter.
-    life: Duration,
+    ttl: Duration,
     /// Nothing of it can be left at the server then.
     until: Instant,
 }
@@ -45,8 +45,8 @@ struct Entry {
 impl Claimed {
     /// A session begins.
     pub(super) fn open(&self, id: &SessionId, spec: &SessionSpec) {
-        let life = spec.ttl.saturating_add(spec.lock_delay).max(spec.wait_ttl);
-        self.lock().all.insert(id.clone(), Session::new(life));
+        let ttl = spec.ttl.saturating_add(spec.lock_delay).max(spec.wait_ttl);
+        self.lock().all.insert(id.clone(), Session::new(ttl));
     }
 
     /// It is about to be claimed.
@@ -54,11 +54,11 @@ impl Claimed {
         let key = &claim.key;
         let mut sessions = self.lock();
         sessions.forget_the_dead(now);
-        let life = claim.ttl.saturating_add(claim.lock_delay).max(claim.wait_ttl);
-        let session = sessions.all.entry(key.session.clone()).or_insert_with(|| Session::new(life));
+        let ttl = claim.ttl.saturating_add(claim.lock_delay).max(claim.wait_ttl);
+        let session = sessions.all.entry(key.session.clone()).or_insert_with(|| Session::new(ttl));
         session.forget_the_dead(now);
-        let until = now + session.life;
-        session.claims.insert(key.id, Entry { name: key.name.clone(), life: claim.ttl.min(claim.wait_ttl), until });
+        let until = now + session.ttl;
+        session.claims.insert(key.id, Entry { name: key.name.clone(), ttl: claim.ttl.min(claim.wait_ttl), until });
     }
 
     /// These are about to be renewed. Returns the shortest of their lives, as far as they are known.
@@ -69,12 +69,12 @@ impl Claimed {
         now: Instant,
     ) -> Option<Duration> {
         let mut sessions = self.lock();
-        let Session { life, claims: entries, .. } = sessions.all.get_mut(id)?;
+        let Session { ttl, claims: entries, .. } = sessions.all.get_mut(id)?;
         let mut shortest = None;
         for claim in claims {
             if let Some(entry) = entries.get_mut(claim) {
-                entry.until = now + *life;
-                shortest = Some(shortest.map_or(entry.life, |shortest: Duration| shortest.min(entry.life)));
+                entry.until = now + *ttl;
+                shortest = Some(shortest.map_or(entry.ttl, |shortest: Duration| shortest.min(entry.ttl)));
             }
         }
         shortest
@@ -117,10 +117,10 @@ impl Sessions {
 }
 
 impl Session {
-    fn new(life: Duration) -> Self {
+    fn new(ttl: Duration) -> Self {
         // What was sent last may be processed late: twice the life is on the safe side, and costs nothing but memory.
-        let life = life.saturating_mul(2);
-        Self { life, claims: HashMap::new(), look_at: FEW }
+        let ttl = ttl.saturating_mul(2);
+        Self { ttl, claims: HashMap::new(), look_at: FEW }
     }
 
     /// Claims that were lost are withdrawn by nobody.

@@ -224,11 +224,11 @@ impl Store for RedisStore {
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
-        let life = self.0.claimed.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
+        let ttl = self.0.claimed.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
         let mut claims = vec![Renewal::Unknown; live.len()];
         let (mut server_time, mut requests) = (None, Vec::new());
         let (mut failed, mut answered) = (None, false);
-        for (at, renewed) in renewals::each(self, live, life.map_or(PATIENCE, |life| life / 4)).await {
+        for (at, renewed) in renewals::each(self, live, ttl.map_or(PATIENCE, |ttl| ttl / 4)).await {
             match renewed {
                 Ok(renewed) => {
                     answered = true;

@@ -81,10 +81,10 @@ macro_rules! detachable {
     ($kind:ident) => {
         impl<'a> Attempt<'a, $kind> {
             /// Acquires a lock that outlives this process, and that no keeper renews. The result is a [`Handle`]
-            /// instead of a guard. The lock ends `life` after the grant or the last renewal: see
+            /// instead of a guard. The lock ends `lease` after the grant or the last renewal: see
             /// [`Acquire::detached`](crate::Acquire::detached).
-            pub fn detached(self, life: Duration) -> Attempt<'a, $kind, Handle> {
-                self.for_life(life)
+            pub fn detached(self, lease: Duration) -> Attempt<'a, $kind, Handle> {
+                self.for_life(lease)
             }
         }
     };

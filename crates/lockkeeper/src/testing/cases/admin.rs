@@ -6,7 +6,7 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 
 use crate::store::{Amend, Amended, Broken, Evict, Evicted, LiveState, Renewal, Target, Verdict};
-use crate::testing::{Case, Contender, Lives};
+use crate::testing::{Case, Contender, Ttls};
 
 async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
     let admin = contender.client.store.admin().unwrap();
@@ -19,7 +19,7 @@ fn broken() -> Broken {
 
 /// The names in use are listed by prefix, sorted by their bytes, and only so many.
 pub async fn names_are_sorted_and_limited(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     for name in ["b/2", "b/10", "a/1", "b", "c/1", "B/1", "b/é", "b%1", "b_1"] {
         client.mutex(&case.name(name)).granted().await;
     }
@@ -53,7 +53,7 @@ pub async fn only_names_in_use_are_listed(case: &Case) {
     };
     assert_eq!(names().await, [case.name("dead"), case.name("left")]);
     a.release().await;
-    case.pass(dead.lives().ttl * 2).await;
+    case.pass(dead.ttls().ttl * 2).await;
     assert!(names().await.is_empty());
 }
 
@@ -102,14 +102,14 @@ pub async fn a_mark_refuses_renewals_and_shortens_nothing(case: &Case) {
     assert_eq!(holder.renewed().await.unwrap(), Renewal::Lost(Some(broken())));
     let refused = async {
         for _ in 0..8 {
-            case.pass(holder.lives().ttl / 8).await;
+            case.pass(holder.ttls().ttl / 8).await;
             assert!(holder.is_lost().await);
         }
     };
     let (token_of_next, ()) = tokio::join!(next.acquire(), refused);
     let kept = case.since(proven);
-    assert!(kept >= holder.lives().ttl, "the lock was given away after {kept:?}");
-    assert!(kept < holder.lives().ttl * 20, "the refused renewals kept it alive: {kept:?}");
+    assert!(kept >= holder.ttls().ttl, "the lock was given away after {kept:?}");
+    assert!(kept < holder.ttls().ttl * 20, "the refused renewals kept it alive: {kept:?}");
     assert!(token_of_next > token);
 }
 

@@ -91,7 +91,7 @@ pub async fn a_dead_claim_is_not_changed(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     dead.granted().await;
-    case.pass(dead.lives().ttl * 2).await;
+    case.pass(dead.ttls().ttl * 2).await;
     match dead.client.store.amend(&dead.claim.key, &Amend::Lower(1)).await {
         Ok(amended) => assert_eq!(amended, Amended::NotLive),
         Err(error) => assert_eq!(error.kind(), crate::ErrorKind::SessionLost),

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::{Admin, Keeper, LockName, ReleaseRequest, ReleaseRequested};
 
 /// How the diary calls the request that these make.
@@ -22,7 +22,7 @@ async fn admin(case: &Case) -> Admin {
 
 /// Within two renewals, wherever the store does not tell at once.
 async fn received(case: &Case, requested: ReleaseRequested) -> ReleaseRequest {
-    let within = Lives::long().ttl;
+    let within = Ttls::long().ttl;
     case.clock().timeout(within, requested).await.expect("the holder hears of it by its next renewals")
 }
 
@@ -126,8 +126,8 @@ pub async fn a_request_while_the_holder_is_cut_off_is_heard_later(case: &Case) {
 
 /// Who has adopted the lock hears it with a renewal, though the process that acquired it is gone.
 pub async fn who_has_adopted_it_is_asked(case: &Case) {
-    let (name, first) = (case.name("m"), case.party(Lives::long()).await);
-    let handle = first.mutex(&name).lock().detached(Lives::long().ttl).await.unwrap();
+    let (name, first) = (case.name("m"), case.party(Ttls::long()).await);
+    let handle = first.mutex(&name).lock().detached(Ttls::long().ttl).await.unwrap();
     drop(first);
     let keeper = case.keeper().await;
     let guard = keeper.adopt(handle).unwrap();

@@ -2,7 +2,7 @@
 
 use std::future::IntoFuture;
 
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::{Break, ErrorKind, IdHash, Keeper, LockName, LostReason, Target};
 
 async fn holder(keeper: &Keeper, name: &LockName) -> IdHash {
@@ -61,19 +61,19 @@ pub async fn a_removal_gives_the_lock_to_the_next_at_once(case: &Case) {
 /// A marked holder that is removed before its lease expires hears of the removal.
 pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
     let name = case.name("m");
-    let lives = Lives { ttl: case.short().ttl * 12, ..case.short() };
-    let (a, b) = (case.party(lives).await, case.keeper().await);
+    let ttls = Ttls { ttl: case.short().ttl * 12, ..case.short() };
+    let (a, b) = (case.party(ttls).await, case.keeper().await);
     let (guard, admin) = (a.mutex(&name).lock().await.unwrap(), b.admin().unwrap());
     let target = Target::Token(guard.token());
     assert!(admin.break_lock(&name, target, "stuck", Break::Mark).await.unwrap());
     assert!(matches!(guard.lost().await, LostReason::Broken { .. }));
-    let early = case.clock().timeout(lives.ttl / 12, guard.given_away()).await;
+    let early = case.clock().timeout(ttls.ttl / 12, guard.given_away()).await;
     assert!(early.is_none(), "its lease is not over, and nobody else has it");
     assert!(admin.break_lock(&name, target, "at once", Break::Now).await.unwrap());
     let removed = case.now();
     guard.given_away().await;
     // At least half of the lease is left to one that nobody tells.
-    assert!(case.since(removed) < lives.ttl / 4, "{:?} of {:?}", case.since(removed), lives.ttl);
+    assert!(case.since(removed) < ttls.ttl / 4, "{:?} of {:?}", case.since(removed), ttls.ttl);
     assert!(matches!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Broken { .. })), "the first stands");
     b.mutex(&name).unwrap().lock().await.unwrap().release().await.unwrap();
     drop(guard);
@@ -83,8 +83,8 @@ pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
 /// A token names its present holder. It names neither a waiter that will have it, nor the same number of another epoch.
 pub async fn a_token_names_its_holder_and_nobody_else(case: &Case) {
     let name = case.name("m");
-    let party = case.party_with(Lives::long(), |builder| builder.epoch(3)).await;
-    let (other, admin) = (case.party_with(Lives::long(), |b| b.epoch(3)).await, party.keeper.admin().unwrap());
+    let party = case.party_with(Ttls::long(), |builder| builder.epoch(3)).await;
+    let (other, admin) = (case.party_with(Ttls::long(), |b| b.epoch(3)).await, party.keeper.admin().unwrap());
     let guard = party.mutex(&name).lock().await.unwrap();
     let waiting = tokio::spawn(other.mutex(&name).lock().into_future());
     case.until_waiting(&party.keeper, &name, 1).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::together::together;
 use crate::layer::{Fault, Faults, Operation};
 use crate::testing::Party;
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::{Guard, LockName, MultiGuard};
 
 /// More polls than any attempt takes.
@@ -135,14 +135,14 @@ pub async fn a_release_can_be_dropped_at_any_poll(case: &Case) {
 
 /// `lock().detached()` dropped on its way: either there is a handle, or no claim is left.
 pub async fn a_detached_attempt_can_be_dropped_at_any_poll(case: &Case) {
-    let (blocker, life) = (case.keeper().await, case.short().ttl);
+    let (blocker, lease) = (case.keeper().await, case.short().ttl);
     at_every_poll(case, storm(), async |party, name, polls| {
         let held = blocker.mutex(name).unwrap().lock().await.unwrap();
         let release = async {
             case.pass(Duration::from_millis(20)).await;
             held.release().await.unwrap();
         };
-        let attempt = party.mutex(name).lock().detached(life).into_future();
+        let attempt = party.mutex(name).lock().detached(lease).into_future();
         let (handle, ()) = tokio::join!(polled(polls, attempt), release);
         let Some(handle) = handle else { return false };
         party.line.quiet();
@@ -156,9 +156,9 @@ pub async fn a_detached_attempt_can_be_dropped_at_any_poll(case: &Case) {
 
 /// The release of an adopted lock dropped after the k-th poll: the lock is released nevertheless.
 pub async fn an_adopted_release_can_be_dropped_at_any_poll(case: &Case) {
-    let life = case.short().ttl;
+    let lease = case.short().ttl;
     at_every_poll(case, storm(), async |party, name, polls| {
-        let Ok(handle) = party.mutex(name).lock().detached(life).await else { return false };
+        let Ok(handle) = party.mutex(name).lock().detached(lease).await else { return false };
         let guard = party.keeper.adopt(handle).unwrap();
         polled(polls, guard.release()).await.is_some()
     })
@@ -177,7 +177,7 @@ pub async fn a_try_can_be_dropped_at_any_poll(case: &Case) {
 /// A scope that is dropped leaves the lock held; a guard moved into a task that is aborted is released.
 pub async fn a_task_can_be_aborted(case: &Case) {
     let name = case.name("m");
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
     drop(Box::pin(guard.while_held(std::future::pending::<()>())));
     guard.check().unwrap();

@@ -120,7 +120,7 @@ pub async fn dead_waiters_do_not_fill_the_line(case: &Case) {
     a.granted().await;
     live.queued().await;
     dead.queued().await;
-    case.keep_alive(dead.lives().wait_ttl * 3, &[&live]).await;
+    case.keep_alive(dead.ttls().wait_ttl * 3, &[&live]).await;
     late.queued().await;
     a.sees(&[&a, &live, &late], 1).await;
 }
@@ -176,7 +176,7 @@ pub async fn the_holder_is_shown_to_who_is_turned_away(case: &Case) {
     match b.trying().claim().await {
         Verdict::Busy { holder, retry_after, .. } => {
             assert!(holder.is_none_or(|holder| &*holder == "host-1/billing"));
-            assert!(retry_after.is_none_or(|after| after <= a.lives().ttl));
+            assert!(retry_after.is_none_or(|after| after <= a.ttls().ttl));
         }
         other => panic!("{other:?}"),
     }

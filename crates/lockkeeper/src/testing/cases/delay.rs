@@ -52,9 +52,9 @@ pub async fn a_late_release_lets_the_delay_run_out(case: &Case) {
 
 /// After a process is killed the delay runs out too.
 pub async fn a_crash_lets_the_delay_run_out(case: &Case) {
-    let lives = case.harness().short();
+    let ttls = case.harness().short();
     let name = case.name("m");
-    let client = case.client(lives).await;
+    let client = case.client(ttls).await;
     client.mutex(&name).granted().await;
     // Nobody knows when a killed process stopped to act: the delay counts from no earlier than now.
     let killed = case.now();
@@ -66,9 +66,9 @@ pub async fn a_crash_lets_the_delay_run_out(case: &Case) {
 
 /// A pushed grant is handed out only after the store has acknowledged its delay too.
 pub async fn a_pushed_grant_has_its_delay(case: &Case) {
-    let lives = case.harness().short();
+    let ttls = case.harness().short();
     let name = case.name("m");
-    let (first, second) = (case.party(lives).await, case.party(lives).await);
+    let (first, second) = (case.party(ttls).await, case.party(ttls).await);
     let guard = first.mutex(&name).lock().await.unwrap();
     let waiting = tokio::spawn(second.mutex(&name).lock().into_future());
     case.until_waiting(&first.keeper, &name, 1).await;

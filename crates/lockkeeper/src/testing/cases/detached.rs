@@ -3,13 +3,13 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::{Break, Effect, ErrorKind, Guard, Handle, Keeper, LockName, LostReason, Result, Target};
 
 const LONG: Duration = Duration::from_secs(600);
 
-async fn detach(keeper: &Keeper, name: &LockName, life: Duration) -> Handle {
-    keeper.mutex(name).unwrap().lock().detached(life).await.unwrap()
+async fn detach(keeper: &Keeper, name: &LockName, lease: Duration) -> Handle {
+    keeper.mutex(name).unwrap().lock().detached(lease).await.unwrap()
 }
 
 /// Renews it by hand, again if a busy machine has held up the answer.
@@ -25,7 +25,7 @@ fn assert_released(case: &Case, released: Result<()>) {
 
 /// A lock is acquired in one process, renewed in a second, and released in a third, after the first two have ended.
 pub async fn it_outlives_its_process(case: &Case) {
-    let (name, first, other) = (case.name("m"), case.party(Lives::long()).await, case.keeper().await);
+    let (name, first, other) = (case.name("m"), case.party(Ttls::long()).await, case.keeper().await);
     let handle = detach(&first.keeper, &name, LONG).await;
     assert_eq!((handle.full_name(), handle.ttl()), (&name, LONG));
     let (token, text) = (handle.token(), handle.expose());
@@ -33,7 +33,7 @@ pub async fn it_outlives_its_process(case: &Case) {
     drop(first);
     assert!(other.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
 
-    let second = case.party(Lives::long()).await;
+    let second = case.party(Ttls::long()).await;
     let guard = second.keeper.adopt(text.parse().unwrap()).unwrap();
     renew(case, &guard).await;
     guard.check().unwrap();
@@ -52,13 +52,13 @@ pub async fn it_outlives_its_process(case: &Case) {
 }
 
 /// A detached lock ends if no process renews it. A renewal then reports a loss, and so does a release.
-pub async fn it_ends_with_its_life_when_nobody_renews_it(case: &Case) {
-    let (name, party, other) = (case.name("m"), case.party(Lives::long()).await, case.keeper().await);
-    let life = case.short().ttl;
+pub async fn it_ends_with_its_lease_when_nobody_renews_it(case: &Case) {
+    let (name, party, other) = (case.name("m"), case.party(Ttls::long()).await, case.keeper().await);
+    let lease = case.short().ttl;
     let start = case.now();
-    let handle = detach(&party.keeper, &name, life).await;
+    let handle = detach(&party.keeper, &name, lease).await;
     let next = other.mutex(&name).unwrap().lock().await.unwrap();
-    assert!(case.since(start) >= life);
+    assert!(case.since(start) >= lease);
     let guard = party.keeper.adopt(handle.clone()).unwrap();
     assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::Lost);
@@ -69,17 +69,17 @@ pub async fn it_ends_with_its_life_when_nobody_renews_it(case: &Case) {
     assert!(other.check_sequencer(&next.sequencer()).await.unwrap());
     next.release().await.unwrap();
     // It is as lost where nobody else has looked.
-    let handle = detach(&party.keeper, &case.name("lonely"), life).await;
-    case.pass(life * 2).await;
+    let handle = detach(&party.keeper, &case.name("lonely"), lease).await;
+    case.pass(lease * 2).await;
     assert_eq!(other.adopt(handle).unwrap().release().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 /// A renewal starts the lease again, whichever process makes it.
-pub async fn a_renewal_begins_its_life_anew(case: &Case) {
-    let (name, life) = (case.name("m"), case.short().ttl * 3);
-    let handle = detach(&case.keeper().await, &name, life).await;
+pub async fn a_renewal_begins_its_ttl_again(case: &Case) {
+    let (name, lease) = (case.name("m"), case.short().ttl * 3);
+    let handle = detach(&case.keeper().await, &name, lease).await;
     for _ in 0..4 {
-        case.pass(life / 2).await;
+        case.pass(lease / 2).await;
         let guard = case.keeper().await.adopt(handle.clone()).unwrap();
         renew(case, &guard).await;
     }
@@ -91,7 +91,7 @@ pub async fn a_renewal_begins_its_life_anew(case: &Case) {
 
 /// An adopted guard does not report the lock as held before the store has answered.
 pub async fn nobody_believes_before_the_store_was_asked(case: &Case) {
-    let (name, party) = (case.name("m"), case.party(Lives::long()).await);
+    let (name, party) = (case.name("m"), case.party(Ttls::long()).await);
     let handle = detach(&case.keeper().await, &name, LONG).await;
     let guard = party.keeper.adopt(handle).unwrap();
     for _ in 0..2 {
@@ -114,19 +114,19 @@ pub async fn nobody_believes_before_the_store_was_asked(case: &Case) {
 
 /// An adopted guard reports the lock as held for the lease that its own renewal has proven. Renewals of other processes
 /// prove nothing.
-pub async fn what_was_adopted_is_believed_for_its_life_and_no_longer(case: &Case) {
-    let (name, life) = (case.name("m"), case.short().ttl * 3);
+pub async fn what_was_adopted_is_believed_for_its_lease_and_no_longer(case: &Case) {
+    let (name, lease) = (case.name("m"), case.short().ttl * 3);
     let (a, b) = (case.keeper().await, case.keeper().await);
-    let handle = detach(&a, &name, life).await;
+    let handle = detach(&a, &name, lease).await;
     let guard = a.adopt(handle.clone()).unwrap();
     renew(case, &guard).await;
     let renewed = case.now();
-    assert!(guard.remaining() <= life);
+    assert!(guard.remaining() <= lease);
     let other = b.adopt(handle.clone()).unwrap();
     // It is alive all the time, and would be for this guard too, if that were proof.
     let others = async {
-        while case.since(renewed) < life * 3 {
-            case.pass(life / 6).await;
+        while case.since(renewed) < lease * 3 {
+            case.pass(lease / 6).await;
             renew(case, &other).await;
         }
     };
@@ -143,7 +143,7 @@ pub async fn what_was_adopted_is_believed_for_its_life_and_no_longer(case: &Case
 
 /// The lock belongs to the handle, not to its guard.
 pub async fn dropping_what_was_adopted_leaves_it(case: &Case) {
-    let (name, party) = (case.name("m"), case.party(Lives::long()).await);
+    let (name, party) = (case.name("m"), case.party(Ttls::long()).await);
     let handle = detach(&party.keeper, &name, LONG).await;
     let guard = party.keeper.adopt(handle.clone()).unwrap();
     renew(case, &guard).await;
@@ -186,23 +186,23 @@ pub async fn a_second_release_finds_it_lost(case: &Case) {
 }
 
 /// However long a detached attempt has waited, its lease begins at the grant.
-pub async fn one_that_stands_in_line_is_granted_its_whole_life(case: &Case) {
+pub async fn one_that_stands_in_line_is_granted_its_whole_ttl(case: &Case) {
     let (name, holder, keeper) = (case.name("m"), case.keeper().await, case.keeper().await);
-    let life = case.short().ttl;
+    let lease = case.short().ttl;
     let held = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let waiting = tokio::spawn(keeper.mutex(&name).unwrap().lock().detached(life).into_future());
+    let waiting = tokio::spawn(keeper.mutex(&name).unwrap().lock().detached(lease).into_future());
     case.until_waiting(&holder, &name, 1).await;
-    case.pass(life * 3).await;
+    case.pass(lease * 3).await;
     held.release().await.unwrap();
     let handle = waiting.await.unwrap().unwrap();
-    let left = holder.inspect(&name).await.unwrap().holders[0].expires_in.unwrap_or(life);
-    assert!(left > life / 2, "{left:?}");
+    let left = holder.inspect(&name).await.unwrap().holders[0].expires_in.unwrap_or(lease);
+    assert!(left > lease / 2, "{left:?}");
     holder.adopt(handle).unwrap().release().await.unwrap();
 }
 
 /// A detached attempt that gives up leaves no lock and no place in line, though its session could have outlived it.
 pub async fn one_that_gives_up_leaves_nothing(case: &Case) {
-    let (name, holder, party) = (case.name("m"), case.keeper().await, case.party(Lives::long()).await);
+    let (name, holder, party) = (case.name("m"), case.keeper().await, case.party(Ttls::long()).await);
     let held = holder.mutex(&name).unwrap().lock().await.unwrap();
     for wait in [Duration::ZERO, Duration::from_millis(200)] {
         let attempt = party.mutex(&name).lock().wait(wait).detached(LONG);
@@ -230,33 +230,33 @@ pub async fn who_broke_it_is_reported_to_who_renews(case: &Case) {
 
 /// With a lock-delay, a release after the lease has expired lets the delay run out.
 pub async fn a_late_release_lets_the_delay_run_out(case: &Case) {
-    let (name, lives) = (case.name("m"), case.harness().short());
+    let (name, ttls) = (case.name("m"), case.harness().short());
     let (keeper, other) = (case.keeper().await, case.keeper().await);
-    let mutex = keeper.mutex(&name).unwrap().lock_delay(lives.lock_delay);
+    let mutex = keeper.mutex(&name).unwrap().lock_delay(ttls.lock_delay);
     let start = case.now();
-    let handle = mutex.lock().detached(lives.ttl).await.unwrap();
+    let handle = mutex.lock().detached(ttls.ttl).await.unwrap();
     let guard = keeper.adopt(handle.clone()).unwrap();
     renew(case, &guard).await;
     let next = tokio::spawn(other.mutex(&name).unwrap().lock().into_future());
     let _ = guard.lost().await;
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     // The store may count a little longer than a holder believes.
-    case.pass(lives.ttl / 20).await;
+    case.pass(ttls.ttl / 20).await;
     assert_eq!(keeper.adopt(handle).unwrap().release().await.unwrap_err().kind(), ErrorKind::Lost);
     let next = next.await.unwrap().unwrap();
-    assert!(case.since(start) >= lives.ttl + lives.lock_delay, "{:?}", case.since(start));
+    assert!(case.since(start) >= ttls.ttl + ttls.lock_delay, "{:?}", case.since(start));
     next.release().await.unwrap();
 }
 
 /// Neither the process that detached a lock nor the process that adopted it renews it automatically.
 pub async fn nobody_renews_it_but_by_hand(case: &Case) {
-    let (name, life) = (case.name("m"), case.short().ttl * 3);
+    let (name, lease) = (case.name("m"), case.short().ttl * 3);
     let (first, second, other) = (case.keeper().await, case.keeper().await, case.keeper().await);
-    let handle = detach(&first, &name, life).await;
+    let handle = detach(&first, &name, lease).await;
     let guard = second.adopt(handle).unwrap();
     renew(case, &guard).await;
     // Its claim ends although all three are there.
-    let next = other.mutex(&name).unwrap().lock().wait(life * 20).await.unwrap();
+    let next = other.mutex(&name).unwrap().lock().wait(lease * 20).await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
     drop((first, guard));
     next.release().await.unwrap();

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::{Break, Election, ErrorKind, FencingToken, Leader, Target};
 
 async fn election(case: &Case) -> Election {
@@ -112,7 +112,7 @@ pub async fn a_broken_leader_is_reported(case: &Case) {
 
 /// An election is the mutex of its name: readers do not count as leaders, and cannot hold the lock beside a leader.
 pub async fn an_election_is_the_mutex_of_its_name(case: &Case) {
-    let keeper = case.party(Lives::long()).await.keeper;
+    let keeper = case.party(Ttls::long()).await.keeper;
     let lock = keeper.rw_lock(case.name("leader")).unwrap();
     let reader = lock.read().await.unwrap();
     assert_eq!(election(case).await.leader().await.unwrap(), None);

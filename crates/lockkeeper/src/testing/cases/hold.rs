@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::store::{Amend, Amended, Evict, Evicted, LiveState, Renewal, Target, Verdict, Withdrawal};
-use crate::testing::{Case, Contender, Lives};
+use crate::testing::{Case, Contender, Ttls};
 use crate::time::Instant;
 
 /// Longer than every case lasts.
@@ -91,7 +91,7 @@ pub async fn a_crashed_holders_lock_is_kept(case: &Case) {
 
 /// A session that is closed leaves the rest too, however long the minimum hold is, and whether the claim is named or not.
 pub async fn a_closed_session_leaves_it(case: &Case) {
-    for (name, hold) in [("long", LONG), ("short", Lives::long().ttl / 2)] {
+    for (name, hold) in [("long", LONG), ("short", Ttls::long().ttl / 2)] {
         for is_named in [true, false] {
             let [a, b] = case.mutexes(&format!("{name}/{is_named}")).await;
             a.granted_for(hold).await;
@@ -238,7 +238,7 @@ pub async fn a_break_ends_it(case: &Case) {
     next.acquire().await;
     for how in [Evict::Mark, Evict::Now] {
         let name = if how == Evict::Mark { "one" } else { "two" };
-        let (kept, next) = (case.writer(name).await, case.mutex(name, Lives::long()).await.trying());
+        let (kept, next) = (case.writer(name).await, case.mutex(name, Ttls::long()).await.trying());
         let token = kept.granted_for(LONG).await;
         kept.release().await;
         next.busy().await;

@@ -53,8 +53,8 @@ pub async fn it_shows_what_is_there(case: &Case) {
     assert_eq!((waiter.id, waiter.granted), (b.id(), false));
     assert!(waiter.token.is_none_or(|later| later > token));
     assert_eq!((holder.weight, waiter.weight), (a.claim.weight, b.claim.weight));
-    assert!(holder.expires_in.is_none_or(|life| life <= a.lives().ttl));
-    assert!(waiter.expires_in.is_none_or(|life| life <= a.lives().ttl));
+    assert!(holder.expires_in.is_none_or(|lease| lease <= a.ttls().ttl));
+    assert!(waiter.expires_in.is_none_or(|lease| lease <= a.ttls().ttl));
     assert!(holder.broken.is_none() && waiter.broken.is_none());
     assert_eq!(line.capacity(), Some(a.claim.capacity));
     assert!(line.last_token.is_none_or(|last| last >= token));

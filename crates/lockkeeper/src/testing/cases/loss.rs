@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::layer::{Fault, Faults, Operation};
 use crate::store::{Evict, Store, Target};
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::{Error, ErrorKind, LostReason, SessionState};
 
 /// Renewals keep a lock for as long as its holder needs it.
@@ -54,8 +54,8 @@ pub async fn a_silent_store_ends_the_belief_in_time(case: &Case) {
 /// An outage that is shorter than the lease causes events, and changes nothing else.
 pub async fn a_short_outage_is_survived(case: &Case) {
     let name = case.name("m");
-    let lives = Lives { ttl: case.short().ttl * 3, ..case.short() };
-    let party = case.party(lives).await;
+    let ttls = Ttls { ttl: case.short().ttl * 3, ..case.short() };
+    let party = case.party(ttls).await;
     let guard = party.mutex(&name).lock().await.unwrap();
     let mut session = party.keeper.session();
     assert_eq!(session.state(), SessionState::Valid);
@@ -63,7 +63,7 @@ pub async fn a_short_outage_is_survived(case: &Case) {
     assert_eq!(session.changed().await, SessionState::Jeopardy);
     party.cut_off(false);
     assert_eq!(session.changed().await, SessionState::Valid);
-    case.pass(lives.ttl).await;
+    case.pass(ttls.ttl).await;
     guard.check().unwrap();
     guard.release().await.unwrap();
     assert!(party.diary.has("jeopardy") && party.diary.has("recovered"));
@@ -72,11 +72,11 @@ pub async fn a_short_outage_is_survived(case: &Case) {
 /// A store that does not answer at all puts the holder into jeopardy before it costs the lock, and an event reports it.
 pub async fn a_renewal_that_hangs_is_reported(case: &Case) {
     let name = case.name("m");
-    let lives = Lives { ttl: case.short().ttl * 3, ..case.short() };
-    let party = case.party(lives).await;
+    let ttls = Ttls { ttl: case.short().ttl * 3, ..case.short() };
+    let party = case.party(ttls).await;
     let guard = party.mutex(&name).lock().await.unwrap();
     let mut session = party.keeper.session();
-    party.line.set(Faults::none().slow(1000, lives.ttl * 40).only(&[Operation::Renew]));
+    party.line.set(Faults::none().slow(1000, ttls.ttl * 40).only(&[Operation::Renew]));
     assert_eq!(session.changed().await, SessionState::Jeopardy);
     guard.check().expect("there is time left");
     assert!(party.diary.has("renewal failed"));

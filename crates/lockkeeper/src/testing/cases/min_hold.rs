@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::layer::{Faults, Operation};
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::{Break, Effect, ErrorKind, Keeper, LockName, Owner, Target};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -39,7 +39,7 @@ pub async fn a_release_leaves_the_rest_to_the_store(case: &Case) {
 
 /// A dropped guard, and a keeper that is shut down, leave the rest too, however long the minimum hold is.
 pub async fn a_drop_and_a_shutdown_leave_it(case: &Case) {
-    for (name, hold) in [("long", LONG), ("short", Lives::long().ttl / 2)] {
+    for (name, hold) in [("long", LONG), ("short", Ttls::long().ttl / 2)] {
         for how in ["drop", "drop and shut down", "shut down"] {
             let (keeper, name) = (case.keeper().await, case.name(&format!("{name}/{how}")));
             let guard = keeper.mutex(&name).unwrap().lock().min_hold(hold).await.unwrap();
@@ -145,7 +145,7 @@ pub async fn an_attempt_never_waits_for_what_it_has_kept_itself(case: &Case) {
 
 /// A multi-lock that loses one part does not wait for another part that it has kept itself.
 pub async fn a_multi_lock_never_waits_for_a_part_that_it_has_kept(case: &Case) {
-    let (party, other) = (case.party(Lives::long()).await, case.keeper().await);
+    let (party, other) = (case.party(Ttls::long()).await, case.keeper().await);
     let [a, b] = ["a", "b"].map(|name| case.name(name));
     party.line.delay(Operation::Amend, case.short().ttl);
     let both = party.keeper.multi_lock([&a, &b]).unwrap();
@@ -164,7 +164,7 @@ pub async fn a_multi_lock_never_waits_for_a_part_that_it_has_kept(case: &Case) {
 
 /// An attempt that is dropped before the answer to its claim comes leaves nothing behind.
 pub async fn who_is_dropped_before_its_answer_keeps_nothing(case: &Case) {
-    let (party, other, name) = (case.party(Lives::long()).await, case.keeper().await, case.name("m"));
+    let (party, other, name) = (case.party(Ttls::long()).await, case.keeper().await, case.name("m"));
     party.line.delay(Operation::Claim, case.short().ttl);
     let attempt = tokio::spawn(party.mutex(&name).lock().min_hold(LONG).into_future());
     case.until("it is granted", async || other.inspect(&name).await.unwrap().is_held()).await;
@@ -185,7 +185,7 @@ pub async fn nobody_leads_while_it_lasts(case: &Case) {
 
 /// A minimum hold that the store cannot keep is refused before anything is sent, also by a store that has none.
 pub async fn what_the_store_cannot_keep_is_refused(case: &Case) {
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let keeper: &Keeper = &party.keeper;
     let (name, most) = (case.name("m"), keeper.capabilities().min_hold_max);
     let refused = keeper.mutex(&name).unwrap().try_lock().min_hold(most + Duration::from_millis(1)).await.unwrap_err();

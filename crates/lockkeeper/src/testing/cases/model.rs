@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::store::admit::{Demand, admitted};
 use crate::store::{Amend, Amended, Expiry, MAX, Renewal, Verdict, Withdrawal};
-use crate::testing::{Case, Client, Contender, Lives, Seeded, Time};
+use crate::testing::{Case, Client, Contender, Seeded, Time, Ttls};
 use crate::time::Instant;
 
 const CLIENTS: usize = 5;
@@ -63,13 +63,13 @@ struct Model<'a> {
 impl<'a> Model<'a> {
     async fn new(case: &'a Case, seed: u64, capacities: &'static [u32], weights: &'static [u32]) -> Self {
         // Where nobody is to die, a slow machine must not kill anybody either.
-        let wait_ttl = if case.harness().time() == Time::Virtual { Lives::long().wait_ttl } else { Lives::long().ttl };
+        let wait_ttl = if case.harness().time() == Time::Virtual { Ttls::long().wait_ttl } else { Ttls::long().ttl };
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
-            clients.push(case.client(Lives { wait_ttl, ..Lives::long() }).await);
+            clients.push(case.client(Ttls { wait_ttl, ..Ttls::long() }).await);
         }
         let name = case.name(&format!("seed-{seed}"));
-        let observer = case.client(Lives::long()).await.permits(&name, 1, capacities[0]);
+        let observer = case.client(Ttls::long()).await.permits(&name, 1, capacities[0]);
         let dies =
             case.harness().time() == Time::Virtual && observer.client.store.capabilities().expiry == Expiry::PerClaim;
         let seed = Seeded::new(seed);
@@ -141,11 +141,11 @@ impl<'a> Model<'a> {
     fn settle_newcomer(&mut self) {
         let now = self.case.now();
         if let Some(newest) = self.line.last_mut() {
-            newest.expires = now + newest.contender.lives().wait_ttl;
+            newest.expires = now + newest.contender.ttls().wait_ttl;
         }
         self.settle();
         if let Some(newest) = self.line.last_mut().filter(|m| m.granted) {
-            newest.expires = now + newest.contender.lives().ttl;
+            newest.expires = now + newest.contender.ttls().ttl;
         }
     }
 
@@ -183,7 +183,7 @@ impl<'a> Model<'a> {
 
     fn renewed(&mut self, at: usize) {
         let member = &mut self.line[at];
-        let Lives { ttl, wait_ttl, .. } = member.contender.lives();
+        let Ttls { ttl, wait_ttl, .. } = member.contender.ttls();
         member.expires = self.case.now() + if member.granted { ttl } else { wait_ttl };
     }
 

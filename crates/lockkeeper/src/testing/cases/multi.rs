@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Lives, Tally};
+use crate::testing::{Case, Tally, Ttls};
 use crate::{Break, ErrorKind, Guard, Keeper, LockName, LostReason, Mode, MultiLock, Owner, Target};
 
 fn names<const N: usize>(case: &Case, names: [&str; N]) -> [LockName; N] {
@@ -62,7 +62,7 @@ pub async fn a_try_takes_all_or_nothing(case: &Case) {
 
 /// A wait that ends names the lock that was not acquired, and leaves nothing: no lock, no place in line.
 pub async fn a_wait_that_ends_leaves_nothing(case: &Case) {
-    let (blocker, party) = (case.keeper().await, case.party(Lives::long()).await);
+    let (blocker, party) = (case.keeper().await, case.party(Ttls::long()).await);
     let all = names(case, ["a", "b", "c"]);
     let guard = blocker.mutex(&all[1]).unwrap().lock().await.unwrap();
     let lock = multi(&party.keeper, &all);
@@ -174,7 +174,7 @@ pub async fn crossing_names_never_wait_for_each_other(case: &Case) {
 
 /// A fixed lease is the same for all locks, and begins when the last one is held.
 pub async fn a_fixed_lease_begins_when_all_are_held(case: &Case) {
-    let (blocker, party) = (case.keeper().await, case.party(Lives::long()).await);
+    let (blocker, party) = (case.keeper().await, case.party(Ttls::long()).await);
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
     let lease = case.short().ttl;
@@ -328,7 +328,7 @@ pub async fn mixed_modes_never_wait_for_each_other(case: &Case) {
 
 /// A multi-lock that is only dropped lets the next waiters in.
 pub async fn a_dropped_one_is_released(case: &Case) {
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let all = names(case, ["a", "b"]);
     drop(multi(&party.keeper, &all).lock().await.unwrap());
     // The releases were sent before the next claims of the same task.

@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::testing::Tally;
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::{ErrorKind, Mode, Owner};
 
 /// A second holder waits until the first releases, and has a higher token.
@@ -89,7 +89,7 @@ pub async fn no_increment_is_lost(case: &Case) {
 /// A guard that is only dropped lets the next waiter in.
 pub async fn a_dropped_guard_is_released(case: &Case) {
     let name = case.name("m");
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     drop(party.mutex(&name).lock().await.unwrap());
     // The release was sent before the next claim of the same task.
     let next = party.mutex(&name).try_lock().await.unwrap();
@@ -102,7 +102,7 @@ pub async fn a_dropped_guard_is_released(case: &Case) {
 /// Other clients see the owner and the reason that a holder gives.
 pub async fn a_holder_is_seen_as_it_says(case: &Case) {
     let name = case.name("m");
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let other = case.keeper().await;
     let guard = party.mutex(&name).lock().reason("build 7").await.unwrap();
     let info = other.inspect(&name).await.unwrap();
@@ -168,7 +168,7 @@ pub async fn what_can_never_work_is_refused(case: &Case) {
 /// A prefix and a name together are one name.
 pub async fn a_prefix_and_a_name_are_one_name(case: &Case) {
     let start = case.name("team").to_string();
-    let party = case.party_with(Lives::long(), |b| b.prefix(format!("{start}/"))).await;
+    let party = case.party_with(Ttls::long(), |b| b.prefix(format!("{start}/"))).await;
     let plain = case.keeper().await;
     let guard = party.keeper.mutex("stock").unwrap().lock().await.unwrap();
     assert_eq!((guard.name().as_str(), guard.full_name().as_str()), ("stock", format!("{start}/stock").as_str()));
@@ -185,7 +185,7 @@ pub async fn a_higher_epoch_outranks_the_lower(case: &Case) {
     let before = old.mutex(&name).unwrap().lock().await.unwrap();
     let token = before.token();
     before.release().await.unwrap();
-    let new = case.party_with(Lives::long(), |b| b.epoch(3)).await;
+    let new = case.party_with(Ttls::long(), |b| b.epoch(3)).await;
     let guard = new.mutex(&name).lock().await.unwrap();
     assert!(guard.token() > token && guard.token().epoch() == 3);
     let error = old.mutex(&name).unwrap().lock().await.unwrap_err();
@@ -198,8 +198,8 @@ pub async fn a_full_line_takes_nobody(case: &Case) {
     let name = case.name("m");
     let holder = case.keeper().await;
     let _guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let waiting = case.party_with(Lives::long(), |b| b.max_waiters(1)).await;
-    let refused = case.party_with(Lives::long(), |b| b.max_waiters(1)).await;
+    let waiting = case.party_with(Ttls::long(), |b| b.max_waiters(1)).await;
+    let refused = case.party_with(Ttls::long(), |b| b.max_waiters(1)).await;
     let waiter = tokio::spawn(waiting.mutex(&name).lock().into_future());
     case.until_waiting(&holder, &name, 1).await;
     let error = refused.mutex(&name).lock().await.unwrap_err();
@@ -211,7 +211,7 @@ pub async fn a_full_line_takes_nobody(case: &Case) {
 /// A shutdown ends the waits, releases the held locks, and ends the keeper.
 pub async fn a_shutdown_lets_go_of_everything(case: &Case) {
     let (name, other) = (case.name("m"), case.name("other"));
-    let (a, b) = (case.party(Lives::long()).await, case.keeper().await);
+    let (a, b) = (case.party(Ttls::long()).await, case.keeper().await);
     let held = a.mutex(&name).lock().await.unwrap();
     let elsewhere = b.mutex(&other).unwrap().lock().await.unwrap();
     let waiting = tokio::spawn(a.mutex(&other).lock().into_future());

@@ -1,6 +1,6 @@
 //! Names: any text without control characters. Two different names are never the same lock.
 
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 
 /// Names that a careless layout takes for one another, or for something of its own.
 const NEAR: &[&str] = &[
@@ -66,7 +66,7 @@ const NEAR: &[&str] = &[
 
 /// Names that look alike are different locks: all of them can be held at once.
 pub async fn near_collisions_are_different_locks(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     let held: Vec<_> = NEAR.iter().map(|name| client.mutex(&case.name(name))).collect();
     for (name, holder) in NEAR.iter().zip(&held) {
         eprintln!("{name:?}");
@@ -83,7 +83,7 @@ pub async fn near_collisions_are_different_locks(case: &Case) {
 /// A name may have all its 255 bytes, and its last one counts.
 pub async fn the_longest_names_work(case: &Case) {
     let room = case.harness().name_max() - case.name("x").as_str().len();
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     let long = |fill: &str, end: char| {
         let mut name = fill.repeat(room / fill.len());
         name.push(end);
@@ -101,7 +101,7 @@ pub async fn the_longest_names_work(case: &Case) {
 
 /// Every name comes back from the listing as it was given.
 pub async fn they_are_listed_as_given(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     let mut names: Vec<_> = NEAR.iter().map(|name| case.name(name)).collect();
     for name in &names {
         client.mutex(name).granted().await;

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Lives, Party};
+use crate::testing::{Case, Party, Ttls};
 use crate::{ErrorKind, Owner, ReentrantMutex};
 
 fn lock(case: &Case, party: &Party) -> ReentrantMutex {
@@ -17,7 +17,7 @@ async fn others(case: &Case) -> ReentrantMutex {
 /// The owner acquires the lock any number of times, with one token. Other owners wait until the last guard is gone,
 /// whichever that is.
 pub async fn its_owner_takes_it_again(case: &Case) {
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let (mine, theirs) = (lock(case, &party), others(case).await);
     let (me, they) = (Owner::new(), Owner::new());
     let mut guards = Vec::new();
@@ -53,7 +53,7 @@ pub async fn its_owner_takes_it_again(case: &Case) {
 
 /// Tasks that share an owner acquire the lock once together, however they race.
 pub async fn tasks_of_one_owner_share_one_claim(case: &Case) {
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let (mine, me) = (lock(case, &party), Owner::new());
     let blocker = others(case).await.lock(&Owner::new()).await.unwrap();
     let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(mine.lock(&me).into_future())).collect();
@@ -94,7 +94,7 @@ pub async fn its_guards_are_lost_together(case: &Case) {
 
 /// A reentrant attempt does not join a plain mutex that the owner holds: a wait for it is refused.
 pub async fn a_plain_guard_is_not_joined(case: &Case) {
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let (mine, me) = (lock(case, &party), Owner::new());
     let plain = party.mutex(&case.name("lock"));
     let held = plain.lock().owner(&me).await.unwrap();

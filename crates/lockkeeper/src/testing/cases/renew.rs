@@ -1,7 +1,7 @@
 //! What a renewal gives, to which claims, and its answers.
 
 use crate::store::{LiveState, Renewal, Withdrawal};
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 
 /// The renewal of a holder answers `Held`, with the token of the claim.
 pub async fn a_holder_learns_that_it_holds(case: &Case) {
@@ -37,7 +37,7 @@ pub async fn a_holder_lives_on_renewals(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let other = case.writer("lock").await.trying();
     let token = a.granted().await;
-    case.keep_alive(a.lives().ttl * 3, &[&a]).await;
+    case.keep_alive(a.ttls().ttl * 3, &[&a]).await;
     other.busy().await;
     assert_eq!(a.held().await, token);
 }
@@ -48,7 +48,7 @@ pub async fn a_waiter_lives_on_renewals(case: &Case) {
     let b = case.mutex("lock", case.short()).await;
     a.granted().await;
     b.queued().await;
-    case.keep_alive(b.lives().ttl * 2, &[&b]).await;
+    case.keep_alive(b.ttls().ttl * 2, &[&b]).await;
     a.sees(&[&a, &b], 1).await;
     a.release().await;
     b.granted().await;
@@ -82,7 +82,7 @@ pub async fn a_renewal_never_revives_what_expired(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let b = case.writer("lock").await;
     a.granted().await;
-    case.pass(a.lives().ttl * 2).await;
+    case.pass(a.ttls().ttl * 2).await;
     assert!(a.is_lost().await);
     b.sees(&[], 0).await;
     b.granted().await;
@@ -97,7 +97,7 @@ pub async fn what_is_in_flight_is_unknown(case: &Case) {
 
 /// Each claim gets its own answer, in the order of the request.
 pub async fn each_claim_is_answered_in_order(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     let [held, missing, waits, in_flight] =
         ["held", "missing", "waits", "in flight"].map(|n| client.mutex(&case.name(n)));
     let other = case.writer("waits").await;
@@ -124,20 +124,20 @@ pub async fn only_what_is_listed_is_renewed(case: &Case) {
     let [listed, forgotten] = ["listed", "forgotten"].map(|name| client.mutex(&case.name(name)));
     listed.granted().await;
     forgotten.granted().await;
-    case.keep_alive(listed.lives().ttl * 2, &[&listed]).await;
+    case.keep_alive(listed.ttls().ttl * 2, &[&listed]).await;
     listed.held().await;
     assert_eq!(forgotten.renewed().await.unwrap(), Renewal::Lost(None));
 }
 
 /// A session may be renewed without any claim.
 pub async fn a_session_without_claims_can_be_renewed(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     assert!(client.renew(&[]).await.unwrap().claims.is_empty());
 }
 
 /// A healthy session proves nothing about a claim: a claim that an administrator removed is lost.
 pub async fn a_healthy_session_proves_nothing(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     let [kept, removed] = ["kept", "removed"].map(|name| client.mutex(&case.name(name)));
     let token = kept.granted().await;
     removed.granted().await;

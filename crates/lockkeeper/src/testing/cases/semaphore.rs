@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::{ErrorKind, Mode, Owner, Semaphore};
 
 async fn semaphore(case: &Case, permits: u32) -> Semaphore {
@@ -205,7 +205,7 @@ pub async fn many_tasks_share_few_permits(case: &Case) {
 
 /// An owner may acquire further permits, but never waits behind those that it has.
 pub async fn waiting_behind_oneself_is_refused(case: &Case) {
-    let (party, me) = (case.party(Lives::long()).await, Owner::new());
+    let (party, me) = (case.party(Ttls::long()).await, Owner::new());
     let pool = party.keeper.semaphore(case.name("pool"), 2).unwrap();
     let one = pool.acquire().owner(&me).await.unwrap();
     let two = pool.acquire().owner(&me).await.unwrap();

@@ -2,11 +2,11 @@
 
 use crate::ErrorKind;
 use crate::store::{LiveState, SessionId, SessionSpec};
-use crate::testing::{Case, Client, Lives};
+use crate::testing::{Case, Client, Ttls};
 
 /// The close of a session frees its locks and removes its waiters, listed or not, and wakes the claims that can go on.
 pub async fn closing_frees_everything(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     let (held, waiting) = (client.mutex(&case.name("x")), client.mutex(&case.name("y")));
     let (next_x, first_y, next_y) = (case.writer("x").await, case.writer("y").await, case.writer("y").await);
     held.granted().await;
@@ -22,7 +22,7 @@ pub async fn closing_frees_everything(case: &Case) {
 
 /// A session may be closed twice, and without anything in it.
 pub async fn closing_twice_is_fine(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     let [other] = case.mutexes("lock").await;
     for _ in 0..2 {
         client.store.close(&client.session, &[]).await.unwrap();
@@ -47,7 +47,7 @@ pub async fn other_sessions_are_left_alone(case: &Case) {
 
 /// Two sessions of one connection are separate: the close of one leaves the claims of the other.
 pub async fn a_connection_may_have_two_sessions(case: &Case) {
-    let first = case.client(Lives::long()).await;
+    let first = case.client(Ttls::long()).await;
     let second = first.another_session().await;
     let (a, b) = (first.mutex(&case.name("x")), second.mutex(&case.name("y")));
     a.granted().await;
@@ -81,7 +81,7 @@ pub async fn an_expired_session_is_lost(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let b = case.writer("lock").await;
     a.granted().await;
-    case.pass(a.lives().ttl * 2).await;
+    case.pass(a.ttls().ttl * 2).await;
     for _ in 0..2 {
         assert_eq!(a.renewed().await.unwrap_err().kind(), ErrorKind::SessionLost);
         a.anew().refused(ErrorKind::SessionLost).await;
@@ -115,16 +115,16 @@ pub async fn leftovers_are_removed(case: &Case) {
 
 /// The store grants a ttl in its range.
 pub async fn the_granted_ttl_is_in_range(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     let can = client.store.capabilities();
-    let opened = client.store.open(&SessionSpec::new(Lives::long().ttl, Lives::long().lock_delay)).await.unwrap();
+    let opened = client.store.open(&SessionSpec::new(Ttls::long().ttl, Ttls::long().lock_delay)).await.unwrap();
     assert!(can.ttl_min <= opened.ttl && opened.ttl <= can.ttl_max, "{:?}", opened.ttl);
     assert_ne!(opened.id, client.session);
 }
 
 /// A ttl or a lock-delay out of the store's range is refused, and the error names the range.
 pub async fn what_is_out_of_range_is_refused(case: &Case) {
-    let client = case.client(Lives::long()).await;
+    let client = case.client(Ttls::long()).await;
     let can = client.store.capabilities();
     let none = std::time::Duration::ZERO;
     for (ttl, lock_delay) in

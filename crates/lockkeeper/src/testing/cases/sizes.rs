@@ -104,7 +104,7 @@ pub async fn a_small_number_that_dies_waiting_lets_others_in(case: &Case) {
     small.queued().await;
     a.queued().await;
     b.queued().await;
-    case.keep_alive(small.lives().wait_ttl * 3, &[&holder, &a, &b]).await;
+    case.keep_alive(small.ttls().wait_ttl * 3, &[&holder, &a, &b]).await;
     a.granted().await;
     b.granted().await;
     holder.sees(&[&holder, &a, &b], 3).await;
@@ -148,15 +148,15 @@ pub async fn a_small_number_leaves_with_its_holder(case: &Case) {
 
 /// The same holds for a holder that expires.
 pub async fn a_small_number_dies_with_its_holder(case: &Case) {
-    let lives = case.short();
+    let ttls = case.short();
     let [large, waits, also] = pool(case, [(1, 5), (1, 5), (1, 5)]).await;
     let name = case.name("pool");
-    let small = case.client(lives).await.permits(&name, 1, 2);
+    let small = case.client(ttls).await.permits(&name, 1, 2);
     large.granted().await;
     small.granted().await;
     waits.queued().await;
     also.queued().await;
-    case.keep_alive(lives.ttl * 3, &[&large, &waits, &also]).await;
+    case.keep_alive(ttls.ttl * 3, &[&large, &waits, &also]).await;
     waits.granted().await;
     also.granted().await;
     large.sees(&[&large, &waits, &also], 3).await;

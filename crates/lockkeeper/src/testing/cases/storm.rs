@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::layer::{Fault, Faults};
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 use crate::time::Instant;
 use crate::{Error, ErrorKind};
 
@@ -114,7 +114,7 @@ pub async fn everybody_gets_it_in_the_end(case: &Case) {
     let faults = Faults::none().with(Fault::LostReply, 250).with(Fault::LostWake, 500);
     let mut tasks = Vec::new();
     for seed in 0..5 {
-        let party = case.party(Lives { ttl: case.short().ttl * 2, ..case.short() }).await;
+        let party = case.party(Ttls { ttl: case.short().ttl * 2, ..case.short() }).await;
         party.line.sow(100 + seed);
         party.line.set(faults.clone());
         let mutex = party.mutex(&name);

@@ -4,13 +4,13 @@ use std::future::IntoFuture;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::testing::{Case, Lives};
+use crate::testing::{Case, Ttls};
 
 /// One task of a process stands in the store's line for all of them, and they are served in their order.
 pub async fn one_of_them_stands_in_line(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = Vec::new();
     for i in 0..5 {
@@ -41,7 +41,7 @@ pub async fn one_of_them_stands_in_line(case: &Case) {
 pub async fn a_place_in_line_is_inherited(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let (early, late) = (case.party(Lives::long()).await, case.party(Lives::long()).await);
+    let (early, late) = (case.party(Ttls::long()).await, case.party(Ttls::long()).await);
     let first = tokio::spawn(early.mutex(&name).lock().into_future());
     case.until_waiting(&holder, &name, 1).await;
     let heir = tokio::spawn(early.mutex(&name).lock().reason("heir").into_future());
@@ -69,7 +69,7 @@ pub async fn a_place_in_line_is_inherited(case: &Case) {
 pub async fn nobody_is_left_when_all_give_up(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(party.mutex(&name).lock().into_future())).collect();
     case.until_waiting(&holder, &name, 1).await;
     // From the front, so that each inherits the place before it gives up.
@@ -85,7 +85,7 @@ pub async fn nobody_is_left_when_all_give_up(case: &Case) {
 /// A task that stops waiting does not delay the tasks behind it.
 pub async fn a_timeout_in_the_queue_holds_up_nobody(case: &Case) {
     let name = case.name("m");
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     let guard = party.mutex(&name).lock().await.unwrap();
     let impatient = tokio::spawn(party.mutex(&name).lock().wait(Duration::from_millis(50)).into_future());
     let patient = tokio::spawn(party.mutex(&name).lock().into_future());
@@ -97,8 +97,8 @@ pub async fn a_timeout_in_the_queue_holds_up_nobody(case: &Case) {
 
 /// A process that holds the lock and waits for it again takes its turn behind other processes.
 pub async fn a_process_does_not_keep_the_lock_to_itself(case: &Case) {
-    let (name, busy) = (case.name("m"), case.party(Lives::long()).await);
-    let other = case.party(Lives::long()).await;
+    let (name, busy) = (case.name("m"), case.party(Ttls::long()).await);
+    let other = case.party(Ttls::long()).await;
     let first = busy.mutex(&name).lock().await.unwrap();
     let stranger = tokio::spawn(other.mutex(&name).lock().into_future());
     case.until_waiting(&busy.keeper, &name, 1).await;

@@ -43,7 +43,7 @@ pub async fn they_rise_over_expiry(case: &Case) {
     let silent = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     let old = silent.granted().await;
-    case.pass(silent.lives().ttl * 2).await;
+    case.pass(silent.ttls().ttl * 2).await;
     let new = next.granted().await;
     assert!(new > old, "{new} after {old}");
 }
@@ -76,7 +76,7 @@ pub async fn one_claim_has_one_token(case: &Case) {
     let token = b.wakes_with_its_grant(seen).await;
     assert_eq!(b.granted().await, token, "a claim sent again");
     assert_eq!(b.held().await, token, "a renewal");
-    assert_eq!(b.wait(seen, crate::testing::Lives::long().ttl).await, Wake::Granted { token }, "a wait");
+    assert_eq!(b.wait(seen, crate::testing::Ttls::long().ttl).await, Wake::Granted { token }, "a wait");
     let line = b.line().await;
     assert_eq!(line.entries[0].token, Some(token), "the listing");
     assert!(line.last_token.is_none_or(|last| last == token), "the highest one given out");

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Lives, Tally};
+use crate::testing::{Case, Tally, Ttls};
 use crate::{ErrorKind, LostReason};
 
 /// An unfair attempt waits until the lock is free, and is not in line meanwhile.
@@ -29,7 +29,7 @@ pub async fn it_waits_for_the_lock_without_a_place_in_line(case: &Case) {
 /// A later claim that stands in line gets the lock before an unfair attempt.
 pub async fn it_never_overtakes_who_stands_in_line(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
-    let (beside, in_line) = (case.party(Lives::long()).await, case.party(Lives::long()).await);
+    let (beside, in_line) = (case.party(Ttls::long()).await, case.party(Ttls::long()).await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     let unfair: Vec<_> = (0..3).map(|_| tokio::spawn(beside.mutex(&name).lock().unfair().into_future())).collect();
     case.pass(Duration::from_millis(50)).await;
@@ -120,7 +120,7 @@ pub async fn many_of_them_lose_no_increment(case: &Case) {
 /// An unfair attempt with a fixed lease has the whole lease, however long it has waited, and no more.
 pub async fn it_keeps_to_its_lease(case: &Case) {
     let (name, a) = (case.name("m"), case.keeper().await);
-    let party = case.party(Lives::long()).await;
+    let party = case.party(Ttls::long()).await;
     // Half of it is more than a slow machine takes to look.
     let lease = case.short().ttl.max(Duration::from_secs(4));
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();

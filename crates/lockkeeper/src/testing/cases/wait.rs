@@ -114,8 +114,8 @@ pub async fn a_wait_can_be_dropped(case: &Case) {
 /// Many waits on many names may go on at once, and each hears of its own name.
 pub async fn each_waiter_hears_of_its_own(case: &Case) {
     let mut waiting: Vec<(Contender, Contender)> = Vec::new();
-    let client = case.client(crate::testing::Lives::long()).await;
-    let other = case.client(crate::testing::Lives::long()).await;
+    let client = case.client(crate::testing::Ttls::long()).await;
+    let other = case.client(crate::testing::Ttls::long()).await;
     for i in 0..8 {
         let name = case.name(&format!("lock-{i}"));
         let (holder, waiter) = (other.mutex(&name), client.mutex(&name));

@@ -44,7 +44,7 @@ pub async fn a_dead_holders_withdrawal_does_nothing(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     dead.granted().await;
-    case.pass(dead.lives().ttl * 2).await;
+    case.pass(dead.ttls().ttl * 2).await;
     let token = next.granted().await;
     // On a session that has ended an error is an answer too.
     let _ = dead.client.store.withdraw(&dead.claim.key, None).await;

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{Contestant, Habits, History, Kind, LibraryClient, Recorder, Rules, Seed, Summary, Walker};
 use crate::layer::{Fault, Faults};
-use crate::testing::{Case, Lives, Party, Seeded};
+use crate::testing::{Case, Party, Seeded, Ttls};
 use crate::{LockName, layer::Chaos};
 
 /// The lock's name, in the history and in the store.
@@ -31,15 +31,15 @@ pub struct Plan {
     /// Whether a client is sometimes cut off from the store for longer than a lease.
     pub cut_offs: bool,
     /// How long claims live.
-    pub lives: Lives,
+    pub ttls: Ttls,
     /// How long a claim that was given up may stay in the store. Longer than any request is late.
     pub lingers: Duration,
 }
 
 impl Plan {
     /// A plan without faults. Every refusal must have a reason.
-    pub fn calm(kind: Kind, lives: Lives) -> Self {
-        let habits = Habits { plain: false, careless: false, sure: true, pause: lives.ttl / 4 };
+    pub fn calm(kind: Kind, ttls: Ttls) -> Self {
+        let habits = Habits { plain: false, careless: false, sure: true, pause: ttls.ttl / 4 };
         Self {
             kind,
             clients: 3,
@@ -48,14 +48,14 @@ impl Plan {
             habits,
             faults: Faults::none(),
             cut_offs: false,
-            lives,
-            lingers: lives.ttl * 30,
+            ttls,
+            lingers: ttls.ttl * 30,
         }
     }
 
     /// A plan in which requests and answers are lost, doubled and delayed, and clients are careless and sometimes cut
     /// off.
-    pub fn stormy(kind: Kind, lives: Lives) -> Self {
+    pub fn stormy(kind: Kind, ttls: Ttls) -> Self {
         let faults = Faults::none()
             .with(Fault::Refused, 20)
             .with(Fault::LostRequest, 30)
@@ -65,10 +65,10 @@ impl Plan {
             .with(Fault::Overdue, 40)
             .with(Fault::LostWake, 50)
             .with(Fault::FalseWake, 50)
-            .slow(150, lives.ttl / 4)
-            .late(lives.ttl * 2);
-        let habits = Habits { plain: false, careless: true, sure: false, pause: lives.ttl / 2 };
-        Self { habits, faults, cut_offs: true, clients: 4, ..Self::calm(kind, lives) }
+            .slow(150, ttls.ttl / 4)
+            .late(ttls.ttl * 2);
+        let habits = Habits { plain: false, careless: true, sure: false, pause: ttls.ttl / 2 };
+        Self { habits, faults, cut_offs: true, clients: 4, ..Self::calm(kind, ttls) }
     }
 
     /// The same plan, but all tasks only wait and release.
@@ -86,7 +86,7 @@ impl Plan {
 
     /// The rules that the lock has to keep.
     pub fn rules(&self) -> Rules {
-        Rules::permits(self.kind.capacity()).delayed(self.lives.lock_delay).lingering(self.lingers)
+        Rules::permits(self.kind.capacity()).delayed(self.ttls.lock_delay).lingering(self.lingers)
     }
 
     /// Runs the plan with clients of the library, and returns the history.
@@ -108,7 +108,7 @@ impl Plan {
         let recorder = Recorder::new(case.clock().clone(), "all");
         let (mut parties, mut tasks) = (Vec::new(), JoinSet::new());
         for client in 0..self.clients {
-            let party = case.party(self.lives).await;
+            let party = case.party(self.ttls).await;
             party.line.sow(draw.number());
             party.line.set(self.faults.clone());
             for task in 0..self.tasks {
@@ -134,8 +134,8 @@ impl Plan {
             line.quiet();
             line.settled().await;
         }
-        case.pass(self.lingers + self.lives.ttl + self.lives.lock_delay).await;
-        let last = case.party(self.lives).await;
+        case.pass(self.lingers + self.ttls.ttl + self.ttls.lock_delay).await;
+        let last = case.party(self.ttls).await;
         let contestant: Arc<dyn Contestant> = Arc::new(LibraryClient::new(&last.keeper, &name, self.kind));
         // If it is refused, the history tells.
         self.walker(case, &recorder, &contestant, "who comes last".to_owned(), &mut draw).ask_for_all().await;
@@ -185,10 +185,10 @@ impl Plan {
             return;
         }
         loop {
-            clock.sleep(Duration::from_millis(draw.below(millis(self.lives.ttl) * 3))).await;
+            clock.sleep(Duration::from_millis(draw.below(millis(self.ttls.ttl) * 3))).await;
             let chosen = usize::try_from(draw.below(self.clients)).unwrap_or(0);
             lines[chosen].set(Faults::cut_off());
-            clock.sleep(Duration::from_millis(draw.below(millis(self.lives.ttl) * 2))).await;
+            clock.sleep(Duration::from_millis(draw.below(millis(self.ttls.ttl) * 2))).await;
             lines[chosen].set(self.faults.clone());
         }
     }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use crate::store::{Renewal, Store, TOMBSTONE_MIN};
 use crate::testing::history::{Ask, Contestant, Held};
 use crate::testing::storm::{acquire, deadline, give_up};
-use crate::testing::{Client, Contender, Lives};
+use crate::testing::{Client, Contender, Ttls};
 use crate::time::{Clock, Instant};
 use crate::{Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Result};
 
@@ -32,7 +32,7 @@ pub enum Habit {
 pub struct SmallEngine {
     store: Arc<dyn Store>,
     clock: Clock,
-    lives: Lives,
+    ttls: Ttls,
     name: LockName,
     habit: Habit,
 }
@@ -57,8 +57,8 @@ struct SmallGuard {
 
 impl SmallEngine {
     /// An engine on this connection.
-    pub fn new(store: Arc<dyn Store>, clock: Clock, lives: Lives, name: &LockName, habit: Habit) -> Self {
-        Self { store, clock, lives, name: name.clone(), habit }
+    pub fn new(store: Arc<dyn Store>, clock: Clock, ttls: Ttls, name: &LockName, habit: Habit) -> Self {
+        Self { store, clock, ttls, name: name.clone(), habit }
     }
 }
 
@@ -67,9 +67,9 @@ impl Contestant for SmallEngine {
     async fn acquire(&self, ask: Ask) -> Result<Option<Box<dyn Held>>> {
         assert!(ask.wait.is_none(), "it only waits in line");
         let session = loop {
-            match Client::try_open(Arc::clone(&self.store), self.clock.clone(), self.lives).await {
+            match Client::try_open(Arc::clone(&self.store), self.clock.clone(), self.ttls).await {
                 Ok(client) => break client,
-                Err(_) => self.clock.sleep(self.lives.wait_ttl / 4).await,
+                Err(_) => self.clock.sleep(self.ttls.wait_ttl / 4).await,
             }
         };
         let (claim, raw, _) = acquire(&session.mutex(&self.name), &self.clock).await;
@@ -90,7 +90,7 @@ impl Contestant for SmallEngine {
 /// Renews every third of the life, until the lock is given up or lost.
 async fn keep(claim: Contender, belief: Arc<Mutex<Belief>>, clock: Clock, habit: Habit) {
     loop {
-        clock.sleep(claim.lives().ttl / 3).await;
+        clock.sleep(claim.ttls().ttl / 3).await;
         if belief.lock().unwrap().is_over(&clock, habit) {
             return;
         }
@@ -134,7 +134,7 @@ impl Held for SmallGuard {
             if tries == 4 {
                 return Err(error);
             }
-            self.clock.sleep(self.claim.lives().wait_ttl / 4).await;
+            self.clock.sleep(self.claim.ttls().wait_ttl / 4).await;
         }
         if over {
             return Err(Error::lost(self.claim.claim.key.name.clone(), LostReason::Expired));

@@ -98,10 +98,10 @@ impl Flaw for WithdrawBySession {
 
 /// The store keeps a claim for half of the lifetime that it promised.
 #[derive(Debug, Default)]
-pub struct HalfALife;
+pub struct HalfATtl;
 
 #[async_trait]
-impl Flaw for HalfALife {
+impl Flaw for HalfATtl {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         right.claim(&Claim { ttl: claim.ttl / 2, wait_ttl: claim.wait_ttl / 2, ..claim.clone() }).await
     }

@@ -5,8 +5,8 @@
 
 mod engine;
 mod flaws_of_claims;
+mod flaws_of_expiry;
 mod flaws_of_histories;
-mod flaws_of_life;
 mod flaws_of_waking;
 
 use std::collections::HashMap;
@@ -23,17 +23,17 @@ pub use self::flaws_of_claims::{
     OwnWeightOnly, RaisesWhatWasLowered, ReleaseWithoutOwnerCheck, TokenFromAClock, TryThatStays, UnstickyGrant,
     UpgradeInTwoSteps,
 };
-pub use self::flaws_of_histories::{
-    CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HalfALife, ReaderBesideTheUpgraded,
-    TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
-};
-pub use self::flaws_of_life::{
+pub use self::flaws_of_expiry::{
     CloseByTheList, ForgetfulResend, HastyLeftovers, KeepsForItsHolder, LongLivedWaiter, MinHoldByTheHolder,
     MinHoldLostByAnUpgrade, MinHoldOfAWaiter, NoLockDelay, NoMinHold, NoTombstone, RenewalOfTheSession,
-    RenewalThatCreates, ResendWithoutNewLife, WaiterTakenForAHolder,
+    RenewalThatCreates, ResendWithoutNewTtl, WaiterTakenForAHolder,
+};
+pub use self::flaws_of_histories::{
+    CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HalfATtl, ReaderBesideTheUpgraded,
+    TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
 };
 pub use self::flaws_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, SilentPurge};
-use super::{Case, Crash, Harness, Lives, Time, run};
+use super::{Case, Crash, Harness, Time, Ttls, run};
 use crate::layer::Faults;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, IdHash, Interest, Line, Live, Opened, Renewed,
@@ -128,7 +128,7 @@ impl<H: Harness, F: Flaw> Harness for Flawed<H, F> {
         self.right.weather()
     }
 
-    fn short(&self) -> Lives {
+    fn short(&self) -> Ttls {
         self.right.short()
     }
 }

@@ -20,8 +20,8 @@ async fn where_locks_end_with_their_connection_none_is_detached() {
 #[tokio::test(start_paused = true)]
 async fn a_life_that_the_store_cannot_keep_is_refused() {
     let party = World::new().party(secs(30)).await;
-    for life in [millis(1), secs(400 * 24 * 3600)] {
-        let error = party.mutex("n").lock().detached(life).await.unwrap_err();
+    for lease in [millis(1), secs(400 * 24 * 3600)] {
+        let error = party.mutex("n").lock().detached(lease).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }
 }

@@ -262,7 +262,7 @@ async fn an_event_that_panics_takes_no_renewal_with_it() {
 
 /// Nobody holds anything yet whose renewal could fail, and a waiter's life of 5 s is renewed in its thirds.
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_renewed_in_thirds_of_a_waiters_life_and_a_failure_of_that_is_no_event() {
+async fn who_waits_is_renewed_in_thirds_of_a_waiters_ttl_and_a_failure_of_that_is_no_event() {
     let world = World::new();
     let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();

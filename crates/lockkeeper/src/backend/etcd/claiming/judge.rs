@@ -110,7 +110,7 @@ impl Claiming {
     async fn wait_on_a_short_lease(&self, revision: i64, changed_at: i64, lease: i64) -> Result<bool> {
         match self.session.purpose(lease) {
             None => return Ok(false),
-            Some(_) if self.session.has_one_life() => return Ok(true),
+            Some(_) if self.session.has_one_ttl() => return Ok(true),
             Some(Purpose::Wait) => return self.store.freshen(&self.session, lease).await,
             Some(Purpose::Hold) => {}
         }

@@ -145,16 +145,15 @@ impl Claiming {
         if self.claim.replaces.is_some() {
             return self.replace().await;
         }
-        let has_two_lives = self.is_exclusive() && !self.session.has_one_life();
-        let purpose = match self.claim.queue && has_two_lives && self.order_guard.crowd.load(Ordering::Relaxed) > CROWD
-        {
+        let has_two_ttls = self.is_exclusive() && !self.session.has_one_ttl();
+        let purpose = match self.claim.queue && has_two_ttls && self.order_guard.crowd.load(Ordering::Relaxed) > CROWD {
             true => Purpose::Wait,
             false => Purpose::Hold,
         };
         let lease = self.store.lease(&self.session, purpose).await?;
         match (self.claim.queue, purpose) {
             (false, _) => self.attempt(lease).await,
-            (true, Purpose::Hold) if has_two_lives => self.join_on_either(lease).await,
+            (true, Purpose::Hold) if has_two_ttls => self.join_on_either(lease).await,
             (true, _) => match self.join_on(lease).await {
                 // It is the lease for those who wait that has ended; nothing was done.
                 Err(error) if error.kind() == ErrorKind::SessionLost && purpose == Purpose::Wait => {

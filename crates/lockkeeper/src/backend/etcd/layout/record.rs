@@ -30,7 +30,7 @@ pub(in super::super) struct Record {
     #[serde(default, skip_serializing_if = "is_none")]
     epoch: u16,
     /// How long it lives after its last renewal, lock-delay included.
-    life_ms: u64,
+    lease_ms: u64,
     /// Where its client hears of it.
     pub(in super::super) client: Arc<str>,
     /// The name of the lock, where the key has only a hash of it.
@@ -107,7 +107,7 @@ impl Record {
             reason: None,
             value: None,
             epoch: 0,
-            life_ms: millis(claim.ttl + claim.lock_delay),
+            lease_ms: millis(claim.ttl + claim.lock_delay),
             client: Arc::clone(client),
             name: name.encoded().starts_with("h.").then(|| name.to_string()),
             broken: None,
@@ -157,8 +157,8 @@ impl Record {
         HEXLOWER.decode(self.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)
     }
 
-    pub(in super::super) fn life(&self) -> Duration {
-        Duration::from_millis(self.life_ms)
+    pub(in super::super) fn lease_time(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
     }
 
     pub(in super::super) fn broken(&self) -> Option<Broken> {

@@ -23,14 +23,14 @@ impl Session {
     /// `Unavailable` for less than its life, which no member says of one that it has renewed: something between us and etcd
     /// has answered from what it knew.
     pub(in super::super) fn is_renewed(&self, id: i64, seconds: i64, granted: Option<i64>) -> Result<bool> {
-        let life = match (self.life, self.purpose(id)) {
+        let ttl = match (self.ttl, self.purpose(id)) {
             (Some(_), Some(Purpose::Hold)) => self.hold,
             (Some(_), Some(Purpose::Wait)) => self.wait,
             _ => granted.unwrap_or(1),
         };
-        if seconds > 0 && seconds < life {
+        if seconds > 0 && seconds < ttl {
             let problem =
-                format!("a lease of {life} s was renewed for {seconds} s: something else than etcd has answered");
+                format!("a lease of {ttl} s was renewed for {seconds} s: something else than etcd has answered");
             return Err(Error::new(ErrorKind::Unavailable, problem)
                 .with_remedy("the members of etcd themselves in the URL, and not a proxy"));
         }
@@ -50,7 +50,7 @@ impl Session {
                 None => return leases.to_vec(),
             }
         }
-        leases.iter().copied().filter(|lease| is_due || self.life.is_none() || needed.contains(lease)).collect()
+        leases.iter().copied().filter(|lease| is_due || self.ttl.is_none() || needed.contains(lease)).collect()
     }
 
     /// The keys of all leases were listed by a renewal that was sent then.
@@ -60,7 +60,7 @@ impl Session {
 
     /// The leases that are not needed any more; the session has the name of the first.
     pub(in super::super) fn given_back(&self, used: &HashSet<i64>, now: Instant) -> Vec<i64> {
-        if self.life.is_none() {
+        if self.ttl.is_none() {
             return Vec::new();
         }
         let mut inner = self.lock();

@@ -48,7 +48,7 @@ pub(super) struct Session {
     pub(super) hold: i64,
     pub(super) wait: i64,
     /// What a holder believes in; `None` for one that somebody else has opened.
-    pub(super) life: Option<Duration>,
+    pub(super) ttl: Option<Duration>,
     /// Whether nobody else has to find its claims.
     reuses_keys: bool,
     inner: Mutex<Inner>,
@@ -77,7 +77,7 @@ struct Lease {
     /// When its last renewal was sent.
     renewed: Instant,
     /// For how many seconds it lives from then on; 0 before that is known.
-    life: i64,
+    ttl: i64,
     /// Whether it was renewed since it was listed here. A renewal of the session that does not know it proves nothing
     /// of it, and whoever is put on it believes in that renewal.
     ready: bool,
@@ -129,7 +129,7 @@ impl Sessions {
     /// etcd has ended the session. One that somebody else has opened is closed by nobody here.
     pub(super) fn lost(&self, id: &SessionId) {
         let mut sessions = self.lock();
-        if sessions.get(id).is_some_and(|session| session.life.is_none()) {
+        if sessions.get(id).is_some_and(|session| session.ttl.is_none()) {
             sessions.remove(id);
         }
     }
@@ -141,11 +141,11 @@ impl Sessions {
 }
 
 impl Session {
-    fn new(hold: Duration, wait: Duration, life: Option<Duration>) -> Self {
+    fn new(hold: Duration, wait: Duration, ttl: Option<Duration>) -> Self {
         Self {
             hold: seconds(hold),
             wait: seconds(wait),
-            life,
+            ttl,
             reuses_keys: false,
             inner: Mutex::default(),
             gate: Gate::default(),
@@ -153,15 +153,15 @@ impl Session {
     }
 
     /// Whether waiters and holders stand on the same lease.
-    pub(super) fn has_one_life(&self) -> bool {
+    pub(super) fn has_one_ttl(&self) -> bool {
         self.hold <= self.wait
     }
 
     /// A lease that bears one more claim.
     pub(super) fn lease(&self, purpose: Purpose) -> Option<i64> {
-        let purpose = if self.has_one_life() { Purpose::Hold } else { purpose };
+        let purpose = if self.has_one_ttl() { Purpose::Hold } else { purpose };
         let mut inner = self.lock();
-        let has_room = |lease: &Lease| lease.claims < PER_LEASE || self.life.is_none();
+        let has_room = |lease: &Lease| lease.claims < PER_LEASE || self.ttl.is_none();
         let bears =
             |lease: &&mut Lease| lease.ready && lease.retired.is_none() && lease.purpose == purpose && has_room(lease);
         // The first of those that have room, so that the last ones become empty after a rush.
@@ -172,14 +172,14 @@ impl Session {
     }
 
     pub(super) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
-        let lease = Lease { id, purpose, claims: 0, renewed, life: 0, ready: false, empty: None, retired: None };
+        let lease = Lease { id, purpose, claims: 0, renewed, ttl: 0, ready: false, empty: None, retired: None };
         self.lock().leases.push(lease);
     }
 
     /// A renewal of it was acknowledged, for so many seconds.
     pub(super) fn renewed(&self, id: i64, sent: Instant, seconds: i64) {
         if let Some(lease) = self.lock().leases.iter_mut().find(|lease| lease.id == id) {
-            (lease.renewed, lease.life) = (lease.renewed.max(sent), seconds);
+            (lease.renewed, lease.ttl) = (lease.renewed.max(sent), seconds);
             lease.ready = true;
         }
     }
@@ -200,9 +200,9 @@ impl Session {
 
     /// Whether nothing of it can be there any more, by a wide margin.
     fn is_over(&self, now: Instant) -> bool {
-        let life = Duration::from_secs(self.hold.max(self.wait).unsigned_abs());
+        let ttl = Duration::from_secs(self.hold.max(self.wait).unsigned_abs());
         let inner = self.lock();
-        inner.leases.iter().all(|lease| now.saturating_since(lease.renewed) > life * 3 + Duration::from_secs(60))
+        inner.leases.iter().all(|lease| now.saturating_since(lease.renewed) > ttl * 3 + Duration::from_secs(60))
     }
 
     /// Whether a lease may end before whoever joins those who wait there stops believing.
@@ -273,8 +273,8 @@ impl Session {
 
     /// Whether a claim has got this slot that the renewal which was sent then may not have listed.
     pub(super) fn may_be_unlisted(&self, at: &Bytes, sent: Instant) -> bool {
-        let life = Duration::from_secs(self.hold.unsigned_abs());
-        self.lock().slots.has_taken_within(at, life, sent)
+        let ttl = Duration::from_secs(self.hold.unsigned_abs());
+        self.lock().slots.has_taken_within(at, ttl, sent)
     }
 
     /// So many claims are on their way to this lease, until the answer is dropped.
@@ -300,8 +300,8 @@ impl Session {
     /// Takes note of which keys nobody listed. Those that nobody has listed for a whole life are left over from lost
     /// replies.
     pub(super) fn left_over(&self, unlisted: Vec<Bytes>, now: Instant) -> Vec<Bytes> {
-        let Some(ttl) = self.life else { return Vec::new() };
-        let life = ttl.max(Duration::from_secs(self.hold.unsigned_abs()));
+        let Some(ttl) = self.ttl else { return Vec::new() };
+        let ttl = ttl.max(Duration::from_secs(self.hold.unsigned_abs()));
         let mut inner = self.lock();
         let since = |key: Bytes| {
             let since = inner.unlisted.get(&key).copied().unwrap_or(now);
@@ -312,7 +312,7 @@ impl Session {
         inner
             .unlisted
             .iter()
-            .filter(|(_, since)| now.saturating_since(**since) >= life)
+            .filter(|(_, since)| now.saturating_since(**since) >= ttl)
             .map(|(k, _)| k.clone())
             .collect()
     }
@@ -374,6 +374,6 @@ pub(super) fn lost() -> Error {
 }
 
 /// What etcd counts in.
-pub(super) fn seconds(life: Duration) -> i64 {
-    i64::try_from(life.as_millis().div_ceil(1000)).unwrap_or(i64::MAX).max(1)
+pub(super) fn seconds(ttl: Duration) -> i64 {
+    i64::try_from(ttl.as_millis().div_ceil(1000)).unwrap_or(i64::MAX).max(1)
 }

@@ -43,14 +43,14 @@ impl Session {
 
     /// Whether what times this claim is known here, if anything does: what sits there was claimed by nobody else, or is gone.
     pub(in super::super) fn knows(&self, id: ClaimId) -> bool {
-        self.life.is_some() && (self.reuses_keys || self.claim_state(id).is_some())
+        self.ttl.is_some() && (self.reuses_keys || self.claim_state(id).is_some())
     }
 
     /// When the last renewal of this lease was sent, and for how long it lives from then on.
     pub(in super::super) fn renewal_of(&self, lease: i64) -> (Instant, Duration) {
         let inner = self.lock();
         let lease = inner.leases.iter().find(|own| own.id == lease);
-        let life = |seconds: i64| Duration::from_secs(seconds.unsigned_abs());
-        lease.map_or((Instant::from_nanos(0), Duration::ZERO), |lease| (lease.renewed, life(lease.life)))
+        let ttl = |seconds: i64| Duration::from_secs(seconds.unsigned_abs());
+        lease.map_or((Instant::from_nanos(0), Duration::ZERO), |lease| (lease.renewed, ttl(lease.ttl)))
     }
 }

@@ -201,16 +201,16 @@ impl Calls {
             let path = PathAndQuery::from_static("/etcdserverpb.Lease/LeaseKeepAlive");
             let codec = ProstCodec::<LeaseKeepAliveRequest, LeaseKeepAliveResponse>::default();
             let mut answers = grpc.streaming(request, path, codec).await?.into_inner();
-            let mut lives = HashMap::with_capacity(leases.len());
-            while lives.len() < leases.len() {
+            let mut ttls = HashMap::with_capacity(leases.len());
+            while ttls.len() < leases.len() {
                 let Some(answer) = answers.message().await? else { break };
-                lives.insert(answer.id, answer.ttl);
+                ttls.insert(answer.id, answer.ttl);
             }
-            Ok::<_, Status>(lives)
+            Ok::<_, Status>(ttls)
         };
-        let lives = in_time(within, renewing).await?;
-        match lives.len() == leases.len() {
-            true => Ok(lives),
+        let ttls = in_time(within, renewing).await?;
+        match ttls.len() == leases.len() {
+            true => Ok(ttls),
             false => Err(WireError::Broken("the stream of renewals ended before its last answer".to_owned())),
         }
     }

@@ -49,8 +49,8 @@ impl Txn<'_> {
         key: &ClaimKey,
         tombstone: Option<Duration>,
     ) -> Outcome<Withdrawal> {
-        if let Some(life) = tombstone {
-            self.tombstone(key.id, life)?;
+        if let Some(lease) = tombstone {
+            self.tombstone(key.id, lease)?;
         }
         let Some(row) = self.find(key)? else { return Ok(Withdrawal::Absent) };
         self.remove_all(std::iter::once(row))?;
@@ -235,8 +235,8 @@ impl Txn<'_> {
         Ok(self.first(sql, params![id.as_bytes(), self.now], |_| Ok(()))?.is_some())
     }
 
-    fn tombstone(&mut self, id: ClaimId, life: Duration) -> Outcome<()> {
-        self.insert_tombstone(id, self.now.saturating_add(span(life)), None)
+    fn tombstone(&mut self, id: ClaimId, lease: Duration) -> Outcome<()> {
+        self.insert_tombstone(id, self.now.saturating_add(span(lease)), None)
     }
 
     /// No claim with this id is granted any more, and its client is told who removed it, if somebody did.

@@ -110,12 +110,12 @@ impl ClaimRow {
 
     /// When it ends if nobody renews its session.
     pub(super) fn expires(&self) -> Micros {
-        let life = match self.state {
+        let lease = match self.state {
             State::Held => self.hold_until.saturating_add(self.delay),
             State::Waiting | State::Pushed => self.wait_until,
             State::Kept => Micros::MAX,
         };
-        self.until.map_or(life, |until| until.min(life))
+        self.until.map_or(lease, |until| until.min(lease))
     }
 
     /// How long it lives, as it is told: not more than was asked for, though the file has a little to spare.

@@ -158,8 +158,8 @@ impl Txn<'_> {
     }
 }
 
-fn spare(life: Micros) -> Micros {
-    (life / SPARE_PART).min(SPARE_MAX)
+fn spare(lease: Micros) -> Micros {
+    (lease / SPARE_PART).min(SPARE_MAX)
 }
 
 fn session_lost() -> Error {

@@ -105,8 +105,8 @@ impl Lines {
         tombstone: Option<Duration>,
         now: Instant,
     ) -> Withdrawal {
-        if let Some(life) = tombstone {
-            self.add_tombstone(key.id, now + life);
+        if let Some(lease) = tombstone {
+            self.add_tombstone(key.id, now + lease);
         }
         let Some(line) = self.lines.get_mut(&key.name) else { return Withdrawal::Absent };
         let found = line.find(key.id, now);
@@ -156,7 +156,7 @@ impl Lines {
             line.settle(now);
             line.entries.values()
         });
-        lines.filter(|entry| entry.granted && entry.lives(now)).map(|entry| entry.key.clone()).collect()
+        lines.filter(|entry| entry.granted && entry.is_live(now)).map(|entry| entry.key.clone()).collect()
     }
 
     pub(in crate::backend::memory) fn names(&mut self, prefix: &str, limit: usize, now: Instant) -> Vec<LockName> {
@@ -214,7 +214,7 @@ impl Lines {
     pub(in crate::backend::memory) fn request(&mut self, name: &LockName, asked: &Asked, now: Instant) -> Vec<ClaimId> {
         let Some(line) = self.lines.get_mut(name) else { return Vec::new() };
         line.settle(now);
-        let holders = line.entries.values_mut().filter(|p| p.granted && p.lives(now) && p.broken.is_none());
+        let holders = line.entries.values_mut().filter(|p| p.granted && p.is_live(now) && p.broken.is_none());
         let whom = holders.map(|entry| {
             entry.asked = Some(asked.clone());
             entry.key.id

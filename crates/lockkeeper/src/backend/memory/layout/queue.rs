@@ -51,7 +51,7 @@ impl Queue {
         let (mut dead, mut ended) = (Vec::new(), Vec::new());
         let mut granted = false;
         for (token, entry) in &mut self.entries {
-            if !entry.lives(now) && !entry.kept {
+            if !entry.is_live(now) && !entry.kept {
                 ended.push(*token);
             }
             if !entry.is_counted(now) {
@@ -137,7 +137,7 @@ impl Queue {
 
     pub(super) fn append(&mut self, claim: &Claim, granted: bool, now: Instant) -> u64 {
         self.last_token += 1;
-        let life = if granted { claim.ttl + claim.lock_delay } else { claim.wait_ttl };
+        let lease = if granted { claim.ttl + claim.lock_delay } else { claim.wait_ttl };
         let entry = QueueEntry {
             key: claim.key.clone(),
             weight: claim.weight,
@@ -150,7 +150,7 @@ impl Queue {
             keep_until: now,
             kept: false,
             since: now,
-            expires: now + life,
+            expires: now + lease,
             broken: None,
             asked: None,
             notify: Arc::default(),
@@ -206,7 +206,7 @@ impl Queue {
     /// that its owner sends may bring it back.
     pub(super) fn find(&mut self, id: ClaimId, now: Instant) -> Option<u64> {
         let token = *self.by_id.get(&id)?;
-        if self.entries.get(&token).is_some_and(|entry| entry.lives(now)) {
+        if self.entries.get(&token).is_some_and(|entry| entry.is_live(now)) {
             return Some(token);
         }
         self.leave(token, now);
@@ -271,7 +271,7 @@ impl Queue {
 
 impl QueueEntry {
     /// Whether somebody has it.
-    pub(super) fn lives(&self, now: Instant) -> bool {
+    pub(super) fn is_live(&self, now: Instant) -> bool {
         !self.kept && self.expires > now
     }
 

@@ -88,7 +88,7 @@ fn entry(id: &ClaimId, now: f64, read: &mut Reader<'_>) -> Result<Entry> {
     let (token, expires, since) = (read.f64()?, read.f64()?, read.f64()?);
     let granted = read.u8()? == 1;
     let (capacity, weight) = (read.u32()?, read.u32()?);
-    let (_life, _wait, length) = (read.f64()?, read.u32()?, read.u32()?);
+    let (_lease, _wait, length) = (read.f64()?, read.u32()?, read.u32()?);
     let shown = read.take(usize::try_from(length).map_err(|_| read.garbled())?)?;
     let shown = meta::read(&mut Reader::new(shown, LINE))?;
     let kept = id.as_bytes().ends_with(KEPT);

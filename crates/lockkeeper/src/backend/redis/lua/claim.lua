@@ -1,4 +1,4 @@
-local mine,w,life,wait=up('<I4I4dI4',A,18)
+local mine,w,lease,wait=up('<I4I4dI4',A,18)
 local tail,epoch=sub(A,18),up('<I2',A,51)
 local opt,max=up('<BI4',ARGV[2])
 opt=opt-48
@@ -38,14 +38,14 @@ local function join(granted,exp,to)
   end
   put(id,pk('<dddB',last,exp,now,granted)..tail..to)
   if epoch>emax then emax=epoch end
-  if life/1000>long then
-    long=life/1000
+  if lease/1000>long then
+    long=lease/1000
     if long>86400000 then fresh=true end
   end
   dirty=true
 end
 local function grant(till,span)
-  local exp=now+life
+  local exp=now+lease
   join(1,exp,'')
   n,S=n+1,S+w
   narrow(mine)
@@ -82,7 +82,7 @@ if v then
   take(id,v)
 end
 if opt%4>=2 then
-  add_tombstone(math.max(life/1000,60000))
+  add_tombstone(math.max(lease/1000,60000))
   return answer('x',0)
 end
 if n>0 or nq>0 then

@@ -21,10 +21,10 @@ local shared,fresh,dirty,rec,alone=false,false,false,nil,nil
 local keeps,keeps_more,heir,word=false,false,nil,nil
 if r then
   if #r~=8 and form(r)==17 then
-    local own,life=sub(r,1,8)
-    cap,S,life=up('<I4I4d',r,34)
+    local own,lease=sub(r,1,8)
+    cap,S,lease=up('<I4I4d',r,34)
     last,n,low,top,head,emax=up('<d',r),1,up('<d',r,9),cap,sub(r,18,33),up('<I2',r,67)
-    at,long=low-life,life/1000
+    at,long=low-lease,lease/1000
     rec,alone=own..sub(r,9,16)..own..'\1'..sub(r,34),head
   elseif #r~=8 then
     local _
@@ -102,7 +102,7 @@ local function count()
   local claims=all()
   n,nq,S,low,emax,dirty,cap,top,keeps=0,0,0,math.huge,0,true,MAX,0,false
   for h,v in pairs(claims) do
-    local _,exp,_,granted,of,w,life,wait=up(CLAIM,v)
+    local _,exp,_,granted,of,w,lease,wait=up(CLAIM,v)
     local ends,span,written=minimum(v)
     -- The clock has gone back. The end of another time would give the whole length again at each later look.
     if ends<written then
@@ -111,7 +111,7 @@ local function count()
       put(h,v)
     end
     -- Who was granted by a push may still be on the life of a waiter.
-    local most=now+(sub(h,9)==KEPT and span or math.max(wait*1000,granted==1 and life or 0))
+    local most=now+(sub(h,9)==KEPT and span or math.max(wait*1000,granted==1 and lease or 0))
     -- Its life is over, its minimum hold is not.
     local till=exp<=now and keep(h,v)
     if till then exp=till
@@ -161,14 +161,14 @@ local function settle(front)
       dirty=true
     else
       local _,exp,_,_,of,w,_,_,ml=up(CLAIM,v)
-      local lives=exp>now
-      if lives and S+w>math.min(cap,of) then
+      local alive=exp>now
+      if alive and S+w>math.min(cap,of) then
         heir,word=h,{sub(v,50+ml),'a'..h}
         break
       end
       leave(h)
       nq,dirty=nq-1,true
-      if lives then
+      if alive then
         n,S=n+1,S+w
         narrow(of)
         if n==1 then head=h end

@@ -5,12 +5,12 @@ local function one(i)
   if not r or #r==8 then return -1 end
   local last,exp=up('<d',r),form(r)==17 and up('<d',r,9)
   if not exp or exp<=now or sub(r,17,33)~=id then return renew(K,KEYS[k-2],KEYS[k-1],KEYS[k],sub(id,2),r) end
-  local life=up('<d',r,42)
+  local lease=up('<d',r,42)
   -- First, since it changes nothing that anybody could see.
-  if exp-life<now-now%3600000000 then
-    call('PEXPIRE',K,string.format('%.0f',math.max(172800000,life/1000+86400000,(last-now)/1000+172800000)))
+  if exp-lease<now-now%3600000000 then
+    call('PEXPIRE',K,string.format('%.0f',math.max(172800000,lease/1000+86400000,(last-now)/1000+172800000)))
   end
-  spare(KEYS[k-2] or K,'SETRANGE',K,'8',pk('<d',now+life))
+  spare(KEYS[k-2] or K,'SETRANGE',K,'8',pk('<d',now+lease))
   return last
 end
 for i=1,#ARGV do out[i]=apart(one,i) end

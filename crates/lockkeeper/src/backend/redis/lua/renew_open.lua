@@ -8,9 +8,9 @@
     return -1
   end
   if not v or up('<d',v,9)<=now then return -1 end
-  local tok,_,_,granted,_,_,life,wait=up('<dddBI4I4dI4',v)
+  local tok,_,_,granted,_,_,lease,wait=up('<dddBI4I4dI4',v)
   local last,low,_,at,_,n,_,_,_,_,_,_,long=up('<ddc1dI4I4dc4c16dddd',r)
-  local exp=now+(granted==1 and life or wait*1000)
+  local exp=now+(granted==1 and lease or wait*1000)
   if granted==1 and (n==1 or exp<low) then low=exp end
   -- What may be refused is tried, or done where nobody could see it, before the claim is renewed.
   spare(K,'SETRANGE',K,'8','')

@@ -15,7 +15,7 @@ use crate::{LockName, random};
 
 const LINES: usize = 2;
 /// The most that a claim lives after its last request, and its longest minimum hold.
-const LIFE: Duration = Duration::from_secs(12);
+const LEASE: Duration = Duration::from_secs(12);
 const HOLD: Duration = Duration::from_secs(60);
 /// The clock goes back by no more, and never before this.
 const BACK: Duration = Duration::from_secs(600);
@@ -41,7 +41,7 @@ pub(super) fn run(address: &str, seed: u64, steps: u32) -> Agreement {
         back.look(line);
     }
     // Nothing is left behind, however often the clock went back.
-    back.now += HOLD + LIFE + TOMBSTONE_MIN;
+    back.now += HOLD + LEASE + TOMBSTONE_MIN;
     back.server.set_clock(back.now);
     assert!((0..LINES).all(|line| back.look(line).entries.is_empty()), "something lives for too long");
     back.agreement
@@ -154,7 +154,7 @@ impl Back {
         the_rule_holds(&there);
         for entry in &there.entries {
             self.agreement.kept += u32::from(entry.kept);
-            let most = if entry.kept { HOLD } else { LIFE };
+            let most = if entry.kept { HOLD } else { LEASE };
             assert!(entry.expires_in.is_some_and(|left| left <= most), "{entry:?}");
             let token = entry.token.unwrap();
             self.last[line] = self.last[line].max(token);

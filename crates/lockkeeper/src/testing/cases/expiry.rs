@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::store::{Interest, Verdict, Wake};
-use crate::testing::{Case, Crash, Lives};
+use crate::testing::{Case, Crash, Ttls};
 
 /// Nobody is to wait longer than this for a death that is due.
 const LOOSELY: Duration = Duration::from_secs(20);
@@ -18,8 +18,8 @@ pub async fn a_silent_holder_loses_the_lock(case: &Case) {
     let old = silent.granted().await;
     let new = next.acquire().await;
     let held = case.since(silent.proven_alive());
-    assert!(held >= silent.lives().ttl, "the lock was given away after {held:?}");
-    assert!(held < silent.lives().ttl + LOOSELY, "the lock was free only after {held:?}");
+    assert!(held >= silent.ttls().ttl, "the lock was given away after {held:?}");
+    assert!(held < silent.ttls().ttl + LOOSELY, "the lock was free only after {held:?}");
     assert!(new > old);
     assert!(silent.is_lost().await);
     next.sees(&[&next], 1).await;
@@ -29,7 +29,7 @@ pub async fn a_silent_holder_loses_the_lock(case: &Case) {
 pub async fn a_dead_claim_does_not_learn_that_it_holds(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     dead.granted().await;
-    case.pass(dead.lives().ttl * 2).await;
+    case.pass(dead.ttls().ttl * 2).await;
     let within = Duration::from_millis(200);
     let claim = Interest::Claim(&dead.claim.key);
     match dead.client.store.wait(claim, Default::default(), within).await {
@@ -44,7 +44,7 @@ pub async fn a_dead_holder_is_in_nobodys_way(case: &Case) {
     let next = case.writer("lock").await.trying();
     silent.granted().await;
     next.busy().await;
-    case.pass(silent.lives().ttl * 2).await;
+    case.pass(silent.ttls().ttl * 2).await;
     next.sees(&[], 0).await;
     next.granted().await;
 }
@@ -56,7 +56,7 @@ pub async fn the_lock_delay_is_kept(case: &Case) {
     silent.granted().await;
     next.acquire().await;
     let kept = case.since(silent.proven_alive());
-    let Lives { ttl, lock_delay, .. } = silent.lives();
+    let Ttls { ttl, lock_delay, .. } = silent.ttls();
     assert!(kept >= ttl + lock_delay, "the lock was given away after {kept:?}");
     assert!(kept < ttl + lock_delay + LOOSELY, "the lock was free only after {kept:?}");
 }
@@ -71,26 +71,26 @@ pub async fn a_release_ends_the_lock_delay(case: &Case) {
 }
 
 /// A holder's claim that is sent again starts its lifetime again. Its owner counts on this from that request on.
-pub async fn a_resent_claim_starts_its_life_anew(case: &Case) {
+pub async fn a_resent_claim_starts_its_ttl_again(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let other = case.writer("lock").await.trying();
     let token = a.granted().await;
     for _ in 0..3 {
-        case.pass(a.lives().ttl * 3 / 5).await;
+        case.pass(a.ttls().ttl * 3 / 5).await;
         assert!(matches!(a.resend().await, Verdict::Granted { token: same, .. } if same == token));
     }
-    case.pass(a.lives().ttl * 3 / 5).await;
+    case.pass(a.ttls().ttl * 3 / 5).await;
     other.busy().await;
 }
 
 /// A waiting claim that is sent again starts its lifetime again.
-pub async fn a_resent_waiting_claim_starts_its_life_anew(case: &Case) {
+pub async fn a_resent_waiting_claim_starts_its_ttl_again(case: &Case) {
     let a = case.writer("lock").await;
     let b = case.mutex("lock", case.short()).await;
     a.granted().await;
     b.queued().await;
     for _ in 0..3 {
-        case.pass(b.lives().wait_ttl * 3 / 5).await;
+        case.pass(b.ttls().wait_ttl * 3 / 5).await;
         assert!(matches!(b.resend().await, Verdict::Queued { .. }));
     }
     a.sees(&[&a, &b], 1).await;
@@ -99,11 +99,11 @@ pub async fn a_resent_waiting_claim_starts_its_life_anew(case: &Case) {
 /// A silent waiter is gone after its own, shorter lifetime.
 pub async fn a_silent_waiter_leaves_the_line(case: &Case) {
     let a = case.writer("lock").await;
-    let b = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
+    let b = case.mutex("lock", Ttls { wait_ttl: case.short().wait_ttl, ..Ttls::long() }).await;
     a.granted().await;
     b.queued().await;
     a.sees(&[&a, &b], 1).await;
-    case.pass(b.lives().wait_ttl * 3).await;
+    case.pass(b.ttls().wait_ttl * 3).await;
     a.sees(&[&a], 1).await;
 }
 
@@ -114,7 +114,7 @@ pub async fn a_dead_waiter_at_the_head_is_passed_by(case: &Case) {
     a.granted().await;
     dead.queued().await;
     let seen = c.queued().await;
-    case.keep_alive(dead.lives().wait_ttl * 3, &[&c]).await;
+    case.keep_alive(dead.ttls().wait_ttl * 3, &[&c]).await;
     a.release().await;
     c.wakes_with_its_grant(seen).await;
     c.sees(&[&c], 1).await;
@@ -128,7 +128,7 @@ pub async fn a_dead_waiter_in_the_middle_is_passed_by(case: &Case) {
     b.queued().await;
     dead.queued().await;
     d.queued().await;
-    case.keep_alive(dead.lives().wait_ttl * 3, &[&b, &d]).await;
+    case.keep_alive(dead.ttls().wait_ttl * 3, &[&b, &d]).await;
     a.sees(&[&a, &b, &d], 1).await;
     a.release().await;
     b.granted().await;
@@ -145,7 +145,7 @@ pub async fn a_dead_waiter_is_not_revived(case: &Case) {
     b.queued().await;
     renewed.queued().await;
     resent.queued().await;
-    case.keep_alive(renewed.lives().wait_ttl * 3, &[&b]).await;
+    case.keep_alive(renewed.ttls().wait_ttl * 3, &[&b]).await;
     assert!(renewed.is_lost().await);
     match resent.send_again().await {
         Ok(verdict) => assert_eq!(verdict, Verdict::Gone),
@@ -162,9 +162,9 @@ pub async fn who_finds_a_dead_holder_wakes_the_others(case: &Case) {
     dead.granted().await;
     finder.queued().await;
     let seen = waiting.queued().await;
-    case.keep_alive(dead.lives().ttl / 2, &[&finder, &waiting]).await;
+    case.keep_alive(dead.ttls().ttl / 2, &[&finder, &waiting]).await;
     let found = async {
-        case.pass(dead.lives().ttl).await;
+        case.pass(dead.ttls().ttl).await;
         finder.acquire().await
     };
     tokio::join!(waiting.wakes_with_its_grant(seen), found);
@@ -173,27 +173,27 @@ pub async fn who_finds_a_dead_holder_wakes_the_others(case: &Case) {
 /// A pushed grant starts no new lifetime: a silent claim expires when it would have expired as a waiter.
 pub async fn a_pushed_grant_gives_no_new_time(case: &Case) {
     let [a, c] = case.mutexes("lock").await;
-    let pushed = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
+    let pushed = case.mutex("lock", Ttls { wait_ttl: case.short().wait_ttl, ..Ttls::long() }).await;
     a.granted().await;
     let seen = pushed.queued().await;
     a.release().await;
     pushed.wakes_with_its_grant(seen).await;
     c.acquire().await;
     let lived = case.since(pushed.proven_alive());
-    assert!(lived >= pushed.lives().wait_ttl, "it had {lived:?} only");
-    assert!(lived < pushed.lives().ttl / 2, "the push gave it {lived:?}");
+    assert!(lived >= pushed.ttls().wait_ttl, "it had {lived:?} only");
+    assert!(lived < pushed.ttls().ttl / 2, "the push gave it {lived:?}");
 }
 
 /// The renewal after a pushed grant starts the lifetime of a holder.
-pub async fn a_renewed_grantee_has_a_holders_life(case: &Case) {
+pub async fn a_renewed_grantee_has_a_holders_ttl(case: &Case) {
     let [a, c] = case.mutexes("lock").await;
-    let pushed = case.mutex("lock", Lives { wait_ttl: case.short().wait_ttl, ..Lives::long() }).await;
+    let pushed = case.mutex("lock", Ttls { wait_ttl: case.short().wait_ttl, ..Ttls::long() }).await;
     a.granted().await;
     let seen = pushed.queued().await;
     a.release().await;
     let token = pushed.wakes_with_its_grant(seen).await;
     assert_eq!(pushed.held().await, token);
-    case.pass(pushed.lives().wait_ttl * 3).await;
+    case.pass(pushed.ttls().wait_ttl * 3).await;
     c.trying().busy().await;
     assert_eq!(pushed.held().await, token);
 }
@@ -203,7 +203,7 @@ pub async fn a_crash_frees_what_was_held(case: &Case) {
     let victim = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
     victim.granted().await;
-    let (start, proven, ttl) = (case.now(), victim.proven_alive(), victim.lives().ttl);
+    let (start, proven, ttl) = (case.now(), victim.proven_alive(), victim.ttls().ttl);
     let store = std::sync::Arc::clone(&victim.client.store);
     drop(victim);
     case.harness().crash(store).await;

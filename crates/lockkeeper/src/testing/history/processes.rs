@@ -1,7 +1,8 @@
 //! Processes that acquire locks at random and are killed, for a test on a real store.
 //!
-//! The processes are the test's own program, started again for the same test: [`Life::here`] tells the two cases apart.
-//! Each process writes down each operation as it happens, so that the history of a killed process is complete too.
+//! The processes are the test's own program, started again for the same test: [`TestProcess::here`] tells the two cases
+//! apart. Each process writes down each operation as it happens, so that the history of a killed process is complete
+//! too.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -17,7 +18,7 @@ use crate::testing::Seeded;
 use crate::time::Clock;
 
 /// What a process is told: its number, its seed, and in which folder.
-const ORDERS: &str = "LOCKKEEPER_TEST_LIFE";
+const ORDERS: &str = "LOCKKEEPER_TEST_PROCESS";
 /// How long a process that is told to finish waits for what it has released.
 const FAREWELL: Duration = Duration::from_secs(10);
 /// How long those who wait when the last process was killed may take, all together.
@@ -27,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A process that acquires locks until it is killed or has to finish, as the process sees it.
 #[derive(Debug)]
-pub struct Life {
+pub struct TestProcess {
     number: u64,
     seed: u64,
     /// The folder with the history of the process, and with the files that its test has put there.
@@ -36,9 +37,9 @@ pub struct Life {
 
 /// The same process, as the test sees it. Dropping it kills the process.
 #[derive(Debug)]
-pub struct Lived(Child);
+pub struct RunningProcess(Child);
 
-impl Life {
+impl TestProcess {
     /// The life of this process, if it was started as one.
     pub fn here() -> Option<Self> {
         let reported = std::env::var(ORDERS).ok()?;
@@ -49,7 +50,7 @@ impl Life {
     }
 
     /// Starts a process for this test. The test has to call [`here`](Self::here) first of all.
-    pub fn start(test: &str, folder: &Path, number: u64, seed: u64) -> Lived {
+    pub fn start(test: &str, folder: &Path, number: u64, seed: u64) -> RunningProcess {
         let child = Command::new(std::env::current_exe().expect("this program has a path"))
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env(ORDERS, format!("{number} {seed} {}", folder.display()))
@@ -57,7 +58,7 @@ impl Life {
             .stdout(Stdio::null())
             .spawn()
             .expect("a process");
-        Lived(child)
+        RunningProcess(child)
     }
 
     /// Acquires these locks at random with this number of tasks, until the process has to finish.
@@ -107,7 +108,7 @@ impl Life {
     }
 }
 
-impl Lived {
+impl RunningProcess {
     /// The id that the system gave the process.
     pub fn id(&self) -> u32 {
         self.0.id()
@@ -126,7 +127,7 @@ impl Lived {
     }
 }
 
-impl Drop for Lived {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         // Has ended, most of the time.
         let _ = self.0.kill();
@@ -151,7 +152,7 @@ pub fn lacks_grants(folder: &Path, (locks, enough): (&[(&str, Kind)], usize), be
 /// Processes that are killed one after another, and each followed by a new one.
 #[derive(Debug)]
 pub struct Kills<'a> {
-    /// The test that each process is started for. It has to call [`Life::here`] first of all.
+    /// The test that each process is started for. It has to call [`TestProcess::here`] first of all.
     pub test: &'a str,
     /// The folder of their histories.
     pub folder: &'a Path,
@@ -169,12 +170,12 @@ impl Kills<'_> {
     ///
     /// Returns the history of all processes. Every waiter must have had its lock within 30 s after the last kill.
     pub fn play(&self, draw: &mut Seeded, pause: impl Fn(&mut Seeded) -> Duration) -> History {
-        let mut lives = 0;
+        let mut started = 0;
         let mut start = |draw: &mut Seeded| {
-            lives += 1;
-            Life::start(self.test, self.folder, lives, draw.number())
+            started += 1;
+            TestProcess::start(self.test, self.folder, started, draw.number())
         };
-        let mut processes: Vec<Lived> = (0..self.processes).map(|_| start(draw)).collect();
+        let mut processes: Vec<RunningProcess> = (0..self.processes).map(|_| start(draw)).collect();
         let began = Instant::now();
         while began.elapsed() < self.faults || lacks_grants(self.folder, self.grants, began) {
             std::thread::sleep(pause(draw));
@@ -183,10 +184,10 @@ impl Kills<'_> {
             std::mem::replace(&mut processes[chosen], again).kill();
         }
         let last_fault = Instant::now();
-        processes.into_iter().for_each(Lived::finish);
+        processes.into_iter().for_each(RunningProcess::finish);
         let finished = last_fault.elapsed();
         assert!(finished < PATIENCE, "the last waiter finished {finished:?} after the last fault");
-        eprintln!("{lives} processes, the last waiter finished {finished:?} after the last fault");
+        eprintln!("{started} processes, the last waiter finished {finished:?} after the last fault");
         recorded(self.folder).expect("their histories")
     }
 }

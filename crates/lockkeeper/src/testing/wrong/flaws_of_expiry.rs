@@ -40,10 +40,10 @@ impl Flaw for ForgetfulResend {
 
 /// A holder that claims again gets the answer that it holds the lock, but its lifetime does not start again.
 #[derive(Debug, Default)]
-pub struct ResendWithoutNewLife;
+pub struct ResendWithoutNewTtl;
 
 #[async_trait]
-impl Flaw for ResendWithoutNewLife {
+impl Flaw for ResendWithoutNewTtl {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         match entry_of(right, &claim.key).await? {
             Some(holder) if holder.granted => Ok(Verdict::Granted { token: holder.token.unwrap_or_default() }),
