@@ -17,7 +17,7 @@ const TOOL: &str = "cargo-mutants";
 const VERSION: &str = "27.1.0";
 
 /// A mutant that makes the tests take this many times as long as without it counts as found.
-const PATIENCE: &str = "4";
+const TIME_LIMIT: &str = "4";
 
 /// What the tests of the library are that look at files which begin so: the programs, and the names of the tests. To
 /// build all for each mutant takes minutes. Of other files it is all tests of their package.
@@ -78,7 +78,7 @@ fn command(root: &Path, files: &[&String], live: bool) -> Command {
     let mut mutants = cargo(root);
     mutants.env("CARGO_TARGET_DIR", root.join("target/mutants")).env("CARGO_PROFILE_DEV_DEBUG", "0");
     mutants.args(["mutants", "--workspace", "--all-features", "--no-shuffle", "--jobs", "1", "--output", "target"]);
-    mutants.args(["--timeout-multiplier", PATIENCE, "--minimum-test-timeout", "60"]);
+    mutants.args(["--timeout-multiplier", TIME_LIMIT, "--minimum-test-timeout", "60"]);
     mutants.args(["--exclude-re", "impl (fmt::)?(Debug|Display)"]);
     files.iter().for_each(|file| {
         mutants.args(["--file", file]);

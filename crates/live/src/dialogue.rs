@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::nursery::nursery;
-use crate::process::PATIENCE;
+use crate::process::TIME_LIMIT;
 
 /// A running program that one speaks with. Dropping it kills it. What it says on stderr is shown.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ impl Dialogue {
     /// # Errors
     /// After 180 s, and when there will be none.
     pub fn answer(&mut self) -> Result<String> {
-        self.answers.recv_timeout(PATIENCE).map_err(|error| match error {
-            RecvTimeoutError::Timeout => anyhow!("a program did not answer within {PATIENCE:?}"),
+        self.answers.recv_timeout(TIME_LIMIT).map_err(|error| match error {
+            RecvTimeoutError::Timeout => anyhow!("a program did not answer within {TIME_LIMIT:?}"),
             RecvTimeoutError::Disconnected => anyhow!("a program has ended: {:?}", self.child.wait()),
         })
     }

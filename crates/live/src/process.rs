@@ -13,7 +13,7 @@ use crate::nursery::nursery;
 
 /// Many times what anything here takes, for a busy machine. A Sentinel that finds that time has jumped, because the machine
 /// stood still for 2 s, chooses nobody for 30 s, and that may happen again.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(180);
 
 /// After so long a failover that was asked for was given up, and is asked for again.
 pub(crate) const GIVEN_UP: Duration = Duration::from_secs(8);
@@ -31,8 +31,8 @@ pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T
         if let Some(answer) = ask()? {
             return Ok(answer);
         }
-        if start.elapsed() > PATIENCE {
-            bail!("{what}: not within {PATIENCE:?}");
+        if start.elapsed() > TIME_LIMIT {
+            bail!("{what}: not within {TIME_LIMIT:?}");
         }
         thread::sleep(PACE);
     }

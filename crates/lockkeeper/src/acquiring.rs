@@ -11,7 +11,7 @@ use std::time::Duration;
 use tracing::{Instrument, Span};
 
 use crate::acquire::{Acquire, Acquired};
-use crate::engine::{AllGranted, Attempt, Engine, Granted, Patience, Together, kept_from_all, offer};
+use crate::engine::{AllGranted, Attempt, AttemptControl, Engine, Granted, Together, kept_from_all, offer};
 use crate::event::{Event, Missed};
 use crate::runtime::{Task, poll_inside};
 use crate::time::Instant;
@@ -57,7 +57,7 @@ enum State {
 struct Running {
     /// `None` once it has come to its end.
     task: Option<Task<Result<AllGranted>>>,
-    patience: Arc<Patience>,
+    control: Arc<AttemptControl>,
     began: Instant,
     span: Span,
     limit: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -80,7 +80,7 @@ impl<G: Acquired> Future for Acquiring<G> {
             },
             State::Running(running) => {
                 let polled = this.acquire.engine.unless_ended(|| this.acquire.advance(running, cx));
-                let name = |running: &Running| this.acquire.name_of(running.patience.part()).clone();
+                let name = |running: &Running| this.acquire.name_of(running.control.part()).clone();
                 polled.unwrap_or_else(|error| Poll::Ready(Err(error.about(name(running)))))
             }
             State::New | State::Over => Poll::Pending,
@@ -101,9 +101,9 @@ impl<G: Acquired> Future for Acquiring<G> {
 impl<G: Acquired> Acquire<G> {
     fn start(&self) -> Running {
         let engine = &self.engine;
-        let patience = Arc::new(Patience::default());
+        let control = Arc::new(AttemptControl::default());
         let began = engine.now();
-        let attempt = |request| Attempt { engine: Arc::clone(engine), request, patience: Arc::clone(&patience), began };
+        let attempt = |request| Attempt { engine: Arc::clone(engine), request, control: Arc::clone(&control), began };
         let attempts =
             Together { first: attempt(self.request.clone()), also: self.further_requests().map(attempt).collect() };
         let span = tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
@@ -115,7 +115,7 @@ impl<G: Acquired> Acquire<G> {
         let locks = u32::try_from(self.also.len()).unwrap_or(u32::MAX).saturating_add(1);
         let within = if self.waits { self.wait } else { Some(TRY.saturating_mul(locks)) };
         let limit = within.map(|within| sleep(engine, within));
-        Running { task: Some(task), patience, began, span, limit, waits_to_keep: false }
+        Running { task: Some(task), control, began, span, limit, waits_to_keep: false }
     }
 
     fn advance(&self, running: &mut Running, cx: &mut Context<'_>) -> Poll<Result<Guards>> {
@@ -124,8 +124,8 @@ impl<G: Acquired> Acquire<G> {
             && let Err(error) = engine.usable()
         {
             // No timer of that runtime may be polled any more, and in a forked child nobody answers.
-            let name = self.name_of(running.patience.part()).clone();
-            return Poll::Ready(Err(self.that_may_be_kept(&running.patience, error.about(name))));
+            let name = self.name_of(running.control.part()).clone();
+            return Poll::Ready(Err(self.that_may_be_kept(&running.control, error.about(name))));
         }
         if let Poll::Ready(result) = running.poll(engine, cx) {
             return Poll::Ready(self.conclude(result, running));
@@ -135,11 +135,11 @@ impl<G: Acquired> Acquire<G> {
             return Poll::Pending;
         }
         let took = engine.now().saturating_since(running.began);
-        let more = if running.patience.is_keeping() {
+        let more = if running.control.is_keeping() {
             // The lock is granted. An attempt that gave up now would leave it kept, and no client would use it.
             (!std::mem::replace(&mut running.waits_to_keep, true)).then_some(FIRST_ANSWER)
         } else {
-            FIRST_ANSWER.checked_sub(took).filter(|more| !running.patience.has_answer() && !more.is_zero())
+            FIRST_ANSWER.checked_sub(took).filter(|more| !running.control.has_answer() && !more.is_zero())
         };
         if let Some(more) = more {
             let mut more = sleep(engine, more);
@@ -149,15 +149,15 @@ impl<G: Acquired> Acquire<G> {
                 return Poll::Pending;
             }
         }
-        running.patience.give_up();
+        running.control.give_up();
         // Whoever only waits gives up in place; whoever is in the middle of a store call is finished by the engine.
         let polled = running.poll(engine, cx);
         let has_given_up = |result: &Result<_>| result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout);
         Poll::Ready(match polled {
-            Poll::Ready(result) if running.patience.has_answer() || !has_given_up(&result) => {
+            Poll::Ready(result) if running.control.has_answer() || !has_given_up(&result) => {
                 self.conclude(result, running)
             }
-            _ => self.out_of_time(&running.patience, took),
+            _ => self.out_of_time(&running.control, took),
         })
     }
 
@@ -178,13 +178,13 @@ impl<G: Acquired> Acquire<G> {
         guard
     }
 
-    fn out_of_time(&self, patience: &Patience, took: Duration) -> Result<Guards> {
-        let name = self.name_of(patience.part()).clone();
-        if patience.has_answer() && !patience.is_keeping() {
+    fn out_of_time(&self, control: &AttemptControl, took: Duration) -> Result<Guards> {
+        let name = self.name_of(control.part()).clone();
+        if control.has_answer() && !control.is_keeping() {
             let error = Error::new(ErrorKind::Timeout, "others held it, or waited for it, for the whole wait");
             return Err(error.with_remedy("a longer wait, or inspect it to see who holds it").about(name));
         }
-        let last = patience.last_error();
+        let last = control.last_error();
         let why = last.as_ref().map_or_else(String::new, |e| format!(": {}", e.message()));
         let remedy = last.as_ref().and_then(Error::remedy).unwrap_or("again when the store is back");
         let error = Error::new(
@@ -192,12 +192,12 @@ impl<G: Acquired> Acquire<G> {
             format!("{} did not answer within {:.1} s{why}", self.engine.store, took.as_secs_f32()),
         );
         let error = error.with_remedy(remedy).with_unknown_effect().about(name);
-        Err(self.that_may_be_kept(patience, error))
+        Err(self.that_may_be_kept(control, error))
     }
 
     /// Adds to an error that the store may keep the locks, if the attempt has asked for that.
-    fn that_may_be_kept(&self, patience: &Patience, error: Error) -> Error {
-        if !patience.is_keeping() {
+    fn that_may_be_kept(&self, control: &AttemptControl, error: Error) -> Error {
+        if !control.is_keeping() {
             return error;
         }
         let names: Vec<_> = (0..=self.also.len()).map(|part| self.name_of(part)).collect();
@@ -247,7 +247,7 @@ impl<G> Acquiring<G> {
         match &self.state {
             State::Running(running) => {
                 let waited = self.acquire.engine.now().saturating_since(running.began);
-                (self.acquire.name_of(running.patience.part()), waited, running.span.clone())
+                (self.acquire.name_of(running.control.part()), waited, running.span.clone())
             }
             State::Failed(_) | State::New | State::Over => (&self.acquire.request.name, Duration::ZERO, Span::none()),
         }
@@ -257,7 +257,7 @@ impl<G> Acquiring<G> {
     fn hand_over(&mut self) {
         let State::Running(running) = std::mem::replace(&mut self.state, State::Over) else { return };
         let Some(task) = running.task else { return };
-        running.patience.give_up();
+        running.control.give_up();
         let engine = &self.acquire.engine;
         if engine.usable_here() {
             engine.runtime.finish(async move { drop(task.await) });

@@ -82,7 +82,7 @@ pub struct Spec {
 
 impl Spec {
     /// Who still waits so long after the end gives up.
-    pub const PATIENCE: u64 = 3 * SECOND;
+    pub const TIME_LIMIT: u64 = 3 * SECOND;
 
     /// One task of one client, that awaits its releases.
     pub const fn of(kind: Kind) -> Self {
@@ -264,7 +264,7 @@ impl<S: Servers> Bench<S> {
         let (start, before) = (nanos(), self.sample(spec)?);
         sleep_until(end);
         let (end, after) = (nanos(), self.sample(spec)?);
-        let limit = Duration::from_nanos(Spec::PATIENCE) + Duration::from_secs(30);
+        let limit = Duration::from_nanos(Spec::TIME_LIMIT) + Duration::from_secs(30);
         for process in self.fleet(kind, spec.clients)? {
             process.done(limit)?;
         }
@@ -315,7 +315,7 @@ fn go(spec: &Spec, lock: &str, number: usize, end: u64, trace: String) -> Go {
         every: spec.every,
         most: 0,
         end,
-        patience: Spec::PATIENCE,
+        patience: Spec::TIME_LIMIT,
         trace,
     }
 }

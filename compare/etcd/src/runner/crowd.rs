@@ -118,7 +118,7 @@ impl Row {
     }
 
     fn add(&mut self, seen: &Seen, raw: f64) {
-        let turns = Turns::of(&seen.cycles, CLIENTS, seen.start, seen.end, Spec::PATIENCE);
+        let turns = Turns::of(&seen.cycles, CLIENTS, seen.start, seen.end, Spec::TIME_LIMIT);
         let wait = Spans::of(seen.within().map(|cycle| cycle.granted - cycle.asked));
         let hand_offs = turns.hand_offs as f64;
         self.hand_offs.add(hand_offs / seen.seconds());

@@ -12,7 +12,7 @@ use crate::Bench;
 use crate::kinds::{GO, LOCKKEEPER, SHARED};
 
 /// To take and to give back so many locks.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 const MANY: usize = 10_000;
 
@@ -57,12 +57,12 @@ fn measure(bench: &mut Bench, kind: Kind, count: usize) -> Result<Row> {
     bench.measure(&Spec { measured: 200 * MILLI, ..Spec::of(kind) })?;
     let lock = bench.fresh_lock();
     let began = std::time::Instant::now();
-    let memory = bench.tell(kind, &Order::Hold(Hold { lock, count }), PATIENCE)?;
+    let memory = bench.tell(kind, &Order::Hold(Hold { lock, count }), TIME_LIMIT)?;
     let taking = began.elapsed().as_secs_f64();
     let measured = if bench.is_quick { 12 } else { 24 };
     let seen =
         bench.measure(&Spec { every: 5 * MILLI, warm: SECOND, measured: measured * SECOND, ..Spec::of(kind) })?;
-    let lost = word(&bench.tell(kind, &Order::Drop, PATIENCE)?, "lost")?;
+    let lost = word(&bench.tell(kind, &Order::Drop, TIME_LIMIT)?, "lost")?;
     bench.end(kind);
     let bytes = word(&memory, "after")?.saturating_sub(word(&memory, "before")?);
     let memory = if count == 0 { f64::NAN } else { bytes as f64 / count as f64 };

@@ -15,7 +15,7 @@ use crate::kinds::{GO, JETCD, LOCKKEEPER, SESSIONS, SHARED, SHARED_SESSIONS, V3L
 const WAITERS: usize = 1000;
 const KINDS: [Kind; 6] = [LOCKKEEPER, SESSIONS, SHARED_SESSIONS, GO, V3LOCK, JETCD];
 /// Until all have come, and until all were served.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A line of the table.
 struct Row {
@@ -69,7 +69,7 @@ fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
     let answer = |bench: &mut Bench, order: &Order| {
         let process = bench.fleet(holder, at + 1)?.last_mut().context("there is no holder")?;
         process.order(order)?;
-        process.done(PATIENCE)
+        process.done(TIME_LIMIT)
     };
     answer(bench, &hold)?;
     let (keys, cpu) = (bench.servers.keys()?, bench.servers.counts(kind)?.cpu);
@@ -79,7 +79,7 @@ fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
     let in_line = until_come(bench, keys, if kind == LOCKKEEPER { 1 } else { WAITERS as u64 })?;
     let released = nanos();
     answer(bench, &Order::Drop)?;
-    bench.fleet(kind, 1)?[0].done(PATIENCE)?;
+    bench.fleet(kind, 1)?[0].done(TIME_LIMIT)?;
     let each = |nanos: u64| nanos as f64 / MILLI as f64 / WAITERS as f64;
     let server = each(bench.servers.counts(kind)?.cpu - cpu);
     let client = each(bench.fleet(kind, 1)?[0].cpu()? - client_cpu);
@@ -93,7 +93,7 @@ fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
 }
 
 fn go(lock: String, trace: String) -> Go {
-    let patience = u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);
+    let patience = u64::try_from(TIME_LIMIT.as_nanos()).unwrap_or(u64::MAX);
     let (clients, tasks, most) = (1, WAITERS, 1);
     // Nobody comes so late.
     let end = nanos() + patience;
@@ -106,7 +106,7 @@ fn until_come(bench: &mut Bench, before: u64, all: u64) -> Result<(u64, f64)> {
     loop {
         let (now, come) = (nanos(), bench.servers.keys()?.saturating_sub(before));
         let after = (now - began) as f64 / SECOND as f64;
-        if come >= all || after > PATIENCE.as_secs_f64() / 2.0 {
+        if come >= all || after > TIME_LIMIT.as_secs_f64() / 2.0 {
             // The last of them have yet to begin to watch.
             sleep_until(nanos() + 500 * MILLI);
             return Ok((come, after));

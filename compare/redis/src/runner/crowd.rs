@@ -132,7 +132,7 @@ impl Row {
     }
 
     fn add(&mut self, seen: &Seen, clients: usize) {
-        let turns = Turns::of(&seen.cycles, clients, seen.start, seen.end, Spec::PATIENCE);
+        let turns = Turns::of(&seen.cycles, clients, seen.start, seen.end, Spec::TIME_LIMIT);
         let hand_offs = turns.hand_offs as f64;
         self.hand_offs.add(hand_offs / seen.seconds());
         self.share.add(hand_offs / turns.grants as f64);

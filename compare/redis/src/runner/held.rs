@@ -12,7 +12,7 @@ use crate::Bench;
 use crate::kinds::{LOCKKEEPER, RLOCK, RUEIDISLOCK};
 
 /// To take and to give back so many locks.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// How many locks; the first is the load of those who measure alone. rueidislock renews each by itself.
 const COUNTS: [(Kind, &[usize]); 3] =
@@ -61,11 +61,11 @@ fn measure(bench: &mut Bench, kind: Kind, count: usize) -> Result<Row> {
     }
     let lock = bench.fresh_lock();
     let server_before = bench.servers.redis.memory()?;
-    let memory = bench.tell(kind, &Order::Hold(Hold { lock, count }), PATIENCE)?;
+    let memory = bench.tell(kind, &Order::Hold(Hold { lock, count }), TIME_LIMIT)?;
     let server_after = bench.servers.redis.memory()?;
     let measured = if bench.is_quick { 12 } else { 60 };
     let seen = bench.measure(&Spec { every: MILLI, warm: SECOND, measured: measured * SECOND, ..Spec::of(kind) })?;
-    let lost = word(&bench.tell(kind, &Order::Drop, PATIENCE)?, "lost")?;
+    let lost = word(&bench.tell(kind, &Order::Drop, TIME_LIMIT)?, "lost")?;
     bench.end(kind);
     let each = |bytes: u64| if count == 0 { f64::NAN } else { bytes as f64 / count as f64 };
     let client_memory = each(word(&memory, "after")?.saturating_sub(word(&memory, "before")?));

@@ -7,7 +7,7 @@ use compare_common::runner::{Goal, Kind, Rounds, Spec, goals};
 use serde_json::json;
 
 use crate::Bench;
-use crate::held::PATIENCE;
+use crate::held::TIME_LIMIT;
 use crate::kinds::{LOCKKEEPER_READ, REDISSON_READ};
 
 const OTHERS: usize = 100;
@@ -47,12 +47,12 @@ impl Row {
         let Self { kind, others, .. } = *self;
         let lock = bench.fresh_lock();
         if others > 0 {
-            bench.tell(kind, &Order::Hold(Hold { lock: lock.clone(), count: others }), PATIENCE)?;
+            bench.tell(kind, &Order::Hold(Hold { lock: lock.clone(), count: others }), TIME_LIMIT)?;
         }
         let spec = Spec { own: false, measured: 400 * MILLI, ..Spec::of(kind) };
         let seen = bench.measure_on(&spec, lock)?;
         if others > 0 {
-            bench.tell(kind, &Order::Drop, PATIENCE)?;
+            bench.tell(kind, &Order::Drop, TIME_LIMIT)?;
         }
         let pairs = seen.within().count() as f64;
         self.script.add(seen.server.micros as f64 / pairs);

@@ -27,7 +27,7 @@ pub use self::act::{Act, Message, Seen, Way};
 use self::act::{TO_CLIENT, TO_SERVER};
 use self::connection::End;
 use crate::port;
-use crate::process::PATIENCE;
+use crate::process::TIME_LIMIT;
 
 type Hook = Box<dyn FnMut(&Message<'_>) -> Act + Send>;
 
@@ -206,10 +206,10 @@ impl Proxy {
     /// After 180 s, with what it has seen instead.
     pub async fn until(&self, what: impl FnMut(&Seen) -> bool + Send) -> Result<Seen> {
         let mut seen = self.shared.seen.subscribe();
-        let found = tokio::time::timeout(PATIENCE, seen.wait_for(what)).await.map(|seen| seen.map(|seen| *seen));
+        let found = tokio::time::timeout(TIME_LIMIT, seen.wait_for(what)).await.map(|seen| seen.map(|seen| *seen));
         match found {
             Ok(seen) => Ok(seen?),
-            Err(_) => Err(anyhow!("a proxy did not see it within {PATIENCE:?}. It has seen {:?}", self.seen())),
+            Err(_) => Err(anyhow!("a proxy did not see it within {TIME_LIMIT:?}. It has seen {:?}", self.seen())),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper::{Error, ErrorKind, EtcdStore};
 use lockkeeper_live::{Etcd, etcd_debian, etcd_oldest};
 
-use crate::etcd_faults::{LONG, PATIENCE, is_free, keeper, name, within};
+use crate::etcd_faults::{LONG, TIME_LIMIT, is_free, keeper, name, within};
 
 /// Why it is not used, once all members have answered in time.
 async fn refused(url: &str) -> Error {
@@ -18,7 +18,7 @@ async fn refused(url: &str) -> Error {
             }
         }
     };
-    within(PATIENCE, asking).await
+    within(TIME_LIMIT, asking).await
 }
 
 async fn can_lock(url: &str) {

@@ -35,7 +35,7 @@ use lockkeeper::{ErrorKind, EtcdStore, Guard, Keeper, Result};
 use lockkeeper_live::Etcd;
 use tokio::task::JoinHandle;
 
-pub(crate) use crate::faults::{LONG, PATIENCE, name, within};
+pub(crate) use crate::faults::{LONG, TIME_LIMIT, name, within};
 
 /// For claims that nobody renews while a test does much that a busy machine makes slow.
 pub(crate) const UNRENEWED: Duration = Duration::from_secs(600);
@@ -51,7 +51,7 @@ pub(crate) async fn store(url: &str) -> EtcdStore {
             }
         }
     };
-    within(PATIENCE * 2, connecting).await
+    within(TIME_LIMIT * 2, connecting).await
 }
 
 /// Asks again while nobody leads: a busy machine causes elections too.
@@ -65,7 +65,7 @@ pub(crate) async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T>) -> T {
             }
         }
     };
-    within(PATIENCE * 2, asking).await
+    within(TIME_LIMIT * 2, asking).await
 }
 
 /// Waits until so many stand in line.
@@ -75,7 +75,7 @@ pub(crate) async fn until_waiting(keeper: &Keeper, name: &str, waiters: usize) {
             tokio::task::yield_now().await;
         }
     };
-    within(PATIENCE * 2, look).await;
+    within(TIME_LIMIT * 2, look).await;
 }
 
 /// Asserts that the lock is free, and nobody stands in line.
@@ -124,7 +124,7 @@ pub(crate) async fn drive<T: Debug>(
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    within(PATIENCE, driving).await;
+    within(TIME_LIMIT, driving).await;
 }
 
 /// Polls a request once, which sends it, and waits until it has happened in etcd: nobody has heard the answer.
@@ -139,7 +139,7 @@ pub(crate) async fn send<T: Debug>(
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    within(PATIENCE, waiting).await;
+    within(TIME_LIMIT, waiting).await;
 }
 
 /// The keys of a line.
@@ -204,6 +204,6 @@ impl Bare {
     }
 
     pub(crate) async fn wait(&self) -> Wake {
-        within(PATIENCE, self.store.wait(Interest::Claim(&self.claim.key), Revision::default(), LONG)).await.unwrap()
+        within(TIME_LIMIT, self.store.wait(Interest::Claim(&self.claim.key), Revision::default(), LONG)).await.unwrap()
     }
 }

@@ -23,7 +23,7 @@ const TTL: Duration = Duration::from_secs(4);
 /// What was lost while nobody led ends with its life, which a new leader begins anew.
 const LINGERS: Duration = Duration::from_secs(20);
 /// How long those who wait when the last fault is mended may take, all together.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Where the processes find the address of the servers.
 const URL: &str = "server.url";
 
@@ -55,7 +55,7 @@ fn histories_pass_while_one_leader_after_the_other_fails() {
     let last_fault = Instant::now();
     running.into_iter().for_each(RunningProcess::finish);
     let finished = last_fault.elapsed();
-    assert!(finished < PATIENCE, "the last waiter finished {finished:?} after the last fault");
+    assert!(finished < TIME_LIMIT, "the last waiter finished {finished:?} after the last fault");
     eprintln!("{faults} leaders failed, the last waiter finished {finished:?} after that");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let last = runtime.block_on(async {

@@ -31,7 +31,7 @@ use lockkeeper::{ErrorKind, Guard, Keeper, RedisStore, Result};
 /// Longer than a test takes.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 /// Many times what anything here takes that nothing holds up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A client of the server at this address.
 pub(crate) async fn store(address: SocketAddr) -> RedisStore {
@@ -49,7 +49,7 @@ pub(crate) async fn hasty_store(address: SocketAddr, timeout: Duration) -> Redis
             }
         }
     };
-    within(PATIENCE, connecting).await
+    within(TIME_LIMIT, connecting).await
 }
 
 pub(crate) async fn keeper(address: SocketAddr, ttl: Duration) -> Keeper {
@@ -61,8 +61,8 @@ pub(crate) fn name() -> String {
     unique_prefix() + "lock"
 }
 
-pub(crate) async fn within<T>(patience: Duration, what: impl IntoFuture<Output = T>) -> T {
-    tokio::time::timeout(patience, what).await.expect("it comes in time")
+pub(crate) async fn within<T>(limit: Duration, what: impl IntoFuture<Output = T>) -> T {
+    tokio::time::timeout(limit, what).await.expect("it comes in time")
 }
 
 /// Waits until so many stand in line.
@@ -72,13 +72,13 @@ pub(crate) async fn until_waiting(keeper: &Keeper, name: &str, waiters: usize) {
             tokio::task::yield_now().await;
         }
     };
-    within(PATIENCE, look).await;
+    within(TIME_LIMIT, look).await;
 }
 
 /// Renews a guard as often as it takes: the connection may have to be made again.
 pub(crate) async fn renewed(guard: &Guard) {
     let renew = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
-    within(PATIENCE, renew).await;
+    within(TIME_LIMIT, renew).await;
     guard.check().unwrap();
 }
 

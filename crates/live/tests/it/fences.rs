@@ -7,7 +7,7 @@ use lockkeeper::fence::redis::{Answer, Call, FencedKey};
 use lockkeeper::{FencingToken, Sequencer};
 use lockkeeper_live::{cluster, redis};
 
-use crate::faults::{LONG, PATIENCE, keeper, name, within};
+use crate::faults::{LONG, TIME_LIMIT, keeper, name, within};
 use crate::worker;
 
 /// Sends it, as a service would with a plain client; returns what the command answered, too.
@@ -112,7 +112,7 @@ async fn k1_a_paused_holder_does_not_overwrite_what_came_after_it() {
     paused.lock(&name, ttl);
     assert_eq!(paused.ask(&format!("write {name} 1")), "written");
     paused.stop();
-    let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    let guard = within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
     let holder = guard.sequencer();
     assert_eq!(stock.get(&holder).unwrap().as_deref(), Some("1"));
     // Told before it goes on, so that writing is the first thing that it does.

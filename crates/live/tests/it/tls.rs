@@ -6,7 +6,7 @@ use std::process::Output;
 use lockkeeper::{ErrorKind, Keeper};
 use lockkeeper_live::{Certificates, Cluster, Redis, RedisBuilder, Sentinel, redis_tls};
 
-use crate::faults::{LONG, PATIENCE, within};
+use crate::faults::{LONG, TIME_LIMIT, within};
 use crate::support::{program, stderr};
 use crate::topologies::{handed_over, keeper, pushes_come, until_replicated, waiter};
 
@@ -47,7 +47,7 @@ async fn a_cluster_behind_tls_is_found_and_its_moves_are_followed() {
             cluster.move_slot(slot, (cluster.owner(slot).unwrap() + 1) % 3).unwrap();
         }
         let next = handed_over(guard, waiting).await;
-        within(PATIENCE, next.release()).await.unwrap();
+        within(TIME_LIMIT, next.release()).await.unwrap();
     }
 }
 
@@ -58,7 +58,7 @@ async fn sentinels_and_nodes_of_an_authority_that_nobody_trusts_are_refused_with
     let stranger = Certificates::new().unwrap().authority();
     for url in [cluster.url(), sentinel.url()] {
         let url = format!("{url}?ca={}", stranger.display());
-        let error = within(PATIENCE, Keeper::from_url(&url).unwrap().connect()).await.unwrap_err();
+        let error = within(TIME_LIMIT, Keeper::from_url(&url).unwrap().connect()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.remedy().unwrap().starts_with("ca=FILE"), "{error}");
     }

@@ -17,7 +17,7 @@ use lockkeeper::{Guard, Keeper, Result};
 use lockkeeper_live::Redis;
 use tokio::task::JoinHandle;
 
-use crate::faults::{PATIENCE, until_waiting, within};
+use crate::faults::{TIME_LIMIT, until_waiting, within};
 
 /// A push comes at once. Without one who waits finds its grant by its first renewal, 1.3 s after its claim at the earliest.
 const BY_PUSH: Duration = Duration::from_millis(1200);
@@ -42,8 +42,8 @@ pub(crate) async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Gua
 /// The lock goes from one to the next, with a higher token.
 pub(crate) async fn handed_over(guard: Guard, waiter: JoinHandle<Result<Guard>>) -> Guard {
     let token = guard.token();
-    within(PATIENCE, guard.release()).await.unwrap();
-    let next = within(PATIENCE, waiter).await.unwrap().unwrap();
+    within(TIME_LIMIT, guard.release()).await.unwrap();
+    let next = within(TIME_LIMIT, waiter).await.unwrap().unwrap();
     assert!(next.token() > token, "{} after {token}", next.token());
     next
 }
@@ -75,12 +75,12 @@ async fn is_still_held(guard: &Guard) -> bool {
             }
         }
     };
-    within(PATIENCE, look).await
+    within(TIME_LIMIT, look).await
 }
 
 /// Asserts that nobody else gets it, as far as the store can tell.
 async fn nobody_else_gets_it(keeper: &Keeper, name: &str) {
-    let tried = within(PATIENCE, keeper.mutex(name).unwrap().try_lock()).await;
+    let tried = within(TIME_LIMIT, keeper.mutex(name).unwrap().try_lock()).await;
     assert!(tried.is_ok_and(|guard| guard.is_none()), "it was given away");
 }
 

@@ -25,7 +25,7 @@ const PACE: Duration = Duration::from_millis(50);
 const LATENCY: Duration = Duration::from_millis(1);
 
 /// Many times what nodes take to agree.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often a master gives way.
 const FAILOVER: Duration = Duration::from_secs(5);
@@ -151,7 +151,7 @@ impl<'a> Mover<'a> {
             if self.cluster.is_settled().unwrap() {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "the nodes do not agree whose the slots are");
+            assert!(began.elapsed() < TIME_LIMIT, "the nodes do not agree whose the slots are");
             self.report_to_owners();
             self.cluster.nodes()[*node].run(&["CLUSTER", "BUMPEPOCH"]).unwrap();
             std::thread::sleep(Duration::from_millis(300));

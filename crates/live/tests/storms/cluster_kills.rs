@@ -29,7 +29,7 @@ const FAILOVER: Duration = Duration::from_secs(4);
 const ALONE: Duration = Duration::from_millis(300);
 
 /// Longer than that takes on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A counter behind a fence loses no increment, whoever believes beside another, and the tokens that
 /// it has seen rise.
@@ -88,7 +88,7 @@ fn kill_with_its_latest(cluster: &mut Cluster, master: usize) {
 fn until(what: impl Fn() -> bool) {
     let began = Instant::now();
     while !what() {
-        assert!(began.elapsed() < PATIENCE, "the nodes do not come to rest");
+        assert!(began.elapsed() < TIME_LIMIT, "the nodes do not come to rest");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -22,7 +22,7 @@ use crate::{fenced, sentinel};
 const FORGED: u64 = 10;
 
 /// Longer than a busy machine takes to start processes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 const FORGERY: Storm = Storm {
     test: "findings::two_holders_are_seen_by_the_witness_and_by_the_history",
@@ -80,7 +80,7 @@ fn until(seen: impl Fn(&Round<'_>) -> bool) -> impl FnMut(&mut Round<'_>, &mut S
     move |round, _| {
         let began = Instant::now();
         while !round.remaining().is_zero() || !seen(round) {
-            assert!(began.elapsed() < PATIENCE, "no forgery has done harm");
+            assert!(began.elapsed() < TIME_LIMIT, "no forgery has done harm");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

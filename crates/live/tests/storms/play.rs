@@ -23,7 +23,7 @@ const LOCKS: usize = 24;
 /// How many processes there are at a time.
 pub(crate) const PROCESSES: u64 = 4;
 /// How long those who wait at the end of the faults may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIME_LIMIT: Duration = Duration::from_secs(90);
 /// Where the processes find the store.
 const URL: &str = "store.url";
 /// Where the processes find the names of the locks.
@@ -79,7 +79,7 @@ impl Storm {
             Arc::new(Witnessed { inner, folder, lock }) as Arc<dyn Contestant>
         };
         process.walk_as(&locks, self.tasks, self.pause, contestant).await;
-        keeper.shutdown(PATIENCE).await.unwrap();
+        keeper.shutdown(TIME_LIMIT).await.unwrap();
     }
 
     /// Plays it in rounds until its time is over. Each round has a folder with these `files`; `fault` is
@@ -166,7 +166,7 @@ impl Round<'_> {
         let last_fault = Instant::now();
         self.running.into_iter().for_each(RunningProcess::finish);
         let took = last_fault.elapsed();
-        assert!(took < PATIENCE, "the last waiter finished {took:?} after the last fault. {seed}");
+        assert!(took < TIME_LIMIT, "the last waiter finished {took:?} after the last fault. {seed}");
         eprintln!("{} processes, the last waiter finished {took:?} after the last fault", self.started);
     }
 }
@@ -184,7 +184,7 @@ async fn keeper(url: &str, ttl: Duration) -> Keeper {
             Ok(keeper) => return keeper,
             // That is all that servers are which fail just now.
             Err(error) => {
-                assert!(error.kind() == ErrorKind::Unavailable && began.elapsed() < PATIENCE, "{error:?}");
+                assert!(error.kind() == ErrorKind::Unavailable && began.elapsed() < TIME_LIMIT, "{error:?}");
             }
         }
     }

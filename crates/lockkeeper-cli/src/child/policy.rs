@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_deadline_there_is_no_patience() {
+    fn past_the_deadline_there_is_no_grace() {
         let policy = Policy::new(OnLost::Term, Duration::from_secs(5), Duration::from_secs(30), Restart::Never);
         let loss = Loss::definite(LostReason::Expired, policy);
         assert_eq!((loss.stop.signal, loss.stop.kill_after), (Signal::KILL, Duration::ZERO));

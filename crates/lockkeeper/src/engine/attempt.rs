@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::control::AttemptControl;
 use super::local_queue::Turn;
-use super::patience::Patience;
 use super::waiter::RETRY_MAX;
 use super::{Engine, Granted, Hold, Request, Session};
 use crate::event::Event;
@@ -25,7 +25,7 @@ const IDS: u32 = 10;
 pub(crate) struct Attempt {
     pub(crate) engine: Arc<Engine>,
     pub(crate) request: Request,
-    pub(crate) patience: Arc<Patience>,
+    pub(crate) control: Arc<AttemptControl>,
     pub(crate) began: Instant,
 }
 
@@ -142,7 +142,7 @@ impl Attempt {
 
     /// Many ids were retired. One that stood in line may lose its place again and again, but not in a hurry.
     async fn slow_down(&self, died: bool) -> Result<()> {
-        if self.patience.was_in_line() {
+        if self.control.was_in_line() {
             self.pause(jittered(RETRY_MAX)).await;
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl Attempt {
             return Ok(None);
         }
         let joined = |waiters| {
-            self.patience.set_waiting(&self.engine.events, name);
+            self.control.set_waiting(&self.engine.events, name);
             self.engine.events.emit(&Event::Contended { name, waiters });
         };
         tokio::select! {
@@ -349,12 +349,12 @@ impl Attempt {
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.patience.is_over() || self.engine.is_closed()
+        self.control.is_over() || self.engine.is_closed()
     }
 
     pub(super) async fn stopped(&self) {
         tokio::select! {
-            () = self.patience.over() => {}
+            () = self.control.over() => {}
             () = self.engine.closing() => {}
         }
     }

@@ -66,7 +66,7 @@ impl Engine {
     /// `Timeout` when it is not alone: the old claim stays. After any other error neither of them is to be believed in.
     pub(crate) async fn replace(self: &Arc<Self>, old: &Arc<Hold>, request: Request) -> Result<Granted> {
         let request = Request { replaces: Some(Arc::clone(old)), ..request };
-        let attempt = Attempt { engine: Arc::clone(self), request, patience: Arc::default(), began: self.now() };
+        let attempt = Attempt { engine: Arc::clone(self), request, control: Arc::default(), began: self.now() };
         old.set_being_replaced(true);
         let replaced = attempt.run().await;
         match &replaced {

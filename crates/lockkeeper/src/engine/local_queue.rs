@@ -20,7 +20,7 @@ use crate::store::SessionSpec;
 /// How often the task that has the turn shows that it is polled.
 const SIGN: Duration = Duration::from_secs(5);
 /// After so long without a sign the tasks behind do without their turn.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIME_LIMIT: Duration = Duration::from_secs(15);
 
 type Key = (LockName, SessionSpec);
 
@@ -90,8 +90,8 @@ impl Sign {
         loop {
             let shown = self.0.load(Ordering::Acquire);
             // Two timers: after a pause of the machine one may be over before the other task is polled again.
-            for patience in [PATIENCE, SIGN] {
-                if let Some(turn) = engine.clock.timeout(patience, turn.as_mut()).await {
+            for limit in [TIME_LIMIT, SIGN] {
+                if let Some(turn) = engine.clock.timeout(limit, turn.as_mut()).await {
                     return Some(turn);
                 }
             }

@@ -50,14 +50,14 @@ impl Lookout {
         };
         let capabilities = self.engine.store.capabilities();
         let pushes = capabilities.wake == Wakes::Push && capabilities.expiry == Expiry::PerClaim;
-        self.seen = Some((line.revision, if pushes { patience(&line, self.only_holders) } else { LOOK }));
+        self.seen = Some((line.revision, if pushes { next_look_in(&line, self.only_holders) } else { LOOK }));
         Ok(line)
     }
 }
 
-/// How long nothing changes that nobody would tell: until the first of those who hold or wait may be dead. All who watch
-/// look then, so they look spread over the second that follows.
-fn patience(line: &Line, only_holders: bool) -> Duration {
+/// How long to wait for a push before the next look: until the first holder or waiter may be dead. All observers look
+/// then, so their looks are spread over the second that follows.
+fn next_look_in(line: &Line, only_holders: bool) -> Duration {
     let minded = line.entries.iter().filter(|entry| entry.granted || !only_holders);
     let ends = minded.map(|entry| entry.expires_in).collect::<Option<Vec<_>>>();
     let Some(ends) = ends else { return LOOK };
@@ -183,11 +183,8 @@ mod tests {
     #[test]
     fn the_next_look_is_when_the_first_may_be_dead_and_within_a_second_of_it() {
         let between = |ends: &[Option<u64>], least: u64, most: u64| {
-            let patience = patience(&line(ends), false);
-            assert!(
-                patience >= Duration::from_millis(least) && patience <= Duration::from_millis(most),
-                "{patience:?}"
-            );
+            let next = next_look_in(&line(ends), false);
+            assert!(next >= Duration::from_millis(least) && next <= Duration::from_millis(most), "{next:?}");
         };
         between(&[Some(5000), Some(2000)], 2000, 2210);
         between(&[Some(0)], 0, 10);
@@ -200,7 +197,7 @@ mod tests {
     fn the_end_of_one_who_waits_is_no_reason_to_look_for_whoever_minds_only_holders() {
         let mut line = line(&[Some(15_000), Some(3000)]);
         line.entries[1].granted = false;
-        assert!(patience(&line, true) >= Duration::from_secs(15));
-        assert!(patience(&line, false) < Duration::from_secs(4));
+        assert!(next_look_in(&line, true) >= Duration::from_secs(15));
+        assert!(next_look_in(&line, false) < Duration::from_secs(4));
     }
 }

@@ -10,7 +10,7 @@
 //! | `change` | claims that are changed while they are held |
 //! | `together` | several locks as one: in a fixed order, all or nothing |
 //! | `waiter` | one id in line: claim, wait, claim again |
-//! | `patience` | whether the caller still wants it |
+//! | `control` | whether the caller still wants it |
 //! | `hold` | one claim as its client believes in it |
 //! | `danger` | whether renewals fail, and what a store may have forgotten |
 //! | `roster` | the claims of a session, and which of them is to be renewed next |
@@ -28,6 +28,7 @@
 
 mod attempt;
 mod change;
+mod control;
 mod danger;
 mod deadline;
 mod detached;
@@ -37,7 +38,6 @@ mod local_queue;
 mod look;
 mod lost;
 mod opening;
-mod patience;
 mod reaper;
 mod reentry;
 mod reports;
@@ -60,13 +60,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 pub(crate) use self::attempt::Attempt;
+pub(crate) use self::control::AttemptControl;
 pub(crate) use self::granted::{Grant, Granted};
 pub(crate) use self::hold::{Hold, Share};
 use self::local_queue::LocalQueues;
 pub(crate) use self::look::Lookout;
 pub use self::lost::Lost;
 use self::opening::Opening;
-pub(crate) use self::patience::Patience;
 pub(crate) use self::reentry::Stake;
 pub(crate) use self::request::{Request, mode};
 pub use self::session::SessionState;

@@ -104,7 +104,7 @@ impl Attempt {
         if !self.request.queue {
             return Err(self.busy());
         }
-        self.patience.set_waiting(&self.engine.events, &self.request.name);
+        self.control.set_waiting(&self.engine.events, &self.request.name);
         tokio::select! {
             biased;
             () = self.stopped() => Err(self.gave_up()),

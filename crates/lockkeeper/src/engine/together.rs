@@ -32,7 +32,7 @@ impl Together {
         if min_hold.is_zero() {
             return self.acquire_all().await;
         }
-        let (engine, patience) = (Arc::clone(&self.first.engine), Arc::clone(&self.first.patience));
+        let (engine, control) = (Arc::clone(&self.first.engine), Arc::clone(&self.first.control));
         loop {
             let all = self.clone().acquire_all().await?;
             match beside(&engine, &all, self.keep(&all, min_hold)).await {
@@ -40,7 +40,7 @@ impl Together {
                 // Another round would wait for the claim that the store keeps on the request of this attempt.
                 Err(error) if error.effect() == Effect::Unknown => return Err(error),
                 Err(error) => {
-                    patience.set_keeping(false);
+                    control.set_keeping(false);
                     if error.kind() != ErrorKind::Lost {
                         return Err(error);
                     }
@@ -60,7 +60,7 @@ impl Together {
     async fn keep(&self, all: &AllGranted, min_hold: Duration) -> Result<()> {
         let (engine, first) = (&self.first.engine, &self.first);
         let wanted = || if first.is_stopped() { Err(first.gave_up()) } else { Ok(()) };
-        first.patience.set_keeping(true);
+        first.control.set_keeping(true);
         let mut kept = Vec::with_capacity(1 + self.also.len());
         for granted in holds(all) {
             let hold = granted.hold();
@@ -115,7 +115,7 @@ impl Together {
     }
 
     async fn acquire(&self, part: usize, attempt: &Attempt) -> Result<Granted> {
-        attempt.patience.turn_to(part);
+        attempt.control.set_part(part);
         let granted = attempt.run().await?;
         if attempt.request.fixed {
             // Kept while the others are waited for.

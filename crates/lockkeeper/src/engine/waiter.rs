@@ -87,7 +87,7 @@ impl Attempt {
                 if !hold.queued(sent) {
                     return Some(Outcome::Retired);
                 }
-                self.patience.join_line(&self.engine.events, &self.request.name);
+                self.control.join_line(&self.engine.events, &self.request.name);
                 self.engine.plan(hold, sent, hold.session.wait_ttl / 3);
                 if first {
                     self.engine.events.emit(&Event::Queued { name: &hold.key.name, ahead });
@@ -121,7 +121,7 @@ impl Attempt {
     /// Waits beside the line until it has moved, or a holder's life may be over, and now and then for no reason.
     pub(super) async fn wait_outside(&self, line: Standstill) {
         // Who was turned away outlasts an outage, as those do who stand in line.
-        self.patience.join_line(&self.engine.events, &self.request.name);
+        self.control.join_line(&self.engine.events, &self.request.name);
         let name = &self.request.name;
         let holders_end = line.retry_after.map_or(LOOK_MAX, |at| at + Duration::from_millis(1));
         let within = jittered(LOOK_MAX).min(holders_end);
@@ -199,14 +199,14 @@ impl Attempt {
     /// long as it may wait.
     pub(super) async fn pause_or_fail(&self, error: Error, tries: u32) -> Result<()> {
         let temporary = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost);
-        if !temporary || (tries >= TRIES && !self.patience.was_in_line()) {
+        if !temporary || (tries >= TRIES && !self.control.was_in_line()) {
             return Err(if temporary { self.unreachable(&error, tries) } else { error });
         }
-        if self.patience.was_in_line() {
+        if self.control.was_in_line() {
             let (name, error) = (&self.request.name, self.engine.describe(error.clone(), &self.request.name));
             self.engine.events.emit(&Event::ClaimFailed { name, error: &error });
         }
-        self.patience.fail(error);
+        self.control.fail(error);
         self.pause(jittered(RETRY_MIN * 2_u32.pow(tries.min(6))).min(RETRY_MAX)).await;
         if self.is_stopped() { Err(self.gave_up()) } else { Ok(()) }
     }

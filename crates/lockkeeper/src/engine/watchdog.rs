@@ -86,12 +86,12 @@ impl Engine {
 
     /// A renewal that hangs does not hold up the next one: it goes on by itself, and its answer still counts.
     async fn renew_and_move_on(self: &Arc<Self>, session: &Arc<Session>, holds: Vec<Arc<Hold>>, until: Instant) {
-        let patience = session.wait_ttl / 6;
+        let limit = session.wait_ttl / 6;
         for hold in &holds {
-            hold.set_due(Some(self.now() + jittered(patience)));
+            hold.set_due(Some(self.now() + jittered(limit)));
         }
         if session.expires_as_one() {
-            session.set_due(self.now() + jittered(patience));
+            session.set_due(self.now() + jittered(limit));
         }
         let (done, finished) = tokio::sync::oneshot::channel();
         let renewing = (Arc::clone(self), Arc::clone(session), holds.clone());
@@ -102,10 +102,8 @@ impl Engine {
             let _ = done.send(());
         });
         if self.clock.timeout(until.saturating_since(self.now()), finished).await.is_none() {
-            let error = Error::new(
-                ErrorKind::Unavailable,
-                format!("no answer to a renewal within {}", format_duration(patience)),
-            );
+            let error =
+                Error::new(ErrorKind::Unavailable, format!("no answer to a renewal within {}", format_duration(limit)));
             let endangered = if session.expires_as_one() { session.holds() } else { holds };
             self.report_not_renewed(session, &endangered, &error.with_unknown_effect());
         }

@@ -8,7 +8,7 @@ use crate::layer::{Chaos, Faults};
 use crate::{Event, Guard, Keeper, KeeperBuilder, LockName, Mutex as Lock};
 
 /// How long a case waits for what has to happen, but may take its time on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// The events of a keeper, in short words, in order.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +103,7 @@ impl Case {
     pub async fn until(&self, what: &str, mut condition: impl AsyncFnMut() -> bool) {
         let start = self.now();
         while !condition().await {
-            assert!(self.since(start) < PATIENCE, "still not: {what}");
+            assert!(self.since(start) < TIME_LIMIT, "still not: {what}");
             self.pass(Duration::from_millis(5)).await;
         }
     }
@@ -125,7 +125,7 @@ impl Case {
             if info.holders.is_empty() && info.waiters.is_empty() {
                 break;
             }
-            assert!(self.since(start) < PATIENCE, "left behind: {info:?}");
+            assert!(self.since(start) < TIME_LIMIT, "left behind: {info:?}");
             self.pass(Duration::from_millis(5)).await;
         }
         let guard = keeper.mutex(name).expect("a valid name").try_lock().await.expect("the store answers");

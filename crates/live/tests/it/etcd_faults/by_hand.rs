@@ -6,7 +6,7 @@ use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict, Wake};
 use lockkeeper::{ErrorKind, LostReason};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, UNRENEWED, is_free, keeper, line, name, waiter, within};
+use super::{Bare, LONG, TIME_LIMIT, UNRENEWED, is_free, keeper, line, name, waiter, within};
 
 /// The next renewal tells it, since nothing else does.
 const TTL: Duration = Duration::from_secs(4);
@@ -19,9 +19,9 @@ async fn a_lease_is_revoked_under_a_holder() {
     let other = other.lock().await.unwrap();
     etcd.control().revoke(line(&etcd, &name)[0].lease).unwrap();
     // The next renewal tells it, long before its time is over.
-    within(PATIENCE, guard.lost()).await;
+    within(TIME_LIMIT, guard.lost()).await;
     // All that was on the lease is gone with it.
-    within(PATIENCE, other.lost()).await;
+    within(TIME_LIMIT, other.lost()).await;
     // The next lock is in a new session.
     let again = holder.mutex(&name).unwrap().lock().await.unwrap();
     assert!(again.token() > guard.token());
@@ -73,10 +73,10 @@ async fn a_session_that_ends_while_it_waits_stands_in_line_anew() {
             tokio::task::yield_now().await;
         }
     };
-    within(PATIENCE, anew).await;
+    within(TIME_LIMIT, anew).await;
     let token = guard.token();
     guard.release().await.unwrap();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
     next.check().unwrap();
     next.release().await.unwrap();
@@ -93,9 +93,9 @@ async fn a_key_is_deleted_under_a_healthy_session() {
     let waiting = waiter(&keeper(&etcd.url(), LONG).await, &name).await;
     let holding = line(&etcd, &name).into_iter().min_by_key(|entry| entry.create_revision).unwrap();
     assert!(etcd.control().delete(&holding.key).unwrap());
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     // At its next renewal at the latest; its session does not end.
-    assert_eq!(within(PATIENCE, guard.lost()).await, LostReason::Forgotten);
+    assert_eq!(within(TIME_LIMIT, guard.lost()).await, LostReason::Forgotten);
     assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
     drop(guard);
     safe.check().unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_live::Etcd;
 
-use super::{LONG, PATIENCE, keeper, name, waiter, within};
+use super::{LONG, TIME_LIMIT, keeper, name, waiter, within};
 
 /// Many revisions pass and are forgotten while one waits and another watches. Both hear of what comes then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -14,7 +14,7 @@ async fn the_history_is_compacted_while_one_waits() {
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     let waiting = waiter(&other, &name).await;
     let mut watch = other.watch(&name).unwrap();
-    assert_eq!(within(PATIENCE, watch.changed()).await.unwrap().waiters.len(), 1);
+    assert_eq!(within(TIME_LIMIT, watch.changed()).await.unwrap().waiters.len(), 1);
     for number in 0..50 {
         etcd.control().put("/elsewhere", number.to_string()).unwrap();
     }
@@ -23,7 +23,7 @@ async fn the_history_is_compacted_while_one_waits() {
     guard.release().await.unwrap();
     let next = within(Duration::from_secs(5), waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
-    let seen = within(PATIENCE, async {
+    let seen = within(TIME_LIMIT, async {
         loop {
             let info = watch.changed().await.unwrap();
             if info.waiters.is_empty() {

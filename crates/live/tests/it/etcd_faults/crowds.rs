@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockkeeper::store::{Live, LiveState, Renewal, Store as _, Verdict};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
-use super::{Bare, PATIENCE, UNRENEWED, keeper, name, within};
+use super::{Bare, TIME_LIMIT, UNRENEWED, keeper, name, within};
 
 /// More than fit into one transaction.
 const MANY: u64 = 150;
@@ -68,7 +68,7 @@ async fn a_try_that_others_overtake_again_and_again_gets_what_is_free() {
         }
     });
     proxy.delay(Way::Both, Duration::from_millis(15));
-    let verdict = within(PATIENCE, trying.store.claim(&trying.claim)).await.unwrap();
+    let verdict = within(TIME_LIMIT, trying.store.claim(&trying.claim)).await.unwrap();
     is_over.store(true, Ordering::Relaxed);
     joining.await.unwrap();
     assert!(matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
@@ -84,6 +84,6 @@ async fn so_many_on_one_name_that_most_wait_longer_for_their_turn_than_a_claim_l
     proxy.delay(Way::Both, Duration::from_millis(25));
     let acquiring: Vec<_> = (0..240).map(|_| tokio::spawn(semaphore.acquire().into_future())).collect();
     for acquired in acquiring {
-        drop(within(PATIENCE * 3, acquired).await.unwrap().unwrap());
+        drop(within(TIME_LIMIT * 3, acquired).await.unwrap().unwrap());
     }
 }

@@ -7,7 +7,7 @@ use lockkeeper::Effect;
 use lockkeeper::store::{Claim, ClaimId, ClaimKey, Live, LiveState, Renewal, Store as _, Verdict, Withdrawal};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, UNRENEWED, drive, keeper, line, name, patiently, within};
+use super::{Bare, LONG, TIME_LIMIT, UNRENEWED, drive, keeper, line, name, patiently, within};
 
 /// A claim arrives after its own withdrawal, which said that it may: it is gone before it comes.
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn a_claim_that_is_asked_after_in_an_outage_keeps_its_place() {
     etcd.kill(0).unwrap();
     // The first may have been on its way; of the others it is known that they had no effect.
     let refused = async { while waiter.store.claim(&again).await.unwrap_err().effect() != Effect::None {} };
-    within(PATIENCE, refused).await;
+    within(TIME_LIMIT, refused).await;
     etcd.restart(0).unwrap();
     let verdict = patiently(async || waiter.store.claim(&again).await).await;
     assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
@@ -82,7 +82,7 @@ async fn a_ghost_is_swept_while_its_session_lives() {
             tokio::time::sleep(ttl / 8).await;
         }
     };
-    within(PATIENCE * 2, swept).await;
+    within(TIME_LIMIT * 2, swept).await;
     let lived = first.elapsed();
     assert!(lived >= ttl, "it was swept after {lived:?}: a claim in flight would have been, too");
     assert_eq!(line(&etcd, &name).len(), 1);
@@ -122,13 +122,13 @@ async fn the_sweep_of_an_old_list_leaves_what_has_come_since() {
     }
     // What says that an id is gone is swept last.
     next.store.withdraw(&next.another().claim.key, Some(Duration::ZERO)).await.unwrap();
-    within(PATIENCE, late).await.unwrap();
+    within(TIME_LIMIT, late).await.unwrap();
     let swept = async {
         while !etcd.control().keys("/lockkeeper/.gone/").unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    within(PATIENCE, swept).await;
+    within(TIME_LIMIT, swept).await;
     assert_eq!(line(&etcd, &names[1]).len(), 1, "the claim is there");
     assert!(matches!(next.renew(LiveState::Granted).await.unwrap(), Renewal::Held { .. }));
 }

@@ -8,7 +8,7 @@ use lockkeeper::store::{
 use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
-use super::{Bare, PATIENCE, UNRENEWED, drive, line, name, patiently, send, within};
+use super::{Bare, TIME_LIMIT, UNRENEWED, drive, line, name, patiently, send, within};
 
 /// The answer to a release is late, while another claim of the session has got the key of the released one: a try that
 /// knows of the release does not take that one for gone. On one thread, where no answer comes while a request is polled.
@@ -40,7 +40,7 @@ async fn a_try_sees_who_sits_where_somebody_is_leaving() {
         let verdict = leaving.another();
         let verdict = verdict.store.claim(&verdict.claim).await.unwrap();
         assert!(matches!(verdict, Verdict::Queued { .. }), "{verdict:?}");
-        let _ = within(PATIENCE, late).await;
+        let _ = within(TIME_LIMIT, late).await;
         assert_eq!(line(&etcd, &name).len(), foreign + 2);
     }
 }
@@ -100,8 +100,8 @@ async fn a_claim_that_joined_before_the_connection_ended_may_be_there() {
     proxy.release();
     let unsent =
         async { while reader.store.claim(&reader.another().claim).await.unwrap_err().effect() != Effect::None {} };
-    within(PATIENCE, unsent).await;
-    let error = within(PATIENCE, claiming).await.unwrap_err();
+    within(TIME_LIMIT, unsent).await;
+    let error = within(TIME_LIMIT, claiming).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
     etcd.restart(0).unwrap();
     proxy.accept().unwrap();
@@ -145,7 +145,7 @@ async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
     let verdict = next.store.claim(&next.claim).await.unwrap();
     assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
     assert!(matches!(holder.renew(LiveState::Granted).await.unwrap(), Renewal::Held { .. }));
-    within(PATIENCE, late).await.unwrap();
+    within(TIME_LIMIT, late).await.unwrap();
 }
 
 /// A waiter that was broken, and has heard of that, takes its key along when it goes.
@@ -209,11 +209,11 @@ async fn an_upgrade_takes_along_a_reader_that_is_leaving() {
     proxy.refuse();
     proxy.cut();
     let unsent = async || while old.store.line(&old.claim.key.name).await.is_ok() {};
-    within(PATIENCE, unsent()).await;
+    within(TIME_LIMIT, unsent()).await;
     let mut late = leaving.store.withdraw(&leaving.claim.key, None);
     send(&mut late, || true).await;
     // What was asked before that was not sent either.
-    within(PATIENCE, unsent()).await;
+    within(TIME_LIMIT, unsent()).await;
     proxy.accept().unwrap();
     patiently(async || old.store.line(&old.claim.key.name).await).await;
     let mut new = old.another();

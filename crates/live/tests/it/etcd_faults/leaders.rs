@@ -8,7 +8,7 @@ use lockkeeper::{Guard, Result};
 use lockkeeper_live::Etcd;
 use tokio::task::JoinHandle;
 
-use super::{LONG, PATIENCE, is_free, keeper, line, name, patiently, waiter, within};
+use super::{LONG, TIME_LIMIT, is_free, keeper, line, name, patiently, waiter, within};
 
 /// How patient the clients are before they ask another member.
 const TIMEOUT: &str = "?timeout=1s";
@@ -39,7 +39,7 @@ impl Before {
     async fn goes_on(self, etcd: &Etcd) {
         let Self { url, name, guard, waiting } = self;
         let renewed = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
-        within(PATIENCE, renewed).await;
+        within(TIME_LIMIT, renewed).await;
         guard.check().unwrap();
         assert!(!waiting.is_finished(), "two have it");
         let both = async {
@@ -51,14 +51,14 @@ impl Before {
                 tokio::task::yield_now().await;
             }
         };
-        let claims = within(PATIENCE, both).await;
+        let claims = within(TIME_LIMIT, both).await;
         assert_eq!(claims.iter().map(|entry| entry.create_revision).min(), i64::try_from(guard.token().raw()).ok());
         let token = guard.token();
-        within(PATIENCE, guard.release()).await.unwrap();
-        let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+        within(TIME_LIMIT, guard.release()).await.unwrap();
+        let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
         assert!(next.token() > token);
         // Whether it was done is known a moment later than it is, if the leader changes meanwhile.
-        within(PATIENCE, next.release()).await.unwrap();
+        within(TIME_LIMIT, next.release()).await.unwrap();
         is_free(&keeper(&url, LONG).await, &name).await;
     }
 }
@@ -139,7 +139,7 @@ async fn a_majority_is_away_while_one_holds_and_one_waits() {
     for member in [0, 1] {
         etcd.pause(member).unwrap();
     }
-    let error = within(PATIENCE, before.guard.renew_once()).await.unwrap_err();
+    let error = within(TIME_LIMIT, before.guard.renew_once()).await.unwrap_err();
     assert!(error.lost_reason().is_none(), "{error}");
     assert!(!before.waiting.is_finished());
     for member in [0, 1] {
@@ -172,9 +172,9 @@ async fn a_member_without_a_majority_renews_nothing() {
     // It still knows the key, and says so to who asks for what it knows.
     let holder = &line(&etcd, &name)[0];
     assert!(etcd.member(old).get_stale(&holder.key).unwrap().is_some());
-    within(PATIENCE, guard.lost()).await;
+    within(TIME_LIMIT, guard.lost()).await;
     assert!(etcd.member(old).get_stale(&holder.key).unwrap().is_some(), "it knows no better");
-    let next = within(PATIENCE * 2, granted).await.unwrap();
+    let next = within(TIME_LIMIT * 2, granted).await.unwrap();
     assert!(next.token() > guard.token());
     guard.check().unwrap_err();
 }

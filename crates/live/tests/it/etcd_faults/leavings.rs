@@ -7,7 +7,7 @@ use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::{Act, Etcd, Proxy, Way};
 
 use super::keeps::{LONG, TTL, only};
-use super::{Bare, PATIENCE, UNRENEWED, drive, name, within};
+use super::{Bare, TIME_LIMIT, UNRENEWED, drive, name, within};
 
 /// Of each lock whose holder is gone etcd is asked for two leases.
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn only_these_are_left(etcd: &Etcd, leases: &[i64], what: &str) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, left).await.is_ok(), "{what}: {:?}", etcd.control().leases());
+    assert!(tokio::time::timeout(TIME_LIMIT, left).await.is_ok(), "{what}: {:?}", etcd.control().leases());
 }
 
 /// A timer without a claim would stay for up to a year.
@@ -124,7 +124,7 @@ async fn a_timer_that_ends_before_the_claim_is_on_it_is_asked_for_again() {
         proxy.release();
     };
     let (amended, ()) =
-        within(PATIENCE, async { tokio::join!(holder.store.amend(&holder.claim.key, &hold), ending) }).await;
+        within(TIME_LIMIT, async { tokio::join!(holder.store.amend(&holder.claim.key, &hold), ending) }).await;
     let error = amended.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
 }
@@ -200,6 +200,6 @@ async fn a_lease_that_is_made_while_its_session_is_closed_ends_with_it() {
         }
         next.store.close(&next.claim.key.session, &[]).await.unwrap();
     };
-    let _ = within(PATIENCE, async { tokio::join!(claiming, closing) }).await;
+    let _ = within(TIME_LIMIT, async { tokio::join!(claiming, closing) }).await;
     assert_eq!(etcd.control().leases().unwrap().len(), leases.len() - 1, "the leases of the session are gone");
 }

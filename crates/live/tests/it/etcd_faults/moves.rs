@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, PATIENCE, UNRENEWED, drive, line, name, send, within};
+use super::{Bare, TIME_LIMIT, UNRENEWED, drive, line, name, send, within};
 
 /// A reader has joined behind a writer, and is to be moved to the lease of those who wait; before it is, the writer goes, and
 /// a renewal finds that the reader holds. The move comes too late then: what holds stays on the lease of those who hold.
@@ -24,7 +24,7 @@ async fn a_move_that_comes_late_does_not_take_a_grant_back() {
     writer.store.withdraw(&writer.claim.key, None).await.unwrap();
     let Renewal::Held { token } = reader.renew(LiveState::InFlight).await.unwrap() else { panic!("it holds") };
     // It was said to wait; nobody has said that it lost the lock.
-    within(PATIENCE, claiming).await.unwrap();
+    within(TIME_LIMIT, claiming).await.unwrap();
     let session = i64::from_str_radix(reader.claim.key.session.as_str(), 16).unwrap();
     let claims = line(&etcd, &name);
     assert_eq!(claims.iter().map(|entry| entry.lease).collect::<Vec<_>>(), [session]);
@@ -54,7 +54,7 @@ async fn a_lease_of_waiters_that_ends_under_two_readers_costs_none_of_them_its_s
     readers[2].queued().await;
     let claims = line(&etcd, &names[2]);
     etcd.control().revoke(claims.iter().max_by_key(|entry| entry.create_revision).unwrap().lease).unwrap();
-    let (first, second) = within(PATIENCE, async { tokio::join!(first, second) }).await;
+    let (first, second) = within(TIME_LIMIT, async { tokio::join!(first, second) }).await;
     for verdict in [first.unwrap(), second.unwrap()] {
         assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
     }
@@ -86,7 +86,7 @@ async fn a_renewal_that_is_faster_does_not_spend_the_claim() {
         let Renewal::Held { token } = next.renew(LiveState::Queued).await.unwrap() else { panic!("it holds") };
         let printed = match printed {
             Some(printed) => printed,
-            None => within(PATIENCE, claiming).await,
+            None => within(TIME_LIMIT, claiming).await,
         };
         assert_eq!(printed.unwrap(), Verdict::Granted { token }, "after {polls} polls");
     }

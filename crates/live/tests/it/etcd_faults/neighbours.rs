@@ -6,7 +6,7 @@ use lockkeeper::optimistic::{Register as _, update};
 use lockkeeper::{Break, ErrorKind, EtcdStore, Keeper, Target};
 use lockkeeper_live::Etcd;
 
-use super::{LONG, PATIENCE, UNRENEWED, keeper, patiently, within};
+use super::{LONG, TIME_LIMIT, UNRENEWED, keeper, patiently, within};
 
 /// A client that keeps its locks under this path.
 async fn under(etcd: &Etcd, path: &str, ttl: Duration) -> Keeper {
@@ -48,7 +48,7 @@ async fn keys_below_the_name_of_a_lock_do_not_hide_who_holds_it() {
     assert!(!waiting.is_finished());
     guard.check().unwrap();
     guard.release().await.unwrap();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     is_closed(&third, "stock").await;
     next.release().await.unwrap();
 }
@@ -65,7 +65,7 @@ async fn a_store_whose_path_lies_in_anothers_hides_no_holder_of_that() {
     is_closed(&under(&etcd, "/shop", LONG).await, "eu").await;
     // Nor does it stand in the way of who comes when that is free, nor is it listed there.
     guard.release().await.unwrap();
-    let again = within(PATIENCE, outer.mutex("eu").unwrap().lock()).await.unwrap();
+    let again = within(TIME_LIMIT, outer.mutex("eu").unwrap().lock()).await.unwrap();
     assert_eq!(outer.admin().unwrap().list("", 100).await.unwrap().len(), 1);
     assert_eq!(inner.admin().unwrap().list("", 100).await.unwrap().len(), others.len());
     again.release().await.unwrap();
@@ -92,7 +92,7 @@ async fn an_upgrade_a_sweep_and_a_register_beside_data_of_others_are_what_they_a
     assert!(register.load("stock").await.unwrap().is_some());
     // One right in the folder that older versions had for the lock stands in nobody's way.
     reader.release().await.unwrap();
-    within(PATIENCE, keeper.mutex("stock").unwrap().lock()).await.unwrap().release().await.unwrap();
+    within(TIME_LIMIT, keeper.mutex("stock").unwrap().lock()).await.unwrap().release().await.unwrap();
     let here = etcd.control().keys("/shop/stock/").unwrap();
     assert_eq!(here.len(), 4, "what others keep is left alone: {here:?}");
 }

@@ -6,7 +6,7 @@ use lockkeeper::store::{Admin as _, Evict, Target};
 use lockkeeper::{Keeper, LostReason, SessionState};
 use lockkeeper_live::{Etcd, Proxy};
 
-use super::{Bare, PATIENCE, keeper, line, name, within};
+use super::{Bare, TIME_LIMIT, keeper, line, name, within};
 
 /// A third of it is longer than a test is patient: what is renewed sooner is renewed for a reason.
 const TTL: Duration = Duration::from_secs(300);
@@ -22,7 +22,7 @@ async fn is_renewed_after(keeper: &Keeper, fault: impl AsyncFnOnce()) {
             state => state,
         }
     };
-    let ((), state) = within(3 * PATIENCE, async { tokio::join!(fault(), states) }).await;
+    let ((), state) = within(3 * TIME_LIMIT, async { tokio::join!(fault(), states) }).await;
     assert_eq!(state, SessionState::Valid);
 }
 
@@ -78,7 +78,7 @@ async fn a_lock_that_was_forgotten_while_the_connection_was_away_is_lost_as_soon
     let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
     etcd.control().revoke(line(&etcd, &name)[0].lease).unwrap();
     proxy.cut();
-    let reason = within(PATIENCE, guard.lost()).await;
+    let reason = within(TIME_LIMIT, guard.lost()).await;
     assert_eq!(reason, LostReason::SessionExpired);
 }
 
@@ -94,7 +94,7 @@ async fn a_mark_that_comes_late_leaves_the_holder_its_whole_life() {
             return left;
         }
     };
-    let left = within(3 * PATIENCE, is_late()).await;
+    let left = within(3 * TIME_LIMIT, is_late()).await;
     assert!(left > 54, "it was marked just now, and would end in {left} s");
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_live::{Etcd, Proxy, Way};
 
-use super::{PATIENCE, keeper, name, patiently, within};
+use super::{TIME_LIMIT, keeper, name, patiently, within};
 
 /// A third of it is longer than a test is patient: no renewal but the one after the cut says anything.
 const TTL: Duration = Duration::from_secs(300);
@@ -21,7 +21,7 @@ async fn a_request_that_comes_while_the_connection_is_away_is_heard_when_it_is_t
     let admin = asker.admin().unwrap();
     assert!(patiently(async || admin.request_release(&name, "a hot fix").await).await);
     proxy.accept().unwrap();
-    let request = within(3 * PATIENCE, guard.release_requested()).await;
+    let request = within(3 * TIME_LIMIT, guard.release_requested()).await;
     assert_eq!(request.reason, "a hot fix");
     guard.release().await.unwrap();
 }
@@ -38,7 +38,7 @@ async fn a_request_that_the_network_swallows_is_heard_by_the_next_watch() {
     assert!(patiently(async || admin.request_release(&name, "a hot fix").await).await);
     proxy.heal();
     proxy.cut();
-    let request = within(3 * PATIENCE, guard.release_requested()).await;
+    let request = within(3 * TIME_LIMIT, guard.release_requested()).await;
     assert_eq!(request.reason, "a hot fix");
     guard.release().await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_live::Etcd;
 
-use super::{PATIENCE, keeper, name, patiently, waiter, within};
+use super::{TIME_LIMIT, keeper, name, patiently, waiter, within};
 
 /// Within its lease a holder keeps the lock; nobody else gets it; and who waits gets it when it is released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -17,14 +17,14 @@ async fn all_members_restart_and_a_holder_keeps_the_lock() {
     etcd.restart_all().unwrap();
     etcd.leader().unwrap();
     let renewed = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
-    within(PATIENCE, renewed).await;
+    within(TIME_LIMIT, renewed).await;
     guard.check().unwrap();
     let other = keeper(&url, ttl).await;
     assert!(patiently(async || other.mutex(&name).unwrap().try_lock().await).await.is_none());
     assert!(!waiting.is_finished());
     let token = guard.token();
-    within(PATIENCE, guard.release()).await.unwrap();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    within(TIME_LIMIT, guard.release()).await.unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
-    within(PATIENCE, next.release()).await.unwrap();
+    within(TIME_LIMIT, next.release()).await.unwrap();
 }

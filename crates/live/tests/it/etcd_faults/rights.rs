@@ -6,7 +6,7 @@ use lockkeeper::Keeper;
 use lockkeeper_live::{Etcd, EtcdBuilder};
 use serde_json::json;
 
-use super::{LONG, PATIENCE, keeper, name, waiter, within};
+use super::{LONG, TIME_LIMIT, keeper, name, waiter, within};
 
 /// Each request is to succeed at once, also on a machine that stands still for a while.
 const PATIENT: &str = "?timeout=20s";
@@ -34,7 +34,7 @@ async fn goes_on(etcd: &Etcd, keeper: &Keeper, user: &str) {
     assert_eq!(keeper.inspect(&name).await.unwrap().holders.len(), 1);
     add_user(etcd, &format!("{user}-3"));
     guard.release().await.unwrap();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     add_user(etcd, &format!("{user}-4"));
     let free = keeper.mutex(format!("{name}-free")).unwrap().lock().await.unwrap();
     next.check().unwrap();

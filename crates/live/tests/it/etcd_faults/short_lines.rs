@@ -6,7 +6,7 @@ use std::pin::Pin;
 use lockkeeper::store::{Admin as _, Evict, Interest, Revision, Store as _, Target, Wake};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, UNRENEWED, drive, line, name, within};
+use super::{Bare, LONG, TIME_LIMIT, UNRENEWED, drive, line, name, within};
 
 /// Whoever leaves, in whatever order: the last of them lets the waiter in, and nobody before.
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
         goes_on(&mut wait).await;
         leaving.store.withdraw(&leaving.claim.key, None).await.unwrap();
     }
-    let wake = within(PATIENCE, wait).await.unwrap();
+    let wake = within(TIME_LIMIT, wait).await.unwrap();
     assert_eq!(wake, Wake::Granted { token: token.unsigned_abs() });
 }
 
@@ -39,7 +39,7 @@ async fn who_waits_in_a_short_line_hears_of_its_own_end() {
     for entry in line(&etcd, &name).iter().rev() {
         etcd.control().delete(&entry.key).unwrap();
     }
-    assert_eq!(within(PATIENCE, wait).await.unwrap(), Wake::Changed);
+    assert_eq!(within(TIME_LIMIT, wait).await.unwrap(), Wake::Changed);
 }
 
 /// The watch tells of ends only; that it was broken its client is told otherwise.
@@ -51,7 +51,7 @@ async fn who_waits_in_a_short_line_hears_that_it_was_broken() {
     goes_on(&mut wait).await;
     let target = Target::Id(waiter.claim.key.id.hash());
     holder.store.evict(&holder.claim.key.name, &target, Evict::Mark, "me", "a test").await.unwrap();
-    assert_eq!(within(PATIENCE, wait).await.unwrap(), Wake::Changed);
+    assert_eq!(within(TIME_LIMIT, wait).await.unwrap(), Wake::Changed);
 }
 
 /// One who holds the lock, and one behind it.

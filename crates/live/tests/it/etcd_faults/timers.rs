@@ -7,7 +7,7 @@ use lockkeeper::{Guard, Keeper};
 use lockkeeper_live::Etcd;
 
 use super::keeps::{LONG, TTL, only, timer};
-use super::{Bare, PATIENCE, keeper, line, name, within};
+use super::{Bare, TIME_LIMIT, keeper, line, name, within};
 
 /// etcd cuts what is left to whole seconds.
 fn lasts(etcd: &Etcd, name: &str) -> Duration {
@@ -63,7 +63,7 @@ async fn an_upgrade_that_meets_a_renewal_does_not_outlive_its_lease() {
     }
     tokio::time::sleep(Duration::from_millis(15)).await;
     other.renew_once().await.unwrap();
-    let writers = within(PATIENCE, upgrades.join_all()).await;
+    let writers = within(TIME_LIMIT, upgrades.join_all()).await;
     for (name, writer) in writers {
         // In this order: it is renewed meanwhile at most.
         let believes = writer.remaining();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lockkeeper_live::Etcd;
 
-use super::{LONG, PATIENCE, keeper, name, waiter, within};
+use super::{LONG, TIME_LIMIT, keeper, name, waiter, within};
 
 /// Sooner than a waiter looks for itself.
 const SOON: Duration = Duration::from_millis(1200);
@@ -26,7 +26,7 @@ async fn who_waits_after_the_token_became_invalid_is_woken_at_once() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         let released = Instant::now();
         guard.release().await.unwrap();
-        let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+        let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
         if round > 0 {
             fastest = fastest.min(released.elapsed());
         }

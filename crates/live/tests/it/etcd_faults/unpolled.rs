@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockkeeper::store::{MAX, Store as _, Verdict};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, LONG, PATIENCE, UNRENEWED, drive, keeper, line, name, patiently, send, until_waiting, within};
+use super::{Bare, LONG, TIME_LIMIT, UNRENEWED, drive, keeper, line, name, patiently, send, until_waiting, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_is_polled_no_more_holds_up_no_other_on_its_name() {
@@ -17,9 +17,9 @@ async fn a_claim_that_is_polled_no_more_holds_up_no_other_on_its_name() {
     let mut left_alone = first.store.claim(&first.claim);
     send(&mut left_alone, || line(&etcd, &name).len() == 1).await;
     let second = first.another();
-    let verdict = within(PATIENCE, second.store.claim(&second.claim)).await.unwrap();
+    let verdict = within(TIME_LIMIT, second.store.claim(&second.claim)).await.unwrap();
     assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
-    let verdict = within(PATIENCE, left_alone).await.unwrap();
+    let verdict = within(TIME_LIMIT, left_alone).await.unwrap();
     assert!(matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
 }
 
@@ -39,8 +39,8 @@ async fn a_claim_that_is_polled_no_more_while_it_makes_a_lease_holds_up_nobody_o
     let leases = etcd.control().leases().unwrap().len();
     let mut left_alone = readers[0].store.claim(&readers[0].claim);
     drive(&mut left_alone, || etcd.control().leases().unwrap().len() > leases).await;
-    within(PATIENCE, readers[1].queued()).await;
-    let verdict = within(PATIENCE, left_alone).await.unwrap();
+    within(TIME_LIMIT, readers[1].queued()).await;
+    let verdict = within(TIME_LIMIT, left_alone).await.unwrap();
     assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
 }
 
@@ -96,6 +96,6 @@ async fn a_waiter_that_is_polled_no_more_holds_up_the_line_for_seconds() {
     let waiting = tokio::spawn(second.mutex(&name).unwrap().lock().into_future());
     until_waiting(&second, &name, 2).await;
     holder.store.withdraw(&holder.claim.key, None).await.unwrap();
-    drop(within(PATIENCE, waiting).await.unwrap().unwrap());
+    drop(within(TIME_LIMIT, waiting).await.unwrap().unwrap());
     drop(left_alone);
 }

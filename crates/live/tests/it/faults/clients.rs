@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lockkeeper_live::redis;
 
-use super::{LONG, PATIENCE, is_free, keeper, name, until_waiting, within};
+use super::{LONG, TIME_LIMIT, is_free, keeper, name, until_waiting, within};
 use crate::worker;
 
 const TTL: Duration = Duration::from_millis(1500);
@@ -19,7 +19,7 @@ async fn a_stopped_holder_has_lost_at_its_first_look() {
     let older = worker.lock(&name, TTL);
     worker.stop();
     let keeper = keeper(server.address(), LONG).await;
-    let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    let guard = within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
     assert!(guard.token().get() > older);
     // Told before it goes on, so that looking is the first thing that it does.
     worker.send("check");
@@ -57,7 +57,7 @@ async fn a_stopped_waiter_is_passed_by() {
     worker.stop();
     guard.release().await.unwrap();
     let other = super::keeper(server.address(), LONG).await;
-    let next = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    let next = within(TIME_LIMIT, other.mutex(&*name).unwrap().lock()).await.unwrap();
     worker.go_on();
     next.release().await.unwrap();
     assert!(worker.answer().starts_with("locked"));
@@ -75,7 +75,7 @@ async fn a_killed_holder_costs_its_ttl() {
     until_waiting(&keeper, &name, 1).await;
     drop(worker);
     let killed = Instant::now();
-    let guard = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let guard = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(guard.token().get() > older);
     assert!(killed.elapsed() < TTL + Duration::from_secs(3), "{:?}", killed.elapsed());
     guard.release().await.unwrap();
@@ -101,7 +101,7 @@ async fn a_dead_waiter_at_the_head_costs_a_waiters_ttl() {
     guard.release().await.unwrap();
     let (released, mut last) = (Instant::now(), 0);
     for (position, next) in behind.into_iter().enumerate() {
-        let guard = within(PATIENCE, next).await.unwrap().unwrap();
+        let guard = within(TIME_LIMIT, next).await.unwrap().unwrap();
         if position == 0 {
             // The dead one's life, and what the next one takes to look.
             assert!(released.elapsed() < TTL + Duration::from_secs(4), "{:?}", released.elapsed());

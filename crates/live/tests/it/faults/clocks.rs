@@ -7,7 +7,7 @@ use lockkeeper::store::Renewal;
 use lockkeeper::{ErrorKind, LostReason};
 use lockkeeper_live::Redis;
 
-use super::{Claimant, LONG, PATIENCE, is_free, keeper, name, renewed, store, token, within};
+use super::{Claimant, LONG, TIME_LIMIT, is_free, keeper, name, renewed, store, token, within};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 3600;
@@ -27,7 +27,7 @@ async fn k3_a_clock_that_jumps_ahead_gives_the_lock_away_and_the_fence_refuses_t
     let gate = FenceGate::new(older.name().clone());
     gate.admit(&older.sequencer()).unwrap();
     server.set_clock_offset(MINUTE).unwrap();
-    let newer = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    let newer = within(TIME_LIMIT, other.mutex(&*name).unwrap().lock()).await.unwrap();
     older.check().expect("two believe in it at the same time: only the fence helps");
     assert!(newer.token() > older.token());
     gate.admit(&newer.sequencer()).unwrap();
@@ -84,7 +84,7 @@ async fn a_clock_that_goes_back_does_not_let_the_dead_live_for_an_hour() {
     server.set_clock_offset(-HOUR).unwrap();
     let began = Instant::now();
     let keeper = keeper(server.address(), LONG).await;
-    let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    let guard = within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
     assert!(guard.token().get() > first);
     assert!(began.elapsed() < 2 * ttl + Duration::from_secs(6), "{:?}", began.elapsed());
     assert_eq!(dead.renew().await.unwrap(), Renewal::Lost(None));
@@ -119,7 +119,7 @@ async fn a_token_that_is_ahead_of_the_clock_outlives_the_time_that_it_says_it_is
     let mut last = None;
     for day in [5, 0, 3, 1, 4] {
         server.set_clock_offset(day * DAY).unwrap();
-        let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+        let guard = within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
         let token = Some(guard.token());
         assert!(token > last, "{token:?} after {last:?} on day {day}");
         last = token;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockkeeper::Keeper;
 use lockkeeper_live::{Act, Message, Proxy, Way, redis};
 
-use super::{LONG, PATIENCE, hasty_store, is_free, keeper, name, renewed, until_waiting, within};
+use super::{LONG, TIME_LIMIT, hasty_store, is_free, keeper, name, renewed, until_waiting, within};
 
 type Cut = fn(&Message<'_>) -> Act;
 
@@ -52,7 +52,7 @@ async fn acquires(holder: &Keeper, way: Way, number: u64, cut: Cut) -> bool {
     until_waiting(holder, &name, 1).await;
     let token = first.token();
     first.release().await.unwrap();
-    let second = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let second = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(second.token() > token);
     renewed(&second).await;
     second.release().await.unwrap();
@@ -103,10 +103,10 @@ async fn a_claim_whose_caller_has_gone_leaves_nothing_behind() {
             Act::Pass
         });
         let calling = tokio::spawn(keeper.mutex(&*name).unwrap().lock().into_future());
-        within(PATIENCE, was_sent).await.unwrap();
+        within(TIME_LIMIT, was_sent).await.unwrap();
         calling.abort();
         assert!(calling.await.unwrap_err().is_cancelled());
-        keeper.shutdown(PATIENCE).await.unwrap();
+        keeper.shutdown(TIME_LIMIT).await.unwrap();
         proxy.release();
         proxy.until(|seen| seen.open == 0).await.unwrap();
         is_free(&super::keeper(server, LONG).await, &name).await;

@@ -6,7 +6,7 @@ use lockkeeper::fence::FenceGate;
 use lockkeeper::{ErrorKind, LostReason};
 use lockkeeper_live::{Proxy, Redis, Way};
 
-use super::{LONG, PATIENCE, keeper, name, renewed, within};
+use super::{LONG, TIME_LIMIT, keeper, name, renewed, within};
 
 /// A master and its replica, and what the clients know as the master's address.
 struct Pair {
@@ -41,7 +41,7 @@ impl Pair {
     fn wait_until(&self, what: impl Fn(&Self) -> bool) {
         let began = Instant::now();
         while !what(self) {
-            assert!(began.elapsed() < PATIENCE, "the replica does not follow");
+            assert!(began.elapsed() < TIME_LIMIT, "the replica does not follow");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -78,13 +78,13 @@ async fn a_failover_that_loses_a_grant_gives_the_lock_away_and_the_fence_refuses
     way.refuse();
     way.cut();
     pair.fail_over();
-    let newer = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    let newer = within(TIME_LIMIT, other.mutex(&*name).unwrap().lock()).await.unwrap();
     older.check().expect("two believe in it at the same time: only the fence helps");
     assert!(newer.token() > older.token());
     gate.admit(&newer.sequencer()).unwrap();
     gate.admit(&older.sequencer()).unwrap_err();
     way.accept().unwrap();
-    assert_eq!(within(PATIENCE, older.lost()).await, LostReason::Forgotten);
+    assert_eq!(within(TIME_LIMIT, older.lost()).await, LostReason::Forgotten);
     assert!(older.check().is_err());
     assert_eq!(older.release().await.unwrap_err().kind(), ErrorKind::Lost);
     renewed(&newer).await;
@@ -121,7 +121,7 @@ async fn a_failover_that_loses_a_release_costs_the_rest_of_the_ttl() {
     guard.release().await.unwrap();
     pair.fail_over();
     let began = Instant::now();
-    let next = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    let next = within(TIME_LIMIT, other.mutex(&*name).unwrap().lock()).await.unwrap();
     assert!(next.token() > token);
     assert!(began.elapsed() < ttl + Duration::from_secs(15), "{:?}", began.elapsed());
     next.release().await.unwrap();

@@ -8,7 +8,7 @@ use lockkeeper::RedisStore;
 use lockkeeper::store::{Amended, Evict, Evicted, Renewal, Revision, Store, Target, Wake};
 use lockkeeper_live::{Act, Proxy, Redis, redis};
 
-use super::{Claimant, LONG, PATIENCE, name, store, within};
+use super::{Claimant, LONG, TIME_LIMIT, name, store, within};
 
 /// Longer than a test takes, and other than every lease.
 const HOLD: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ async fn leaves_a_kept_lock(claimant: &Claimant) {
 
 /// Asserts that a waiter hears something, and that it is to look when the hold is over.
 async fn is_told_of_the_end(waiter: &Claimant, seen: Revision) {
-    assert_eq!(waiter.wait(seen, PATIENCE).await, Wake::Changed, "nobody tells it that it is the first");
+    assert_eq!(waiter.wait(seen, TIME_LIMIT).await, Wake::Changed, "nobody tells it that it is the first");
     let (_, look_again) = waiter.queued().await;
     assert!(look_again > Duration::from_secs(10) && look_again <= HOLD + Duration::from_millis(1), "{look_again:?}");
 }
@@ -84,7 +84,7 @@ async fn a_break_by_id_that_meets_a_release_ends_what_is_kept() {
         held.release().await;
         proxy.on_nothing();
         proxy.release();
-        assert_eq!(within(PATIENCE, breaking).await.unwrap(), Evicted::Done, "{how:?}");
+        assert_eq!(within(TIME_LIMIT, breaking).await.unwrap(), Evicted::Done, "{how:?}");
         held.sees(&[]).await;
     }
 }
@@ -180,7 +180,7 @@ async fn a_waiter_behind_one_that_is_granted_beside_a_kept_permit_learns_of_its_
     leaves_a_kept_lock(&kept).await;
     held.release().await;
     // The one before it has not been renewed yet, and that is the next end.
-    assert_eq!(second.wait(seen, PATIENCE).await, Wake::Changed, "nobody tells it that it is the first");
+    assert_eq!(second.wait(seen, TIME_LIMIT).await, Wake::Changed, "nobody tells it that it is the first");
     for claimant in [first, second] {
         claimant.release().await;
     }

@@ -10,7 +10,7 @@ use lockkeeper::fence::FenceGate;
 use lockkeeper::{FencingToken, LostReason, Mode, Sequencer};
 use lockkeeper_live::{Act, Proxy, Way, redis};
 
-use super::{LONG, PATIENCE, is_free, keeper, name, renewed, within};
+use super::{LONG, TIME_LIMIT, is_free, keeper, name, renewed, within};
 use crate::worker;
 
 /// Less than the time that a request has for its answer.
@@ -28,7 +28,7 @@ async fn k1_a_paused_holder_that_goes_on_is_refused_by_the_resource() {
     gate.admit(&its_write).unwrap();
     paused.stop();
     let keeper = keeper(server.address(), LONG).await;
-    let guard = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    let guard = within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
     gate.admit(&guard.sequencer()).unwrap();
     paused.send("check");
     paused.go_on();
@@ -50,10 +50,10 @@ async fn k2_a_delayed_write_is_refused_by_the_resource() {
     guard.check().unwrap();
     let delayed = guard.sequencer().to_string();
     proxy.black_hole(Way::Both);
-    let next = within(PATIENCE, second.mutex(&*name).unwrap().lock()).await.unwrap();
+    let next = within(TIME_LIMIT, second.mutex(&*name).unwrap().lock()).await.unwrap();
     gate.admit(&next.sequencer()).unwrap();
     gate.admit(&delayed.parse().unwrap()).unwrap_err();
-    assert_eq!(within(PATIENCE, guard.lost()).await, LostReason::Expired);
+    assert_eq!(within(TIME_LIMIT, guard.lost()).await, LostReason::Expired);
     next.release().await.unwrap();
 }
 
@@ -75,14 +75,14 @@ async fn k5_a_pause_inside_the_acquire_hands_out_no_lock_that_is_over() {
     let acquiring = tokio::spawn(async move { mutex.lock().await });
     proxy.until(|seen| seen.held == 1).await.unwrap();
     assert!(other.inspect(&*name).await.unwrap().is_held(), "it was granted, and nobody knows");
-    let guard = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    let guard = within(TIME_LIMIT, other.mutex(&*name).unwrap().lock()).await.unwrap();
     proxy.release();
     super::until_waiting(&other, &name, 1).await;
     assert!(!acquiring.is_finished(), "a grant was taken that was over");
     renewed(&guard).await;
     let token = guard.token();
     guard.release().await.unwrap();
-    let next = within(PATIENCE, acquiring).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, acquiring).await.unwrap().unwrap();
     assert!(next.token() > token);
     next.release().await.unwrap();
     is_free(&other, &name).await;
@@ -100,7 +100,7 @@ async fn k5_a_waiter_that_is_stopped_when_it_is_granted_does_not_take_it_for_a_l
     super::until_waiting(&keeper, &name, 1).await;
     waiter.stop();
     guard.release().await.unwrap();
-    let next = within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    let next = within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
     waiter.go_on();
     super::until_waiting(&keeper, &name, 1).await;
     renewed(&next).await;

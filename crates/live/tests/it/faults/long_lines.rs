@@ -6,7 +6,7 @@ use lockkeeper::Keeper;
 use lockkeeper::store::{Meta, Verdict};
 use lockkeeper_live::Redis;
 
-use super::{Claimant, LONG, PATIENCE, hasty_store, name, renewed};
+use super::{Claimant, LONG, TIME_LIMIT, hasty_store, name, renewed};
 
 const CANDIDATES: usize = 40;
 const VALUE: usize = 64 << 10;
@@ -18,7 +18,7 @@ async fn a_look_at_a_long_line_breaks_no_connection_that_renews() {
     // A server ends a connection with subscriptions that it owes more: 32 MB unless it is told otherwise.
     server.set("client-output-buffer-limit", "pubsub 1mb 1mb 0").unwrap();
     // No connection is made again because an answer comes late.
-    let patient = hasty_store(server.address(), PATIENCE).await;
+    let patient = hasty_store(server.address(), TIME_LIMIT).await;
     let (name, holder) = (name(), Keeper::builder(patient.clone()).ttl(LONG).connect().await.unwrap());
     let guard = holder.mutex("another").unwrap().lock().await.unwrap();
     for number in 0..CANDIDATES {

@@ -8,7 +8,7 @@ use lockkeeper::{Break, Keeper, LostReason, Target};
 use lockkeeper_live::{Act, Message, Proxy, Redis, redis};
 use tokio::sync::oneshot;
 
-use super::{Claimant, LONG, PATIENCE, hasty_store, keeper, name, renewed, store, token, until_waiting, within};
+use super::{Claimant, LONG, TIME_LIMIT, hasty_store, keeper, name, renewed, store, token, until_waiting, within};
 
 fn is_message(message: &Message<'_>) -> bool {
     message.is_push() && message.is("message")
@@ -32,7 +32,7 @@ async fn a_waiter_learns_that_it_was_granted() {
     a.granted().await;
     let (seen, _) = b.queued().await;
     a.release().await;
-    let Wake::Granted { token } = b.wait(seen, PATIENCE).await else { panic!("nobody told it") };
+    let Wake::Granted { token } = b.wait(seen, TIME_LIMIT).await else { panic!("nobody told it") };
     assert_eq!(b.granted().await, token);
     b.release().await;
 }
@@ -49,7 +49,7 @@ async fn a_waiter_looks_again_when_its_subscription_was_lost() {
     let (seen, _) = b.queued().await;
     let waiting = tokio::spawn({
         let b = b.clone();
-        async move { b.wait(seen, PATIENCE).await }
+        async move { b.wait(seen, TIME_LIMIT).await }
     });
     proxy.refuse();
     proxy.cut();
@@ -77,7 +77,7 @@ async fn clients_whose_subscriptions_are_killed_still_hear_of_their_grants() {
         assert_eq!(killed, 2);
         let token = guard.token();
         guard.release().await.unwrap();
-        guard = within(PATIENCE, waiting).await.unwrap().unwrap();
+        guard = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
         assert!(guard.token() > token);
     }
     guard.release().await.unwrap();
@@ -112,7 +112,7 @@ async fn a_keeper_that_gets_no_report_gets_the_lock_all_the_same() {
     let token = guard.token();
     guard.release().await.unwrap();
     let released = Instant::now();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(next.token() > token && proxy.seen().lost > 0);
     assert!(released.elapsed() < Duration::from_secs(12), "{:?}", released.elapsed());
     next.release().await.unwrap();
@@ -127,7 +127,7 @@ async fn a_holder_learns_that_its_lock_was_broken() {
     let broken = Instant::now();
     let target = Target::Token(guard.token());
     assert!(admin.admin().unwrap().break_lock(&*name, target, "maintenance", Break::Mark).await.unwrap());
-    let reason = within(PATIENCE, guard.lost()).await;
+    let reason = within(TIME_LIMIT, guard.lost()).await;
     assert!(matches!(&reason, LostReason::Broken { reason, .. } if reason == "maintenance"), "{reason:?}");
     assert!(broken.elapsed() < LONG / 4, "{:?}", broken.elapsed());
 }
@@ -142,7 +142,7 @@ async fn a_break_that_was_not_reported_is_found_at_the_next_renewal() {
     let target = Target::Token(guard.token());
     assert!(admin.admin().unwrap().break_lock(&*name, target, "maintenance", Break::Mark).await.unwrap());
     let next = admin.mutex(&*name).unwrap();
-    let (reason, next) = within(PATIENCE, async {
+    let (reason, next) = within(TIME_LIMIT, async {
         let lost = async {
             let reason = guard.lost().await;
             assert!(admin.inspect(&*name).await.unwrap().holders[0].broken.is_some(), "it was given away before");
@@ -178,7 +178,7 @@ async fn a_client_that_connects_to_a_busy_server_hears_it_when_it_is_busy_no_mor
     let mut connection = server.connect().unwrap();
     let script = std::thread::spawn(move || ::redis::cmd("EVAL").arg("while true do end").arg(0).exec(&mut connection));
     while guard.renew_once().await.is_ok() {}
-    within(PATIENCE, is_refused).await.unwrap();
+    within(TIME_LIMIT, is_refused).await.unwrap();
     server.run(&["SCRIPT", "KILL"]).unwrap();
     script.join().unwrap().expect_err("it was killed");
     let listens = async {
@@ -186,7 +186,7 @@ async fn a_client_that_connects_to_a_busy_server_hears_it_when_it_is_busy_no_mor
             tokio::task::yield_now().await;
         }
     };
-    within(PATIENCE, listens).await;
+    within(TIME_LIMIT, listens).await;
     renewed(&guard).await;
     guard.release().await.unwrap();
 }

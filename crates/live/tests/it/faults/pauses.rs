@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lockkeeper::{ErrorKind, Event, Keeper, LostReason};
 use lockkeeper_live::Redis;
 
-use super::{LONG, PATIENCE, is_free, keeper, name, renewed, store, until_waiting, within};
+use super::{LONG, TIME_LIMIT, is_free, keeper, name, renewed, store, until_waiting, within};
 
 /// Paused for less than the ttl: the holder keeps the lock and never hears of a loss, renewals go on, and who waits
 /// keeps his place and gets the lock at the release.
@@ -33,7 +33,7 @@ async fn a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock() {
     renewed(&guard).await;
     let first = guard.token();
     guard.release().await.unwrap();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(next.token() > first);
     next.release().await.unwrap();
     assert_eq!(losses.load(Ordering::SeqCst), 0);
@@ -50,13 +50,13 @@ async fn a_server_that_stands_for_longer_than_the_ttl_ends_the_belief_and_what_c
     let other = keeper(server.address(), LONG).await;
     server.pause().unwrap();
     let paused = Instant::now();
-    assert_eq!(within(PATIENCE, guard.lost()).await, LostReason::Expired);
+    assert_eq!(within(TIME_LIMIT, guard.lost()).await, LostReason::Expired);
     assert!(paused.elapsed() < ttl + Duration::from_secs(3), "{:?}", paused.elapsed());
     assert!(guard.check().is_err());
     // So that the lock's life is over at the server too.
     tokio::time::sleep(ttl.saturating_sub(paused.elapsed()) + Duration::from_millis(100)).await;
     server.resume().unwrap();
-    let next = within(PATIENCE, other.mutex(&*name).unwrap().lock()).await.unwrap();
+    let next = within(TIME_LIMIT, other.mutex(&*name).unwrap().lock()).await.unwrap();
     assert!(next.token() > guard.token());
     assert!(guard.check().is_err());
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
@@ -75,7 +75,7 @@ async fn clients_that_are_paused_go_on_where_they_were() {
     let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
     let began = Instant::now();
     server.run(&["CLIENT", "PAUSE", "1500", "ALL"]).unwrap();
-    let other = within(PATIENCE, keeper.mutex(format!("{name}2")).unwrap().lock()).await.unwrap();
+    let other = within(TIME_LIMIT, keeper.mutex(format!("{name}2")).unwrap().lock()).await.unwrap();
     assert!(began.elapsed() > Duration::from_secs(1), "the server was not paused");
     guard.check().unwrap();
     renewed(&guard).await;

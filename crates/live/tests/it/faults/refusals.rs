@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lockkeeper::{Error, ErrorKind};
 use lockkeeper_live::Redis;
 
-use super::{LONG, PATIENCE, is_free, keeper, name, renewed, until_waiting, within};
+use super::{LONG, TIME_LIMIT, is_free, keeper, name, renewed, until_waiting, within};
 
 fn says(error: &Error, code: &str, remedy: &str) {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -42,7 +42,7 @@ async fn a_full_server_grants_nothing_new_and_keeps_and_releases_what_is_held() 
         reader.check().unwrap();
         reader.release().await.unwrap();
     }
-    let written = within(PATIENCE, writes).await.unwrap();
+    let written = within(TIME_LIMIT, writes).await.unwrap();
     written.release().await.unwrap();
     server.set("maxmemory", "0").unwrap();
     for name in [&name, &shared, &new] {
@@ -76,7 +76,7 @@ fn save(server: &Redis, outcome: &str) {
     while server.info("rdb_bgsave_in_progress").unwrap() != "0"
         || server.info("rdb_last_bgsave_status").unwrap() != outcome
     {
-        assert!(began.elapsed() < PATIENCE, "it was not saved");
+        assert!(began.elapsed() < TIME_LIMIT, "it was not saved");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -99,7 +99,7 @@ async fn scripts_that_are_flushed_are_loaded_again() {
     flush();
     let token = guard.token();
     guard.release().await.unwrap();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
     flush();
     next.release().await.unwrap();

@@ -6,7 +6,7 @@ use lockkeeper::store::{Amended, Live, LiveState, Renewal, Store as _, TOMBSTONE
 use lockkeeper::{Effect, ErrorKind, RedisStore, Result};
 use lockkeeper_live::{Act, Proxy, redis};
 
-use super::{Claimant, LONG, PATIENCE, hasty_store, keeper, name, store, token, within};
+use super::{Claimant, LONG, TIME_LIMIT, hasty_store, keeper, name, store, token, within};
 
 /// After so long a request without a reply is given up.
 const HASTE: Duration = Duration::from_millis(1500);
@@ -235,7 +235,7 @@ async fn a_reply_that_comes_late_gives_time_from_the_sending_of_its_request() {
         proxy.release();
         held
     };
-    let (renewed, held) = within(PATIENCE, async { tokio::join!(renewing, late) }).await;
+    let (renewed, held) = within(TIME_LIMIT, async { tokio::join!(renewing, late) }).await;
     renewed.unwrap();
     let (left, since) = (guard.remaining(), held.elapsed());
     assert!(left + since <= LONG, "{left:?} are left {since:?} after the request was sent");

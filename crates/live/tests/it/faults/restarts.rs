@@ -8,7 +8,7 @@ use lockkeeper::fence::FenceGate;
 use lockkeeper::{ErrorKind, LostReason};
 use lockkeeper_live::{Act, Proxy, Redis};
 
-use super::{LONG, PATIENCE, is_free, keeper, name, renewed, until_waiting, within};
+use super::{LONG, TIME_LIMIT, is_free, keeper, name, renewed, until_waiting, within};
 
 /// Killed and started again with everything it had acknowledged: the lock is still held by its holder, who renews it
 /// with the same token; nobody else gets it; who waits keeps waiting and gets it at the release, with a higher token.
@@ -27,7 +27,7 @@ async fn a_server_that_kept_its_data_keeps_the_lock_and_the_line() {
     let token = guard.token();
     assert_eq!(third.inspect(&*name).await.unwrap().holders[0].token, Some(token));
     guard.release().await.unwrap();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
     next.release().await.unwrap();
     is_free(&third, &name).await;
@@ -73,7 +73,7 @@ async fn k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_o
     gate.admit(&newer.sequencer()).unwrap();
     gate.admit(&older.sequencer()).unwrap_err();
     proxy.accept().unwrap();
-    assert_eq!(within(PATIENCE, older.lost()).await, LostReason::Forgotten);
+    assert_eq!(within(TIME_LIMIT, older.lost()).await, LostReason::Forgotten);
     assert!(older.check().is_err(), "a renewal has revived it");
     assert_eq!(older.release().await.unwrap_err().kind(), ErrorKind::Lost);
     renewed(&newer).await;
@@ -94,7 +94,7 @@ async fn the_holder_hears_at_once_that_the_server_forgot_everything() {
         Act::Pass
     });
     server.restart_empty().unwrap();
-    assert_eq!(within(PATIENCE, guard.lost()).await, LostReason::Forgotten);
+    assert_eq!(within(TIME_LIMIT, guard.lost()).await, LostReason::Forgotten);
     let lost = Instant::now();
     let asked: Vec<_> = asked.try_iter().collect();
     let (last, ..) = asked.last().unwrap();
@@ -121,7 +121,7 @@ async fn a_waiter_outlasts_a_server_that_forgot() {
     server.kill().unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
     server.restart().unwrap();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(next.token() > guard.token());
     next.release().await.unwrap();
     drop(guard);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockkeeper::{ErrorKind, Keeper, RedisStore};
 use lockkeeper_live::{Cluster, Redis};
 
-use super::{PATIENCE, name, until_waiting, within};
+use super::{TIME_LIMIT, name, until_waiting, within};
 
 const TTL: Duration = Duration::from_secs(15);
 
@@ -38,7 +38,7 @@ async fn without_the_right_to_publish_a_release_lets_in_one_and_not_two() {
     drop(guard);
     let mut token = 0;
     for turn in 0..6 {
-        let (number, guard) = within(PATIENCE, holds.recv()).await.unwrap();
+        let (number, guard) = within(TIME_LIMIT, holds.recv()).await.unwrap();
         assert_eq!(number, turn, "out of order");
         // As long as it takes to renew all that was granted by mistake: who waits does so every 1.7 s.
         let second = tokio::time::timeout(Duration::from_secs(2), holds.recv()).await;
@@ -106,7 +106,7 @@ async fn a_right_that_is_taken_away_is_reported_with_the_next_connection() {
     server.run(&["ACL", "SETUSER", "app", "-hset"]).unwrap();
     server.run(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
     server.run(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
-    let error = within(PATIENCE, keeper.mutex("another").unwrap().try_lock()).await.unwrap_err();
+    let error = within(TIME_LIMIT, keeper.mutex("another").unwrap().try_lock()).await.unwrap_err();
     assert!(error.to_string().contains("HSET"), "{error}");
     server.run(&["ACL", "SETUSER", "app", "+hset"]).unwrap();
     let back = async {
@@ -116,7 +116,7 @@ async fn a_right_that_is_taken_away_is_reported_with_the_next_connection() {
             }
         }
     };
-    within(PATIENCE, back).await.release().await.unwrap();
+    within(TIME_LIMIT, back).await.release().await.unwrap();
 }
 
 /// A server without one of the commands: whoever waits is served or refused, and never two at once.
@@ -188,7 +188,7 @@ async fn a_line_that_cannot_be_renewed_keeps_no_other_from_being_renewed() {
     let readers = keeper.rw_lock("bad").unwrap();
     let bad = [readers.read().await.unwrap(), readers.read().await.unwrap()];
     server.run(&["SET", "lk:{bad}:w", "of somebody else"]).unwrap();
-    within(2 * PATIENCE, bad[0].lost()).await;
+    within(2 * TIME_LIMIT, bad[0].lost()).await;
     good.check().unwrap();
     good.release().await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lockkeeper::{ErrorKind, Keeper, LostReason};
 use lockkeeper_live::{Proxy, Way, redis};
 
-use super::{LONG, PATIENCE, hasty_store, is_free, keeper, name, renewed, within};
+use super::{LONG, TIME_LIMIT, hasty_store, is_free, keeper, name, renewed, within};
 
 const TTL: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -33,16 +33,17 @@ async fn falls_silent(way: Way) {
         assert!(guard.check().is_err(), "two believe in it at the same time");
         next
     };
-    let ((error, failed), reason, next) = within(PATIENCE, async { tokio::join!(attempt, guard.lost(), taking) }).await;
+    let ((error, failed), reason, next) =
+        within(TIME_LIMIT, async { tokio::join!(attempt, guard.lost(), taking) }).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     // However often it is repeated, a try is over within 5 s, and what a slow machine takes.
     assert!(failed < TRY + Duration::from_secs(10), "{failed:?}");
     assert_eq!(reason, LostReason::Expired);
     assert!(next.token() > guard.token());
     proxy.heal();
-    assert_eq!(within(PATIENCE, guard.release()).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(within(TIME_LIMIT, guard.release()).await.unwrap_err().kind(), ErrorKind::Lost);
     renewed(&next).await;
-    within(PATIENCE, cut_off.shutdown(PATIENCE)).await.unwrap();
+    within(TIME_LIMIT, cut_off.shutdown(TIME_LIMIT)).await.unwrap();
     proxy.until(|seen| seen.open == 0).await.unwrap();
     renewed(&next).await;
     next.release().await.unwrap();

@@ -10,7 +10,7 @@ use lockkeeper_live::Cluster;
 use super::{
     UNRENEWED, handed_over, is_still_held, keeper, nobody_else_gets_it, pushes_come, until_replicated, waiter,
 };
-use crate::faults::{LONG, PATIENCE, renewed, within};
+use crate::faults::{LONG, TIME_LIMIT, renewed, within};
 
 pub(super) fn slot_of(cluster: &Cluster, name: &str) -> u16 {
     cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()
@@ -64,7 +64,7 @@ async fn a_slot_that_moves_takes_its_locks_along() {
         nobody_else_gets_it(&third, name).await;
         assert!(!waiting.is_finished());
         moving.store(false, Ordering::SeqCst);
-        let (renewals, failures) = within(PATIENCE, renewals).await.unwrap();
+        let (renewals, failures) = within(TIME_LIMIT, renewals).await.unwrap();
         eprintln!("{renewals} renewals, {failures} not");
         assert!(renewals > 0);
         let guard = Arc::into_inner(guard).unwrap();
@@ -91,8 +91,8 @@ async fn a_release_and_a_claim_amid_a_move_come_through_at_its_end() {
     let late = tokio::spawn(std::future::IntoFuture::into_future(third.mutex(name).unwrap().lock()));
     tokio::time::sleep(Duration::from_millis(300)).await;
     cluster.end_move(slot, from, to).unwrap();
-    within(PATIENCE, releasing).await.unwrap().unwrap();
-    let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+    within(TIME_LIMIT, releasing).await.unwrap().unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     assert!(next.token() > token);
     let last = handed_over(next, late).await;
     pushes_come(&holder, last).await;
@@ -122,15 +122,15 @@ async fn the_death_of_a_master_concerns_its_own_slots_only() {
     until_replicated(&cluster.nodes()[0], &format!("{{{short_here}}}mark"));
     cluster.node(0).kill().unwrap();
     let killed = Instant::now();
-    assert_eq!(within(PATIENCE, short.lost()).await, LostReason::Expired);
+    assert_eq!(within(TIME_LIMIT, short.lost()).await, LostReason::Expired);
     assert!(killed.elapsed() < TTL + Duration::from_secs(8), "{:?}", killed.elapsed());
     kept.check().expect("its node is alive");
     let next = handed_over(waited, waits_there).await;
-    let free = within(PATIENCE, other.mutex(&*free_there).unwrap().lock()).await.unwrap();
+    let free = within(TIME_LIMIT, other.mutex(&*free_there).unwrap().lock()).await.unwrap();
     free.release().await.unwrap();
     // Who comes only now needs that node no more than the others do.
     let newcomer = keeper(&url, LONG).await;
-    let free = within(PATIENCE, newcomer.mutex(&*free_there).unwrap().lock()).await.unwrap();
+    let free = within(TIME_LIMIT, newcomer.mutex(&*free_there).unwrap().lock()).await.unwrap();
     free.release().await.unwrap();
     pushes_come(&patient, next).await;
     assert_eq!(cluster.masters().unwrap(), [1, 2], "all that was to be before the failover");
@@ -144,8 +144,8 @@ async fn the_death_of_a_master_concerns_its_own_slots_only() {
     let next = handed_over(long, waits_here).await;
     pushes_come(&patient, next).await;
     // What was lost is to be had, with a higher token.
-    let again = within(PATIENCE, other.mutex(&*short_here).unwrap().lock()).await.unwrap();
+    let again = within(TIME_LIMIT, other.mutex(&*short_here).unwrap().lock()).await.unwrap();
     assert!(again.token() > short.token());
-    assert_eq!(within(PATIENCE, short.release()).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(within(TIME_LIMIT, short.release()).await.unwrap_err().kind(), ErrorKind::Lost);
     renewed(&again).await;
 }

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 
 use super::clusters::{names_on, slot_of};
 use super::{keeper, waiter};
-use crate::faults::{LONG, PATIENCE, within};
+use crate::faults::{LONG, TIME_LIMIT, within};
 
 /// Clients find the first node behind a proxy.
 fn behind_a_proxy(cluster: &Cluster) -> Proxy {
@@ -49,7 +49,7 @@ async fn an_end_that_crosses_the_end_by_the_node_gives_nobody_a_lock_that_is_hel
     });
     // Who gives up waiting ends the subscription.
     waiting.abort();
-    within(PATIENCE, is_held_back).await.unwrap();
+    within(TIME_LIMIT, is_held_back).await.unwrap();
     let tries = [held, free].map(|name| {
         let client = client.clone();
         let name = name.clone();
@@ -64,15 +64,15 @@ async fn an_end_that_crosses_the_end_by_the_node_gives_nobody_a_lock_that_is_hel
     for at in [1, 0] {
         cluster.nodes()[at].run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &target]).unwrap();
     }
-    within(PATIENCE, is_ended).await.unwrap();
+    within(TIME_LIMIT, is_ended).await.unwrap();
     proxy.release();
 
     let [held_now, free_now] = tries;
-    let held_now = within(PATIENCE, held_now).await.unwrap().unwrap();
+    let held_now = within(TIME_LIMIT, held_now).await.unwrap().unwrap();
     assert!(held_now.is_none(), "{held_now:?} beside {second:?}");
-    let free_now = within(PATIENCE, free_now).await.unwrap().unwrap().expect("nobody has it");
+    let free_now = within(TIME_LIMIT, free_now).await.unwrap().unwrap().expect("nobody has it");
     assert_eq!(holder.inspect(free.as_str()).await.unwrap().holders.len(), 1);
-    within(PATIENCE, free_now.release()).await.unwrap();
-    within(PATIENCE, second.release()).await.unwrap();
-    within(PATIENCE, first.release()).await.unwrap();
+    within(TIME_LIMIT, free_now.release()).await.unwrap();
+    within(TIME_LIMIT, second.release()).await.unwrap();
+    within(TIME_LIMIT, first.release()).await.unwrap();
 }

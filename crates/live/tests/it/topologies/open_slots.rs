@@ -6,7 +6,7 @@ use lockkeeper::{ErrorKind, FencingToken, Guard, Keeper, RedisStore};
 use lockkeeper_live::Cluster;
 
 use super::{handed_over, keeper, nobody_else_gets_it, pushes_come, waiter};
-use crate::faults::{Claimant, LONG, PATIENCE, renewed, within};
+use crate::faults::{Claimant, LONG, TIME_LIMIT, renewed, within};
 
 const TTL: Duration = Duration::from_secs(9);
 /// For so long the slot is left as it is.
@@ -51,7 +51,7 @@ fn line(name: &str) -> String {
 }
 
 async fn lock(keeper: &Keeper, name: &str) -> Guard {
-    within(PATIENCE, keeper.mutex(name).unwrap().lock()).await.unwrap()
+    within(TIME_LIMIT, keeper.mutex(name).unwrap().lock()).await.unwrap()
 }
 
 /// Longer than the ttl, in which the others try to get what is held.
@@ -68,7 +68,7 @@ async fn stays_held(guards: &[&Guard], other: &Keeper) {
 
 /// Nobody gets it; where that cannot be found out an error says so.
 async fn is_refused(other: &Keeper, name: &str) {
-    match within(PATIENCE, other.mutex(name).unwrap().try_lock()).await {
+    match within(TIME_LIMIT, other.mutex(name).unwrap().try_lock()).await {
         Ok(None) => {}
         Ok(Some(guard)) => panic!("{name} was given away: {guard:?}"),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
@@ -80,7 +80,7 @@ async fn works(keeper: &Keeper, name: &str, after: FencingToken) -> FencingToken
     let guard = lock(keeper, name).await;
     let token = guard.token();
     assert!(token > after, "{token} after {after}");
-    within(PATIENCE, guard.release()).await.unwrap();
+    within(TIME_LIMIT, guard.release()).await.unwrap();
     token
 }
 
@@ -120,9 +120,9 @@ async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
     let last = works(&holder, used, last).await;
     works(&holder, unused, first).await;
     let token = alone_there.token();
-    within(PATIENCE, alone_there.release()).await.unwrap();
-    within(PATIENCE, left_there.release()).await.unwrap();
-    within(PATIENCE, handed.release()).await.unwrap();
+    within(TIME_LIMIT, alone_there.release()).await.unwrap();
+    within(TIME_LIMIT, left_there.release()).await.unwrap();
+    within(TIME_LIMIT, handed.release()).await.unwrap();
     let again = lock(&other, alone).await;
     assert!(again.token() > token);
 
@@ -137,7 +137,7 @@ async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
     let next = handed_over(lined_there, waiting).await;
     pushes_come(&holder, next).await;
     nobody_else_gets_it(&holder, alone).await;
-    within(PATIENCE, again.release()).await.unwrap();
+    within(TIME_LIMIT, again.release()).await.unwrap();
     works(&holder, used, last).await;
     works(&other, left, token).await;
 }
@@ -153,6 +153,6 @@ async fn with_min_replicas_a_lock_lives_on_at_the_new_node_of_a_slot_that_stays_
     open.begin();
     open.cluster.move_keys(open.slot, open.from, open.to).unwrap();
     stays_held(&[&held], &other).await;
-    within(PATIENCE, held.release()).await.unwrap();
+    within(TIME_LIMIT, held.release()).await.unwrap();
     open.end();
 }

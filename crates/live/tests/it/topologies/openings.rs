@@ -7,7 +7,7 @@ use lockkeeper_live::{Act, Cluster, Proxy, Sentinel};
 use tokio::task::JoinHandle;
 
 use super::clusters::names_on;
-use crate::faults::{LONG, PATIENCE, within};
+use crate::faults::{LONG, TIME_LIMIT, within};
 
 /// Patient enough for a failover.
 fn connecting(url: &str) -> JoinHandle<Result<Keeper>> {
@@ -32,8 +32,8 @@ async fn a_node_that_gives_way_while_a_client_connects_is_no_reason_to_refuse_th
         proxy.on_nothing();
         proxy.release();
     });
-    let keeper = within(10 * PATIENCE, connecting).await.unwrap().unwrap();
-    within(PATIENCE, keeper.mutex(&*name).unwrap().lock()).await.unwrap().release().await.unwrap();
+    let keeper = within(10 * TIME_LIMIT, connecting).await.unwrap().unwrap();
+    within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap().release().await.unwrap();
 }
 
 /// The Sentinel's answer is on its way while another server becomes the master.
@@ -48,6 +48,6 @@ async fn a_master_that_gives_way_while_a_client_connects_is_no_reason_to_fail() 
     sentinel.wait_until_settled().unwrap();
     proxy.on_nothing();
     proxy.release();
-    let keeper = within(10 * PATIENCE, connecting).await.unwrap().unwrap();
-    within(PATIENCE, keeper.mutex("a-lock").unwrap().lock()).await.unwrap().release().await.unwrap();
+    let keeper = within(10 * TIME_LIMIT, connecting).await.unwrap().unwrap();
+    within(TIME_LIMIT, keeper.mutex("a-lock").unwrap().lock()).await.unwrap().release().await.unwrap();
 }

@@ -9,7 +9,7 @@ use lockkeeper::{Effect, ErrorKind, RedisStore};
 use lockkeeper_live::{Cluster, Redis, Sentinel};
 
 use super::{UNRENEWED, handed_over, keeper, waiter};
-use crate::faults::{Claimant, LONG, PATIENCE, is_free, renewed, within};
+use crate::faults::{Claimant, LONG, TIME_LIMIT, is_free, renewed, within};
 
 /// An attempt ends in time, with an error that says what is missing and what to do, and nothing of it is left; what was
 /// held before is still held. When the replica is back locks are to be had as before.
@@ -23,9 +23,9 @@ async fn without_its_replica_no_lock_is_handed_out_and_none_is_left() {
     let held = patient.mutex("held").unwrap().lock().await.unwrap();
     sentinel.server(1).pause().unwrap();
     let began = Instant::now();
-    let error = within(2 * PATIENCE, careful.mutex("a-lock").unwrap().try_lock()).await.unwrap_err();
+    let error = within(2 * TIME_LIMIT, careful.mutex("a-lock").unwrap().try_lock()).await.unwrap_err();
     eprintln!("after {:?}: {error}", began.elapsed());
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert!(began.elapsed() < TIME_LIMIT, "{:?}", began.elapsed());
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let text = error.to_string();
     assert!(text.contains("a-lock") && text.contains("0 of 1 replicas"), "{text}");
@@ -33,15 +33,15 @@ async fn without_its_replica_no_lock_is_handed_out_and_none_is_left() {
     // One who waits does so for as long as it may, and no longer.
     let began = Instant::now();
     let waited = careful.mutex("a-lock").unwrap().lock().wait(Duration::from_secs(2));
-    within(2 * PATIENCE, waited).await.expect_err("no replica has it");
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    within(2 * TIME_LIMIT, waited).await.expect_err("no replica has it");
+    assert!(began.elapsed() < TIME_LIMIT, "{:?}", began.elapsed());
     let gone = async { while other.inspect("a-lock").await.unwrap().is_held() {} };
-    within(PATIENCE, gone).await;
+    within(TIME_LIMIT, gone).await;
     is_free(&other, "a-lock").await;
     held.check().unwrap();
     sentinel.server(1).resume().unwrap();
     renewed(&held).await;
-    let guard = within(PATIENCE, careful.mutex("a-lock").unwrap().lock()).await.unwrap();
+    let guard = within(TIME_LIMIT, careful.mutex("a-lock").unwrap().lock()).await.unwrap();
     let waiting = waiter(&careful, "a-lock").await;
     let next = handed_over(guard, waiting).await;
     next.release().await.unwrap();
@@ -66,17 +66,17 @@ async fn in_a_cluster_the_replica_of_the_slots_own_master_is_needed() {
     free.release().await.unwrap();
     held.check().unwrap();
     held.release().await.unwrap();
-    let error = within(2 * PATIENCE, careful.mutex(here).unwrap().try_lock()).await.unwrap_err();
+    let error = within(2 * TIME_LIMIT, careful.mutex(here).unwrap().try_lock()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     let gone = async { while other.inspect(here).await.unwrap().is_held() {} };
-    within(PATIENCE, gone).await;
+    within(TIME_LIMIT, gone).await;
     cluster.node(master + 3).resume().unwrap();
-    let guard = within(PATIENCE, careful.mutex(here).unwrap().lock()).await.unwrap();
+    let guard = within(TIME_LIMIT, careful.mutex(here).unwrap().lock()).await.unwrap();
     let token = guard.token();
     guard.release().await.unwrap();
     assert_eq!(cluster.fail_over(master).unwrap(), master + 3);
-    let guard = within(PATIENCE, careful.mutex(here).unwrap().lock()).await.unwrap();
+    let guard = within(TIME_LIMIT, careful.mutex(here).unwrap().lock()).await.unwrap();
     assert!(guard.token() > token);
     guard.release().await.unwrap();
 }
@@ -100,11 +100,11 @@ async fn who_waits_gets_no_lock_by_its_renewal_that_no_replica_has() {
     guard.release().await.unwrap();
     // Its claim is granted; it is renewed every 1.7 s.
     let held = async { while !careful.inspect("a-lock").await.unwrap().is_held() {} };
-    within(PATIENCE, held).await;
+    within(TIME_LIMIT, held).await;
     let early = tokio::time::timeout(Duration::from_secs(6), &mut waiting).await;
     assert!(early.is_err(), "{early:?}, and no replica has it");
     replica.resume().unwrap();
-    let guard = within(PATIENCE, waiting).await.unwrap().unwrap();
+    let guard = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -134,15 +134,15 @@ async fn min_replicas_a_minimum_hold_counts_only_on_a_replica() {
     let claimant = Claimant::new(&store, "a-lock", UNRENEWED).await;
     // A replica has to connect first, and a busy one takes longer than the timeout for that.
     let granted = async { while claimant.send().await.is_err() {} };
-    within(PATIENCE, granted).await;
+    within(TIME_LIMIT, granted).await;
     claimant.granted().await;
     replica.pause().unwrap();
-    let error = within(PATIENCE, claimant.keep(LONG)).await.expect_err("no replica has it");
+    let error = within(TIME_LIMIT, claimant.keep(LONG)).await.expect_err("no replica has it");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
     assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     replica.resume().unwrap();
     let kept = async { while claimant.keep(LONG).await.is_err() {} };
-    within(PATIENCE, kept).await;
+    within(TIME_LIMIT, kept).await;
     claimant.release().await;
     assert!(claimant.line().await.entries[0].kept);
 }
@@ -162,7 +162,7 @@ async fn granted_before(url: &str, change: impl AsyncFnOnce(&RedisStore)) {
     // The same connection brings this answer behind that one.
     warm.release().await;
     change(&careful).await;
-    let error = within(PATIENCE, sent).await.expect_err("another server has confirmed it");
+    let error = within(TIME_LIMIT, sent).await.expect_err("another server has confirmed it");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
     assert!(error.to_string().contains("before replicas had the lock"), "{error}");
 }
@@ -170,7 +170,7 @@ async fn granted_before(url: &str, change: impl AsyncFnOnce(&RedisStore)) {
 /// The line of a lock once it can be asked for again.
 async fn asked(store: &RedisStore) {
     let asked = async { while store.line(&"a-lock".parse().unwrap()).await.is_err() {} };
-    within(PATIENCE, asked).await;
+    within(TIME_LIMIT, asked).await;
 }
 
 // One thread: nothing is answered while the claim is polled once.
@@ -182,7 +182,7 @@ async fn a_grant_of_a_master_that_was_restarted_since_is_confirmed_by_nobody() {
     granted_before(&url, async |careful| {
         master.restart_empty().unwrap();
         let follows = || replica.info("master_link_status").unwrap() == "up";
-        within(PATIENCE, async { while !follows() {} }).await;
+        within(TIME_LIMIT, async { while !follows() {} }).await;
         asked(careful).await;
     })
     .await;
@@ -201,7 +201,7 @@ async fn a_grant_of_a_master_is_not_confirmed_by_the_replicas_of_another_one() {
                 asked(careful).await
             }
         };
-        within(PATIENCE, goes).await;
+        within(TIME_LIMIT, goes).await;
         asked(careful).await;
     })
     .await;

@@ -8,7 +8,7 @@ use lockkeeper_live::Sentinel;
 use tokio::task::JoinHandle;
 
 use super::{is_still_held, keeper, nobody_else_gets_it, pushes_come, until_replicated, waiter};
-use crate::faults::{LONG, PATIENCE, within};
+use crate::faults::{LONG, TIME_LIMIT, within};
 
 /// Sentinels on a busy machine take a pause for a clock that was set, and then do nothing for 30 s (TILT).
 const LEASE: Duration = Duration::from_secs(300);
@@ -34,12 +34,12 @@ impl After {
             assert_eq!(holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [Some(token)]);
             nobody_else_gets_it(&third, name).await;
             assert!(!waiting.is_finished(), "two have it");
-            within(PATIENCE, guard.release()).await.unwrap();
+            within(TIME_LIMIT, guard.release()).await.unwrap();
         } else {
             guard.check().unwrap_err();
-            assert_eq!(within(PATIENCE, guard.release()).await.unwrap_err().kind(), ErrorKind::Lost);
+            assert_eq!(within(TIME_LIMIT, guard.release()).await.unwrap_err().kind(), ErrorKind::Lost);
         }
-        let next = within(PATIENCE, waiting).await.unwrap().unwrap();
+        let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
         assert!(next.token() > token, "{} after {token}", next.token());
         assert!(is_still_held(&next).await);
         pushes_come(&third, next).await;
@@ -56,7 +56,7 @@ async fn a_failover_by_command_keeps_the_lock_and_the_line() {
     let (holder, other) = (keeper(&url, LEASE).await, keeper(&url, LEASE).await);
     let mut last: Option<FencingToken> = None;
     for round in 0..2 {
-        let guard = within(PATIENCE, holder.mutex(name).unwrap().lock().into_future()).await.unwrap();
+        let guard = within(TIME_LIMIT, holder.mutex(name).unwrap().lock().into_future()).await.unwrap();
         assert!(last.is_none_or(|last| guard.token() > last), "tokens rise");
         last = Some(guard.token());
         let waiting = waiter(&other, name).await;
@@ -120,9 +120,9 @@ async fn a_master_that_forgets_keys_is_not_used_before_that_is_set_right() {
             }
         }
     };
-    let error = within(PATIENCE, refused).await;
+    let error = within(TIME_LIMIT, refused).await;
     assert!(error.remedy().unwrap().starts_with("maxmemory-policy noeviction (by CONFIG SET"), "{error}");
     let waiting = keeper.mutex("a-lock").unwrap().lock();
     sentinel.servers()[1].set("maxmemory-policy", "noeviction").unwrap();
-    within(PATIENCE, waiting).await.unwrap().release().await.unwrap();
+    within(TIME_LIMIT, waiting).await.unwrap().release().await.unwrap();
 }

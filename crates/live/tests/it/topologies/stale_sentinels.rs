@@ -7,7 +7,7 @@ use lockkeeper::{Error, ErrorKind, Keeper};
 use lockkeeper_live::{Proxy, Redis, Way};
 
 use super::keeper;
-use crate::faults::{LONG, PATIENCE, within};
+use crate::faults::{LONG, TIME_LIMIT, within};
 
 const NAME: &str = "a-lock";
 
@@ -54,7 +54,7 @@ impl Parted {
 }
 
 async fn refused(url: &str) -> Error {
-    within(PATIENCE, Keeper::from_url(url).unwrap().connect().into_future()).await.expect_err("too few know a master")
+    within(TIME_LIMIT, Keeper::from_url(url).unwrap().connect().into_future()).await.expect_err("too few know a master")
 }
 
 /// The others are slow. A lock is held at the master that they name: a client that opens a store gets it nowhere.
@@ -63,7 +63,7 @@ async fn a_client_that_opens_a_store_does_not_believe_one_sentinel_that_answers_
     let parted = Parted::start();
     let held = keeper(&parted.well_informed(), LONG).await.mutex(NAME).unwrap().lock().await.unwrap();
     parted.delay(Duration::from_millis(150));
-    let late = within(PATIENCE, keeper(&parted.url(), LONG)).await;
+    let late = within(TIME_LIMIT, keeper(&parted.url(), LONG)).await;
     assert!(late.mutex(NAME).unwrap().try_lock().await.unwrap().is_none(), "there are two holders");
     held.release().await.unwrap();
 }
@@ -83,7 +83,7 @@ async fn a_client_hears_of_a_switch_from_sentinels_that_answer_later_than_one_th
         proxy.cut();
     }
     let goes_over = async { while !matches!(client.mutex(NAME).unwrap().try_lock().await, Ok(None)) {} };
-    within(PATIENCE, goes_over).await;
+    within(TIME_LIMIT, goes_over).await;
     held.release().await.unwrap();
 }
 

@@ -10,7 +10,7 @@ use lockkeeper_live::{Cluster, Redis, cluster, redis};
 use tokio::task::JoinHandle;
 
 use super::{UNRENEWED, keeper};
-use crate::faults::{LONG, PATIENCE, until_waiting, within};
+use crate::faults::{LONG, TIME_LIMIT, until_waiting, within};
 
 async fn store(url: &str) -> RedisStore {
     RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap()
@@ -38,10 +38,10 @@ async fn two_of_one_client(url: &str) {
         let one = watch(&store, &name, seen, one);
         let two = watch(&store, &name, seen, two);
         let (short, long) = if is_first_short { (one, two) } else { (two, one) };
-        assert_eq!(within(PATIENCE, short).await.unwrap(), Wake::Elapsed);
+        assert_eq!(within(TIME_LIMIT, short).await.unwrap(), Wake::Elapsed);
         assert!(!long.is_finished());
         let guard = keeper.mutex(name.as_str()).unwrap().lock().await.unwrap();
-        assert_eq!(within(PATIENCE, long).await.unwrap(), Wake::Changed);
+        assert_eq!(within(TIME_LIMIT, long).await.unwrap(), Wake::Changed);
         guard.release().await.unwrap();
     }
 }
@@ -86,7 +86,7 @@ async fn who_watches_or_waits_in_a_cluster_asks_for_nothing_while_nothing_happen
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    within(PATIENCE, all_asked).await;
+    within(TIME_LIMIT, all_asked).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     eprintln!("{} scripts for {EACH} watchers", asked());
     assert!(asked() <= 5 * EACH as u64, "{}", asked());
@@ -95,7 +95,7 @@ async fn who_watches_or_waits_in_a_cluster_asks_for_nothing_while_nothing_happen
         guard.release().await.unwrap();
     }
     for watcher in watchers {
-        assert_eq!(within(PATIENCE, watcher).await.unwrap(), Wake::Changed);
+        assert_eq!(within(TIME_LIMIT, watcher).await.unwrap(), Wake::Changed);
     }
 }
 
@@ -150,12 +150,12 @@ async fn who_looks_again_and_again_subscribes_once_and_leaves_no_subscription() 
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    within(PATIENCE, gone).await;
+    within(TIME_LIMIT, gone).await;
     // And it begins again.
     let watching = watch(&store, &name, revision(&store, &name).await, LONG);
     let keeper = keeper(&server.url(), LONG).await;
     let guard = keeper.mutex(name.as_str()).unwrap().lock().await.unwrap();
-    assert_eq!(within(PATIENCE, watching).await.unwrap(), Wake::Changed);
+    assert_eq!(within(TIME_LIMIT, watching).await.unwrap(), Wake::Changed);
     guard.release().await.unwrap();
 }
 
@@ -169,13 +169,13 @@ async fn a_subscription_ends_also_where_the_runtime_of_who_watched_has_ended() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(there.wait(Interest::Name(&of), seen, Duration::from_millis(50)))
     });
-    assert_eq!(within(PATIENCE, watched).await.unwrap().unwrap(), Wake::Elapsed);
+    assert_eq!(within(TIME_LIMIT, watched).await.unwrap().unwrap(), Wake::Elapsed);
     let gone = async {
         while listeners(&server, &name) > 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    within(PATIENCE, gone).await;
+    within(TIME_LIMIT, gone).await;
 }
 
 /// Each on a connection of its own.
@@ -207,7 +207,7 @@ async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() 
     }
     let mut all_receive = async |what: &[u8]| {
         for _ in 0..FOLLOWERS {
-            assert_eq!(within(PATIENCE, receiver.recv()).await.unwrap().as_deref(), Some(what));
+            assert_eq!(within(TIME_LIMIT, receiver.recv()).await.unwrap().as_deref(), Some(what));
         }
     };
     all_receive(b"one").await;
@@ -220,7 +220,7 @@ async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() 
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     };
-    within(PATIENCE, settled).await;
+    within(TIME_LIMIT, settled).await;
     let (asked, began) = (calls(&server, "evalsha"), cpu(&server));
     tokio::time::sleep(CALM).await;
     let (asked, cpu) = (calls(&server, "evalsha") - asked, cpu(&server) - began);

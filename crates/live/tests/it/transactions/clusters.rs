@@ -7,7 +7,7 @@ use lockkeeper::{Error, ErrorKind};
 use lockkeeper_live::{Cluster, Sentinel, cluster};
 
 use super::{Calls, less, patient, put, store, take_one, value};
-use crate::faults::{LONG, PATIENCE, name, within};
+use crate::faults::{LONG, TIME_LIMIT, name, within};
 
 /// Keys of one slot can be watched and changed together, on whichever node they are; keys of several slots are refused
 /// with what to do, wherever in a transaction they turn up, and nothing is changed.
@@ -29,7 +29,7 @@ async fn in_a_cluster_a_transaction_has_one_slot_and_others_are_refused() {
             );
             Ok::<_, Error>(Changes::none().and(&["SET", &a, "1"]).and(&["SET", &b, "2"]))
         });
-        assert_eq!(within(PATIENCE, both).await.unwrap().len(), 2);
+        assert_eq!(within(TIME_LIMIT, both).await.unwrap().len(), 2);
         assert_eq!((value(&cluster.nodes()[owner], &a), value(&cluster.nodes()[owner], &b)), (Some(1), Some(2)));
         if owners == [true; 3] {
             break;
@@ -51,12 +51,12 @@ async fn in_a_cluster_a_transaction_has_one_slot_and_others_are_refused() {
                 watched.read(&["GET", other]).await?;
                 Ok::<_, Error>(Changes::none().and(&["SET", &here, "1"]))
             });
-            is_refused(within(PATIENCE, read).await.unwrap_err());
+            is_refused(within(TIME_LIMIT, read).await.unwrap_err());
         }
         let write = transactions.watch([&here]).run(async |_: Watched| {
             Ok::<_, Error>(Changes::none().and(&["SET", &here, "1"]).and(&["SET", other, "100"]))
         });
-        is_refused(within(PATIENCE, write).await.unwrap_err());
+        is_refused(within(TIME_LIMIT, write).await.unwrap_err());
     }
     assert_eq!(value(&cluster.nodes()[owner_of(&here)], &here), None);
 }
@@ -82,7 +82,7 @@ async fn a_slot_that_moves_takes_its_transactions_along() {
             }
             changes
         });
-        within(PATIENCE, moved).await.unwrap();
+        within(TIME_LIMIT, moved).await.unwrap();
         assert_eq!(value(&cluster.nodes()[to], key), Some(start.unwrap_or(0) - 1), "{key}");
         assert!(calls.so_far() >= 2, "{key}");
         // On its way back it is not done before it has arrived.
@@ -92,7 +92,7 @@ async fn a_slot_that_moves_takes_its_transactions_along() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(!waiting.is_finished());
         tokio::task::block_in_place(|| cluster.end_move(slot, to, from)).unwrap();
-        within(PATIENCE, waiting).await.unwrap().unwrap();
+        within(TIME_LIMIT, waiting).await.unwrap().unwrap();
         assert_eq!(value(&cluster.nodes()[from], key), Some(start.unwrap_or(0) - 2), "{key}");
     }
 }
@@ -117,7 +117,7 @@ async fn a_failover_between_the_look_and_exec_begins_it_anew_on_the_new_master()
             }
             changes
         });
-        within(2 * PATIENCE, taken).await.unwrap();
+        within(2 * TIME_LIMIT, taken).await.unwrap();
         assert!(calls.so_far() >= 2);
         assert_eq!(value(&sentinel.servers()[1 - round], "stock"), Some(6 - i64::try_from(round).unwrap()));
     }

@@ -6,7 +6,7 @@ use lockkeeper_live::Proxy;
 use tokio::task::JoinSet;
 
 use super::{Calls, less, once, patient, put, shared_with, take_one, value};
-use crate::faults::{PATIENCE, name, store, within};
+use crate::faults::{TIME_LIMIT, name, store, within};
 use crate::servers::{BehindTls, ByResp2, BySentinels, Clustered, Servers, Standalone};
 
 /// Wherever the store is: the first look is overtaken, the second is not; all is done together, and the answers are the
@@ -40,7 +40,7 @@ async fn a_transaction_is_done_as_a_whole_wherever_the_store_is() {
                     .and(&["GET", &format!("{{{tag}}}:none")]),
             )
         });
-        let replies = within(PATIENCE, sell).await.unwrap();
+        let replies = within(TIME_LIMIT, sell).await.unwrap();
         let bytes = |text: &str| Reply::Bytes(text.into());
         let expected = [Reply::Int(0), Reply::Int(1), Reply::List(vec![bytes("left"), bytes("4")]), Reply::Nil];
         assert_eq!((replies, calls.so_far()), (expected.to_vec(), 2), "{url}");
@@ -61,7 +61,7 @@ async fn many_at_once_lose_no_update() {
             }
         });
     }
-    while let Some(ended) = within(PATIENCE, takers.join_next()).await {
+    while let Some(ended) = within(TIME_LIMIT, takers.join_next()).await {
         ended.unwrap();
     }
     assert_eq!(value(server, &key), Some(0));

@@ -12,7 +12,7 @@ use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::{Act, Message, Proxy};
 
 use super::{Calls, less, once, patient, put, shared_with, take_one, value};
-use crate::faults::{PATIENCE, hasty_store, store, within};
+use crate::faults::{TIME_LIMIT, hasty_store, store, within};
 
 /// After so long a request without a reply is given up.
 const HASTE: Duration = Duration::from_millis(1500);
@@ -64,7 +64,7 @@ async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_wa
         }
         changes
     });
-    within(PATIENCE, taken).await.unwrap();
+    within(TIME_LIMIT, taken).await.unwrap();
     assert_eq!((value(server, &key), calls.so_far()), (Some(99), 2));
     request_log.no_exec_came_without_its_watch();
 }
@@ -118,7 +118,7 @@ async fn cut_at(number: u64, requests: bool, manner: fn(&Message<'_>) -> Act, un
             proxy.on_reply(decide);
         }
     }
-    let taken = within(PATIENCE, take_one(transactions.watch([&key]).policy(patient()), &key)).await;
+    let taken = within(TIME_LIMIT, take_one(transactions.watch([&key]).policy(patient()), &key)).await;
     let happened = came.so_far() as u64 >= number;
     proxy.on_nothing();
     match taken {
@@ -134,7 +134,7 @@ async fn cut_at(number: u64, requests: bool, manner: fn(&Message<'_>) -> Act, un
         *before.lock().unwrap() = watched.read(&["GET", &key]).await?.number();
         less(watched, key.clone()).await
     });
-    within(PATIENCE, next).await.unwrap();
+    within(TIME_LIMIT, next).await.unwrap();
     let before = before.into_inner().unwrap().unwrap();
     assert!(before == 6 || before == 7, "{before}");
     assert_eq!(value(server, &key), Some(before - 1));
@@ -155,7 +155,7 @@ async fn a_lost_answer_to_exec_is_unknown_and_nothing_is_repeated() {
             calls.next();
             less(watched, key.clone()).await
         });
-        let error = within(PATIENCE, taken).await.unwrap_err();
+        let error = within(TIME_LIMIT, taken).await.unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
         let printed = error.to_string();
         assert!(printed.contains(&key) && printed.contains("Try: a look at the data"), "{printed}");
@@ -221,7 +221,7 @@ async fn a_transaction_that_is_dropped_at_any_await_leaves_nothing_watched() {
     loop {
         put(server, &key, 7);
         let calling = take_one(transactions.watch([&key]).policy(patient()), &key);
-        let through = within(PATIENCE, dropped_after(polls, calling)).await;
+        let through = within(TIME_LIMIT, dropped_after(polls, calling)).await;
         let left = value(server, &key).unwrap();
         assert!(left == 6 || (left == 7 && !through), "{left} after {polls} polls");
         put(server, &key, 100);

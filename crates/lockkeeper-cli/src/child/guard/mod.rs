@@ -44,7 +44,7 @@ const NAME: &str = "lockkeeper-guard";
 /// With which code a guard ends that has killed its command.
 const HAS_KILLED: u8 = 3;
 /// How long a guard that was dismissed may take to go.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// How long a signal to the command waits for the guard to have looked; one that is stopped does not look.
 const LOOK: Duration = Duration::from_millis(250);
 /// After how many guards in a row that have ended without a word there is none.
@@ -233,7 +233,7 @@ impl Guardian {
             if let Ok(guard) = pidfd_open(self.pid(), PidfdFlags::empty()) {
                 // It has nothing left to do, and ends at once, unless its time has come to kill: what it cannot kill
                 // must not keep us too.
-                if !has_ended(&guard, PATIENCE) {
+                if !has_ended(&guard, TIME_LIMIT) {
                     return self.kill_at.is_some_and(|kill_at| now() >= kill_at);
                 }
             }

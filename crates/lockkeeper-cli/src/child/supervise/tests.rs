@@ -121,7 +121,7 @@ async fn r6_silence_kills_the_whole_group_before_the_deadline() {
 }
 
 #[tokio::test]
-async fn r6_a_definite_loss_terminates_now_and_kills_after_the_patience() {
+async fn r6_a_definite_loss_terminates_now_and_kills_after_the_grace() {
     let script = "trap '' TERM; while :; do sleep 0.01; done";
     let broken = || Broken(Some(Instant::now() + 3000 * MS));
     // It would go on for ever.
@@ -140,7 +140,7 @@ async fn r9_what_the_command_leaves_behind_lives_on() {
 }
 
 #[tokio::test]
-async fn r6_without_patience_the_kill_still_comes_before_the_deadline() {
+async fn r6_without_grace_the_kill_still_comes_before_the_deadline() {
     let script = "trap '' TERM; while :; do sleep 0.01; done";
     let lease = || silent(8000 * MS);
     let (ended, remaining) = run(script, lease, policy(OnLost::Term, Duration::ZERO)).await;

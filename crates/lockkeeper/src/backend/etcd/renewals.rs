@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 /// For how long a watch is trusted to tell of a grant without a look.
 const TRUSTED: Duration = Duration::from_secs(30);
 /// How long a renewal of a session may take that somebody else has opened.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
     let session = store.0.sessions.get(id)?;
@@ -148,7 +148,7 @@ impl EtcdStore {
         let sent = self.0.clock.now();
         let mut leases = session.living(sent);
         let listed = session.to_list(&leases, live, trusted, sent);
-        let within = session.ttl.map_or(PATIENCE, |ttl| ttl / 4);
+        let within = session.ttl.map_or(TIME_LIMIT, |ttl| ttl / 4);
         let (ttls, on_leases) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
         let mut over: Vec<i64> = Vec::new();
         // Without what was granted nobody knows of the lease of somebody else's whether it was renewed.

@@ -133,12 +133,12 @@ impl Desk {
         let news = self.waiters.descriptor().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let mut sources: Vec<_> = std::iter::once(asked).chain(news).collect();
         // Interrupted or not: it is looked whether there is anything to do.
-        let _ = poll(&mut sources, self.patience().as_ref());
+        let _ = poll(&mut sources, self.longest_sleep().as_ref());
         let _ = rustix::io::read(&self.wakeup, &mut [0_u8; 8]);
     }
 
     /// How long to sleep at most.
-    fn patience(&self) -> Option<Timespec> {
+    fn longest_sleep(&self) -> Option<Timespec> {
         let blind = self.waiters.any_blind().then_some(BLIND_LOOK);
         // A microsecond more: at the time itself it has come.
         let due = self.waiters.next_due().map(|at| at.saturating_sub(super::now()).saturating_add(1));

@@ -65,7 +65,7 @@ use crate::{Error, ErrorKind, LockName, Result};
 
 /// How long all nodes of a cluster may take to answer a renewal of claims that this client did not make; for its own a
 /// quarter of their ttl, which leaves time for another one.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// What it can do.
 const CAPABILITIES: Capabilities = Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() };
@@ -228,7 +228,7 @@ impl Store for RedisStore {
         let mut claims = vec![Renewal::Unknown; live.len()];
         let (mut server_time, mut requests) = (None, Vec::new());
         let (mut failed, mut answered) = (None, false);
-        for (at, renewed) in renewals::each(self, live, ttl.map_or(PATIENCE, |ttl| ttl / 4)).await {
+        for (at, renewed) in renewals::each(self, live, ttl.map_or(TIME_LIMIT, |ttl| ttl / 4)).await {
             match renewed {
                 Ok(renewed) => {
                     answered = true;

@@ -16,9 +16,9 @@ use crate::store::{Live, Renewal, Renewed};
 /// What was answered about some of the claims, or why nothing was, with where they stand in the list.
 pub(super) type Renewals = (Vec<usize>, Result<Renewed>);
 
-/// Renews those whose keys are in one place in one request. When `patience` is over, what has been answered is what is
+/// Renews those whose keys are in one place in one request. When `within` is over, what has been answered is what is
 /// known: a silent node of a cluster does not keep back what the others have said.
-pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) -> Vec<Renewals> {
+pub(super) async fn each(store: &RedisStore, live: &[Live], within: Duration) -> Vec<Renewals> {
     let (servers, clock) = (&store.0.servers, &store.0.clock);
     let mut groups: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     let keys: Vec<_> = live.iter().map(|live| Keys::of(&live.key.name)).collect();
@@ -40,12 +40,12 @@ pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) 
     }
     let (mut said, mut answers) = (Vec::new(), Vec::new());
     // All together: what a place needs after its first answer (its replicas) is asked while others are silent.
-    clock.timeout(patience, all(&mut asked, &mut said)).await;
-    settle(store, live, patience, said.drain(..), &mut answers).await;
+    clock.timeout(within, all(&mut asked, &mut said)).await;
+    settle(store, live, within, said.drain(..), &mut answers).await;
     if !is_any(&answers) {
         // Each comes to an end by itself, and says why nothing came of it.
         all(&mut asked, &mut said).await;
-        settle(store, live, patience, said.drain(..), &mut answers).await;
+        settle(store, live, within, said.drain(..), &mut answers).await;
     }
     answers
 }
@@ -54,7 +54,7 @@ pub(super) async fn each(store: &RedisStore, live: &[Live], patience: Duration) 
 async fn settle(
     store: &RedisStore,
     live: &[Live],
-    patience: Duration,
+    within: Duration,
     said: impl Iterator<Item = Result<Renewals, Vec<usize>>>,
     answers: &mut Vec<Renewals>,
 ) {
@@ -66,7 +66,7 @@ async fn settle(
         }
     }
     let answered = is_any(answers);
-    answers.extend(one_by_one(store, live, open, patience, answered).await);
+    answers.extend(one_by_one(store, live, open, within, answered).await);
 }
 
 /// Whether anything was renewed, rather than told to be impossible.
@@ -105,7 +105,7 @@ async fn one_by_one(
     store: &RedisStore,
     live: &[Live],
     which: Vec<usize>,
-    patience: Duration,
+    within: Duration,
     answered: bool,
 ) -> Vec<Renewals> {
     let asked = which.into_iter().map(|at| {
@@ -122,7 +122,7 @@ async fn one_by_one(
     });
     let mut asked: Vec<Pin<Box<_>>> = asked.map(Box::pin).collect();
     let mut answers: Vec<Renewals> = Vec::new();
-    store.0.clock.timeout(patience, all(&mut asked, &mut answers)).await;
+    store.0.clock.timeout(within, all(&mut asked, &mut answers)).await;
     if !answered && !is_any(&answers) {
         // Each comes to an end by itself, and says why nothing came of it.
         all(&mut asked, &mut answers).await;

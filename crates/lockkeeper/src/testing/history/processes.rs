@@ -22,7 +22,7 @@ const ORDERS: &str = "LOCKKEEPER_TEST_PROCESS";
 /// How long a process that is told to finish waits for what it has released.
 const FAREWELL: Duration = Duration::from_secs(10);
 /// How long those who wait when the last process was killed may take, all together.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// The longest pause of a task, while it holds a lock and in between.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -186,7 +186,7 @@ impl Kills<'_> {
         let last_fault = Instant::now();
         processes.into_iter().for_each(RunningProcess::finish);
         let finished = last_fault.elapsed();
-        assert!(finished < PATIENCE, "the last waiter finished {finished:?} after the last fault");
+        assert!(finished < TIME_LIMIT, "the last waiter finished {finished:?} after the last fault");
         eprintln!("{started} processes, the last waiter finished {finished:?} after the last fault");
         recorded(self.folder).expect("their histories")
     }

@@ -59,10 +59,10 @@ impl Walker {
         let ask = self.draw();
         let (waits, sure) = (ask.wait != Some(Duration::ZERO), self.habits.sure);
         let op = self.acquires(ask, waits, sure);
-        let patience = self.draws(100, self.habits.careless).then(|| self.length());
+        let limit = self.draws(100, self.habits.careless).then(|| self.length());
         let asking = self.contestant.acquire(ask);
-        let answer = match patience {
-            Some(patience) => self.clock.timeout(patience, asking).await,
+        let answer = match limit {
+            Some(limit) => self.clock.timeout(limit, asking).await,
             None => Some(asking.await),
         };
         let outcome = match &answer {

@@ -75,17 +75,17 @@ async fn announce_the_end(State(shop): State<Shop>, request: Request, next: Next
     next.run(request).await
 }
 
-const PATIENCE: Duration = Duration::from_secs(10); // less than the time limit of the clients
+const TIME_LIMIT: Duration = Duration::from_secs(10); // less than the time limit of the clients
 
 async fn report(State(shop): State<Shop>) -> Result<String, Failure> {
-    let guard = shop.keeper.mutex("report")?.lock().wait(PATIENCE).await?;
+    let guard = shop.keeper.mutex("report")?.lock().wait(TIME_LIMIT).await?;
     let report = guard.scope(shop.work()).await?; // a client that hangs up ends it here
     guard.release().await?;
     Ok(format!("report {report}\n"))
 }
 
 async fn order(State(shop): State<Shop>) -> Result<String, Failure> {
-    let guard = shop.keeper.mutex("order")?.lock().wait(PATIENCE).await?;
+    let guard = shop.keeper.mutex("order")?.lock().wait(TIME_LIMIT).await?;
     let work = tokio::spawn(async move {
         let order = guard.scope(shop.work()).await?; // goes on when the client hangs up
         guard.release().await?;

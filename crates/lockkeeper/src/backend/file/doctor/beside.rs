@@ -24,7 +24,7 @@ const PAGE: [u8; 4096] = [b'l'; 4096];
 /// Each lock and each release waits for the disk once.
 const SLOW_DISK: Duration = Duration::from_millis(20);
 /// For how long at most a gate that is closed is tried, and how often.
-const GATE_PATIENCE: Duration = Duration::from_secs(1);
+const GATE_LIMIT: Duration = Duration::from_secs(1);
 const GATE_LOOKS: u32 = 50;
 /// The kernel lists its locks a page at a time, and leaves some out when others end between two pages.
 const LOCKS_READS: usize = 5;
@@ -48,7 +48,7 @@ pub(super) fn look(path: &Path, waived: &[Check], within: Duration) -> Looked {
     if path.parent() == Some(folder.as_path()) {
         findings.push(disk(&path));
     }
-    let gate = if is_there { gate(&Beside::of(&path).gate, GATE_PATIENCE.min(within / 2)) } else { None };
+    let gate = if is_there { gate(&Beside::of(&path).gate, GATE_LIMIT.min(within / 2)) } else { None };
     let can_be_opened = is_there && gate.is_none();
     findings.extend(gate);
     // One that is being made at this moment counts too: it is not locked yet.
@@ -181,13 +181,13 @@ fn durable_writes(scratch: &Path) -> io::Result<Duration> {
 }
 
 /// Who stands in the gate and does not leave, if anybody does.
-fn gate(gate: &Path, patience: Duration) -> Option<Finding> {
+fn gate(gate: &Path, limit: Duration) -> Option<Finding> {
     let file = File::open(gate).ok()?;
     for _ in 0..GATE_LOOKS {
         if file.try_lock_shared().is_ok() {
             return None;
         }
-        time::pause(patience / GATE_LOOKS);
+        time::pause(limit / GATE_LOOKS);
     }
     let inode = fs::metadata(gate).ok()?.ino();
     let pid = (0..LOCKS_READS).find_map(|_| holder(&fs::read_to_string("/proc/locks").ok()?, inode));
@@ -244,9 +244,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("gate");
         let inside = File::create(&path).unwrap();
-        assert_eq!(gate(&path, GATE_PATIENCE), None);
+        assert_eq!(gate(&path, GATE_LIMIT), None);
         inside.lock().unwrap();
-        let found = gate(&path, GATE_PATIENCE).unwrap();
+        let found = gate(&path, GATE_LIMIT).unwrap();
         assert!(found.finding.contains("is inside the gate and does not leave it"), "{found:?}");
         // Not each sandbox lists its locks.
         let inode = inside.metadata().unwrap().ino();
@@ -271,9 +271,9 @@ mod tests {
     #[test]
     fn nothing_is_left_of_a_look_at_a_file_that_is_not_there() {
         let dir = tempfile::tempdir().unwrap();
-        let looked = look(&dir.path().join("a/b/locks.db"), &[], GATE_PATIENCE);
+        let looked = look(&dir.path().join("a/b/locks.db"), &[], GATE_LIMIT);
         assert!(!looked.can_be_opened && looked.findings.iter().all(|found| found.level != Level::Fail), "{looked:?}");
-        let looked = look(&dir.path().join("locks.db"), &[], GATE_PATIENCE);
+        let looked = look(&dir.path().join("locks.db"), &[], GATE_LIMIT);
         assert!(looked.findings.iter().any(|found| found.check == "disk"), "{looked:?}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }

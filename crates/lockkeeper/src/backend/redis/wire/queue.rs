@@ -140,10 +140,10 @@ impl Queue {
         self.sent.drain(..).collect()
     }
 
-    /// Takes out what has waited for longer than `patience`.
-    pub(super) fn expire(&mut self, now: Instant, patience: Duration) -> Vec<Slot> {
+    /// Takes out what has waited for longer than `within`.
+    pub(super) fn expire(&mut self, now: Instant, within: Duration) -> Vec<Slot> {
         let mut expired = Vec::new();
-        while self.waiting.front().is_some_and(|next| next.slot.asked + patience <= now) {
+        while self.waiting.front().is_some_and(|next| next.slot.asked + within <= now) {
             expired.extend(self.waiting.pop_front().map(|next| next.slot));
         }
         expired

@@ -81,7 +81,7 @@ async fn without_a_connection_a_request_is_given_up_after_the_timeout_and_was_ne
 #[tokio::test]
 async fn who_is_not_let_in_learns_at_once_what_for_and_tried_again() {
     let peer = Peer::new().await;
-    let settings = Settings { timeout: 3 * super::peer::PATIENCE, ..patient() };
+    let settings = Settings { timeout: 3 * super::peer::TIME_LIMIT, ..patient() };
     let link = Link::open(peer.endpoint.clone(), Arc::new(settings), listener().0);
     for refusal in ["WRONGPASS invalid username-password pair or user is disabled.", "NOAUTH no"] {
         let answer = link.send(echo("x"));

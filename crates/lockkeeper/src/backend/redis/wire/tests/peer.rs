@@ -19,11 +19,11 @@ pub(crate) const HELLO: &str = "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversi
 pub(crate) const RUN: &str = "a-run";
 
 /// Longer than anything takes that is not meant to end by it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Waits for what must happen.
 pub(crate) async fn within<F: Future>(what: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, what).await.expect("it did not happen")
+    tokio::time::timeout(TIME_LIMIT, what).await.expect("it did not happen")
 }
 
 /// Something that listens.
@@ -223,11 +223,11 @@ impl Listener for Recorder {
 
 /// So patient that nothing ends by it.
 pub(crate) fn patient() -> Settings {
-    Settings { timeout: PATIENCE, connect_timeout: PATIENCE, ..Settings::default() }
+    Settings { timeout: TIME_LIMIT, connect_timeout: TIME_LIMIT, ..Settings::default() }
 }
 
 pub(crate) fn impatient() -> Settings {
-    Settings { timeout: Duration::from_millis(200), connect_timeout: PATIENCE, ..Settings::default() }
+    Settings { timeout: Duration::from_millis(200), connect_timeout: TIME_LIMIT, ..Settings::default() }
 }
 
 /// Not for long, but for longer than a loaded machine stands still, so that who answers at once answers in time.

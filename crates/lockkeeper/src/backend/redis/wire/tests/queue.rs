@@ -53,7 +53,7 @@ fn the_drivers_own_requests_end_with_their_connection() {
 }
 
 #[test]
-fn patience_counts_from_when_it_was_asked_for_whatever_was_tried_meanwhile() {
+fn the_limit_counts_from_when_it_was_asked_for_whatever_was_tried_meanwhile() {
     let second = Duration::from_secs(1);
     let (mut queue, now) = queue(&["aa", "bb"]);
     queue.gather(now + second);

@@ -1,4 +1,4 @@
-//! What an attempt and its caller tell each other.
+//! The state that an attempt shares with its caller.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -10,9 +10,9 @@ use crate::events::Events;
 use crate::figures::Counted;
 use crate::{Error, LockName};
 
-/// Whether the caller still wants it, and what the store has said so far.
+/// Whether the caller still wants the lock, and what the store has answered so far.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct AttemptControl {
     given_up: AtomicBool,
     notify: Notify,
     /// Whether others are known to want the lock. From then on, and for as long as anybody has this, the attempt
@@ -26,7 +26,7 @@ pub(crate) struct Patience {
     last_error: Mutex<Option<Error>>,
 }
 
-impl Patience {
+impl AttemptControl {
     /// The caller does not want it any more.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::SeqCst);
@@ -73,7 +73,7 @@ impl Patience {
         self.in_line.store(true, Ordering::Release);
     }
 
-    pub(super) fn turn_to(&self, part: usize) {
+    pub(super) fn set_part(&self, part: usize) {
         self.part.store(part, Ordering::Release);
     }
 
