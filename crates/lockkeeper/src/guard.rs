@@ -12,7 +12,7 @@ use std::time::Duration;
 use tracing::Span;
 
 pub use self::convert::NotConverted;
-use crate::engine::{Engine, Grant, Granted, Hold, Share, Stake};
+use crate::engine::{Engine, Grant, Granted, Hold, ReentrantShare, Share};
 use crate::event::Event;
 use crate::finish::Finish;
 use crate::handle::Handle;
@@ -57,7 +57,7 @@ pub struct Guard {
     owner: Option<Owner>,
     reason: Option<Arc<str>>,
     /// The share in the claim, of a guard of a reentrant mutex.
-    stake: Option<Arc<Stake>>,
+    reentrant: Option<Arc<ReentrantShare>>,
     /// Where another attempt has acquired the claim.
     _share: Option<Share>,
     since: Instant,
@@ -68,7 +68,7 @@ pub struct Guard {
 
 impl Guard {
     pub(crate) fn new(granted: Granted, owner: Option<Owner>, waited: Duration) -> Self {
-        let (engine, Grant { hold, token, mode, reason, stake, again }) = granted.take();
+        let (engine, Grant { hold, token, mode, reason, reentrant, again }) = granted.take();
         let share = again.then(|| hold.share());
         if !again {
             hold.collect();
@@ -78,9 +78,22 @@ impl Guard {
             engine.own(&hold, owner);
         }
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
-        let since = stake.as_ref().map_or_else(|| engine.now(), |stake| stake.since);
+        let since = reentrant.as_ref().map_or_else(|| engine.now(), |reentrant| reentrant.since);
         runtime::remember_thread();
-        Self { engine, hold, token, mode, owner, reason, stake, _share: share, since, waited, released: false, span }
+        Self {
+            engine,
+            hold,
+            token,
+            mode,
+            owner,
+            reason,
+            reentrant,
+            _share: share,
+            since,
+            waited,
+            released: false,
+            span,
+        }
     }
 
     /// The name of the lock as it was typed, without the keeper's prefix.
@@ -269,7 +282,7 @@ impl Guard {
         }
         self.released = true;
         self.disown();
-        let is_last = Stake::leave(self.stake.take());
+        let is_last = ReentrantShare::leave(self.reentrant.take());
         if self.hold.is_dead() {
             if is_last {
                 self.engine.clean_up_after_loss(&self.hold);
@@ -323,7 +336,7 @@ impl Guard {
             mode,
             owner: None,
             reason: None,
-            stake: None,
+            reentrant: None,
             _share: None,
             since,
             waited: Duration::ZERO,
@@ -353,19 +366,19 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.released && self.stake.is_none() {
+        if self.released && self.reentrant.is_none() {
             return;
         }
         // In a forked child the engine's threads do not exist, and what they had locked stays locked.
         if self.hold.is_forked() {
-            std::mem::forget(self.stake.take());
+            std::mem::forget(self.reentrant.take());
             return;
         }
         if self.released {
             return;
         }
         self.disown();
-        if !Stake::leave(self.stake.take()) {
+        if !ReentrantShare::leave(self.reentrant.take()) {
             return;
         }
         self.hold.count_no_more();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Hold, Request, Stake};
+use super::{Engine, Hold, ReentrantShare, Request};
 use crate::event::Event;
 use crate::time::Instant;
 use crate::{FencingToken, Mode};
@@ -23,8 +23,8 @@ pub(crate) struct Grant {
     pub(crate) token: FencingToken,
     pub(crate) mode: Mode,
     pub(crate) reason: Option<Arc<str>>,
-    /// The share in a claim that all guards of an owner have together.
-    pub(crate) stake: Option<Arc<Stake>>,
+    /// The claim that all guards of the owner share.
+    pub(crate) reentrant: Option<Arc<ReentrantShare>>,
     /// Whether the owner had a share before.
     pub(crate) again: bool,
 }
@@ -34,15 +34,15 @@ impl Granted {
         let (mode, reason) = (request.mode(), request.reason.clone());
         Self {
             engine: Arc::clone(engine),
-            grant: Grant { hold, token, mode, reason, stake: None, again: false },
+            grant: Grant { hold, token, mode, reason, reentrant: None, again: false },
             taken: false,
         }
     }
 
     /// One more guard of an owner that holds it already.
-    pub(super) fn again(engine: &Arc<Engine>, stake: Arc<Stake>, request: &Request) -> Self {
-        let mut granted = Self::new(engine, Arc::clone(&stake.hold), stake.token, request);
-        (granted.grant.stake, granted.grant.again) = (Some(stake), true);
+    pub(super) fn again(engine: &Arc<Engine>, reentrant: Arc<ReentrantShare>, request: &Request) -> Self {
+        let mut granted = Self::new(engine, Arc::clone(&reentrant.hold), reentrant.token, request);
+        (granted.grant.reentrant, granted.grant.again) = (Some(reentrant), true);
         granted
     }
 
@@ -84,17 +84,17 @@ impl Granted {
 
 impl Drop for Granted {
     fn drop(&mut self) {
-        let stake = self.grant.stake.take();
-        if self.taken && stake.is_none() {
+        let reentrant = self.grant.reentrant.take();
+        if self.taken && reentrant.is_none() {
             return;
         }
         if self.hold().is_forked() {
             // What it would lock stays locked in a forked child.
-            std::mem::forget(stake);
+            std::mem::forget(reentrant);
             return;
         }
-        let since = stake.as_ref().map(|stake| stake.since);
-        if self.taken || !Stake::leave(stake) {
+        let since = reentrant.as_ref().map(|reentrant| reentrant.since);
+        if self.taken || !ReentrantShare::leave(reentrant) {
             return;
         }
         match since.filter(|_| self.grant.again) {

@@ -67,7 +67,7 @@ use self::local_queue::LocalQueues;
 pub(crate) use self::look::Lookout;
 pub use self::lost::Lost;
 use self::opening::Opening;
-pub(crate) use self::reentry::Stake;
+pub(crate) use self::reentry::ReentrantShare;
 pub(crate) use self::request::{Request, mode};
 pub use self::session::SessionState;
 use self::session::proof_lag;

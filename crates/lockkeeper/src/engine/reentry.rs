@@ -22,7 +22,7 @@ type Key = (LockName, Owner);
 struct OwnerEntry {
     attempt: Mutex<Arc<AttemptLock>>,
     /// What the owner holds.
-    stake: Mutex<Weak<Stake>>,
+    reentrant: Mutex<Weak<ReentrantShare>>,
 }
 
 /// Taken while an attempt of the owner is under way.
@@ -42,9 +42,9 @@ struct Joined {
 #[derive(Debug, Default)]
 pub(super) struct OwnerEntries(Mutex<HashMap<Key, Arc<OwnerEntry>>>);
 
-/// A claim in which all guards of an owner have a share.
+/// The claim that all guards of an owner share.
 #[derive(Debug)]
-pub(crate) struct Stake {
+pub(crate) struct ReentrantShare {
     pub(crate) hold: Arc<Hold>,
     pub(crate) token: FencingToken,
     /// Since when the first of them holds it.
@@ -79,15 +79,15 @@ impl Attempt {
         }
         let granted = Pulse::new(&self.engine, &joined.attempt.sign).beside(self.acquire_alone()).await?;
         let interest = Interest { engine: Arc::clone(&self.engine), key: interest.key.clone() };
-        let (granted, stake) = granted.share(interest);
-        *lock(&entry.stake) = Arc::downgrade(&stake);
+        let (granted, reentrant) = granted.share(interest);
+        *lock(&entry.reentrant) = Arc::downgrade(&reentrant);
         Ok(granted)
     }
 
     fn share_of(&self, entry: &OwnerEntry) -> Result<Option<Granted>> {
-        let Some(stake) = lock(&entry.stake).upgrade() else { return Ok(None) };
+        let Some(reentrant) = lock(&entry.reentrant).upgrade() else { return Ok(None) };
         // Made first: it may be the last to have a share, and then ends it.
-        let granted = Granted::again(&self.engine, stake, &self.request);
+        let granted = Granted::again(&self.engine, reentrant, &self.request);
         match granted.hold().check() {
             Ok(()) => Ok(Some(granted)),
             // Nobody ever had a guard of it.
@@ -139,7 +139,7 @@ impl OwnerEntry {
     }
 }
 
-impl Stake {
+impl ReentrantShare {
     /// Gives up a share; whether it was the last.
     pub(crate) fn leave(share: Option<Arc<Self>>) -> bool {
         share.is_none_or(|share| Arc::into_inner(share).is_some())
@@ -148,11 +148,11 @@ impl Stake {
 
 impl Granted {
     /// The same grant as one in which others can have a share.
-    fn share(mut self, interest: Interest) -> (Self, Arc<Stake>) {
+    fn share(mut self, interest: Interest) -> (Self, Arc<ReentrantShare>) {
         let (hold, token) = (Arc::clone(self.hold()), self.grant.token);
-        let stake = Arc::new(Stake { hold, token, since: self.engine.now(), _interest: interest });
-        self.grant.stake = Some(Arc::clone(&stake));
-        (self, stake)
+        let reentrant = Arc::new(ReentrantShare { hold, token, since: self.engine.now(), _interest: interest });
+        self.grant.reentrant = Some(Arc::clone(&reentrant));
+        (self, reentrant)
     }
 }
 
@@ -166,7 +166,8 @@ impl Drop for Interest {
     fn drop(&mut self) {
         let mut entries = lock(&self.engine.owner_entries.0);
         // An attempt that is about to join has a clone of the entry, made under this lock, and its own interest.
-        let is_left = |entry: &Arc<OwnerEntry>| Arc::strong_count(entry) == 1 && lock(&entry.stake).strong_count() == 0;
+        let is_left =
+            |entry: &Arc<OwnerEntry>| Arc::strong_count(entry) == 1 && lock(&entry.reentrant).strong_count() == 0;
         if entries.get(&self.key).is_some_and(is_left) {
             entries.remove(&self.key);
         }

@@ -249,7 +249,7 @@ impl Guard {
         let invalid =
             |problem: &str, remedy: &str| Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()));
         self.engine.usable().map_err(|error| error.about(self.name().clone()))?;
-        if self.stake.is_some() {
+        if self.reentrant.is_some() {
             return invalid("the guard of a reentrant mutex cannot be converted", "a guard of RwLock::write");
         }
         match (from, self.mode) {
