@@ -56,10 +56,10 @@ impl Events {
 
 /// Passes an event to one receiver. A panic there must not end the watchdog or the deadlines, and with them every lock of
 /// the process.
-fn call(whom: &str, callback: impl Fn()) {
+fn call(receiver: &str, callback: impl Fn()) {
     if catch_unwind(AssertUnwindSafe(callback)).is_err() {
         // It may be the log that panics.
-        let complain = || tracing::error!(target: "lockkeeper", "the {whom} panicked; the event is lost");
+        let complain = || tracing::error!(target: "lockkeeper", "the {receiver} panicked; the event is lost");
         drop(catch_unwind(AssertUnwindSafe(complain)));
     }
 }

@@ -71,12 +71,12 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
 
 fn nothing(args: &BreakArgs, settings: &Settings) -> Exit {
     if settings.verbosity >= Verbosity::Warnings {
-        let whom = match (args.token, args.id) {
+        let victim = match (args.token, args.id) {
             (Some(token), _) => format!("holds it with the token {token}"),
             (_, Some(id)) => format!("holds it or waits for it with the id {id}"),
             _ => "is meant".to_owned(),
         };
-        complain(&format!("lock {:?}: nobody {whom}{}", args.name, what_else(&args.name, settings.name_prefix())));
+        complain(&format!("lock {:?}: nobody {victim}{}", args.name, what_else(&args.name, settings.name_prefix())));
     }
     Exit::No
 }

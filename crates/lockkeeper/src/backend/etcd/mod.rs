@@ -12,7 +12,6 @@
 //! - A renewal asks for the keys of its claims.
 
 mod admin;
-mod ahead;
 mod amend;
 mod builder;
 pub(in crate::backend) mod checks;
@@ -28,6 +27,7 @@ mod leases;
 mod marker;
 mod notices;
 mod order;
+mod predecessors;
 mod register;
 mod renewals;
 mod sessions;

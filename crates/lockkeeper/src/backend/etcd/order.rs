@@ -21,7 +21,7 @@ pub(super) struct Order(Mutex<HashMap<LockName, Line>>);
 struct Line {
     gate: Arc<Gate<()>>,
     /// How many stood there when somebody of this client joined last.
-    crowd: Arc<AtomicU32>,
+    queue_len: Arc<AtomicU32>,
     /// How many guards it has.
     users: usize,
     leaving: Vec<Arc<One>>,
@@ -44,7 +44,7 @@ pub(super) struct OrderGuard {
     /// Whoever has it is asking.
     pub(super) gate: Arc<Gate<()>>,
     /// How many stood in line a moment ago; 0 if nobody has looked.
-    pub(super) crowd: Arc<AtomicU32>,
+    pub(super) queue_len: Arc<AtomicU32>,
 }
 
 /// A withdrawal, until this is dropped.
@@ -61,8 +61,8 @@ impl Order {
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
-        let (gate, crowd) = (Arc::clone(&line.gate), Arc::clone(&line.crowd));
-        OrderGuard { order: Arc::clone(self), name: name.clone(), gate, crowd }
+        let (gate, queue_len) = (Arc::clone(&line.gate), Arc::clone(&line.queue_len));
+        OrderGuard { order: Arc::clone(self), name: name.clone(), gate, queue_len }
     }
 
     /// The key that this revision has made is about to be deleted. Where that is not known, nobody takes it along.

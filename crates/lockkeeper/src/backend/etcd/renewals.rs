@@ -285,7 +285,7 @@ mod tests {
             is_dated: true,
             granted: None,
             watched: None,
-            whom: None,
+            blocked_by: None,
             record,
         };
         session.insert_claim(id, state);

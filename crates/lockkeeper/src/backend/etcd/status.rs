@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::ahead::{Ahead, FEW};
 use super::layout::transaction::{all, get, last, only, range, ranges, transaction};
 use super::layout::{Contender, Layout, Record, Span, admissions, ahead_of};
+use super::predecessors::{Predecessors, SHORT_QUEUE};
 use super::wire::messages::{RangeRequest, RangeResponse, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::Result;
@@ -22,8 +22,8 @@ pub(super) struct Asked {
     pub(super) created: i64,
     /// It takes everything, so that it waits for everybody before it.
     pub(super) exclusive: bool,
-    /// All before it are asked for, if they are few.
-    pub(super) few: bool,
+    /// All predecessors are asked for, if the queue is short.
+    pub(super) short_queue: bool,
 }
 
 /// The status of a claim in its line.
@@ -36,7 +36,7 @@ pub(super) enum ClaimStatus {
     /// It is admitted.
     First(Box<Found>),
     /// It waits.
-    Behind { created: i64, lease: i64, whom: Whom },
+    Behind { created: i64, lease: i64, blocked_by: BlockedBy },
 }
 
 /// A claim that is admitted, as it was found.
@@ -56,22 +56,22 @@ impl Found {
     }
 }
 
-/// Whom a claim waits for: whose change can let it in.
+/// What blocks a waiting claim: the keys whose change can admit it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Whom {
+pub(super) struct BlockedBy {
     pub(super) what: Span,
     /// Only its end matters.
     pub(super) only_its_end: bool,
-    /// All who are before it, where that tells of their ends and all of them are on other leases than ours: when they are
-    /// gone, we are the first.
-    pub(super) ahead: Option<Ahead>,
+    /// All predecessors, if the watch shows their ends and all of them are on other leases than ours: when they are
+    /// gone, this claim is the first.
+    pub(super) ahead: Option<Predecessors>,
     /// The last one before a claim that takes everything, and the revision that made it: while it is there, so is somebody.
     pub(super) last: Option<(Bytes, i64)>,
 }
 
-impl Whom {
-    /// Whether one watch tells of all who are before it.
-    pub(super) fn are_few(&self) -> bool {
+impl BlockedBy {
+    /// Whether one watch shows the ends of all predecessors.
+    pub(super) fn is_short(&self) -> bool {
         self.only_its_end && !self.what.to.is_empty()
     }
 }
@@ -106,8 +106,8 @@ impl EtcdStore {
 
     /// A claim that is where it was, behind the one that was the last before it; `None` where that has to be found out.
     /// etcd looks at two keys for that, and not at a whole line.
-    pub(super) async fn still_behind(&self, asked: &Asked, whom: &Whom) -> Result<Option<Contender>> {
-        let Some((last, made)) = whom.last.as_ref().filter(|_| asked.exclusive && asked.created != 0) else {
+    pub(super) async fn still_behind(&self, asked: &Asked, blocked_by: &BlockedBy) -> Result<Option<Contender>> {
+        let Some((last, made)) = blocked_by.last.as_ref().filter(|_| asked.exclusive && asked.created != 0) else {
             return Ok(None);
         };
         let request = transaction(Vec::new(), vec![get(&asked.key), get(last)], Vec::new());
@@ -124,7 +124,7 @@ impl EtcdStore {
     /// and not what they show.
     fn before(&self, asked: &Asked) -> RangeRequest {
         let keys_only = asked.exclusive;
-        let most = if asked.few { FEW + 1 } else { 2 };
+        let most = if asked.short_queue { SHORT_QUEUE + 1 } else { 2 };
         match asked.exclusive && asked.created != 0 && self.0.lines.layout == Layout::Native {
             true => RangeRequest { keys_only, ..last(most, &asked.line, Some(asked.created)) },
             false => RangeRequest { keys_only, ..all(&asked.line) },
@@ -135,13 +135,13 @@ impl EtcdStore {
         let Some(own) = only(own) else { return ClaimStatus::Absent };
         let own = Contender::read(own);
         let line = Contender::all(&self.0.lines, &asked.line, line.map(|line| line.kvs).unwrap_or_default());
-        status_of(&own, ahead_of(&line, own.created), asked.few)
+        status_of(&own, ahead_of(&line, own.created), asked.short_queue)
     }
 }
 
 /// The status of a claim behind these predecessors. For an exclusive claim the last two predecessors are enough, or
-/// with `few` one more than the longest short queue.
-pub(super) fn status_of(own: &Contender, ahead: &[Contender], few: bool) -> ClaimStatus {
+/// with `short_queue` one more than the longest short queue.
+pub(super) fn status_of(own: &Contender, ahead: &[Contender], short_queue: bool) -> ClaimStatus {
     if let Some(broken) = own.record.as_ref().and_then(Record::broken) {
         return ClaimStatus::Broken(broken);
     }
@@ -149,29 +149,29 @@ pub(super) fn status_of(own: &Contender, ahead: &[Contender], few: bool) -> Clai
         return ClaimStatus::Absent;
     }
     let (created, lease) = (own.created, own.lease);
-    match whom(own, ahead, few) {
+    match blocked_by(own, ahead, short_queue) {
         None => {
             ClaimStatus::First(Box::new(Found { created, changed: own.changed, lease, record: own.record.clone() }))
         }
-        Some(whom) => ClaimStatus::Behind { created, lease, whom },
+        Some(blocked_by) => ClaimStatus::Behind { created, lease, blocked_by },
     }
 }
 
 /// Whether it is admitted behind these, marked or not.
 pub(super) fn is_admitted(own: &Contender, ahead: &[Contender]) -> bool {
-    whom(own, ahead, false).is_none()
+    blocked_by(own, ahead, false).is_none()
 }
 
-/// Whom it waits for, if it does.
-fn whom(own: &Contender, ahead: &[Contender], few: bool) -> Option<Whom> {
+/// What blocks the claim, if anything does.
+fn blocked_by(own: &Contender, ahead: &[Contender], short_queue: bool) -> Option<BlockedBy> {
     let last = ahead.last()?;
     if own.weight() == MAX {
-        let few = few && ahead.len() <= FEW;
+        let short_queue = short_queue && ahead.len() <= SHORT_QUEUE;
         let are_others = ahead.iter().all(|contender| contender.lease != own.lease);
-        let ahead = (are_others && (few || ahead.len() == 1)).then(|| Ahead::of(ahead));
-        let what = if few { line_of(&own.key) } else { one(&last.key) };
+        let ahead = (are_others && (short_queue || ahead.len() == 1)).then(|| Predecessors::of(ahead));
+        let what = if short_queue { line_of(&own.key) } else { one(&last.key) };
         let last = Some((last.key.clone(), last.created));
-        return Some(Whom { what, only_its_end: true, ahead, last });
+        return Some(BlockedBy { what, only_its_end: true, ahead, last });
     }
     let mut line = ahead.to_vec();
     line.push(own.clone());
@@ -186,7 +186,7 @@ fn whom(own: &Contender, ahead: &[Contender], few: bool) -> Option<Whom> {
         // Who waits before it is let in first, and says so by changing its key.
         _ => one(&last.key),
     };
-    Some(Whom { what, only_its_end: false, ahead: None, last: None })
+    Some(BlockedBy { what, only_its_end: false, ahead: None, last: None })
 }
 
 /// This key alone.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::EtcdStore;
-use super::ahead::ends;
 use super::layout::transaction::all;
 use super::layout::{Contender, Span, is_as_it_was};
+use super::predecessors::ends;
 use super::sessions::{ClaimState, Session, WatchedBy};
-use super::status::{Asked, ClaimStatus, Whom, one};
+use super::status::{Asked, BlockedBy, ClaimStatus, one};
 use super::wire::messages::{Event, RangeRequest};
 use super::wire::{Watch, WatchEvent, What};
 use crate::random::jittered;
@@ -27,7 +27,7 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
     let is_followed = state.as_ref().is_some_and(|state| state.record.capacity != MAX);
     let asked = asked(store, &session, key, state.as_ref());
     let mut waiting = Waiting { store, asked, session: &session, key, is_followed };
-    let known = state.and_then(|state| state.whom);
+    let known = state.and_then(|state| state.blocked_by);
     let woken = store.0.clock.timeout(within, waiting.run(known)).await.unwrap_or(Ok(Wake::Elapsed));
     if let Ok(Wake::Granted { .. }) = woken {
         session.was_granted(key.id, store.0.clock.now());
@@ -42,7 +42,7 @@ pub(super) fn asked(store: &EtcdStore, session: &Session, key: &ClaimKey, state:
         key: session.slot_of(&store.0.lines, key).at,
         created: state.map_or(0, |state| state.created),
         exclusive: state.is_some_and(|state| state.record.weight == MAX),
-        few: false,
+        short_queue: false,
     }
 }
 
@@ -73,28 +73,28 @@ impl Drop for Watched<'_> {
 }
 
 impl Waiting<'_> {
-    async fn run(&mut self, known: Option<Whom>) -> Result<Wake> {
-        self.asked.few = self.asked.exclusive;
-        let mut whom = match known {
+    async fn run(&mut self, known: Option<BlockedBy>) -> Result<Wake> {
+        self.asked.short_queue = self.asked.exclusive;
+        let mut blocked_by = match known {
             Some(known) => known,
             None => match self.look().await? {
-                Ok(whom) => whom,
+                Ok(blocked_by) => blocked_by,
                 Err(wake) => return Ok(wake),
             },
         };
         let (mut own, mut has_failed) = (None, false);
         loop {
-            self.asked.few = whom.are_few();
-            let mut watch = self.watch(whom.what.clone(), whom.only_its_end);
+            self.asked.short_queue = blocked_by.is_short();
+            let mut watch = self.watch(blocked_by.what.clone(), blocked_by.only_its_end);
             // Where one watch tells of them all, it tells of our own key's end too.
-            let mut new = (own.is_none() && !self.asked.few).then(|| self.watch(one(&self.asked.key), false));
+            let mut new = (own.is_none() && !self.asked.short_queue).then(|| self.watch(one(&self.asked.key), false));
             let begun = match &mut new {
                 Some(new) => self.store.begins(new).await,
                 None => true,
             };
             own = own.or(new);
             let next = match begun && self.store.begins(&mut watch).await {
-                true => self.beside(&mut whom, &mut own, &mut watch).await?,
+                true => self.beside(&mut blocked_by, &mut own, &mut watch).await?,
                 false => Next::Unwatched,
             };
             match next {
@@ -112,16 +112,16 @@ impl Waiting<'_> {
     }
 
     /// Waits for as long as it is this one whom we wait for. What happened before the watches stood is seen by looking.
-    async fn beside(&self, whom: &mut Whom, own: &mut Option<Watch>, watch: &mut Watch) -> Result<Next> {
+    async fn beside(&self, blocked_by: &mut BlockedBy, own: &mut Option<Watch>, watch: &mut Watch) -> Result<Next> {
         loop {
             let mut notified = pin!(self.store.0.notices.notified());
             notified.as_mut().enable();
-            let now = match self.look_at(whom).await? {
+            let now = match self.look_at(blocked_by).await? {
                 Ok(now) => now,
                 Err(wake) => return Ok(Next::Woken(wake)),
             };
-            let is_another = now.what != whom.what;
-            *whom = now;
+            let is_another = now.what != blocked_by.what;
+            *blocked_by = now;
             if is_another {
                 return Ok(Next::Another);
             }
@@ -133,7 +133,7 @@ impl Waiting<'_> {
                     Some(_) => WaitEvent::Ended,
                     None => WaitEvent::Nothing,
                 },
-                event = self.next_event(whom, watch) => event,
+                event = self.next_event(blocked_by, watch) => event,
                 () = self.store.0.clock.sleep(jittered(LOOK)) => WaitEvent::Nobody,
                 // It may have been broken.
                 () = notified => WaitEvent::Look,
@@ -141,7 +141,7 @@ impl Waiting<'_> {
             match event {
                 WaitEvent::WeAreFirst(token) => return Ok(Next::Woken(Wake::Granted { token })),
                 WaitEvent::Look => {}
-                WaitEvent::Nobody => self.ends_overdue(whom).await,
+                WaitEvent::Nobody => self.ends_overdue(blocked_by).await,
                 WaitEvent::Ended => return Ok(Next::Woken(Wake::Changed)),
                 WaitEvent::Nothing => return Ok(Next::Unwatched),
             }
@@ -149,9 +149,9 @@ impl Waiting<'_> {
     }
 
     /// Whoever is before it may be nobody any more, and kept for too long.
-    async fn ends_overdue(&self, whom: &Whom) {
-        let before = match &whom.last {
-            Some((last, _)) if self.asked.few => RangeRequest { key: last.clone(), ..RangeRequest::default() },
+    async fn ends_overdue(&self, blocked_by: &BlockedBy) {
+        let before = match &blocked_by.last {
+            Some((last, _)) if self.asked.short_queue => RangeRequest { key: last.clone(), ..RangeRequest::default() },
             // Where many are before it, every look finds that out.
             Some(_) => return,
             None => all(&self.asked.line),
@@ -162,15 +162,15 @@ impl Waiting<'_> {
     }
 
     /// The same as [`look`](Self::look), without a look at the whole line where nothing has changed.
-    async fn look_at(&self, whom: &Whom) -> Result<std::result::Result<Whom, Wake>> {
-        let is_known = !self.asked.few && self.store.still_behind(&self.asked, whom).await?.is_some();
-        if is_known { Ok(Ok(whom.clone())) } else { self.look().await }
+    async fn look_at(&self, blocked_by: &BlockedBy) -> Result<std::result::Result<BlockedBy, Wake>> {
+        let is_known = !self.asked.short_queue && self.store.still_behind(&self.asked, blocked_by).await?.is_some();
+        if is_known { Ok(Ok(blocked_by.clone())) } else { self.look().await }
     }
 
-    /// Whom it waits for, or how the waiting ends.
-    async fn look(&self) -> Result<std::result::Result<Whom, Wake>> {
+    /// What blocks the claim, or how the wait ends.
+    async fn look(&self) -> Result<std::result::Result<BlockedBy, Wake>> {
         Ok(match self.store.look(std::slice::from_ref(&self.asked)).await?.pop() {
-            Some(ClaimStatus::Behind { whom, .. }) => Ok(whom),
+            Some(ClaimStatus::Behind { blocked_by, .. }) => Ok(blocked_by),
             Some(ClaimStatus::First(found)) => {
                 match self.is_followed && !self.let_in(found.created, found.lease).await? {
                     true => Err(Wake::Changed),
@@ -193,10 +193,10 @@ impl Waiting<'_> {
         }
     }
 
-    async fn next_event(&self, whom: &mut Whom, watch: &mut Watch) -> WaitEvent {
+    async fn next_event(&self, blocked_by: &mut BlockedBy, watch: &mut Watch) -> WaitEvent {
         loop {
             let event = match watch.next().await {
-                Some(WatchEvent::Events(events)) => self.event_of(whom, &events),
+                Some(WatchEvent::Events(events)) => self.event_of(blocked_by, &events),
                 Some(WatchEvent::Begun) => Some(WaitEvent::Look),
                 None => Some(WaitEvent::Nothing),
             };
@@ -207,12 +207,12 @@ impl Waiting<'_> {
     }
 
     /// What these say, if it is of importance.
-    fn event_of(&self, whom: &mut Whom, events: &[Event]) -> Option<WaitEvent> {
+    fn event_of(&self, blocked_by: &mut BlockedBy, events: &[Event]) -> Option<WaitEvent> {
         if ends(events, &self.asked.key, self.asked.created) {
             return Some(WaitEvent::Ended);
         }
-        // Somebody may have gone before whoever is before us.
-        let Some(ahead) = &mut whom.ahead else { return Some(WaitEvent::Look) };
+        // An earlier predecessor may have gone.
+        let Some(ahead) = &mut blocked_by.ahead else { return Some(WaitEvent::Look) };
         ahead.apply(events);
         match (ahead.is_empty(), self.asked.created) {
             (false, _) => None,

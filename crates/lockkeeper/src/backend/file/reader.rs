@@ -19,8 +19,8 @@ use super::watch::Ticket;
 use crate::store::Wake;
 use crate::{Error, ErrorKind, Result};
 
-/// How often those look who cannot be told.
-const BLIND_LOOK: Micros = 50_000;
+/// How often the waiters without a watch look.
+const POLL_INTERVAL: Micros = 50_000;
 /// How long to sleep at most while somebody looks at a time: while the machine is suspended, sleep is not counted.
 const LONGEST_SLEEP: Micros = 1_000_000;
 
@@ -119,7 +119,7 @@ impl Desk {
     pub(super) fn run(mut self) {
         loop {
             self.waiters.listen();
-            self.waiters.look_for_the_blind();
+            self.waiters.look_without_watches();
             self.waiters.look_for_the_due();
             match self.work() {
                 Ok(()) => self.sleep(),
@@ -139,10 +139,10 @@ impl Desk {
 
     /// How long to sleep at most.
     fn longest_sleep(&self) -> Option<Timespec> {
-        let blind = self.waiters.any_blind().then_some(BLIND_LOOK);
+        let polling = self.waiters.any_polling().then_some(POLL_INTERVAL);
         // A microsecond more: at the time itself it has come.
         let due = self.waiters.next_due().map(|at| at.saturating_sub(super::now()).saturating_add(1));
-        let least = blind.into_iter().chain(due.map(|due| due.clamp(0, LONGEST_SLEEP))).min()?;
+        let least = polling.into_iter().chain(due.map(|due| due.clamp(0, LONGEST_SLEEP))).min()?;
         Some(Timespec { tv_sec: least / 1_000_000, tv_nsec: least % 1_000_000 * 1000 })
     }
 

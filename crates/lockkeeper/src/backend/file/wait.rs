@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::database::Identity;
 use super::fault;
 use super::layout::Micros;
-use super::layout::read::{self, Ahead, ClaimStatus};
+use super::layout::read::{self, ClaimStatus, Predecessors};
 use super::liveness::{Census, ClientId, Clients};
 use super::notify::NotifyFile;
 use super::settling::Settling;
@@ -43,11 +43,11 @@ pub(super) struct Waiters {
     waiting: HashMap<Ticket, Waiter>,
     /// Those who look from time to time: their notification file or a client before them cannot be watched, since the
     /// user has no watches left, or a client before them is just ending.
-    blind: HashSet<Ticket>,
+    polling: HashSet<Ticket>,
     /// Those who look at a time.
     due: BTreeSet<(Micros, Ticket)>,
     /// The claims that are waited for, by their session, since one query tells what was granted to all of them.
-    sessions: HashMap<SessionId, Sleepers>,
+    sessions: HashMap<SessionId, SessionWaiters>,
     names: HashMap<LockName, HashSet<Ticket>>,
     settling: Settling,
 }
@@ -60,7 +60,7 @@ struct Waiter {
 }
 
 #[derive(Debug, Default)]
-struct Sleepers {
+struct SessionWaiters {
     wake_count: Option<i64>,
     claims: HashMap<ClaimId, HashSet<Ticket>>,
 }
@@ -81,7 +81,7 @@ impl Waiters {
             clients,
             own,
             waiting: HashMap::new(),
-            blind: HashSet::new(),
+            polling: HashSet::new(),
             due: BTreeSet::new(),
             sessions: HashMap::new(),
             names: HashMap::new(),
@@ -107,9 +107,9 @@ impl Waiters {
         self.watches.descriptor()
     }
 
-    /// Whether somebody has to look again without any news.
-    pub(super) fn any_blind(&self) -> bool {
-        !self.blind.is_empty()
+    /// Whether a waiter has to look again without any news.
+    pub(super) fn any_polling(&self) -> bool {
+        !self.polling.is_empty()
     }
 
     /// When somebody has to look again without any news, if anybody has.
@@ -143,11 +143,12 @@ impl Waiters {
     fn add_claim(&mut self, ticket: Ticket, key: &ClaimKey) -> rusqlite::Result<()> {
         self.watch(ticket, Subject::Notify(NotifyFile::of_session(&key.session)));
         if !self.sessions.contains_key(&key.session) {
-            let sleepers = Sleepers { wake_count: read::wake_count(&self.db, &key.session)?, claims: HashMap::new() };
-            self.sessions.insert(key.session.clone(), sleepers);
+            let waiters =
+                SessionWaiters { wake_count: read::wake_count(&self.db, &key.session)?, claims: HashMap::new() };
+            self.sessions.insert(key.session.clone(), waiters);
         }
-        if let Some(sleepers) = self.sessions.get_mut(&key.session) {
-            sleepers.claims.entry(key.id).or_default().insert(ticket);
+        if let Some(waiters) = self.sessions.get_mut(&key.session) {
+            waiters.claims.entry(key.id).or_default().insert(ticket);
         }
         Ok(())
     }
@@ -163,7 +164,9 @@ impl Waiters {
             ClaimStatus::Absent => Ok(Some(Wake::Changed)),
             ClaimStatus::Granted(token) => Ok(Some(Wake::Granted { token })),
             // It is worth while to claim again: that removes what is over.
-            ClaimStatus::Behind(ahead) => Ok(self.watch_ahead(ticket, ahead, now).then_some(Wake::Changed)),
+            ClaimStatus::Behind(predecessors) => {
+                Ok(self.watch_predecessors(ticket, predecessors, now).then_some(Wake::Changed))
+            }
         }
     }
 
@@ -179,17 +182,17 @@ impl Waiters {
             return Ok(Some(Wake::Changed));
         }
         let holders = read::holders(&self.db, name, now)?;
-        if self.watch_ahead(ticket, holders, now) {
+        if self.watch_predecessors(ticket, holders, now) {
             self.settling.ask(name);
         }
         Ok(None)
     }
 
     /// Watches those ahead, and tells whether one of them has ended already.
-    fn watch_ahead(&mut self, ticket: Ticket, ahead: Ahead, now: Micros) -> bool {
-        self.set_due(ticket, ahead.ends.filter(|at| *at > now));
-        let mut ended = ahead.ends.is_some_and(|at| at <= now);
-        for client in ahead.clients {
+    fn watch_predecessors(&mut self, ticket: Ticket, predecessors: Predecessors, now: Micros) -> bool {
+        self.set_due(ticket, predecessors.ends.filter(|at| *at > now));
+        let mut ended = predecessors.ends.is_some_and(|at| at <= now);
+        for client in predecessors.clients {
             if client != self.own {
                 self.watch(ticket, Subject::Client(Arc::clone(&client)));
                 ended |= self.clients.is_dead(&client);
@@ -208,7 +211,7 @@ impl Waiters {
     fn watch(&mut self, ticket: Ticket, subject: Subject) {
         match (self.watches.add(ticket, &subject), self.waiting.get_mut(&ticket)) {
             (Ok(()), Some(waiter)) => drop(waiter.subjects.insert(subject)),
-            (Err(_), Some(_)) => drop(self.blind.insert(ticket)),
+            (Err(_), Some(_)) => drop(self.polling.insert(ticket)),
             (_, None) => {}
         }
     }
@@ -233,7 +236,7 @@ impl Waiters {
     fn take(&mut self, ticket: Ticket) -> Option<Waiter> {
         self.set_due(ticket, None);
         let waiter = self.waiting.remove(&ticket)?;
-        self.blind.remove(&ticket);
+        self.polling.remove(&ticket);
         match &waiter.what {
             Watching::Claim(key) => self.leave_session(ticket, key),
             Watching::Name(name, _) => self.leave_name(ticket, name),
@@ -245,14 +248,14 @@ impl Waiters {
     }
 
     fn leave_session(&mut self, ticket: Ticket, key: &ClaimKey) {
-        let Some(sleepers) = self.sessions.get_mut(&key.session) else { return };
-        if let Some(tickets) = sleepers.claims.get_mut(&key.id) {
+        let Some(waiters) = self.sessions.get_mut(&key.session) else { return };
+        if let Some(tickets) = waiters.claims.get_mut(&key.id) {
             tickets.remove(&ticket);
             if tickets.is_empty() {
-                sleepers.claims.remove(&key.id);
+                waiters.claims.remove(&key.id);
             }
         }
-        if sleepers.claims.is_empty() {
+        if waiters.claims.is_empty() {
             self.sessions.remove(&key.session);
         }
     }
@@ -289,9 +292,9 @@ impl Waiters {
         tickets.into_iter().for_each(|ticket| self.look_again(ticket));
     }
 
-    /// Looks for those who hear nothing.
-    pub(super) fn look_for_the_blind(&mut self) {
-        for ticket in self.blind.iter().copied().collect::<Vec<_>>() {
+    /// Looks for the waiters without a watch.
+    pub(super) fn look_without_watches(&mut self) {
+        for ticket in self.polling.iter().copied().collect::<Vec<_>>() {
             self.look_again(ticket);
         }
     }
@@ -318,7 +321,7 @@ impl Waiters {
                 let tickets = self.watches.tickets(subject);
                 if !self.clients.has_just_died(client) {
                     // Not yet: on a busy machine the lock may be let go of much later than the file was closed.
-                    self.blind.extend(&tickets);
+                    self.polling.extend(&tickets);
                 }
                 tickets.into_iter().for_each(|ticket| self.look_again(ticket));
             }
@@ -348,17 +351,17 @@ impl Waiters {
         let pushed = read::pushed(&self.db, session)?;
         let mut wakes: Vec<_> = pushed.into_iter().map(|(id, token)| (id, Wake::Granted { token })).collect();
         let wake_count = read::wake_count(&self.db, session)?;
-        let Some(sleepers) = self.sessions.get_mut(session) else { return Ok(()) };
-        if sleepers.wake_count != wake_count || wake_count.is_none() {
-            sleepers.wake_count = wake_count;
+        let Some(waiters) = self.sessions.get_mut(session) else { return Ok(()) };
+        if waiters.wake_count != wake_count || wake_count.is_none() {
+            waiters.wake_count = wake_count;
             let present = read::ids(&self.db, session)?;
-            let absent = sleepers.claims.keys().filter(|id| !present.contains(*id));
+            let absent = waiters.claims.keys().filter(|id| !present.contains(*id));
             wakes.extend(absent.map(|id| (*id, Wake::Changed)));
             self.look_anew(session);
         }
         for (id, wake) in wakes {
-            let sleepers = self.sessions.get(session).and_then(|sleepers| sleepers.claims.get(&id));
-            for ticket in sleepers.into_iter().flatten().copied().collect::<Vec<_>>() {
+            let waiters = self.sessions.get(session).and_then(|waiters| waiters.claims.get(&id));
+            for ticket in waiters.into_iter().flatten().copied().collect::<Vec<_>>() {
                 self.wake(ticket, Ok(wake));
             }
         }
@@ -367,7 +370,7 @@ impl Waiters {
 
     /// Others may stand before the claims of a session than at the last look.
     fn look_anew(&mut self, session: &SessionId) {
-        let tickets = self.sessions.get(session).into_iter().flat_map(|sleepers| sleepers.claims.values().flatten());
+        let tickets = self.sessions.get(session).into_iter().flat_map(|waiters| waiters.claims.values().flatten());
         for ticket in tickets.copied().collect::<Vec<_>>() {
             self.look_again(ticket);
         }

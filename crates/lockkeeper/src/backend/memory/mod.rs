@@ -147,11 +147,11 @@ impl Admin for MemoryStore {
 
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
         let asked = Asked { by: by.into(), reason: reason.into() };
-        let whom = self.lines().request(name, &asked, self.clock.now());
-        for id in &whom {
+        let ids = self.lines().request(name, &asked, self.clock.now());
+        for id in &ids {
             self.listeners.notify(|losses| losses.requested(*id, &asked));
         }
-        Ok(!whom.is_empty())
+        Ok(!ids.is_empty())
     }
 }
 

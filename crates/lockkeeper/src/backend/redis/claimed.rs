@@ -10,7 +10,7 @@ use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec};
 use crate::time::Instant;
 
 /// So many are kept at least before it is looked which of them are dead.
-const FEW: usize = 1024;
+const MIN_BEFORE_SWEEP: usize = 1024;
 
 /// Every claim of this client that may be live, by session.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ impl Claimed {
 
 impl Sessions {
     fn forget_the_dead(&mut self, now: Instant) {
-        if self.all.len() >= self.look_at.max(FEW) {
+        if self.all.len() >= self.look_at.max(MIN_BEFORE_SWEEP) {
             self.all.retain(|_, session| session.claims.values().any(|entry| entry.until > now));
             self.look_at = self.all.len() * 2;
         }
@@ -120,14 +120,14 @@ impl Session {
     fn new(ttl: Duration) -> Self {
         // What was sent last may be processed late: twice the life is on the safe side, and costs nothing but memory.
         let ttl = ttl.saturating_mul(2);
-        Self { ttl, claims: HashMap::new(), look_at: FEW }
+        Self { ttl, claims: HashMap::new(), look_at: MIN_BEFORE_SWEEP }
     }
 
     /// Claims that were lost are withdrawn by nobody.
     fn forget_the_dead(&mut self, now: Instant) {
         if self.claims.len() >= self.look_at {
             self.claims.retain(|_, entry| entry.until > now);
-            self.look_at = FEW.max(self.claims.len() * 2);
+            self.look_at = MIN_BEFORE_SWEEP.max(self.claims.len() * 2);
         }
     }
 }
@@ -179,31 +179,31 @@ mod tests {
         let (claimed, id, now) = opened();
         let kept = claim(&id);
         claimed.claim(&kept, now);
-        for _ in 0..FEW {
+        for _ in 0..MIN_BEFORE_SWEEP {
             claimed.claim(&claim(&id), now);
         }
         let later = now + TTL * 3;
         let unknown = ClaimId::random();
         assert_eq!(claimed.renew(&id, [&unknown, &kept.key.id].into_iter(), later), Some(TTL));
         assert_eq!(claimed.renew(&id, std::iter::once(&unknown), later), None);
-        for _ in 0..2 * FEW {
+        for _ in 0..2 * MIN_BEFORE_SWEEP {
             claimed.claim(&claim(&id), later);
         }
         let known = claimed.of(&id);
-        assert!(known.contains(&kept.key) && known.len() <= 2 * FEW + 1, "{}", known.len());
+        assert!(known.contains(&kept.key) && known.len() <= 2 * MIN_BEFORE_SWEEP + 1, "{}", known.len());
     }
 
     /// A lock that is detached has a session of its own, which nobody closes here.
     #[test]
     fn sessions_whose_claims_have_outlived_themselves_are_forgotten_and_one_that_claims_again_is_known() {
         let (claimed, id, mut now) = opened();
-        for _ in 0..4 * FEW {
+        for _ in 0..4 * MIN_BEFORE_SWEEP {
             let other = SessionId::random();
             claimed.open(&other, &SessionSpec::new(TTL, Duration::ZERO));
             claimed.claim(&claim(&other), now);
             now = now + TTL * 3;
         }
-        assert!(claimed.lock().all.len() <= FEW + 1, "{}", claimed.lock().all.len());
+        assert!(claimed.lock().all.len() <= MIN_BEFORE_SWEEP + 1, "{}", claimed.lock().all.len());
         let kept = claim(&id);
         claimed.claim(&kept, now);
         assert_eq!(claimed.of(&id), [kept.key]);

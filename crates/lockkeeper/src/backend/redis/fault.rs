@@ -33,13 +33,13 @@ fn remedy_of(why: &str) -> &'static str {
         () if says(UNFIT) => "another certificate of the server",
         () if says("TLS failed") => "redis:// instead of rediss://, if the server has no TLS",
         () if says(FORGETFUL) => checks::NEVER_FORGET,
-        () if says(TOO_FEW) && says("WRONGPASS") => RIGHT_SENTINEL_PASSWORD,
-        () if says(TOO_FEW) && says("NOAUTH") => A_SENTINEL_PASSWORD,
+        () if says(TOO_LITTLE_SUPPORT) && says("WRONGPASS") => RIGHT_SENTINEL_PASSWORD,
+        () if says(TOO_LITTLE_SUPPORT) && says("NOAUTH") => A_SENTINEL_PASSWORD,
         () if says("WRONGPASS") => RIGHT_PASSWORD,
         () if says("NOAUTH") => A_PASSWORD,
         () if says("NOPERM") || says(LACKS) => SHOWN_RIGHTS,
         () if says(IS_SENTINEL) => "redis+sentinel:// in the URL, and the name of the master",
-        () if says(TOO_FEW) => "in the URL the Sentinels that there are, or a look why those do not answer",
+        () if says(TOO_LITTLE_SUPPORT) => "in the URL the Sentinels that there are, or a look why those do not answer",
         () if says("its name was not found") => "another host name",
         () if says("reset by peer") || says("closed the connection") => {
             "rediss:// instead of redis://, if the server has TLS"
@@ -55,7 +55,7 @@ const A_SENTINEL_PASSWORD: &str = "sentinel-password= in the URL, in LOCKKEEPER_
 const RIGHT_SENTINEL_PASSWORD: &str =
     "the right sentinel-password= and sentinel-user= in the URL, in LOCKKEEPER_STORE or the configuration";
 /// How `route` says that most of the Sentinels have not answered.
-const TOO_FEW: &str = "too few to believe them";
+const TOO_LITTLE_SUPPORT: &str = "too few to believe them";
 
 /// How a script says that what it has found is of a layout that it does not know; the number follows.
 const LAYOUT: &str = "lockkeeper layout ";

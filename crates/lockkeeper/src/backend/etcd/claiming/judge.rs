@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::ahead::FEW;
 use super::super::amend::always_changes;
 use super::super::layout::transaction::{all, changed, delete_made, leased, put, transaction};
 use super::super::layout::{Contender, Layout, admissions, ahead_of};
+use super::super::predecessors::SHORT_QUEUE;
 use super::super::sessions::Purpose;
 use super::super::status::{ClaimStatus, status_of};
 use super::{Answer, Claiming, busy, length};
@@ -34,8 +34,8 @@ impl Claiming {
                 self.store.ends_overdue(ahead).await;
                 let own = self.own(lease, created);
                 // It is among them itself.
-                let few = usize::try_from(count).is_ok_and(|count| count <= FEW + 1);
-                match status_of(&own, ahead, few) {
+                let short_queue = usize::try_from(count).is_ok_and(|count| count <= SHORT_QUEUE + 1);
+                match status_of(&own, ahead, short_queue) {
                     ClaimStatus::First(_) if self.session.purpose(lease) == Some(Purpose::Hold) => {
                         Ok(self.granted(lease, created, is_dated))
                     }
@@ -94,11 +94,11 @@ impl Claiming {
                     None => Ok(Verdict::Gone),
                 }
             }
-            ClaimStatus::Behind { created, lease, whom, .. } => {
+            ClaimStatus::Behind { created, lease, blocked_by, .. } => {
                 if !self.wait_on_a_short_lease(created, changed, lease).await? {
                     return Ok(Verdict::Gone);
                 }
-                self.session.waits_for(self.claim.key.id, whom);
+                self.session.waits_for(self.claim.key.id, blocked_by);
                 Ok(Verdict::Queued { ahead, seen: Revision::default(), look_again: jittered(LOOK_AGAIN) })
             }
         }

@@ -25,7 +25,7 @@ use crate::store::{Claim, ClaimKey, MAX, Verdict};
 use crate::{Error, ErrorKind, Result};
 
 /// Where so many stand in line, another one is not first: to ask whether it is would take etcd as long as to put it there.
-const CROWD: u32 = 16;
+const LONG_QUEUE: u32 = 16;
 
 /// One claim, on its way.
 struct Claiming {
@@ -146,10 +146,11 @@ impl Claiming {
             return self.replace().await;
         }
         let has_two_ttls = self.is_exclusive() && !self.session.has_one_ttl();
-        let purpose = match self.claim.queue && has_two_ttls && self.order_guard.crowd.load(Ordering::Relaxed) > CROWD {
-            true => Purpose::Wait,
-            false => Purpose::Hold,
-        };
+        let purpose =
+            match self.claim.queue && has_two_ttls && self.order_guard.queue_len.load(Ordering::Relaxed) > LONG_QUEUE {
+                true => Purpose::Wait,
+                false => Purpose::Hold,
+            };
         let lease = self.store.lease(&self.session, purpose).await?;
         match (self.claim.queue, purpose) {
             (false, _) => self.attempt(lease).await,
@@ -235,7 +236,7 @@ impl Claiming {
         let created = answer.header.map_or(0, |header| header.revision);
         let seen = ranges(answer.responses).next().unwrap_or_default();
         let count = u32::try_from(seen.count).unwrap_or(u32::MAX);
-        self.order_guard.crowd.store(count, Ordering::Relaxed);
+        self.order_guard.queue_len.store(count, Ordering::Relaxed);
         Answer::Joined { lease, created, line: self.read(seen), count, is_dated: false }
     }
 
@@ -250,7 +251,8 @@ impl Claiming {
 
     fn record_claim(&self, lease: i64, created: i64, held: bool) {
         let (record, granted) = (Arc::clone(&self.record), held.then(|| self.store.0.clock.now()));
-        let state = ClaimState { lease, created, held, is_dated: false, granted, watched: None, whom: None, record };
+        let state =
+            ClaimState { lease, created, held, is_dated: false, granted, watched: None, blocked_by: None, record };
         self.session.insert_claim(self.claim.key.id, state);
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::layout::Record;
-use super::super::status::Whom;
+use super::super::status::BlockedBy;
 use super::super::wire::Reader;
 use super::Session;
 use crate::store::ClaimId;
@@ -23,8 +23,8 @@ pub(in super::super) struct ClaimState {
     pub(in super::super) granted: Option<Instant>,
     /// How the claim is notified of its grant while it waits.
     pub(in super::super) watched: Option<WatchedBy>,
-    /// Whom it waited for when it was put in line.
-    pub(in super::super) whom: Option<Whom>,
+    /// What blocked the claim when it joined the line.
+    pub(in super::super) blocked_by: Option<BlockedBy>,
     pub(in super::super) record: Arc<Record>,
 }
 
@@ -85,9 +85,9 @@ impl Session {
     }
 
     /// It waits for that one. Who is before it is known once a watch tells what becomes of them.
-    pub(in super::super) fn waits_for(&self, id: ClaimId, whom: Whom) {
+    pub(in super::super) fn waits_for(&self, id: ClaimId, blocked_by: BlockedBy) {
         if let Some(state) = self.lock().claims.get_mut(&id) {
-            state.whom = Some(Whom { ahead: None, ..whom });
+            state.blocked_by = Some(BlockedBy { ahead: None, ..blocked_by });
         }
     }
 

@@ -122,7 +122,16 @@ mod tests {
         let watched = watched.map(|since| WatchedBy { since, by: Vec::new() });
         session.insert_claim(
             key.id,
-            ClaimState { lease, created: 1, held: false, is_dated: false, granted: None, watched, whom: None, record },
+            ClaimState {
+                lease,
+                created: 1,
+                held: false,
+                is_dated: false,
+                granted: None,
+                watched,
+                blocked_by: None,
+                record,
+            },
         );
         Live { key, state: LiveState::Queued }
     }

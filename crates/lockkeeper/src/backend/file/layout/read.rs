@@ -98,19 +98,19 @@ pub(in crate::backend::file) enum ClaimStatus {
     /// It holds the lock, with this token.
     Granted(u64),
     /// It waits, for all holders if it is the first that waits, and for the one before it otherwise.
-    Behind(Ahead),
+    Behind(Predecessors),
 }
 
-/// Whose ends are news to somebody who waits. Each end is told in one of two ways.
+/// The claims whose ends a waiter has to see. It learns of each end in one of two ways.
 #[derive(Debug, Default)]
-pub(in crate::backend::file) struct Ahead {
+pub(in crate::backend::file) struct Predecessors {
     /// A claim of one of these ends with its client, which the kernel tells.
     pub(in crate::backend::file) clients: Vec<ClientId>,
     /// The others end by time, the first of them then. It is in the past if one is over that nobody has removed yet.
     pub(in crate::backend::file) ends: Option<Micros>,
 }
 
-impl Ahead {
+impl Predecessors {
     fn add(&mut self, row: &ClaimRow, now: Micros) {
         match &row.client {
             Some(client) if row.expires() > now => self.clients.push(Arc::clone(client)),
@@ -132,31 +132,35 @@ pub(in crate::backend::file) fn status(db: &Connection, key: &ClaimKey, now: Mic
     let found = find.query_row(params![key.session.as_str(), key.id.as_bytes(), name], ClaimRow::read).optional()?;
     match found {
         Some(row) if row.granted() && row.expires() > now => Ok(ClaimStatus::Granted(row.token())),
-        Some(row) if !row.granted() => ahead(&snapshot, name, row.ord, now).map(ClaimStatus::Behind),
+        Some(row) if !row.granted() => predecessors(&snapshot, name, row.ord, now).map(ClaimStatus::Behind),
         // One that has died holds nothing, though nobody may have removed it yet.
         _ => Ok(ClaimStatus::Absent),
     }
 }
 
-fn ahead(db: &Connection, name: &[u8], ord: i64, now: Micros) -> rusqlite::Result<Ahead> {
+fn predecessors(db: &Connection, name: &[u8], ord: i64, now: Micros) -> rusqlite::Result<Predecessors> {
     let mut query = db.prepare_cached(claim_rows!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC"))?;
     let mut rows = query.query(params![name, ord])?;
-    let mut ahead = Ahead::default();
+    let mut found = Predecessors::default();
     while let Some(row) = rows.next()? {
         let row = ClaimRow::read(row)?;
-        ahead.add(&row, now);
+        found.add(&row, now);
         if !row.granted() {
             break;
         }
     }
-    Ok(ahead.finish())
+    Ok(found.finish())
 }
 
 /// The holders of a line, who stand before all that wait.
-pub(in crate::backend::file) fn holders(db: &Connection, name: &LockName, now: Micros) -> rusqlite::Result<Ahead> {
+pub(in crate::backend::file) fn holders(
+    db: &Connection,
+    name: &LockName,
+    now: Micros,
+) -> rusqlite::Result<Predecessors> {
     let mut query = db.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
     let mut rows = query.query([name.as_str().as_bytes()])?;
-    let mut holders = Ahead::default();
+    let mut holders = Predecessors::default();
     while let Some(row) = rows.next()? {
         let row = ClaimRow::read(row)?;
         if !row.granted() {

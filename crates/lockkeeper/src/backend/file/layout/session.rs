@@ -15,7 +15,7 @@ use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, Se
 use crate::{Error, ErrorKind, LockName};
 
 /// Up to this many claims are looked up one by one; more, with one query for all of the session.
-const FEW: usize = 16;
+const SHORT_LIST: usize = 16;
 /// Whose session opens clears away what others left in so many lines.
 const CLEARED: u32 = 4;
 /// What a life in the file is longer, as a part of it and at most: claims that come meanwhile need not write it.
@@ -39,7 +39,7 @@ impl Txn<'_> {
 
     pub(in crate::backend::file) fn renew(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Renewed> {
         let ttl = self.revive(session)?;
-        let renewals = if live.len() <= FEW {
+        let renewals = if live.len() <= SHORT_LIST {
             self.renew_few(session, live)?
         } else {
             let claims = self.claims_of(session)?;

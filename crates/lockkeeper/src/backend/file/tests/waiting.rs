@@ -17,7 +17,7 @@ async fn a_notify_file_wakes_the_waiter_of_another_store() {
             tokio::task::yield_now().await;
         }
         assert!(!waits(|all| all.next_due().is_some()).await);
-        if waits(Waiters::any_blind).await {
+        if waits(Waiters::any_polling).await {
             left_out("this user has no watches of inotify left");
         }
         a.withdraw(&held).await;

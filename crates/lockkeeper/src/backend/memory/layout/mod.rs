@@ -215,13 +215,13 @@ impl Lines {
         let Some(line) = self.lines.get_mut(name) else { return Vec::new() };
         line.settle(now);
         let holders = line.entries.values_mut().filter(|p| p.granted && p.is_live(now) && p.broken.is_none());
-        let whom = holders.map(|entry| {
+        let ids = holders.map(|entry| {
             entry.asked = Some(asked.clone());
             entry.key.id
         });
-        let whom: Vec<_> = whom.collect();
+        let ids: Vec<_> = ids.collect();
         line.touch();
-        whom
+        ids
     }
 
     /// Who asks for a claim that stands granted, if anybody does.

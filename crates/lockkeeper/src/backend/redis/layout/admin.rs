@@ -57,8 +57,14 @@ pub(in crate::backend::redis) fn find(name: &LockName, value: &Value, hash: IdHa
 }
 
 /// Breaks a claim. Its client hears of it, and then those who are granted what it held.
-pub(in crate::backend::redis) fn evict(name: &LockName, whom: &Victim, how: Evict, by: &str, reason: &str) -> Request {
-    let whom = match whom {
+pub(in crate::backend::redis) fn evict(
+    name: &LockName,
+    victim: &Victim,
+    how: Evict,
+    by: &str,
+    reason: &str,
+) -> Request {
+    let target = match victim {
         Victim::Token(token) => [&b"t"[..], &(*token as f64).to_le_bytes()].concat(),
         Victim::Id(id) => [&b"i"[..], id.as_bytes()].concat(),
     };
@@ -70,7 +76,7 @@ pub(in crate::backend::redis) fn evict(name: &LockName, whom: &Victim, how: Evic
             b"n"
         }
     };
-    Request::eval(&scripts::EVICT, &Keys::of(name).all(), &[&whom, how, &broken])
+    Request::eval(&scripts::EVICT, &Keys::of(name).all(), &[&target, how, &broken])
 }
 
 pub(in crate::backend::redis) fn evict_answer(value: &Value) -> Result<Evicted> {

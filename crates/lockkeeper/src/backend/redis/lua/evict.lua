@@ -1,16 +1,16 @@
 -- EVICT. KEYS: the four of the name. ARGV: t + token, or i + id | m to mark, n for now | who and why
 -- Answers 1, or 0: no such claim.
 settle()
-local kind,whom,claim=sub(own,1,1),sub(own,2),nil
-if kind=='i' then claim=get(whom) end
+local kind,victim,claim=sub(own,1,1),sub(own,2),nil
+if kind=='i' then claim=get(victim) end
 if not claim then
   for h,v in pairs(all()) do
     -- A claim that was found by its id may have been released since then: what is kept of it still has its id.
-    local is_meant=kind=='i' and sub(h,9)==KEPT and sub(v,-16)==whom
-      or kind=='t' and byte(v,25)==1 and sub(v,1,8)==whom
+    local is_meant=kind=='i' and sub(h,9)==KEPT and sub(v,-16)==victim
+      or kind=='t' and byte(v,25)==1 and sub(v,1,8)==victim
     if is_meant then own,claim=h,v end
   end
-else own=whom end
+else own=victim end
 if not claim or up('<d',claim,9)<=now then
   finish()
   return 0

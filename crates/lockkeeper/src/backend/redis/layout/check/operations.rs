@@ -236,8 +236,8 @@ impl World {
         // What is kept has no holder who could be told.
         let is_reported = ours == Evicted::Done && !is_kept;
         assert!(first.is_some() == is_reported || self.server.loses_pushes, "{lost:?}");
-        if let (Some((channel, Push::Lost { id, .. })), Victim::Id(whom)) = (first, victim) {
-            assert_eq!((channel, *id), (&self.clients[client].channel(), whom));
+        if let (Some((channel, Push::Lost { id, .. })), Victim::Id(victim_id)) = (first, victim) {
+            assert_eq!((channel, *id), (&self.clients[client].channel(), victim_id));
         }
         for (_, push) in lost {
             self.take(line, push).await;

@@ -1,4 +1,4 @@
-//! Those before a claim in its line, as one watch tells of their ends.
+//! The predecessors of a claim in a short queue: one watch shows the ends of all of them.
 
 use bytes::Bytes;
 
@@ -6,20 +6,20 @@ use super::layout::Contender;
 use super::wire::messages::Event;
 use super::wire::messages::event::EventType;
 
-/// Where at most so many stand before a claim, one watch on the line tells of all their ends. With more, etcd would tell
-/// many of each one.
-pub(super) const FEW: usize = 8;
+/// With at most so many predecessors, one watch on the line shows all their ends. In a longer queue, etcd would send
+/// each end to many watches.
+pub(super) const SHORT_QUEUE: usize = 8;
 
-/// Who is before a claim, each by its key and the revision that made it: keys are used again.
+/// The predecessors of a claim, each by its key and the revision that made it: keys are used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ahead(Vec<(Bytes, i64)>);
+pub(super) struct Predecessors(Vec<(Bytes, i64)>);
 
-impl Ahead {
+impl Predecessors {
     pub(super) fn of(line: &[Contender]) -> Self {
         Self(line.iter().map(|contender| (contender.key.clone(), contender.created)).collect())
     }
 
-    /// Strikes out whoever these say is gone.
+    /// Removes the predecessors whose end these events show.
     pub(super) fn apply(&mut self, events: &[Event]) {
         self.0.retain(|(key, made)| !ends(events, key, *made));
     }
@@ -53,8 +53,8 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_gone_is_struck_out_and_nobody_else() {
-        let both = || Ahead(vec![("a".into(), 5), ("b".into(), 7)]);
+    fn a_predecessor_that_is_gone_is_removed_and_no_other() {
+        let both = || Predecessors(vec![("a".into(), 5), ("b".into(), 7)]);
         let mut ahead = both();
         for nothing_of_them in
             [event(EventType::Put, "b", 9), event(EventType::Delete, "b", 6), event(EventType::Delete, "c", 9)]
@@ -63,7 +63,7 @@ mod tests {
             assert_eq!(ahead, both());
         }
         ahead.apply(&[event(EventType::Put, "c", 9), event(EventType::Delete, "b", 9)]);
-        assert_eq!(ahead, Ahead(vec![("a".into(), 5)]));
+        assert_eq!(ahead, Predecessors(vec![("a".into(), 5)]));
         // Its key may be somebody else's by now, who came later.
         ahead.apply(&[event(EventType::Delete, "a", 10), event(EventType::Put, "a", 11)]);
         assert!(ahead.is_empty());
