@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::engine::{Engine, Lookout};
+use crate::engine::{Engine, LineObserver};
 use crate::info::LockInfo;
 use crate::store::IdHash;
 use crate::{LockName, Result};
@@ -24,14 +24,14 @@ use crate::{LockName, Result};
 /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
 /// ```
 pub struct LockWatch {
-    lookout: Lookout,
+    observer: LineObserver,
     /// What the caller got last: which claims there were, and whether they held the lock.
     last: Option<Vec<(IdHash, bool)>>,
 }
 
 impl LockWatch {
     pub(crate) fn new(engine: &Arc<Engine>, name: LockName) -> Self {
-        Self { lookout: Lookout::new(engine, name), last: None }
+        Self { observer: LineObserver::new(engine, name), last: None }
     }
 
     /// Waits until the holders or the waiters differ from those of the last call, and returns the lock. The first call
@@ -49,11 +49,11 @@ impl LockWatch {
     /// one.
     pub async fn changed(&mut self) -> Result<LockInfo> {
         loop {
-            let line = self.lookout.look().await?;
+            let line = self.observer.look().await?;
             let claims: Vec<_> = line.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
             if self.last.as_ref() != Some(&claims) {
                 self.last = Some(claims);
-                return Ok(self.lookout.info(line));
+                return Ok(self.observer.info(line));
             }
         }
     }
@@ -61,6 +61,6 @@ impl LockWatch {
 
 impl fmt::Debug for LockWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockWatch").field("name", &self.lookout.name).finish_non_exhaustive()
+        f.debug_struct("LockWatch").field("name", &self.observer.name).finish_non_exhaustive()
     }
 }

@@ -15,9 +15,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The same where every change but that is told: a word of the store may have been lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(20);
 
-/// One who looks at a line again and again.
+/// An observer of a line, which looks again and again.
 #[derive(Debug)]
-pub(crate) struct Lookout {
+pub(crate) struct LineObserver {
     engine: Arc<Engine>,
     pub(crate) name: LockName,
     seen: Option<(Revision, Duration)>,
@@ -25,7 +25,7 @@ pub(crate) struct Lookout {
     only_holders: bool,
 }
 
-impl Lookout {
+impl LineObserver {
     pub(crate) fn new(engine: &Arc<Engine>, name: LockName) -> Self {
         Self { engine: Arc::clone(engine), name, seen: None, only_holders: false }
     }
@@ -85,10 +85,10 @@ impl Engine {
     /// tells that it was removed, and no renewal asks for it.
     async fn see_given_away(self: &Arc<Self>, hold: &Hold) -> Result<()> {
         hold.lost().await;
-        let mut lookout = Lookout::of_holders(self, hold.key.name.clone());
+        let mut observer = LineObserver::of_holders(self, hold.key.name.clone());
         let id = hold.key.id.hash();
         while !hold.is_given_away() {
-            match lookout.look().await {
+            match observer.look().await {
                 Ok(line) if line.entries.iter().any(|entry| entry.id == id) => {}
                 Ok(_) => hold.give_away(),
                 Err(error) => {

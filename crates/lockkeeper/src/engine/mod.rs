@@ -13,7 +13,7 @@
 //! | `control` | whether the caller still wants it |
 //! | `hold` | one claim as its client believes in it |
 //! | `danger` | whether renewals fail, and what a store may have forgotten |
-//! | `roster` | the claims of a session, and which of them is to be renewed next |
+//! | `schedule` | the claims of a session, and which of them is to be renewed next |
 //! | `opening` | opening a session once, for all that want it |
 //! | `session` | what the claims of one ttl live and die with |
 //! | `shutdown` | the end of everything, in order |
@@ -42,7 +42,7 @@ mod reaper;
 mod reentry;
 mod reports;
 mod request;
-mod roster;
+mod schedule;
 mod session;
 mod shutdown;
 mod state;
@@ -64,7 +64,7 @@ pub(crate) use self::control::AttemptControl;
 pub(crate) use self::granted::{Grant, Granted};
 pub(crate) use self::hold::{Hold, Share};
 use self::local_queue::LocalQueues;
-pub(crate) use self::look::Lookout;
+pub(crate) use self::look::LineObserver;
 pub use self::lost::Lost;
 use self::opening::Opening;
 pub(crate) use self::reentry::ReentrantShare;

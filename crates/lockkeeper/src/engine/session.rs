@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::danger::Danger;
 use super::hold::{Hold, Stage};
-use super::roster::Roster;
+use super::schedule::ClaimSchedule;
 use crate::store::{Capabilities, ClaimId, Expiry, SessionId, SessionSpec};
 use crate::time::{Instant, believed};
 
@@ -42,7 +42,7 @@ pub(crate) struct Session {
     /// Opened by another process, and to outlive this one.
     adopted: AtomicBool,
     proofs: Mutex<VecDeque<Instant>>,
-    holds: Mutex<Roster>,
+    holds: Mutex<ClaimSchedule>,
     /// Lost, but not to be given away before this instant.
     lingering: Mutex<Vec<(Arc<Hold>, Instant)>>,
     server_clock: Mutex<Option<(Duration, Instant)>>,

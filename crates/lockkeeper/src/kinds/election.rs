@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::named::{Named, settings};
 use crate::acquire::Acquire;
-use crate::engine::{Engine, Lookout, mode};
+use crate::engine::{Engine, LineObserver, mode};
 use crate::store::{Line, MAX};
 use crate::{Acquired, Error, FencingToken, Lead, Leadership, LockName, Mode, Observer, Result};
 
@@ -102,7 +102,7 @@ impl Election {
 
     /// Observes the leaders from now on. This call sends nothing to the store yet.
     pub fn observe(&self) -> Observer {
-        Observer::new(Lookout::of_holders(&self.lock.engine, self.lock.name.clone()))
+        Observer::new(LineObserver::of_holders(&self.lock.engine, self.lock.name.clone()))
     }
 
     fn candidate<G: Acquired>(&self, value: Vec<u8>, mut campaign: Acquire<G>) -> Acquire<G> {

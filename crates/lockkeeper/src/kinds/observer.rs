@@ -1,6 +1,6 @@
 //! Observing the leaders of an election.
 
-use crate::engine::Lookout;
+use crate::engine::LineObserver;
 use crate::{FencingToken, Leader, Result};
 
 /// Reports the leaders of an election, from [`Election::observe`](crate::Election::observe).
@@ -22,15 +22,15 @@ use crate::{FencingToken, Leader, Result};
 /// ```
 #[derive(Debug)]
 pub struct Observer {
-    lookout: Lookout,
+    observer: LineObserver,
     /// The last result: none yet, a vacancy, or a leader with its value.
     last: Option<Option<(FencingToken, Vec<u8>)>>,
     latest: Option<FencingToken>,
 }
 
 impl Observer {
-    pub(super) fn new(lookout: Lookout) -> Self {
-        Self { lookout, last: None, latest: None }
+    pub(super) fn new(observer: LineObserver) -> Self {
+        Self { observer, last: None, latest: None }
     }
 
     /// Waits for the next change, and returns the leader, or `None` when the election has none. The first call returns
@@ -46,7 +46,7 @@ impl Observer {
     /// The future only reads, and may be dropped. The observer does not miss the latest leader.
     pub async fn next(&mut self) -> Result<Option<Leader>> {
         loop {
-            let leader = Leader::of(&self.lookout.look().await?);
+            let leader = Leader::of(&self.observer.look().await?);
             let seen = leader.as_ref().map(|leader| (leader.token, leader.value.clone()));
             let token = leader.as_ref().map(|leader| leader.token);
             // A look at a replica that lags behind may show who led before.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::layout::{Micros, micros, read};
-use super::liveness::{Census, Clients};
+use super::liveness::{Clients, DeadClientCheck};
 use super::{checks, fault};
 use crate::duration::format_duration;
 use crate::time::{self, Clock};
@@ -109,8 +109,8 @@ fn note_the_date(db: &Connection, known: &Known, boot: &Boot) -> rusqlite::Resul
 
 /// A claim that stands though no client lives: a detached one, or one in its lock-delay. And for how long it stands.
 fn live_claim(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Result<Option<(LockName, Duration)>> {
-    let mut census = Census::new(clients, "");
-    let Some((name, line)) = read::lines(db, "", 1, now, &mut census)?.pop() else { return Ok(None) };
+    let mut dead_clients = DeadClientCheck::new(clients, "");
+    let Some((name, line)) = read::lines(db, "", 1, now, &mut dead_clients)?.pop() else { return Ok(None) };
     let left = line.entries.iter().filter_map(|entry| entry.expires_in).max();
     Ok(Some((name, left.unwrap_or_default())))
 }

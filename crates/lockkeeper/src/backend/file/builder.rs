@@ -19,7 +19,7 @@ use super::notify::Notifier;
 use super::reader::{self, Reader};
 use super::settling::Settling;
 use super::wait::Waiters;
-use super::writer::{self, Commit, Desk, Job, Writer};
+use super::writer::{self, Commit, Job, Writer, WriterState};
 use super::{FileStore, Shared, database, fault};
 use crate::registers::Register;
 use crate::store::Store;
@@ -113,8 +113,8 @@ impl FileStoreBuilder {
         let memory = Memory::default();
         let notifier = Notifier::new(beside.notify);
         let commit = Commit::OnDisk;
-        let desk = Desk { db, clients, own: own.clone(), file, notifier, clock: Clock::boot(), memory, commit };
-        let mut writer = Writer { gate, desk };
+        let state = WriterState { db, clients, own: own.clone(), file, notifier, clock: Clock::boot(), memory, commit };
+        let mut writer = Writer { gate, state };
         clear_away(&mut writer)?;
         let store = FileStore::from(Shared { path, own, liveness, jobs, reader, process: std::process::id() });
         Ok((store, writer, receiver))
@@ -202,8 +202,8 @@ fn start_reader(waiters: Waiters) -> Result<Reader> {
             .with_remedy("a higher limit of open files (ulimit -n)")
             .with_source(e)
     });
-    let (reader, desk) = started?;
-    writer::spawn_thread("lockkeeper-read", move || desk.run())?;
+    let (reader, state) = started?;
+    writer::spawn_thread("lockkeeper-read", move || state.run())?;
     Ok(reader)
 }
 

@@ -91,15 +91,15 @@ impl Clients {
     }
 }
 
-/// What was found out about clients, for the length of one transaction inside the gate.
+/// Checks whether clients are dead, and remembers the answers for one transaction inside the gate.
 #[derive(Debug)]
-pub(super) struct Census<'a> {
+pub(super) struct DeadClientCheck<'a> {
     clients: &'a Clients,
     own: &'a str,
     dead: HashMap<ClientId, bool>,
 }
 
-impl<'a> Census<'a> {
+impl<'a> DeadClientCheck<'a> {
     pub(super) fn new(clients: &'a Clients, own: &'a str) -> Self {
         Self { clients, own, dead: HashMap::new() }
     }

@@ -226,7 +226,7 @@ impl Store for FileStore {
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.check_process()?;
         let name = name.clone();
-        self.0.reader.look(move |db, census| read::line(db, &name, now(), census)).await
+        self.0.reader.look(move |db, dead_clients| read::line(db, &name, now(), dead_clients)).await
     }
 }
 
@@ -235,7 +235,8 @@ impl Admin for FileStore {
     async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
         self.check_process()?;
         let prefix = prefix.to_owned();
-        let lines = self.0.reader.look(move |db, census| read::lines(db, &prefix, limit, now(), census)).await?;
+        let lines =
+            self.0.reader.look(move |db, dead_clients| read::lines(db, &prefix, limit, now(), dead_clients)).await?;
         Ok(lines.into_iter().map(|(name, line)| (name, Ok(line))).collect())
     }
 

@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use tokio::sync::oneshot;
 
 use super::layout::Micros;
-use super::liveness::Census;
+use super::liveness::DeadClientCheck;
 use super::wait::{Waiters, Watching};
 use super::watch::Ticket;
 use crate::store::Wake;
@@ -41,8 +41,8 @@ pub(super) struct Reader {
     wakeup: Arc<OwnedFd>,
 }
 
-/// The thread's end of it.
-pub(super) struct Desk {
+/// What the reader's thread owns.
+pub(super) struct ReaderState {
     tasks: Receiver<Task>,
     wakeup: Arc<OwnedFd>,
     waiters: Waiters,
@@ -61,17 +61,17 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    pub(super) fn new(waiters: Waiters) -> std::io::Result<(Self, Desk)> {
+    pub(super) fn new(waiters: Waiters) -> std::io::Result<(Self, ReaderState)> {
         let wakeup = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, receiver) = channel();
-        let desk = Desk { tasks: receiver, wakeup: Arc::clone(&wakeup), waiters };
-        Ok((Self { tasks: sender, wakeup }, desk))
+        let state = ReaderState { tasks: receiver, wakeup: Arc::clone(&wakeup), waiters };
+        Ok((Self { tasks: sender, wakeup }, state))
     }
 
     /// Looks at the file.
     pub(super) async fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Connection, &mut Census<'_>) -> rusqlite::Result<T> + Send + 'static,
+        look: impl FnOnce(&Connection, &mut DeadClientCheck<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
         self.ask(move |waiters| waiters.look(look)).await
     }
@@ -114,7 +114,7 @@ impl Drop for Registered<'_> {
     }
 }
 
-impl Desk {
+impl ReaderState {
     /// Works until the [`Reader`] is dropped.
     pub(super) fn run(mut self) {
         loop {

@@ -19,7 +19,7 @@ use super::database::Identity;
 use super::fault;
 use super::layout::Micros;
 use super::layout::read::{self, ClaimStatus, Predecessors};
-use super::liveness::{Census, ClientId, Clients};
+use super::liveness::{ClientId, Clients, DeadClientCheck};
 use super::notify::NotifyFile;
 use super::settling::Settling;
 use super::watch::{Subject, Ticket, Watches};
@@ -90,10 +90,13 @@ impl Waiters {
     }
 
     /// Looks at the file, if it is still the one at its path.
-    pub(super) fn look<T>(&self, look: impl FnOnce(&Connection, &mut Census<'_>) -> rusqlite::Result<T>) -> Result<T> {
+    pub(super) fn look<T>(
+        &self,
+        look: impl FnOnce(&Connection, &mut DeadClientCheck<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
         self.file.check()?;
-        let mut census = Census::new(&self.clients, &self.own);
-        look(&self.db, &mut census).map_err(|e| fault::undone(self.file.path(), e))
+        let mut dead_clients = DeadClientCheck::new(&self.clients, &self.own);
+        look(&self.db, &mut dead_clients).map_err(|e| fault::undone(self.file.path(), e))
     }
 
     /// How many wait, and how many files are watched for them.

@@ -10,7 +10,7 @@ use super::database::Identity;
 use super::fault::{self, Outcome};
 use super::gate::Gate;
 use super::layout::{Kind, Memory, Txn};
-use super::liveness::{Census, ClientId, Clients};
+use super::liveness::{ClientId, Clients, DeadClientCheck};
 use super::notify::{Notifications, Notifier};
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
@@ -71,11 +71,11 @@ pub(super) fn job<T: Send + 'static>(
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) gate: Gate,
-    pub(super) desk: Desk,
+    pub(super) state: WriterState,
 }
 
 /// What it works with when it is inside.
-pub(super) struct Desk {
+pub(super) struct WriterState {
     pub(super) db: Connection,
     pub(super) clients: Clients,
     pub(super) own: ClientId,
@@ -95,9 +95,9 @@ struct Done {
     dead: Vec<ClientId>,
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for WriterState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("WriterState").field("file", &self.file).finish_non_exhaustive()
     }
 }
 
@@ -114,28 +114,28 @@ impl Writer {
     /// come in.
     pub(super) fn transact(&mut self, jobs: Vec<Job>) {
         let done = match self.gate.enter() {
-            Ok(_inside) => self.desk.transact(jobs),
-            Err(e) => refuse(jobs, fault::io(self.desk.file.path(), "lock its gate", e)),
+            Ok(_inside) => self.state.transact(jobs),
+            Err(e) => refuse(jobs, fault::io(self.state.file.path(), "lock its gate", e)),
         };
         if done.committed.is_ok() {
-            done.dead.iter().for_each(|client| self.desk.clients.remove_dead_client(client));
-            self.desk.notifier.notify(&done.notifications);
+            done.dead.iter().for_each(|client| self.state.clients.remove_dead_client(client));
+            self.state.notifier.notify(&done.notifications);
         }
         done.answers.into_iter().for_each(|answer| answer(done.committed.clone()));
     }
 }
 
-impl Desk {
+impl WriterState {
     fn transact(&mut self, jobs: Vec<Job>) -> Done {
         let commit = jobs.iter().map(|job| job.commit).max().unwrap_or(Commit::OnDisk);
         if let Err(e) = self.begin(commit) {
             return refuse(jobs, e);
         }
-        let census = Census::new(&self.clients, &self.own);
+        let dead_clients = DeadClientCheck::new(&self.clients, &self.own);
         // The clock is read behind the gate: what was sent before it was opened cannot be later than this.
         let now = super::layout::micros(self.clock.now());
         let kind = Kind { alone: jobs.len() == 1, commit };
-        let mut txn = Txn::new(&self.db, self.file.path(), now, census, &mut self.memory, kind);
+        let mut txn = Txn::new(&self.db, self.file.path(), now, dead_clients, &mut self.memory, kind);
         let answers = jobs
             .into_iter()
             .map(|job| match txn.failure() {

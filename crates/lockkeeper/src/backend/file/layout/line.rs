@@ -86,7 +86,7 @@ impl Txn<'_> {
             return Ok(true);
         }
         let Some(client) = &row.client else { return Ok(false) };
-        if !self.census.is_dead(client) {
+        if !self.dead_clients.is_dead(client) {
             return Ok(false);
         }
         self.declare_dead(client)?;

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use self::leftover::Leftovers;
 use super::fault::{Fault, Outcome};
-use super::liveness::{Census, ClientId};
+use super::liveness::{ClientId, DeadClientCheck};
 use super::notify::Notifications;
 use super::writer::Commit;
 use crate::time::Instant;
@@ -47,7 +47,7 @@ pub(super) struct Memory {
 pub(super) struct Txn<'a> {
     db: &'a Connection,
     now: Micros,
-    census: Census<'a>,
+    dead_clients: DeadClientCheck<'a>,
     memory: &'a mut Memory,
     notifications: Notifications,
     dead: Vec<ClientId>,
@@ -69,14 +69,14 @@ impl<'a> Txn<'a> {
         db: &'a Connection,
         path: &'a std::path::Path,
         now: Micros,
-        census: Census<'a>,
+        dead_clients: DeadClientCheck<'a>,
         memory: &'a mut Memory,
         kind: Kind,
     ) -> Self {
         Self {
             db,
             now,
-            census,
+            dead_clients,
             memory,
             notifications: Notifications::default(),
             dead: Vec::new(),

@@ -9,7 +9,7 @@ use super::Micros;
 use super::claim::until;
 use super::claim_row::{ClaimRow, claim_rows, name_of};
 use crate::LockName;
-use crate::backend::file::liveness::{Census, ClientId};
+use crate::backend::file::liveness::{ClientId, DeadClientCheck};
 use crate::store::{ClaimId, ClaimKey, Entry, Line, Revision, SessionId};
 
 /// The line as it stands: live claims only.
@@ -17,19 +17,24 @@ pub(in crate::backend::file) fn line(
     db: &Connection,
     name: &LockName,
     now: Micros,
-    census: &mut Census<'_>,
+    dead_clients: &mut DeadClientCheck<'_>,
 ) -> rusqlite::Result<Line> {
     let snapshot = db.unchecked_transaction()?;
-    line_in(&snapshot, name, now, census)
+    line_in(&snapshot, name, now, dead_clients)
 }
 
-fn line_in(snapshot: &Connection, name: &LockName, now: Micros, census: &mut Census<'_>) -> rusqlite::Result<Line> {
+fn line_in(
+    snapshot: &Connection,
+    name: &LockName,
+    now: Micros,
+    dead_clients: &mut DeadClientCheck<'_>,
+) -> rusqlite::Result<Line> {
     let Some((last_token, revision)) = lock(snapshot, name)? else { return Ok(Line::default()) };
     let mut query = snapshot.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
     let claims = query.query_map([name.as_str().as_bytes()], ClaimRow::read)?;
     let mut live = Vec::new();
     for row in claims {
-        live.extend(alive(row?, now, census));
+        live.extend(alive(row?, now, dead_clients));
     }
     Ok(Line {
         revision,
@@ -44,11 +49,11 @@ pub(in crate::backend::file) fn lines(
     prefix: &str,
     limit: usize,
     now: Micros,
-    census: &mut Census<'_>,
+    dead_clients: &mut DeadClientCheck<'_>,
 ) -> rusqlite::Result<Vec<(LockName, Line)>> {
     let snapshot = db.unchecked_transaction()?;
-    let names = names(&snapshot, prefix, limit, now, census)?;
-    names.into_iter().map(|name| Ok((name.clone(), line_in(&snapshot, &name, now, census)?))).collect()
+    let names = names(&snapshot, prefix, limit, now, dead_clients)?;
+    names.into_iter().map(|name| Ok((name.clone(), line_in(&snapshot, &name, now, dead_clients)?))).collect()
 }
 
 fn names(
@@ -56,7 +61,7 @@ fn names(
     prefix: &str,
     limit: usize,
     now: Micros,
-    census: &mut Census<'_>,
+    dead_clients: &mut DeadClientCheck<'_>,
 ) -> rusqlite::Result<Vec<LockName>> {
     // No UTF-8 has the byte FF, so it comes after all that go on from the prefix.
     let end = [prefix.as_bytes(), &[0xff]].concat();
@@ -71,7 +76,7 @@ fn names(
         if names.len() == limit {
             break;
         }
-        if alive(ClaimRow::read(row)?, now, census).is_some() {
+        if alive(ClaimRow::read(row)?, now, dead_clients).is_some() {
             names.push(name);
         }
     }
@@ -204,8 +209,8 @@ pub(super) fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<
 }
 
 /// The claim, unless it is over; its client may have died without anybody having noted it yet.
-fn alive(mut row: ClaimRow, now: Micros, census: &mut Census<'_>) -> Option<ClaimRow> {
-    if row.client.as_ref().is_some_and(|client| census.is_dead(client)) {
+fn alive(mut row: ClaimRow, now: Micros, dead_clients: &mut DeadClientCheck<'_>) -> Option<ClaimRow> {
+    if row.client.as_ref().is_some_and(|client| dead_clients.is_dead(client)) {
         row.orphan(now);
     }
     (row.expires() > now || row.keep(now)).then_some(row)

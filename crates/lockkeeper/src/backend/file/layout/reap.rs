@@ -17,7 +17,7 @@ const SWEEP_MAX: u32 = 256;
 impl Txn<'_> {
     /// Once for each opened store: what crashed clients have left in lines that nobody visits.
     pub(in crate::backend::file) fn clear_away(&mut self) -> Outcome<()> {
-        for client in self.census.clients().dead(SWEEP_MAX as usize) {
+        for client in self.dead_clients.clients().dead(SWEEP_MAX as usize) {
             self.declare_dead(&client)?;
         }
         self.clear_ended(SWEEP_MAX)?;

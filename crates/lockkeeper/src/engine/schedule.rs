@@ -10,14 +10,14 @@ use crate::store::ClaimId;
 use crate::time::Instant;
 
 #[derive(Debug, Default)]
-pub(super) struct Roster {
+pub(super) struct ClaimSchedule {
     /// In an order, so that a run that draws the same ids asks for the same.
     claims: BTreeMap<ClaimId, Arc<Hold>>,
     /// Those of them that have a time.
     due: BTreeSet<(Instant, ClaimId)>,
 }
 
-impl Roster {
+impl ClaimSchedule {
     pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
         self.claims.insert(hold.key.id, Arc::clone(hold));
         self.due.extend(hold.due().map(|at| (at, hold.key.id)));
@@ -99,19 +99,19 @@ mod tests {
             steps in prop::collection::vec((0_usize..6, 0_u8..3, prop::option::of(0_u64..20)), 0..60),
             by in 0_u64..20,
         ) {
-            let (mut roster, holds) = (Roster::default(), holds(6));
+            let (mut schedule, holds) = (ClaimSchedule::default(), holds(6));
             let mut inside = [false; 6];
             for (which, what, at) in steps {
                 match what {
                     0 => {
-                        roster.insert(&holds[which]);
+                        schedule.insert(&holds[which]);
                         inside[which] = true;
                     }
                     1 => {
-                        prop_assert_eq!(roster.remove(&holds[which]), inside[which]);
+                        prop_assert_eq!(schedule.remove(&holds[which]), inside[which]);
                         inside[which] = false;
                     }
-                    _ => roster.set_due(&holds[which], at.map(Instant::from_nanos)),
+                    _ => schedule.set_due(&holds[which], at.map(Instant::from_nanos)),
                 }
             }
             let by = Instant::from_nanos(by);
@@ -119,20 +119,20 @@ mod tests {
                 (0..6).filter(|which| inside[*which] && holds[*which].due().is_some_and(|at| at <= by)).collect();
             expected.sort_by_key(|which| (holds[*which].due(), holds[*which].key.id));
             let expected: Vec<_> = expected.into_iter().map(|which| holds[which].key.id).collect();
-            let found: Vec<_> = roster.due_by(by).iter().map(|hold| hold.key.id).collect();
+            let found: Vec<_> = schedule.due_by(by).iter().map(|hold| hold.key.id).collect();
             prop_assert_eq!(found, expected);
             let first = (0..6).filter(|which| inside[*which]).filter_map(|which| holds[which].due()).min();
-            prop_assert_eq!(roster.next_due(), first);
+            prop_assert_eq!(schedule.next_due(), first);
         }
     }
 
     #[test]
     fn in_parts_each_is_seen_once() {
-        let (mut roster, holds) = (Roster::default(), holds(7));
-        holds.iter().for_each(|hold| roster.insert(hold));
+        let (mut schedule, holds) = (ClaimSchedule::default(), holds(7));
+        holds.iter().for_each(|hold| schedule.insert(hold));
         let (mut seen, mut last) = (Vec::new(), None);
         loop {
-            let part = roster.after(last, 3);
+            let part = schedule.after(last, 3);
             let Some(end) = part.last() else { break };
             last = Some(end.key.id);
             seen.extend(part.iter().map(|hold| hold.key.id));
