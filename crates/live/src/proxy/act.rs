@@ -59,9 +59,9 @@ pub enum Act {
 /// A message on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// The how-manieth connection this is; the first is 1.
+    /// The number of this connection; the first is 1.
     pub connection: u64,
-    /// The how-manieth message of this connection in this direction; the first is 1.
+    /// The number of this message on its connection in this direction; the first is 1.
     pub number: u64,
     /// All of it.
     pub bytes: &'a [u8],

@@ -35,7 +35,7 @@ fn patient() -> Policy {
 struct Calls(Arc<AtomicUsize>);
 
 impl Calls {
-    /// The how-manieth call this is.
+    /// The number of this call.
     fn next(&self) -> usize {
         self.0.fetch_add(1, Ordering::SeqCst) + 1
     }

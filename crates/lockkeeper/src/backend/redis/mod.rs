@@ -11,13 +11,11 @@
 mod admin;
 mod builder;
 pub(in crate::backend) mod checks;
-mod claimed;
 mod doctor;
 mod driver;
 mod fault;
 mod layout;
 mod long;
-mod names;
 mod opening;
 mod register;
 mod renewals;
@@ -25,9 +23,11 @@ mod replicas;
 mod rights;
 mod route;
 mod servers;
+mod session_claims;
 pub(crate) mod transactions;
 mod wait;
 mod waiting_claims;
+mod watched_names;
 mod wire;
 
 use std::collections::HashMap;
@@ -41,18 +41,18 @@ use async_trait::async_trait;
 pub use self::builder::RedisStoreBuilder;
 use self::builder::Topology;
 pub use self::checks::Check;
-use self::claimed::Claimed;
 pub use self::driver::DRIVER;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub use self::layout::check::{Agreement, against_memory, against_memory_with_faults, with_a_clock_that_goes_back};
 use self::layout::{ClientId, Keys};
-use self::names::Names;
 pub use self::register::RedisRegister;
 use self::route::Fewer;
 use self::servers::{Said, Servers};
+use self::session_claims::SessionClaims;
 use self::wait::PushListener;
 use self::waiting_claims::WaitingClaims;
+use self::watched_names::WatchedNames;
 use self::wire::Request;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Fencing, Interest, Line, Listeners, Live, LiveState,
@@ -89,7 +89,7 @@ pub struct RedisStore(Arc<Shared>);
 struct Shared {
     servers: Arc<Servers>,
     pushed: Arc<PushState>,
-    claimed: Claimed,
+    session_claims: SessionClaims,
     client: ClientId,
     address: String,
     /// Of transactions that have ended.
@@ -105,7 +105,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct PushState {
     waiting: WaitingClaims,
-    names: Names,
+    names: WatchedNames,
     losses: Listeners,
 }
 
@@ -150,7 +150,7 @@ impl RedisStore {
         Ok(Self(Arc::new(Shared {
             servers,
             pushed,
-            claimed: Claimed::default(),
+            session_claims: SessionClaims::default(),
             idle: transactions::Idle::default(),
             client,
             address: address.to_owned(),
@@ -219,12 +219,12 @@ impl Store for RedisStore {
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
         self.capabilities().check(session)?;
         let id = SessionId::random();
-        self.0.claimed.open(&id, session);
+        self.0.session_claims.open(&id, session);
         Ok(Opened { id, ttl: session.ttl })
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
-        let ttl = self.0.claimed.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
+        let ttl = self.0.session_claims.renew(session, live.iter().map(|live| &live.key.id), self.0.clock.now());
         let mut claims = vec![Renewal::Unknown; live.len()];
         let (mut server_time, mut requests) = (None, Vec::new());
         let (mut failed, mut answered) = (None, false);
@@ -255,7 +255,7 @@ impl Store for RedisStore {
 
     async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
         let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
-            self.0.claimed.of(session).into_iter().map(|key| (key.id, (key, None))).collect();
+            self.0.session_claims.of(session).into_iter().map(|key| (key.id, (key, None))).collect();
         for live in live {
             // A copy of it may still be on its way.
             let tombstone = (live.state == LiveState::InFlight).then_some(TOMBSTONE_MIN);
@@ -276,7 +276,7 @@ impl Store for RedisStore {
             closed = closed.and(withdrawn.map(drop));
         }
         closed?;
-        self.0.claimed.close(session);
+        self.0.session_claims.close(session);
         Ok(())
     }
 
@@ -284,7 +284,7 @@ impl Store for RedisStore {
         let (keys, waiting, servers) = (Keys::of(&claim.key.name), &self.0.pushed.waiting, &self.0.servers);
         let channel = servers.channel(&keys);
         let sent = waiting.asks(claim.key.id);
-        self.0.claimed.claim(claim, self.0.clock.now());
+        self.0.session_claims.claim(claim, self.0.clock.now());
         let request = layout::claim(claim, &self.0.client, &channel);
         // Nobody would know of which node's replicas to ask.
         let may_be_open = !servers.needs_replicas();
@@ -302,7 +302,7 @@ impl Store for RedisStore {
             }
             _ => {
                 waiting.left(claim.key.id);
-                self.0.claimed.left(&claim.key);
+                self.0.session_claims.left(&claim.key);
             }
         }
         Ok(answer.value)
@@ -325,7 +325,7 @@ impl Store for RedisStore {
         let request = layout::withdraw(key, tombstone).posted();
         let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, tombstone) } else { None };
         let withdrawal = self.ask_or(&key.name, request, open)?.await?.read(layout::withdraw_answer)?;
-        self.0.claimed.left(key);
+        self.0.session_claims.left(key);
         Ok(withdrawal)
     }
 

@@ -68,7 +68,8 @@ struct WaitingClaim {
     name: LockName,
     /// The token, and the number of the push.
     granted: Option<(u64, u64)>,
-    /// With the how-manieth subscription it may have been granted without this client's being told.
+    /// The number of the subscription after which a grant may have been missed: the status of the claim must be read
+    /// from the server.
     look: Option<u64>,
     /// It is worth while to claim again, since this push.
     again: Option<u64>,

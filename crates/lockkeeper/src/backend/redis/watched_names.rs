@@ -10,7 +10,7 @@ use crate::LockName;
 
 /// Every name that is watched now.
 #[derive(Debug, Default)]
-pub(super) struct Names(Mutex<HashMap<String, WatchedName>>);
+pub(super) struct WatchedNames(Mutex<HashMap<String, WatchedName>>);
 
 #[derive(Debug, Default)]
 struct WatchedName {
@@ -23,7 +23,7 @@ struct WatchedName {
 /// One who watches a name. Nothing is missed from its making on.
 #[derive(Debug)]
 pub(super) struct Watching<'a> {
-    names: &'a Names,
+    names: &'a WatchedNames,
     name: String,
     notify: Arc<Notify>,
     changes: Arc<AtomicU64>,
@@ -31,7 +31,7 @@ pub(super) struct Watching<'a> {
     before: u64,
 }
 
-impl Names {
+impl WatchedNames {
     /// `name` is watched for as long as the result lives.
     pub(super) fn watch(&self, name: &LockName) -> Watching<'_> {
         let name = name.encoded();
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_the_server_reported_since_the_beginning_is_known_and_a_subscription_is_no_change() {
-        let (names, name) = (Names::default(), "a".parse().unwrap());
+        let (names, name) = (WatchedNames::default(), "a".parse().unwrap());
         let watching = names.watch(&name);
         names.subscribed(|_| true);
         names.changed("b");
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_change_is_heard_by_who_watches_that_name_and_nobody_is_remembered() {
-        let names = Names::default();
+        let names = WatchedNames::default();
         {
             let (a, b) = (names.watch(&"a".parse().unwrap()), names.watch(&"b".parse().unwrap()));
             let (mut woken, mut not_woken) = (pin!(a.notify().notified()), pin!(b.notify().notified()));

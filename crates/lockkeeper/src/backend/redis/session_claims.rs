@@ -1,5 +1,5 @@
-//! What this client has claimed, by session: the server does not know sessions, and whoever closes one withdraws
-//! everything of it.
+//! The claims of this client, by session: the server does not know sessions, so the client that closes a session
+//! withdraws all its claims.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use crate::LockName;
 use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec};
 use crate::time::Instant;
 
-/// So many are kept at least before it is looked which of them are dead.
+/// So many claims are kept before the dead ones are removed.
 const MIN_BEFORE_SWEEP: usize = 1024;
 
 /// Every claim of this client that may be live, by session.
 #[derive(Debug, Default)]
-pub(super) struct Claimed(Mutex<Sessions>);
+pub(super) struct SessionClaims(Mutex<Sessions>);
 
 #[derive(Debug, Default)]
 struct Sessions {
@@ -42,7 +42,7 @@ struct Entry {
     until: Instant,
 }
 
-impl Claimed {
+impl SessionClaims {
     /// A session begins.
     pub(super) fn open(&self, id: &SessionId, spec: &SessionSpec) {
         let ttl = spec.ttl.saturating_add(spec.lock_delay).max(spec.wait_ttl);
@@ -156,56 +156,56 @@ mod tests {
         }
     }
 
-    fn opened() -> (Claimed, SessionId, Instant) {
-        let (claimed, id) = (Claimed::default(), SessionId::random());
-        claimed.open(&id, &SessionSpec::new(TTL, Duration::ZERO));
-        (claimed, id, Clock::boot().now())
+    fn opened() -> (SessionClaims, SessionId, Instant) {
+        let (claims, id) = (SessionClaims::default(), SessionId::random());
+        claims.open(&id, &SessionSpec::new(TTL, Duration::ZERO));
+        (claims, id, Clock::boot().now())
     }
 
     #[test]
     fn what_was_claimed_and_not_withdrawn_is_known_until_the_session_is_closed() {
-        let (claimed, id, now) = opened();
+        let (claims, id, now) = opened();
         let (a, b) = (claim(&id), claim(&id));
-        claimed.claim(&a, now);
-        claimed.claim(&b, now);
-        claimed.left(&a.key);
-        assert_eq!(claimed.of(&id), [b.key]);
-        claimed.close(&id);
-        assert!(claimed.of(&id).is_empty());
+        claims.claim(&a, now);
+        claims.claim(&b, now);
+        claims.left(&a.key);
+        assert_eq!(claims.of(&id), [b.key]);
+        claims.close(&id);
+        assert!(claims.of(&id).is_empty());
     }
 
     #[test]
     fn what_nobody_renews_is_forgotten_in_the_end_and_what_is_renewed_is_kept() {
-        let (claimed, id, now) = opened();
+        let (claims, id, now) = opened();
         let kept = claim(&id);
-        claimed.claim(&kept, now);
+        claims.claim(&kept, now);
         for _ in 0..MIN_BEFORE_SWEEP {
-            claimed.claim(&claim(&id), now);
+            claims.claim(&claim(&id), now);
         }
         let later = now + TTL * 3;
         let unknown = ClaimId::random();
-        assert_eq!(claimed.renew(&id, [&unknown, &kept.key.id].into_iter(), later), Some(TTL));
-        assert_eq!(claimed.renew(&id, std::iter::once(&unknown), later), None);
+        assert_eq!(claims.renew(&id, [&unknown, &kept.key.id].into_iter(), later), Some(TTL));
+        assert_eq!(claims.renew(&id, std::iter::once(&unknown), later), None);
         for _ in 0..2 * MIN_BEFORE_SWEEP {
-            claimed.claim(&claim(&id), later);
+            claims.claim(&claim(&id), later);
         }
-        let known = claimed.of(&id);
+        let known = claims.of(&id);
         assert!(known.contains(&kept.key) && known.len() <= 2 * MIN_BEFORE_SWEEP + 1, "{}", known.len());
     }
 
     /// A lock that is detached has a session of its own, which nobody closes here.
     #[test]
     fn sessions_whose_claims_have_outlived_themselves_are_forgotten_and_one_that_claims_again_is_known() {
-        let (claimed, id, mut now) = opened();
+        let (claims, id, mut now) = opened();
         for _ in 0..4 * MIN_BEFORE_SWEEP {
             let other = SessionId::random();
-            claimed.open(&other, &SessionSpec::new(TTL, Duration::ZERO));
-            claimed.claim(&claim(&other), now);
+            claims.open(&other, &SessionSpec::new(TTL, Duration::ZERO));
+            claims.claim(&claim(&other), now);
             now = now + TTL * 3;
         }
-        assert!(claimed.lock().all.len() <= MIN_BEFORE_SWEEP + 1, "{}", claimed.lock().all.len());
+        assert!(claims.lock().all.len() <= MIN_BEFORE_SWEEP + 1, "{}", claims.lock().all.len());
         let kept = claim(&id);
-        claimed.claim(&kept, now);
-        assert_eq!(claimed.of(&id), [kept.key]);
+        claims.claim(&kept, now);
+        assert_eq!(claims.of(&id), [kept.key]);
     }
 }
