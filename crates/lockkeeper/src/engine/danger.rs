@@ -35,7 +35,7 @@ pub(super) struct Danger {
 struct Why {
     failing: bool,
     /// Held when the last round began, or when a renewal failed, and not found held since.
-    doubted: BTreeSet<ClaimId>,
+    suspected: BTreeSet<ClaimId>,
 }
 
 /// When the claims of a round are to be renewed.
@@ -45,7 +45,7 @@ pub(super) struct Round {
 
 impl Danger {
     /// The store may have forgotten what is held. From any thread.
-    pub(super) fn doubt(&self) {
+    pub(super) fn suspect(&self) {
         self.word.store(true, Ordering::Release);
     }
 
@@ -66,8 +66,8 @@ impl Danger {
     }
 
     /// These are in doubt.
-    pub(super) fn doubt_these(&self, claims: impl Iterator<Item = ClaimId>) {
-        lock(&self.why).doubted.extend(claims);
+    pub(super) fn suspect_these(&self, claims: impl Iterator<Item = ClaimId>) {
+        lock(&self.why).suspected.extend(claims);
     }
 
     /// When a claim is to be renewed at the latest whose last answer is that of a request sent at `sent`: soon, where
@@ -80,9 +80,9 @@ impl Danger {
     /// A request that was sent at `sent` has found these held.
     pub(super) fn found(&self, sent: Instant, held: impl Iterator<Item = ClaimId>) {
         let mut why = lock(&self.why);
-        if sent >= self.last_round() && !why.doubted.is_empty() {
+        if sent >= self.last_round() && !why.suspected.is_empty() {
             for id in held {
-                why.doubted.remove(&id);
+                why.suspected.remove(&id);
             }
         }
     }
@@ -92,10 +92,10 @@ impl Danger {
     pub(super) fn book(&self, failing: Option<bool>, here: impl Fn(ClaimId) -> bool) -> Option<bool> {
         let mut why = lock(&self.why);
         why.failing = failing.unwrap_or(why.failing);
-        while why.doubted.first().is_some_and(|id| !here(*id)) {
-            why.doubted.pop_first();
+        while why.suspected.first().is_some_and(|id| !here(*id)) {
+            why.suspected.pop_first();
         }
-        let danger = why.failing || !why.doubted.is_empty();
+        let danger = why.failing || !why.suspected.is_empty();
         (self.shown.swap(danger, Ordering::AcqRel) != danger).then_some(danger)
     }
 
@@ -128,7 +128,7 @@ mod tests {
         let danger = Danger::default();
         assert!(danger.begin(at(1000)).is_none(), "nobody has said anything");
         let begun = (1000..2000).filter(|ms| {
-            danger.doubt();
+            danger.suspect();
             danger.begin(at(*ms)).is_some()
         });
         assert_eq!(begun.count(), 4);
@@ -139,7 +139,7 @@ mod tests {
         let mut latest = at(0);
         for _ in 0..100 {
             let danger = Danger::default();
-            danger.doubt();
+            danger.suspect();
             let round = danger.begin(at(1000)).unwrap();
             assert!(round.due(0) >= at(1000) && round.due(0) <= at(1100));
             assert_eq!(round.due(100_000).saturating_since(round.due(0)), Duration::from_secs(1));
@@ -152,9 +152,9 @@ mod tests {
     fn an_answer_to_an_older_request_ends_no_doubt() {
         let danger = Danger::default();
         let id = ClaimId::random();
-        danger.doubt();
+        danger.suspect();
         danger.begin(at(1000)).unwrap();
-        danger.doubt_these([id].into_iter());
+        danger.suspect_these([id].into_iter());
         assert_eq!(danger.book(None, |_| true), Some(true));
         danger.found(at(999), [id].into_iter());
         assert_eq!(danger.book(Some(false), |_| true), None);

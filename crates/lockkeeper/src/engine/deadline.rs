@@ -95,7 +95,7 @@ pub(super) async fn run(engine: Weak<Engine>, clock: Clock, timer: Timer) {
 fn suspect_a_pause(engine: &Weak<Engine>) {
     let Some(engine) = engine.upgrade() else { return };
     engine.events.emit(&Event::ClockAnomaly);
-    engine.doubt_all();
+    engine.suspect_all();
 }
 
 /// Returns when the next thing ends, if any does; nothing where the engine has ended.

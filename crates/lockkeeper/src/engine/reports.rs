@@ -14,10 +14,10 @@ impl Engine {
     /// The store must not keep the engine.
     pub(super) fn listen(self: &Arc<Self>) {
         let with_engine = |engine: Weak<Self>, call: &dyn Fn(&Arc<Self>)| engine.upgrade().inspect(call).is_some();
-        let [loses, doubts, asks] = [(); 3].map(|()| Arc::downgrade(self));
+        let [loses, suspects, asks] = [(); 3].map(|()| Arc::downgrade(self));
         self.store.on_loss(Losses::new(
             move |id, broken| with_engine(loses.clone(), &|engine| engine.on_lost(id, broken.clone())),
-            move || with_engine(doubts.clone(), &|engine| engine.doubt_all()),
+            move || with_engine(suspects.clone(), &|engine| engine.suspect_all()),
             move |id, asked| with_engine(asks.clone(), &|engine| engine.on_asked(id, asked, engine.now())),
         ));
     }
@@ -43,7 +43,7 @@ impl Engine {
     }
 
     /// Everything that is held is to be renewed at once. From any thread: it wakes the watchdogs, and nothing more.
-    pub(super) fn doubt_all(&self) {
-        self.open_sessions().iter().for_each(|session| session.doubt());
+    pub(super) fn suspect_all(&self) {
+        self.open_sessions().iter().for_each(|session| session.suspect());
     }
 }

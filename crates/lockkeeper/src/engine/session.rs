@@ -266,8 +266,8 @@ impl Session {
     }
 
     /// The store may have forgotten what is held: the watchdog begins a round of renewals. From any thread.
-    pub(super) fn doubt(&self) {
-        self.danger.doubt();
+    pub(super) fn suspect(&self) {
+        self.danger.suspect();
         self.wake.notify_one();
     }
 
@@ -276,16 +276,16 @@ impl Session {
     pub(super) fn begin_round(&self, now: Instant) -> bool {
         let Some(round) = self.danger.begin(now) else { return false };
         let held = |hold: &Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
-        let mut doubted: Vec<_> = self.holds().into_iter().filter(held).collect();
-        doubted.sort_by_key(|hold| hold.deadline());
-        for (before, hold) in doubted.iter().enumerate() {
+        let mut suspected: Vec<_> = self.holds().into_iter().filter(held).collect();
+        suspected.sort_by_key(|hold| hold.deadline());
+        for (before, hold) in suspected.iter().enumerate() {
             let due = round.due(before);
             hold.set_due(Some(hold.due().map_or(due, |at| at.min(due))));
         }
-        if !doubted.is_empty() {
+        if !suspected.is_empty() {
             self.set_due(self.due().min(round.due(0)));
         }
-        self.danger.doubt_these(doubted.iter().map(|hold| hold.key.id));
+        self.danger.suspect_these(suspected.iter().map(|hold| hold.key.id));
         true
     }
 

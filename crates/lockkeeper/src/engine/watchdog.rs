@@ -206,7 +206,7 @@ impl Engine {
         }
         // Others that are renewed in between do not make it good.
         let held = |hold: &&Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
-        session.danger.doubt_these(holds.iter().filter(held).map(|hold| hold.key.id));
+        session.danger.suspect_these(holds.iter().filter(held).map(|hold| hold.key.id));
         self.report_not_renewed(session, holds, error);
         session.wake_watchdog(retry);
     }

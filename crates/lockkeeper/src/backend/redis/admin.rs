@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::layout::{self, Keys, Listed, Victim};
-use super::route::Repeats;
+use super::route::NoFallback;
 use super::wire::{Link, Request, Value};
 use super::{RedisStore, fault, long};
 use crate::store::{Admin, Evict, Evicted, Line, Store as _, Target};
@@ -88,7 +88,7 @@ async fn asked(store: &RedisStore, found: &[Vec<u8>]) -> Result<Vec<(LockName, R
     let mut lines = Vec::new();
     for keys in by_slot(store, found) {
         for keys in keys.chunks(LINES) {
-            let asked = store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), Repeats);
+            let asked = store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), NoFallback);
             let said = asked.await.map_err(fault::of)?;
             for listed in said.read(|value| layout::lines_answer(keys, value))? {
                 lines.extend(line_of(store, listed).await?);

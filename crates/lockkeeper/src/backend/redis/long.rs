@@ -21,7 +21,7 @@ pub(super) async fn line<T>(store: &RedisStore, name: &LockName, read: impl Fn(&
     let answer = link.send(layout::line(name, None)).await;
     if let Err(error) = &answer {
         // The next look asks the right server.
-        store.0.servers.heed(keys.slot(), &link, error);
+        store.0.servers.note_redirect(keys.slot(), &link, error);
     }
     read(&answer.map_err(|error| fault::about(error, &keys.shown()))?)
 }

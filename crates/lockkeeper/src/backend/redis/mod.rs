@@ -47,7 +47,7 @@ pub use self::driver::DRIVER;
 pub use self::layout::check::{Agreement, against_memory, against_memory_with_faults, with_a_clock_that_goes_back};
 use self::layout::{ClientId, Keys};
 pub use self::register::RedisRegister;
-use self::route::Fewer;
+use self::route::Fallback;
 use self::servers::{Said, Servers};
 use self::session_claims::SessionClaims;
 use self::wait::PushListener;
@@ -167,15 +167,15 @@ impl RedisStore {
     }
 
     /// The same for a request that has other forms, with fewer keys, for as long as its slot is on its way.
-    fn ask_or<F: Fewer>(
+    fn ask_or<F: Fallback>(
         &self,
         name: &LockName,
         request: Request,
-        fewer: F,
+        fallback: F,
     ) -> Result<impl Future<Output = Result<Said>> + Send + use<F>> {
         self.check_process()?;
         let keys = Keys::of(name);
-        let answer = self.0.servers.send(keys.slot(), request, fewer);
+        let answer = self.0.servers.send(keys.slot(), request, fallback);
         Ok(async move { answer.await.map_err(|error| fault::about(error, &keys.shown())) })
     }
 

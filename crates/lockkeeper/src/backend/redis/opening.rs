@@ -51,7 +51,7 @@ async fn master(servers: &Servers, link: &Link, builder: &RedisStoreBuilder) -> 
     let info = Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)?;
     let was_named = builder.topology != Topology::Standalone && !builder.waived.contains(&Check::Replica);
     if was_named && info.is_replica() {
-        servers.doubt(link);
+        servers.suspect(link);
         let problem = format!("{} is a replica: another server is becoming the master", link.endpoint());
         return Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment"));
     }

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::layout::{self, Keys};
-use super::route::{OPEN, Tells};
+use super::route::{OPEN, ReportMigration};
 use super::servers::Said;
 use super::{RedisStore, fault};
 use crate::Result;
@@ -29,7 +29,7 @@ pub(super) async fn each(store: &RedisStore, live: &[Live], within: Duration) ->
     for (_, at) in groups {
         let of: Vec<_> = at.iter().map(|at| live[*at].clone()).collect();
         let keys = &keys[at[0]];
-        let answer = servers.send(keys.slot(), layout::renew(&of), Tells);
+        let answer = servers.send(keys.slot(), layout::renew(&of), ReportMigration);
         asked.push(Box::pin(async move {
             match answer.await {
                 Err(error) if error.is(OPEN) => Err(at),

@@ -8,7 +8,7 @@ use super::builder;
 use super::fault;
 use super::layout::{self, Channel, ClientId, Keys};
 use super::replicas::{self, Replicas};
-use super::route::{By, Fewer, Route, Topology};
+use super::route::{By, Fallback, Route, Topology};
 use super::wire::{Link, Listener, Request, Settings, Value, WireError};
 use super::{Check, RedisStoreBuilder, rights};
 use crate::net::{Endpoint, TlsSettings};
@@ -117,14 +117,14 @@ impl Servers {
 
     /// Sends a request to who has this slot, which can also be made with fewer keys while the slot is on its way. It has
     /// its place in the order when this returns.
-    pub(super) fn send<F: Fewer>(
+    pub(super) fn send<F: Fallback>(
         &self,
         slot: u16,
         request: Request,
-        fewer: F,
+        fallback: F,
     ) -> impl Future<Output = Result<Said, WireError>> + Send + use<F> {
         let needs_proof = self.needs_replicas();
-        let answer = self.route.send_by(slot, request, fewer);
+        let answer = self.route.send_by(slot, request, fallback);
         async move {
             let (value, by) = answer.await?;
             Ok(Said { value, by, needs_proof })
@@ -149,13 +149,13 @@ impl Servers {
     }
 
     /// See [`Route::doubt`].
-    pub(super) fn doubt(&self, link: &Link) {
-        self.route.doubt(link);
+    pub(super) fn suspect(&self, link: &Link) {
+        self.route.suspect(link);
     }
 
-    /// See [`Route::heed`].
-    pub(super) fn heed(&self, slot: u16, link: &Link, error: &WireError) -> bool {
-        self.route.heed(slot, link, error)
+    /// See [`Route::note_redirect`].
+    pub(super) fn note_redirect(&self, slot: u16, link: &Link, error: &WireError) -> bool {
+        self.route.note_redirect(slot, link, error)
     }
 
     /// Every master.
@@ -288,7 +288,7 @@ fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::route::Repeats;
+    use super::super::route::NoFallback;
     use super::super::wire::tests::peer::{Peer, echo, patient, within};
     use super::*;
     use crate::Effect;
@@ -314,7 +314,7 @@ mod tests {
         let (listening, runtime) = (Mutex::default(), Runtime::here_or_own().unwrap());
         let servers = Servers { route, client, channel: Vec::new(), listening, replicas: None, runtime };
         for read in reads.chain([Box::new(swap) as Box<_>]) {
-            let (wrong, behind) = (servers.send(0, echo("x"), Repeats), servers.send(0, echo("y"), Repeats));
+            let (wrong, behind) = (servers.send(0, echo("x"), NoFallback), servers.send(0, echo("y"), NoFallback));
             assert_eq!([remote.request().await.remove(1), remote.request().await.remove(1)], ["x", "y"]);
             remote.say("+what\r\n").await;
             let error = within(wrong).await.unwrap().read(read).unwrap_err();

@@ -92,7 +92,7 @@ impl Calls {
         let request = AuthenticateRequest { name: login.user.clone(), password: login.password.expose().to_owned() };
         let left = self.left.load(Ordering::Acquire);
         let asked = self.once(left, "/etcdserverpb.Auth/Authenticate", request, None, self.timeout).await;
-        let answer: AuthenticateResponse = asked.inspect_err(|error| self.heed(left, error))?;
+        let answer: AuthenticateResponse = asked.inspect_err(|error| self.leave_failed(left, error))?;
         let Ok(mut token) = MetadataValue::try_from(answer.token) else {
             return Err(WireError::Broken("etcd has answered with a token that is none".to_owned()));
         };
@@ -147,9 +147,9 @@ impl Calls {
                 self.log_in_after(token).await?;
                 let left = self.left.load(Ordering::Acquire);
                 let asked = self.once(left, method, request, self.token(), within).await;
-                self.heeding(left, within, asked)
+                self.leave_if_failed(left, within, asked)
             }
-            (asked, _) => self.heeding(left, within, asked),
+            (asked, _) => self.leave_if_failed(left, within, asked),
         }
     }
 
@@ -188,7 +188,7 @@ impl Calls {
                 self.log_in_after(token).await?;
                 self.kept_alive(left, leases, within).await
             }
-            asked => self.heeding(left, within, asked),
+            asked => self.leave_if_failed(left, within, asked),
         }
     }
 
@@ -281,19 +281,19 @@ impl Calls {
     }
 
     /// Leaves a member that fails, or that two in a row found too slow whose patience was little.
-    fn heeding<T>(&self, left: usize, within: Duration, asked: Result<T, WireError>) -> Result<T, WireError> {
+    fn leave_if_failed<T>(&self, left: usize, within: Duration, asked: Result<T, WireError>) -> Result<T, WireError> {
         match &asked {
             Ok(_) => {
                 let _ = self.slow.compare_exchange(left, usize::MAX, Ordering::AcqRel, Ordering::Acquire);
             }
             Err(WireError::Broken(_)) if within < self.timeout && self.slow.swap(left, Ordering::AcqRel) != left => {}
-            Err(error) => self.heed(left, error),
+            Err(error) => self.leave_failed(left, error),
         }
         asked
     }
 
     /// Leaves a member that fails. Who has left it already, leaves nobody else.
-    fn heed(&self, left: usize, error: &WireError) {
+    fn leave_failed(&self, left: usize, error: &WireError) {
         if error.is_the_members_fault()
             && self.left.compare_exchange(left, left + 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
         {

@@ -2,7 +2,7 @@
 //! has the slot.
 
 mod cluster;
-mod form;
+mod fallback;
 mod master;
 mod opinions;
 mod sentinel;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::cluster::Cluster;
-use self::form::Form;
-pub(in crate::backend::redis) use self::form::{Fewer, OPEN, Repeats, Tells};
+use self::fallback::Migrating;
+pub(in crate::backend::redis) use self::fallback::{Fallback, NoFallback, OPEN, ReportMigration};
 use self::sentinel::Sentinel;
 use self::slots::Redirect;
 use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, Who, WireError};
@@ -56,14 +56,14 @@ pub(crate) enum Route {
 }
 
 /// What is to be done about an error.
-enum Detour {
+enum RetryAction {
     /// Nothing: it is the answer.
     None,
     /// Another attempt, after a pause if the last one was not the first.
     Again,
     /// Another attempt after a pause.
     Later,
-    /// This once the request is to go to this one, which is told that we know.
+    /// Send the request to this node once, preceded by `ASKING`.
     Ask(Link),
     /// Nothing: the answer is another request's, and so may be all others on that connection.
     Distrust,
@@ -122,11 +122,11 @@ impl Route {
     /// while the slot is on its way. It has its place in the order of the requests to that slot when this returns.
     /// Redirections, and what passes by itself, are followed for at most [`Settings::timeout`], as long as the answer is
     /// awaited; a request whose effect is unknown is never repeated. Returns who brought the answer, too.
-    pub(crate) fn send_by<F: Fewer>(
+    pub(crate) fn send_by<F: Fallback>(
         &self,
         slot: u16,
         request: Request,
-        fewer: F,
+        fallback: F,
     ) -> impl Future<Output = Result<(Value, By), WireError>> + Send + use<F> {
         let link = self.link(slot);
         let by = By::now(&link, false);
@@ -135,15 +135,15 @@ impl Route {
         async move {
             match answer.await.and_then(whole) {
                 Ok(value) => Ok((value, by)),
-                Err(error) => route.follow(slot, Form::new(request, fewer), link, error).await,
+                Err(error) => route.follow(slot, Migrating::new(request, fallback), link, error).await,
             }
         }
     }
 
-    async fn follow<F: Fewer>(
+    async fn follow<F: Fallback>(
         &self,
         slot: u16,
-        mut form: Form<F>,
+        mut migrating: Migrating<F>,
         mut link: Link,
         error: WireError,
     ) -> Result<(Value, By), WireError> {
@@ -152,19 +152,19 @@ impl Route {
         let mut pause = FIRST_PAUSE;
         let mut error = error;
         for attempt in 0_u32.. {
-            let detour = match self {
-                Self::Cluster(_) if error.is(form::OPEN) => form.next(),
-                _ => self.detour(slot, &link, &error),
+            let action = match self {
+                Self::Cluster(_) if error.is(fallback::OPEN) => migrating.next(),
+                _ => self.retry_action(slot, &link, &error),
             };
-            let waits = match &detour {
-                Detour::None => return Err(self.named(&link, error)),
-                Detour::Distrust => {
+            let waits = match &action {
+                RetryAction::None => return Err(self.named(&link, error)),
+                RetryAction::Distrust => {
                     link.reset(OUT_OF_STEP);
                     return Err(WireError::Broken(format!("{} {OUT_OF_STEP}", link.endpoint())));
                 }
-                Detour::Later => true,
+                RetryAction::Later => true,
                 // Two servers may send us to each other, until they agree.
-                Detour::Again | Detour::Ask(_) => attempt > 1,
+                RetryAction::Again | RetryAction::Ask(_) => attempt > 1,
             };
             if clock.now() >= until {
                 return Err(self.named(&link, error));
@@ -174,23 +174,23 @@ impl Route {
                 pause = (pause * 2).min(LAST_PAUSE);
             }
             let by;
-            let answer = match detour {
-                Detour::Ask(other) => {
+            let answer = match action {
+                RetryAction::Ask(other) => {
                     // Why it cannot be reached, the request says.
                     drop(other.ready().await);
                     by = By::now(&other, true);
-                    let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), form.request()]);
+                    let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), migrating.request()]);
                     link = other;
                     answer
                 }
                 _ => {
                     link = self.link(slot);
                     by = By::now(&link, false);
-                    link.send(form.request())
+                    link.send(migrating.request())
                 }
             };
             match answer.await.and_then(whole) {
-                Ok(Value::Nil) if form.is_less() => error = form::open(),
+                Ok(Value::Nil) if migrating.is_reduced() => error = fallback::open(),
                 Ok(value) => return Ok((value, by)),
                 Err(next) => error = next,
             }
@@ -207,62 +207,62 @@ impl Route {
     }
 
     /// What to do about `error`, which came by `link`.
-    fn detour(&self, slot: u16, link: &Link, error: &WireError) -> Detour {
+    fn retry_action(&self, slot: u16, link: &Link, error: &WireError) -> RetryAction {
         let code = match error {
-            WireError::Broken(_) => return Detour::None,
+            WireError::Broken(_) => return RetryAction::None,
             // It was never written: another server may have the slot by now.
-            WireError::NotSent(_) if self.link(slot).is_same(link) => return Detour::None,
-            WireError::NotSent(_) => return Detour::Again,
+            WireError::NotSent(_) if self.link(slot).is_same(link) => return RetryAction::None,
+            WireError::NotSent(_) => return RetryAction::Again,
             WireError::Server { code, .. } => code.as_str(),
         };
         match (self, code) {
             // The link loads the script before anything else that is sent.
-            (_, "NOSCRIPT") => Detour::Again,
+            (_, "NOSCRIPT") => RetryAction::Again,
             // Its address may lead to another server by now; whether that is a master, the connection finds out.
             (Self::Standalone(_), "READONLY" | "MASTERDOWN") if link.stays_master() => {
                 link.reset("it is a replica now");
-                Detour::Later
+                RetryAction::Later
             }
-            (Self::Standalone(_), _) => Detour::None,
+            (Self::Standalone(_), _) => RetryAction::None,
             (Self::Sentinel(sentinel), "READONLY" | "MASTERDOWN") => {
-                sentinel.doubt(link);
-                Detour::Later
+                sentinel.suspect(link);
+                RetryAction::Later
             }
             (Self::Cluster(cluster), "MOVED" | "ASK") => match Redirect::parse(error, link.endpoint()) {
-                Some(redirect) if redirect.slot != slot => Detour::Distrust,
-                Some(redirect) if code == "ASK" => Detour::Ask(cluster.importing(redirect.to)),
+                Some(redirect) if redirect.slot != slot => RetryAction::Distrust,
+                Some(redirect) if code == "ASK" => RetryAction::Ask(cluster.importing(redirect.to)),
                 Some(redirect) => {
                     cluster.moved(redirect);
-                    Detour::Again
+                    RetryAction::Again
                 }
-                None => Detour::None,
+                None => RetryAction::None,
             },
             (Self::Cluster(cluster), "CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
                 cluster.refresh();
-                Detour::Later
+                RetryAction::Later
             }
-            (_, "LOADING") => Detour::Later,
-            _ => Detour::None,
+            (_, "LOADING") => RetryAction::Later,
+            _ => RetryAction::None,
         }
     }
 
-    /// Takes note of what was said about this slot on a connection beside ours, so that the next one is to the right
-    /// server; whether it is about this slot, and not about another.
-    pub(crate) fn heed(&self, slot: u16, link: &Link, error: &WireError) -> bool {
+    /// Applies a redirection of this slot that came on another connection, so that the next one is to the right server;
+    /// whether it is about this slot, and not about another.
+    pub(crate) fn note_redirect(&self, slot: u16, link: &Link, error: &WireError) -> bool {
         let redirect = Redirect::parse(error, link.endpoint()).filter(|_| error.is("MOVED") || error.is("ASK"));
         if redirect.is_some_and(|redirect| redirect.slot != slot) {
             return false;
         }
         // What is to be done about it is left to the caller.
-        let _ = self.detour(slot, link, error);
+        let _ = self.retry_action(slot, link, error);
         true
     }
 
-    /// The server of this connection was named as a master, and is none any more.
-    pub(crate) fn doubt(&self, link: &Link) {
+    /// The server of this connection was named as the master, and is a replica now.
+    pub(crate) fn suspect(&self, link: &Link) {
         match self {
             Self::Standalone(_) => {}
-            Self::Sentinel(sentinel) => sentinel.doubt(link),
+            Self::Sentinel(sentinel) => sentinel.suspect(link),
             Self::Cluster(cluster) => cluster.refresh(),
         }
     }

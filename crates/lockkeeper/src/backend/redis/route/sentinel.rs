@@ -110,7 +110,7 @@ impl Sentinel {
     }
 
     /// The server of this link is no master any more.
-    pub(super) fn doubt(&self, link: &Link) {
+    pub(super) fn suspect(&self, link: &Link) {
         // It says what it is when it is connected to again.
         link.reset("it is a replica now");
         self.0.inner.news.notify_one();

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind};
 pub(super) fn of(servers: &Servers, slot: u16, link: Option<&Link>, error: WireError) -> Error {
     // What is said to the first words is not about a command of the caller's.
     let Some(link) = link else { return fault::of(error).without_effect() };
-    if !servers.heed(slot, link, &error) {
+    if !servers.note_redirect(slot, link, &error) {
         return several_slots(&format!("a command is about a key of another slot of the Cluster ({error})"));
     }
     refused(error).without_effect()

@@ -31,9 +31,9 @@ const SILENCE: u32 = 3;
 /// Serves the link until its last handle is gone and what was sent is done. A runtime that has ended drops it before the
 /// first poll; the link hears of that too.
 pub(super) fn run(shared: Arc<Shared>) -> impl Future<Output = ()> + Send + 'static {
-    let last_words = LastWords(Arc::clone(&shared));
+    let drop_guard = DropGuard(Arc::clone(&shared));
     async move {
-        let _last_words = last_words;
+        let _drop_guard = drop_guard;
         serve_all(shared).await;
     }
 }
@@ -55,30 +55,30 @@ async fn serve_all(shared: Arc<Shared>) {
                 }
                 Err(error) => shared.failed(error),
             },
-            () = tend(&shared) => return,
+            () = expire_until_idle(&shared) => return,
         }
         if shared.settings.once {
             return shared.give_up();
         }
         tokio::select! {
             () = shared.clock.sleep(jittered(backoff)) => {}
-            () = tend(&shared) => return,
+            () = expire_until_idle(&shared) => return,
         }
         backoff = (backoff * 2).min(LAST_BACKOFF);
     }
 }
 
 /// Also runs when the runtime ends before the link does.
-struct LastWords(Arc<Shared>);
+struct DropGuard(Arc<Shared>);
 
-impl Drop for LastWords {
+impl Drop for DropGuard {
     fn drop(&mut self) {
         self.0.end("nobody serves it any more");
     }
 }
 
-/// Without a connection: gives up what has waited for too long. Completes when nothing is left to be sent for anybody.
-async fn tend(shared: &Shared) {
+/// Without a connection: gives up the requests that have waited for too long. Completes when no request is left.
+async fn expire_until_idle(shared: &Shared) {
     loop {
         let now = shared.clock.now();
         shared.expire(now);
@@ -91,7 +91,7 @@ async fn tend(shared: &Shared) {
             since.map(|since| (since + shared.settings.timeout).saturating_since(now))
         };
         tokio::select! {
-            () = shared.poked() => {}
+            () = shared.woken() => {}
             () = shared.clock.sleep(next.unwrap_or(Duration::MAX)), if next.is_some() => {}
         }
     }

@@ -60,7 +60,7 @@ pub(super) struct State {
     /// Set while the driver sleeps.
     pub(super) driver: Option<Waker>,
     /// The driver was woken.
-    poked: bool,
+    woken: bool,
     /// When the driver wakes up by itself.
     pub(super) alarm: Instant,
     pub(super) reset: Option<String>,
@@ -91,7 +91,7 @@ impl Shared {
             resp3: false,
             side: None,
             driver: None,
-            poked: false,
+            woken: false,
             alarm: clock.now(),
             reset: None,
             closing: false,
@@ -149,7 +149,7 @@ impl Shared {
         let done = !may_wait && state.queue.is_answered() && state.write_in_place(now);
         // The driver counts the time of what was written without it.
         if !done || now + self.settings.timeout < state.alarm {
-            rouse(state);
+            wake_driver(state);
         }
         answers
     }
@@ -188,7 +188,7 @@ impl Shared {
         let nonce = state.nonces.next();
         let (bytes, whose) = channels::request(&name, sharded, on, nonce);
         state.queue.push(bytes, whose, self.clock.now());
-        rouse(state);
+        wake_driver(state);
     }
 
     /// Whether messages come on this connection.
@@ -202,7 +202,7 @@ impl Shared {
             return;
         }
         state.reset = Some(why.to_owned());
-        rouse(state);
+        wake_driver(state);
     }
 
     /// Nobody will send any more.
@@ -213,7 +213,7 @@ impl Shared {
         let mut state = self.lock();
         state.closing = true;
         let side = state.side.take();
-        rouse(state);
+        wake_driver(state);
         drop(side);
     }
 
@@ -338,7 +338,7 @@ impl Shared {
         let lost = state.queue.lose();
         let unsent = state.queue.clear();
         let why = state.ended.clone().unwrap_or_default();
-        rouse(state);
+        wake_driver(state);
         drop(side);
         self.status.send_if_modified(|status| {
             // Why the only attempt has failed says more.
@@ -365,10 +365,10 @@ impl Shared {
     }
 
     /// Completes when the driver was woken.
-    pub(super) async fn poked(&self) {
+    pub(super) async fn woken(&self) {
         std::future::poll_fn(|cx: &mut Context<'_>| {
             let mut state = self.lock();
-            if std::mem::take(&mut state.poked) {
+            if std::mem::take(&mut state.woken) {
                 return Poll::Ready(());
             }
             state.driver = Some(cx.waker().clone());
@@ -379,8 +379,8 @@ impl Shared {
 }
 
 /// Wakes the driver, when the mutex is free.
-fn rouse(mut state: MutexGuard<'_, State>) {
-    state.poked = true;
+fn wake_driver(mut state: MutexGuard<'_, State>) {
+    state.woken = true;
     let driver = state.driver.take();
     drop(state);
     if let Some(driver) = driver {

@@ -1,25 +1,25 @@
 //! What servers say about each other. With real servers the routes are tried by the live tests.
 
-mod detours;
+mod redirects;
 
 use redis::Value;
 
 use super::super::wire::{Endpoint, Request, WireError};
 use super::slots::{self, Range, Redirect};
-use super::{Fewer, Repeats, Route};
+use super::{Fallback, NoFallback, Route};
 
 impl Route {
     fn send(&self, slot: u16, request: Request) -> impl Future<Output = Result<Value, WireError>> + Send + use<> {
-        self.send_or(slot, request, Repeats)
+        self.send_or(slot, request, NoFallback)
     }
 
-    fn send_or<F: Fewer>(
+    fn send_or<F: Fallback>(
         &self,
         slot: u16,
         request: Request,
-        fewer: F,
+        fallback: F,
     ) -> impl Future<Output = Result<Value, WireError>> + Send + use<F> {
-        let answer = self.send_by(slot, request, fewer);
+        let answer = self.send_by(slot, request, fallback);
         async move { Ok(answer.await?.0) }
     }
 }

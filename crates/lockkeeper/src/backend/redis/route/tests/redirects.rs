@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::super::{Route, Tells, Topology};
+use super::super::{ReportMigration, Route, Topology};
 use crate::backend::redis::wire::tests::peer::{
     Peer, PeerConnection, Received, Sound, echo, listener, patient, within,
 };
@@ -180,7 +180,7 @@ async fn a_request_whose_keys_are_in_two_places_is_made_with_fewer_of_them() {
 #[tokio::test]
 async fn who_has_something_else_to_ask_learns_that_a_slot_is_on_its_way() {
     let mut pair = cluster(patient()).await;
-    let answer = tokio::spawn(pair.route.send_or(5, echo("x"), Tells));
+    let answer = tokio::spawn(pair.route.send_or(5, echo("x"), ReportMigration));
     pair.one.1.request().await;
     pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
     assert!(within(answer).await.unwrap().unwrap_err().is("TRYAGAIN"));
