@@ -75,7 +75,7 @@ impl Guard {
             hold.count(engine.events.holding(&hold.key.name, mode));
         }
         if let Some(owner) = &owner {
-            engine.own(&hold, owner);
+            engine.record_owner(&hold, owner);
         }
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let since = reentrant.as_ref().map_or_else(|| engine.now(), |reentrant| reentrant.since);
@@ -281,7 +281,7 @@ impl Guard {
             return self.hold.check();
         }
         self.released = true;
-        self.disown();
+        self.forget_owner();
         let is_last = ReentrantShare::leave(self.reentrant.take());
         if self.hold.is_dead() {
             if is_last {
@@ -319,7 +319,7 @@ impl Guard {
     /// The handle of the detached lock, which no keeper renews.
     pub(crate) fn into_handle(mut self) -> Handle {
         self.released = true;
-        self.disown();
+        self.forget_owner();
         self.hold.count_no_more();
         self.engine.let_go(&self.hold);
         Handle::new(self.full_name(), &self.hold, self.engine.store.to_string(), self.token, self.mode)
@@ -353,9 +353,9 @@ impl Guard {
         self.engine.now().saturating_since(self.since)
     }
 
-    fn disown(&mut self) {
+    fn forget_owner(&mut self) {
         if let Some(owner) = self.owner.take() {
-            self.engine.disown(&self.hold, &owner);
+            self.engine.forget_owner(&self.hold, &owner);
         }
     }
 
@@ -377,7 +377,7 @@ impl Drop for Guard {
         if self.released {
             return;
         }
-        self.disown();
+        self.forget_owner();
         if !ReentrantShare::leave(self.reentrant.take()) {
             return;
         }

@@ -157,7 +157,7 @@ impl Attempt {
 
     fn would_wait_for_itself(&self) -> bool {
         let Request { name, owner, queue, .. } = &self.request;
-        *queue && owner.as_ref().is_some_and(|owner| self.engine.owns(name, owner))
+        *queue && owner.as_ref().is_some_and(|owner| self.engine.is_held_by(name, owner))
     }
 
     fn would_deadlock(&self) -> Error {
@@ -321,7 +321,7 @@ impl Attempt {
     fn give_back(&self, hold: &Arc<Hold>) {
         let heir = self.request.replaces.as_ref().is_some_and(|old| old.is_dead());
         if heir && !self.request.spec.lock_delay.is_zero() {
-            self.engine.linger(hold, self.engine.now() + self.request.spec.lock_delay);
+            self.engine.keep_in_lock_delay(hold, self.engine.now() + self.request.spec.lock_delay);
         } else if self.request.replaces.is_some() || hold.begin_to_give_back() {
             self.engine.withdraw_later(hold);
         }

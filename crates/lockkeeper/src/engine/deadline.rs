@@ -114,11 +114,11 @@ async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
             tokio::task::yield_now().await;
         }
         let engine = engine.upgrade()?;
-        for hold in session.lingered(engine.now()) {
+        for hold in session.take_over_delay(engine.now()) {
             hold.give_away();
             engine.withdraw_later(&hold);
         }
-        next = session.end_of_lingering().into_iter().chain(next).min();
+        next = session.end_of_lock_delay().into_iter().chain(next).min();
     }
     Some(next)
 }

@@ -303,11 +303,12 @@ impl Engine {
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         hold.lose(reason);
         let held = hold.loss().filter(|_| hold.stage() == hold::Stage::Granted);
-        let lingers = held.is_some_and(|reason| self.lingers(hold, reason)).then(|| Self::end_of_delay(hold));
-        if !hold.session.take(hold, self.now(), lingers) {
+        let delay_ends =
+            held.is_some_and(|reason| self.keeps_lock_delay(hold, reason)).then(|| Self::end_of_delay(hold));
+        if !hold.session.take(hold, self.now(), delay_ends) {
             return;
         }
-        if let Some(until) = lingers {
+        if let Some(until) = delay_ends {
             self.deadlines.expect(until);
         }
         if let Some(reason) = held {
@@ -317,7 +318,7 @@ impl Engine {
 
     /// Whether the store may still have what was lost, and is to keep it for its delay. A session with such a claim is
     /// not closed, which would free it.
-    fn lingers(&self, hold: &Hold, reason: &LostReason) -> bool {
+    fn keeps_lock_delay(&self, hold: &Hold, reason: &LostReason) -> bool {
         let absent = matches!(reason, LostReason::Expired | LostReason::Forgotten | LostReason::Removed { .. });
         let gone = absent && !hold.session.expires_as_one();
         let delayed = !hold.session.spec.lock_delay.is_zero();
@@ -345,19 +346,19 @@ impl Engine {
 
     /// A claim that is believed in by nobody, but may have to keep others out: it is withdrawn at `until`, and not
     /// before.
-    fn linger(&self, hold: &Arc<Hold>, until: Instant) {
+    fn keep_in_lock_delay(&self, hold: &Arc<Hold>, until: Instant) {
         if !hold.session.take(hold, self.now(), Some(until)) {
-            hold.session.linger(hold, until);
+            hold.session.keep_in_lock_delay(hold, until);
         }
         self.deadlines.expect(until);
     }
 
-    pub(crate) fn own(&self, hold: &Arc<Hold>, owner: &Owner) {
+    pub(crate) fn record_owner(&self, hold: &Arc<Hold>, owner: &Owner) {
         let key = (hold.key.name.clone(), owner.clone());
         lock(&self.owners).entry(key).or_default().push(Arc::clone(hold));
     }
 
-    pub(crate) fn disown(&self, hold: &Arc<Hold>, owner: &Owner) {
+    pub(crate) fn forget_owner(&self, hold: &Arc<Hold>, owner: &Owner) {
         let mut owners = lock(&self.owners);
         let key = (hold.key.name.clone(), owner.clone());
         if let Some(holds) = owners.get_mut(&key) {
@@ -371,14 +372,14 @@ impl Engine {
     }
 
     /// Whether a guard of this owner holds the lock. One that is lost holds nothing, though nobody has dropped it.
-    pub(crate) fn owns(&self, name: &LockName, owner: &Owner) -> bool {
+    pub(crate) fn is_held_by(&self, name: &LockName, owner: &Owner) -> bool {
         let owners = lock(&self.owners);
         owners.get(&(name.clone(), owner.clone())).is_some_and(|holds| holds.iter().any(|hold| !hold.is_dead()))
     }
 
     #[cfg(feature = "testing")]
     pub(crate) fn leftovers(&self) -> usize {
-        let of = |s: &Arc<Session>| s.holds().len() + s.lingering().len() + usize::from(s.is_adopted());
+        let of = |s: &Arc<Session>| s.holds().len() + s.in_lock_delay().len() + usize::from(s.is_adopted());
         let claims: usize = self.open_sessions().iter().map(of).sum();
         claims + self.queues.len() + self.owner_entries.len() + lock(&self.owners).len()
     }
@@ -396,7 +397,7 @@ impl Drop for Engine {
         }
         self.deadlines.wake();
         for session in self.open_sessions() {
-            if session.end() && session.lingering().is_empty() && !session.is_adopted() {
+            if session.end() && session.in_lock_delay().is_empty() && !session.is_adopted() {
                 let (store, id) = (Arc::clone(&self.store), session.id.clone());
                 self.runtime.post(async move {
                     let _ = store.close(&id, &[]).await;

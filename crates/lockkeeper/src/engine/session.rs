@@ -44,7 +44,7 @@ pub(crate) struct Session {
     proofs: Mutex<VecDeque<Instant>>,
     holds: Mutex<ClaimSchedule>,
     /// Lost, but not to be given away before this instant.
-    lingering: Mutex<Vec<(Arc<Hold>, Instant)>>,
+    in_lock_delay: Mutex<Vec<(Arc<Hold>, Instant)>>,
     server_clock: Mutex<Option<(Duration, Instant)>>,
     pub(super) danger: Danger,
     over: AtomicBool,
@@ -71,7 +71,7 @@ impl Session {
             adopted: AtomicBool::new(false),
             proofs: Mutex::new(std::iter::repeat_n(sent, lag + 1).collect()),
             holds: Mutex::default(),
-            lingering: Mutex::default(),
+            in_lock_delay: Mutex::default(),
             server_clock: Mutex::default(),
             danger: Danger::default(),
             over: AtomicBool::new(false),
@@ -156,33 +156,34 @@ impl Session {
         self.take(hold, now, None)
     }
 
-    /// Removes a claim, or lets it linger until an instant. Whether it was still there.
-    pub(crate) fn take(&self, hold: &Arc<Hold>, now: Instant, lingers: Option<Instant>) -> bool {
+    /// Removes a claim, or keeps it in its lock-delay until an instant. Whether it was still there.
+    pub(crate) fn take(&self, hold: &Arc<Hold>, now: Instant, delay_ends: Option<Instant>) -> bool {
         self.use_now(now);
         let mut holds = lock(&self.holds);
         let found = holds.remove(hold);
-        if let Some(until) = lingers.filter(|_| found) {
+        if let Some(until) = delay_ends.filter(|_| found) {
             // Under the lock of the others: no list of the claims finds it in neither place.
-            lock(&self.lingering).push((Arc::clone(hold), until));
+            lock(&self.in_lock_delay).push((Arc::clone(hold), until));
         }
         found
     }
 
-    /// Lets a claim linger that was removed already. In a session that is over nothing lingers: nobody looks any more.
-    pub(crate) fn linger(&self, hold: &Arc<Hold>, until: Instant) {
+    /// Keeps a claim in its lock-delay that was removed already. A session that is over keeps none: nobody looks any
+    /// more.
+    pub(crate) fn keep_in_lock_delay(&self, hold: &Arc<Hold>, until: Instant) {
         let _holds = lock(&self.holds);
-        let mut lingering = lock(&self.lingering);
+        let mut in_lock_delay = lock(&self.in_lock_delay);
         if !self.is_over() {
-            lingering.push((Arc::clone(hold), until));
+            in_lock_delay.push((Arc::clone(hold), until));
         }
     }
 
-    /// Lists all its claims, lingering ones too. None joins and none leaves while the result lives.
+    /// Lists all its claims, those in their lock-delay too. None joins and none leaves while the result lives.
     pub(crate) fn list(&self, all: &mut Vec<Arc<Hold>>) -> impl Drop + '_ {
         let holds = lock(&self.holds);
         all.clear();
         all.extend(holds.all().map(Arc::clone));
-        all.extend(self.lingering());
+        all.extend(self.in_lock_delay());
         holds
     }
 
@@ -213,42 +214,42 @@ impl Session {
         lock(&self.holds).get(id).map(Arc::clone)
     }
 
-    /// The same also for one that lingers.
+    /// The same also for a claim in its lock-delay.
     pub(super) fn find_even_lost(&self, id: ClaimId) -> Option<Arc<Hold>> {
         // Where it is on its way from one list to the other it is in the second when it has left the first.
-        let lost = || self.lingering().into_iter().find(|hold| hold.key.id == id);
+        let lost = || self.in_lock_delay().into_iter().find(|hold| hold.key.id == id);
         self.find(id).or_else(lost)
     }
 
     pub(crate) fn forget(&self, hold: &Arc<Hold>, now: Instant) {
         self.remove(hold, now);
-        lock(&self.lingering).retain(|(lingering, _)| lingering.key.id != hold.key.id);
+        lock(&self.in_lock_delay).retain(|(in_lock_delay, _)| in_lock_delay.key.id != hold.key.id);
     }
 
     /// Takes those whose time is over.
-    pub(crate) fn lingered(&self, now: Instant) -> Vec<Arc<Hold>> {
-        let mut lingering = lock(&self.lingering);
-        let (over, still): (Vec<_>, Vec<_>) = lingering.drain(..).partition(|(_, until)| *until <= now);
-        *lingering = still;
+    pub(crate) fn take_over_delay(&self, now: Instant) -> Vec<Arc<Hold>> {
+        let mut in_lock_delay = lock(&self.in_lock_delay);
+        let (over, still): (Vec<_>, Vec<_>) = in_lock_delay.drain(..).partition(|(_, until)| *until <= now);
+        *in_lock_delay = still;
         over.into_iter().map(|(hold, _)| hold).collect()
     }
 
-    pub(crate) fn lingering(&self) -> Vec<Arc<Hold>> {
-        lock(&self.lingering).iter().map(|(hold, _)| Arc::clone(hold)).collect()
+    pub(crate) fn in_lock_delay(&self) -> Vec<Arc<Hold>> {
+        lock(&self.in_lock_delay).iter().map(|(hold, _)| Arc::clone(hold)).collect()
     }
 
     /// Forgets all claims, which keep the session as it keeps them. For one that is over, when nobody looks any more.
     pub(super) fn clear(&self) {
-        let all = (std::mem::take(&mut *lock(&self.holds)), std::mem::take(&mut *lock(&self.lingering)));
+        let all = (std::mem::take(&mut *lock(&self.holds)), std::mem::take(&mut *lock(&self.in_lock_delay)));
         // What becomes of them in the store nobody would hear.
         all.1.iter().for_each(|(hold, _)| hold.give_away());
         // Not with a lock held.
         drop(all);
     }
 
-    /// When the delay of the first ends that lingers.
-    pub(super) fn end_of_lingering(&self) -> Option<Instant> {
-        lock(&self.lingering).iter().map(|(_, until)| *until).min()
+    /// When the first lock-delay ends.
+    pub(super) fn end_of_lock_delay(&self) -> Option<Instant> {
+        lock(&self.in_lock_delay).iter().map(|(_, until)| *until).min()
     }
 
     /// Ends it if nothing of it is in use, and was not for a whole ttl; whether it did.
@@ -256,7 +257,7 @@ impl Session {
         let used = Instant::from_nanos(self.used.load(Ordering::Acquire));
         // Under this lock no claim can join.
         let holds = lock(&self.holds);
-        let idle = holds.is_empty() && lock(&self.lingering).is_empty() && now >= used + self.ttl;
+        let idle = holds.is_empty() && lock(&self.in_lock_delay).is_empty() && now >= used + self.ttl;
         // One that is over is somebody else's business: it may have been given away.
         let idle = idle && !self.is_over();
         if idle {
@@ -386,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn no_claim_joins_or_lingers_in_a_session_that_is_over() {
+    fn no_claim_joins_or_is_kept_in_a_session_that_is_over() {
         let clock = Clock::boot();
         let session = Arc::new(session(None, clock.now()));
         let hold = || {
@@ -398,8 +399,8 @@ mod tests {
         assert!(!session.add(&hold(), clock.now()));
         assert_eq!(session.holds().len(), 1);
         // It would keep the session, which keeps it.
-        session.linger(&hold(), clock.now());
-        assert_eq!(session.lingering().len(), 0);
+        session.keep_in_lock_delay(&hold(), clock.now());
+        assert_eq!(session.in_lock_delay().len(), 0);
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Engine {
                 continue;
             }
             // What somebody may still be working under keeps its delay, and ends by time.
-            let keeps_a_delay = !session.spec.lock_delay.is_zero() && !session.lingering().is_empty();
+            let keeps_a_delay = !session.spec.lock_delay.is_zero() && !session.in_lock_delay().is_empty();
             session.clear();
             if !keeps_a_delay {
                 self.close_by(&session, deadline, &failed);

@@ -212,7 +212,7 @@ impl Guard {
         match Finish::new(&self.engine, async move { engine.replace(&hold, request).await }).await {
             Ok(granted) => {
                 let writer = Self::new(granted, self.owner.clone(), self.engine.now().saturating_since(asked));
-                self.disown();
+                self.forget_owner();
                 self.released = true;
                 self.hold.count_no_more();
                 self.report_upgraded(&writer, asked);

@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind, Result};
 const CONNECT_MIN: Duration = Duration::from_secs(3);
 
 /// Who watches a line looks at it now and then, and goes on watching. Its subscription outlasts the look.
-const LINGER: Duration = Duration::from_secs(1);
+const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
 /// The way to the servers, and the channels of this client.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Listening {
     /// How many listen.
     listeners: usize,
     /// The subscription stays for a while, also if nobody listens.
-    lingers: bool,
+    is_leaving: bool,
 }
 
 /// One who listens to a channel of a name, until it is dropped.
@@ -51,7 +51,7 @@ pub(super) struct Listens {
     servers: Weak<Servers>,
     channel: Vec<u8>,
     /// It may be back soon.
-    lingers: bool,
+    is_leaving: bool,
 }
 
 /// What was answered, and by whom. Until it is read nobody knows whether it is the answer of its request.
@@ -200,21 +200,21 @@ impl Servers {
         self.listen_to(keys, layout::changes_channel(keys.encoded()), true)
     }
 
-    fn listen_to(self: &Arc<Self>, keys: &Keys, channel: Vec<u8>, lingers: bool) -> Listens {
+    fn listen_to(self: &Arc<Self>, keys: &Keys, channel: Vec<u8>, is_leaving: bool) -> Listens {
         let mut listening = self.lock();
         let here = listening.entry(channel.clone()).or_default();
         here.listeners += 1;
-        if here.listeners == 1 && !here.lingers {
+        if here.listeners == 1 && !here.is_leaving {
             // Under the lock, so that an end and a beginning of the same channel come in order.
             self.route.subscribe(keys.slot(), channel.clone());
         }
         drop(listening);
-        Listens { servers: Arc::downgrade(self), channel, lingers }
+        Listens { servers: Arc::downgrade(self), channel, is_leaving }
     }
 
     /// Ends a subscription that nobody needs.
     fn leave(&self, listening: &mut HashMap<Vec<u8>, Listening>, channel: &[u8]) {
-        if listening.get(channel).is_some_and(|here| here.listeners == 0 && !here.lingers) {
+        if listening.get(channel).is_some_and(|here| here.listeners == 0 && !here.is_leaving) {
             listening.remove(channel);
             self.route.unsubscribe(channel);
         }
@@ -232,22 +232,22 @@ impl Drop for Listens {
         let mut listening = servers.lock();
         let Some(here) = listening.get_mut(&self.channel) else { return };
         here.listeners -= 1;
-        if here.listeners == 0 && self.lingers && !here.lingers {
-            let lingering = linger(Weak::clone(&self.servers), self.channel.clone());
-            here.lingers = true;
-            servers.runtime.serve(lingering);
+        if here.listeners == 0 && self.is_leaving && !here.is_leaving {
+            let leaving = leave_later(Weak::clone(&self.servers), self.channel.clone());
+            here.is_leaving = true;
+            servers.runtime.serve(leaving);
         }
         servers.leave(&mut listening, &self.channel);
     }
 }
 
 /// Ends a subscription after a while, unless somebody listens by then.
-async fn linger(servers: Weak<Servers>, channel: Vec<u8>) {
-    Clock::boot().sleep(LINGER).await;
+async fn leave_later(servers: Weak<Servers>, channel: Vec<u8>) {
+    Clock::boot().sleep(LEAVE_AFTER).await;
     let Some(servers) = servers.upgrade() else { return };
     let mut listening = servers.lock();
     if let Some(here) = listening.get_mut(&channel) {
-        here.lingers = false;
+        here.is_leaving = false;
     }
     servers.leave(&mut listening, &channel);
 }
