@@ -47,7 +47,7 @@ struct Shared {
     target: Mutex<SocketAddr>,
     /// Whether messages are RESP.
     resp: bool,
-    weather: [watch::Sender<Weather>; 2],
+    fault_profile: [watch::Sender<FaultProfile>; 2],
     hooks: [Mutex<Option<Hook>>; 2],
     /// Raised to let go what is held back.
     releases: watch::Sender<u64>,
@@ -58,7 +58,7 @@ struct Shared {
 
 /// What happens to everything that goes one way.
 #[derive(Clone, Copy, Debug, Default)]
-struct Weather {
+struct FaultProfile {
     delay: Duration,
     hold: bool,
     swallow: bool,
@@ -86,7 +86,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             target: Mutex::new(target),
             resp,
-            weather: [(); 2].map(|()| watch::Sender::default()),
+            fault_profile: [(); 2].map(|()| watch::Sender::default()),
             hooks: [(); 2].map(|()| Mutex::default()),
             releases: watch::Sender::default(),
             ends: watch::Sender::default(),
@@ -118,35 +118,35 @@ impl Proxy {
 
     /// Lets everything that goes this way be so long on its way. None overtakes another.
     pub fn delay(&self, way: Way, delay: Duration) {
-        self.change(way, |weather| weather.delay = delay);
+        self.change(way, |fault_profile| fault_profile.delay = delay);
     }
 
     /// Keeps back what goes this way until [`release`](Self::release), as a network does that drops packets for a
     /// while: the end of a connection too.
     pub fn hold(&self, way: Way) {
-        self.change(way, |weather| weather.hold = true);
+        self.change(way, |fault_profile| fault_profile.hold = true);
     }
 
     /// Lets go all that was held back, the weather's and single messages.
     pub fn release(&self) {
-        self.change(Way::Both, |weather| weather.hold = false);
+        self.change(Way::Both, |fault_profile| fault_profile.hold = false);
         self.shared.releases.send_modify(|releases| *releases += 1);
     }
 
     /// Swallows what goes this way, while the connections stay: the end of a connection too.
     pub fn black_hole(&self, way: Way) {
-        self.change(way, |weather| weather.swallow = true);
+        self.change(way, |fault_profile| fault_profile.swallow = true);
     }
 
     /// Lets through so many bytes at a time, and a pause after each.
     pub fn slow(&self, way: Way, bytes: usize, pause: Duration) {
-        self.change(way, |weather| weather.slices = Some((bytes.max(1), pause)));
+        self.change(way, |fault_profile| fault_profile.slices = Some((bytes.max(1), pause)));
     }
 
     /// Makes an end of all bad weather, and lets go what was held back. What was swallowed stays lost. The functions of
     /// [`on_request`](Self::on_request) and [`on_reply`](Self::on_reply) stay.
     pub fn heal(&self) {
-        self.change(Way::Both, |weather| *weather = Weather::default());
+        self.change(Way::Both, |fault_profile| *fault_profile = FaultProfile::default());
         self.release();
     }
 
@@ -221,9 +221,9 @@ impl Proxy {
         runtime()?.block_on(self.until(what))
     }
 
-    fn change(&self, way: Way, change: impl Fn(&mut Weather)) {
+    fn change(&self, way: Way, change: impl Fn(&mut FaultProfile)) {
         for way in way.each() {
-            self.shared.weather[*way].send_modify(&change);
+            self.shared.fault_profile[*way].send_modify(&change);
         }
     }
 }

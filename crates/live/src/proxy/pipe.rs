@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::act::{Act, Message, TO_SERVER};
 use super::connection::End;
 use super::fates::{Fate, Fates};
-use super::{Shared, Weather, lock, resp};
+use super::{FaultProfile, Shared, lock, resp};
 
 /// From one side to the other.
 #[derive(Clone, Copy)]
@@ -130,7 +130,7 @@ impl Pipe<'_> {
     }
 
     fn report(&self, act: Act, is_held: bool) {
-        let is_held = is_held || self.weather().hold;
+        let is_held = is_held || self.fault_profile().hold;
         let is_lost = matches!(act, Act::Drop | Act::Cut | Act::Reset | Act::CutWithin(_))
             || (act == Act::LoseReply && self.way != TO_SERVER);
         self.shared.seen.send_modify(|seen| {
@@ -140,24 +140,24 @@ impl Pipe<'_> {
         });
     }
 
-    fn weather(&self) -> Weather {
-        *self.shared.weather[self.way].borrow()
+    fn fault_profile(&self) -> FaultProfile {
+        *self.shared.fault_profile[self.way].borrow()
     }
 
     fn parcel(&self, bytes: Vec<u8>, then: Then) -> Parcel {
-        Parcel { bytes, due: Instant::now() + self.weather().delay, held: None, then }
+        Parcel { bytes, due: Instant::now() + self.fault_profile().delay, held: None, then }
     }
 
     async fn write(self, mut parcels: UnboundedReceiver<Parcel>) -> Result<(), End> {
         while let Some(parcel) = parcels.recv().await {
             sleep_until(parcel.due).await;
             self.wait_for_release(parcel.held).await?;
-            let weather = self.weather();
-            if weather.swallow {
+            let fault_profile = self.fault_profile();
+            if fault_profile.swallow {
                 self.swallow(parcel.then).await?;
                 continue;
             }
-            self.hand_on(&parcel.bytes, weather).await.map_err(|_| End::Reset)?;
+            self.hand_on(&parcel.bytes, fault_profile).await.map_err(|_| End::Reset)?;
             match parcel.then {
                 Then::GoOn => {}
                 Then::Close => drop(SockRef::from(self.to).shutdown(Shutdown::Write)),
@@ -168,10 +168,11 @@ impl Pipe<'_> {
     }
 
     async fn wait_for_release(&self, held: Option<u64>) -> Result<(), End> {
-        let (mut releases, mut weather) = (self.shared.releases.subscribe(), self.shared.weather[self.way].subscribe());
+        let (mut releases, mut fault_profile) =
+            (self.shared.releases.subscribe(), self.shared.fault_profile[self.way].subscribe());
         let released = releases.wait_for(|releases| held.is_none_or(|held| *releases > held));
         released.await.map_err(|_| End::Cut)?;
-        weather.wait_for(|weather| !weather.hold).await.map(|_| ()).map_err(|_| End::Cut)
+        fault_profile.wait_for(|fault_profile| !fault_profile.hold).await.map(|_| ()).map_err(|_| End::Cut)
     }
 
     async fn swallow(&self, then: Then) -> Result<(), End> {
@@ -183,8 +184,8 @@ impl Pipe<'_> {
         }
     }
 
-    async fn hand_on(&self, bytes: &[u8], weather: Weather) -> io::Result<()> {
-        let (size, pause) = weather.slices.unwrap_or((usize::MAX, std::time::Duration::ZERO));
+    async fn hand_on(&self, bytes: &[u8], fault_profile: FaultProfile) -> io::Result<()> {
+        let (size, pause) = fault_profile.slices.unwrap_or((usize::MAX, std::time::Duration::ZERO));
         for slice in bytes.chunks(size) {
             write(self.to, slice).await?;
             let written = slice.len() as u64;

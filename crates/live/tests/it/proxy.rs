@@ -68,7 +68,7 @@ fn count(key: &str) -> Option<u32> {
 }
 
 #[tokio::test]
-async fn in_good_weather_it_is_not_there() {
+async fn without_faults_it_is_not_there() {
     for proxy in [Proxy::resp(server()).unwrap(), Proxy::raw(server()).unwrap()] {
         let large = "x".repeat(3_000_000);
         let mut client = Client::of(&proxy).await;

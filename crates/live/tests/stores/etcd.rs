@@ -109,7 +109,7 @@ impl<S: Servers> Harness for On<S> {
         Ttls { ttl: Duration::from_secs(4), wait_ttl: Duration::from_secs(2), lock_delay: Duration::from_secs(1) }
     }
 
-    fn weather(&self) -> Faults {
+    fn fault_profile(&self) -> Faults {
         Faults::none()
     }
 }

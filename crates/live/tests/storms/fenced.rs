@@ -40,9 +40,9 @@ pub(crate) fn counting(
     lock: &str,
     is_fenced: bool,
 ) -> Arc<dyn Contestant> {
-    let diary = process.folder.join(format!("{}.counts", process.number()));
+    let event_log = process.folder.join(format!("{}.counts", process.number()));
     let (connection, folder, lock) = (Mutex::new(None), process.folder.clone(), lock.to_owned());
-    Arc::new(Counting { inner, data: Arc::new(Data { connection, folder, diary, lock, is_fenced }) })
+    Arc::new(Counting { inner, data: Arc::new(Data { connection, folder, event_log, lock, is_fenced }) })
 }
 
 struct Counting {
@@ -54,7 +54,7 @@ struct Counting {
 struct Data {
     connection: Mutex<Option<Connection>>,
     folder: PathBuf,
-    diary: PathBuf,
+    event_log: PathBuf,
     lock: String,
     is_fenced: bool,
 }
@@ -110,8 +110,8 @@ impl Data {
         let next = read.map(|read| (read + 1).to_string());
         let written = next.filter(|next| self.send(token, &["SET", next]).is_some());
         let what = written.unwrap_or_else(|| "refused".to_owned());
-        let mut diary = OpenOptions::new().create(true).append(true).open(&self.diary).unwrap();
-        diary.write_all(format!("{} {} {what}\n", self.lock, token.get()).as_bytes()).unwrap();
+        let mut event_log = OpenOptions::new().create(true).append(true).open(&self.event_log).unwrap();
+        event_log.write_all(format!("{} {} {what}\n", self.lock, token.get()).as_bytes()).unwrap();
     }
 
     /// `None`: a newer holder has been there.
@@ -139,16 +139,16 @@ impl Data {
 
 /// What all processes have written to one counter.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct LostUpdateCounter {
     /// The value that was written, and the token of its writer.
     writes: Vec<(u64, u64)>,
     /// How many holders came too late.
     pub(crate) refused: usize,
 }
 
-impl Tally {
+impl LostUpdateCounter {
     pub(crate) fn of(folder: &Path, lock: &str) -> Self {
-        let mut tally = Self::default();
+        let mut lost_updates = Self::default();
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_none_or(|extension| extension != "counts") {
@@ -159,16 +159,16 @@ impl Tally {
                 fs::read_to_string(&path).unwrap().split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
             {
                 match line.split(' ').collect::<Vec<_>>()[..] {
-                    [of, _, "refused"] if of == lock => tally.refused += 1,
+                    [of, _, "refused"] if of == lock => lost_updates.refused += 1,
                     [of, token, value] if of == lock => {
-                        tally.writes.push((value.parse().unwrap(), token.parse().unwrap()));
+                        lost_updates.writes.push((value.parse().unwrap(), token.parse().unwrap()));
                     }
                     _ => {}
                 }
             }
         }
-        tally.writes.sort_unstable();
-        tally
+        lost_updates.writes.sort_unstable();
+        lost_updates
     }
 
     pub(crate) fn written(&self) -> usize {

@@ -13,7 +13,7 @@ use lockkeeper::testing::history::{Ask, Contestant, Held, Kind, Seed};
 use lockkeeper::{FencingToken, Result};
 use lockkeeper_live::Redis;
 
-use crate::fenced::Tally;
+use crate::fenced::LostUpdateCounter;
 use crate::play::{Round, Storm};
 use crate::witness::violations;
 use crate::{fenced, sentinel};
@@ -66,12 +66,14 @@ fn an_increment_that_is_lost_is_missed_where_no_fence_stands() {
     }
     let (redis, data) = (Redis::start().unwrap(), Redis::start().unwrap());
     let judge = |_: &Storm, folder: &Path, locks: &[(&str, Kind)], seed: Seed| {
-        let wrong: Vec<_> = locks.iter().copied().filter(|(lock, _)| Tally::of(folder, lock).has_lost()).collect();
+        let wrong: Vec<_> =
+            locks.iter().copied().filter(|(lock, _)| LostUpdateCounter::of(folder, lock).has_lost()).collect();
         let found = catch_unwind(AssertUnwindSafe(|| sentinel::judge(&data, folder, &wrong, seed)));
         let found = *found.unwrap_err().downcast::<String>().unwrap();
         assert!(found.contains("increments, and the counter says") && found.contains(&seed.to_string()), "{found}");
     };
-    let lost = |round: &Round<'_>| round.names().iter().any(|lock| Tally::of(round.folder(), lock).has_lost());
+    let lost =
+        |round: &Round<'_>| round.names().iter().any(|lock| LostUpdateCounter::of(round.folder(), lock).has_lost());
     UNFENCED.play(&redis.url(), &[fenced::data_url(&data)], until(lost), judge);
 }
 

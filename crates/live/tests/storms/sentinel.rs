@@ -52,11 +52,11 @@ fn masters_change_and_the_fence_holds() {
 pub(crate) fn judge(data: &Redis, folder: &Path, locks: &[(&str, Kind)], seed: Seed) {
     let (mut written, mut refused) = (0, 0);
     for (lock, _) in locks {
-        let tally = fenced::Tally::of(folder, lock);
+        let lost_updates = fenced::LostUpdateCounter::of(folder, lock);
         let counter: u64 = data.query::<Option<u64>>(&["GET", &fenced::key(lock)]).unwrap().unwrap_or(0);
-        tally.check(counter).unwrap_or_else(|problem| panic!("{lock}: {problem}. {seed}"));
-        written += tally.written();
-        refused += tally.refused;
+        lost_updates.check(counter).unwrap_or_else(|problem| panic!("{lock}: {problem}. {seed}"));
+        written += lost_updates.written();
+        refused += lost_updates.refused;
     }
     let violations = violations(folder).len();
     eprintln!("{written} increments, {refused} refused; the witness saw {violations} times two holders");

@@ -39,7 +39,7 @@ use crate::{Error, ErrorKind, LockName, Result};
 pub struct Chaos {
     inner: Arc<dyn Store>,
     clock: Clock,
-    weather: Mutex<Weather>,
+    fault_profile: Mutex<FaultProfile>,
     /// Whose turn it is to send.
     turn: tokio::sync::Mutex<()>,
     /// How many requests are still to come late.
@@ -47,7 +47,7 @@ pub struct Chaos {
 }
 
 #[derive(Debug)]
-struct Weather {
+struct FaultProfile {
     faults: Faults,
     seed: Seeded,
     planned: Vec<(Operation, Fault)>,
@@ -59,46 +59,50 @@ type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 impl Chaos {
     /// A client of `inner` without faults. `clock` is the one that the store's users sleep on.
     pub fn new(inner: Arc<dyn Store>, clock: Clock) -> Self {
-        let weather =
-            Weather { faults: Faults::none(), seed: Seeded::new(0), planned: Vec::new(), streaks: Streaks::default() };
+        let fault_profile = FaultProfile {
+            faults: Faults::none(),
+            seed: Seeded::new(0),
+            planned: Vec::new(),
+            streaks: Streaks::default(),
+        };
         let under_way = Arc::new(watch::Sender::new(0));
-        Self { inner, clock, weather: Mutex::new(weather), turn: tokio::sync::Mutex::default(), under_way }
+        Self { inner, clock, fault_profile: Mutex::new(fault_profile), turn: tokio::sync::Mutex::default(), under_way }
     }
 
     /// Starts the random sequence of this seed. The same requests in the same order then meet the same faults.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
-        self.weather().seed = Seeded::new(seed);
+        self.fault_profile().seed = Seeded::new(seed);
         self
     }
 
     /// Starts the random sequence of this seed while the store is in use.
     pub fn sow(&self, seed: u64) {
-        self.weather().seed = Seeded::new(seed);
+        self.fault_profile().seed = Seeded::new(seed);
     }
 
     /// Sets the faults, from the next request on.
     pub fn set(&self, faults: Faults) {
-        self.weather().faults = faults;
+        self.fault_profile().faults = faults;
     }
 
     /// Ends all faults, except for the requests that are still to arrive late: see [`settled`](Self::settled).
     pub fn quiet(&self) {
-        let mut weather = self.weather();
-        weather.faults = Faults::none();
-        weather.planned.clear();
+        let mut fault_profile = self.fault_profile();
+        fault_profile.faults = Faults::none();
+        fault_profile.planned.clear();
     }
 
     /// Plans this fault for the next request of this kind, whatever the rates are. Two calls plan it for the next two
     /// requests.
     pub fn plan(&self, operation: Operation, fault: Fault) {
-        self.weather().planned.push((operation, fault));
+        self.fault_profile().planned.push((operation, fault));
     }
 
     /// Delays every answer to this operation by this time from now on, and leaves the faults as they are. Zero ends the
     /// delay.
     pub fn delay(&self, operation: Operation, by: Duration) {
-        self.weather().faults.delay(operation, by);
+        self.fault_profile().faults.delay(operation, by);
     }
 
     /// Waits until all late requests have arrived.
@@ -108,13 +112,13 @@ impl Chaos {
         let _ = under_way.wait_for(|requests| *requests == 0).await;
     }
 
-    fn weather(&self) -> std::sync::MutexGuard<'_, Weather> {
-        self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fault_profile(&self) -> std::sync::MutexGuard<'_, FaultProfile> {
+        self.fault_profile.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn draw(&self, operation: Operation, about: Option<&LockName>) -> Drawn {
-        let mut weather = self.weather();
-        let Weather { faults, seed, planned, streaks } = &mut *weather;
+        let mut fault_profile = self.fault_profile();
+        let FaultProfile { faults, seed, planned, streaks } = &mut *fault_profile;
         let mut drawn = streaks.limit(faults, (operation, about.cloned()), faults.draw(operation, seed));
         if let Some(next) = planned.iter().position(|(planned, _)| *planned == operation) {
             drawn.fault = Some(planned.remove(next).1);
@@ -316,7 +320,7 @@ impl fmt::Display for Chaos {
 
 impl fmt::Debug for Chaos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Weather { faults, .. } = &*self.weather();
+        let FaultProfile { faults, .. } = &*self.fault_profile();
         f.debug_struct("Chaos").field("inner", &self.inner).field("faults", faults).finish_non_exhaustive()
     }
 }

@@ -111,8 +111,8 @@ impl<H: Harness> Harness for Crowded<H> {
         self.0.harness.short()
     }
 
-    fn weather(&self) -> Faults {
-        self.0.harness.weather()
+    fn fault_profile(&self) -> Faults {
+        self.0.harness.fault_profile()
     }
 }
 

@@ -45,7 +45,7 @@ pub trait Harness: Sized + Send + Sync + 'static {
 
     /// The faults of the keepers' connections: [`Faults::none`] for good ones. A storm must let one request in four
     /// through ([`Faults::in_a_row`]).
-    fn weather(&self) -> Faults;
+    fn fault_profile(&self) -> Faults;
 
     /// Puts data of others around the lock of this name, by the store's own means: what an application, another store,
     /// a layout of another version or a mistake may have left beside the lock. [`Crowded`](super::Crowded) calls it
@@ -81,8 +81,8 @@ pub trait AnyHarness: Send + Sync {
     async fn client(&self) -> Arc<dyn Store>;
     /// [`Harness::crash`].
     async fn crash(&self, client: Arc<dyn Store>);
-    /// [`Harness::weather`].
-    fn weather(&self) -> Faults;
+    /// [`Harness::fault_profile`].
+    fn fault_profile(&self) -> Faults;
     /// [`Harness::set_up`].
     fn set_up(&self, builder: KeeperBuilder) -> KeeperBuilder;
     /// [`Harness::short`].
@@ -115,8 +115,8 @@ impl<H: Harness> AnyHarness for H {
         Harness::crash(self, client).await;
     }
 
-    fn weather(&self) -> Faults {
-        Harness::weather(self)
+    fn fault_profile(&self) -> Faults {
+        Harness::fault_profile(self)
     }
 
     fn set_up(&self, builder: KeeperBuilder) -> KeeperBuilder {
@@ -205,7 +205,7 @@ pub enum Need {
     ReadWrite,
     SessionExpiry,
     VirtualTime,
-    GoodWeather,
+    NoFaults,
     WaitersDieFirst,
     Weighted,
 }
@@ -224,7 +224,7 @@ impl Need {
             Self::ReadWrite => can.admission >= Admission::ReadWrite,
             Self::SessionExpiry => matches!(can.expiry, Expiry::Session { .. }),
             Self::VirtualTime => harness.time() == Time::Virtual,
-            Self::GoodWeather => harness.weather().is_none(),
+            Self::NoFaults => harness.fault_profile().is_none(),
             Self::WaitersDieFirst => harness.waiters_die_first(),
             Self::Weighted => can.admission >= Admission::Weighted,
         }
@@ -244,7 +244,7 @@ impl fmt::Display for Need {
             Self::ReadWrite => "readers and writers",
             Self::SessionExpiry => "claims that live as long as their session",
             Self::VirtualTime => "virtual time",
-            Self::GoodWeather => "a good connection",
+            Self::NoFaults => "a good connection",
             Self::WaitersDieFirst => "a shorter life for those who wait",
             Self::Weighted => "weights",
         })
@@ -288,7 +288,7 @@ impl Harness for MemoryHarness {
         Ttls::quick()
     }
 
-    fn weather(&self) -> Faults {
+    fn fault_profile(&self) -> Faults {
         Faults::none()
     }
 }
@@ -332,7 +332,7 @@ impl<H: Harness> Harness for InAStorm<H> {
         self.0.short()
     }
 
-    fn weather(&self) -> Faults {
+    fn fault_profile(&self) -> Faults {
         Faults::none()
             .with(Fault::LostReply, 40)
             .with(Fault::LostRequest, 20)

@@ -10,11 +10,11 @@ use crate::{Event, Guard, Keeper, KeeperBuilder, LockName, Mutex as Lock};
 /// How long a case waits for what has to happen, but may take its time on a busy machine.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// The events of a keeper, in short words, in order.
+/// The log of a keeper's events, in short words, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Diary(Arc<Mutex<Vec<String>>>);
+pub struct EventLog(Arc<Mutex<Vec<String>>>);
 
-impl Diary {
+impl EventLog {
     fn note(&self, event: &Event<'_>) {
         let text = match event {
             Event::Queued { .. } => "queued".to_owned(),
@@ -51,16 +51,16 @@ impl Diary {
 
 /// A keeper, its connection to the store, and the events of its locks.
 #[derive(Debug)]
-pub struct Party {
+pub struct TestClient {
     /// The keeper.
     pub keeper: Keeper,
     /// The connection of the keeper.
     pub line: Arc<Chaos>,
     /// The events of its locks.
-    pub diary: Diary,
+    pub event_log: EventLog,
 }
 
-impl Party {
+impl TestClient {
     /// The mutex of this name.
     pub fn mutex(&self, name: &LockName) -> Lock {
         self.keeper.mutex(name).expect("a valid name")
@@ -75,20 +75,20 @@ impl Party {
 impl Case {
     /// A keeper in a process of its own, whose locks outlive the case.
     pub async fn keeper(&self) -> Keeper {
-        self.party(Ttls::long()).await.keeper
+        self.test_client(Ttls::long()).await.keeper
     }
 
     /// A keeper with these times on a connection that can be disturbed.
-    pub async fn party(&self, ttls: Ttls) -> Party {
-        self.party_with(ttls, |builder| builder).await
+    pub async fn test_client(&self, ttls: Ttls) -> TestClient {
+        self.test_client_with(ttls, |builder| builder).await
     }
 
-    /// The same as [`party`](Self::party), with more settings.
-    pub async fn party_with(&self, ttls: Ttls, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
+    /// The same as [`test_client`](Self::test_client), with more settings.
+    pub async fn test_client_with(&self, ttls: Ttls, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> TestClient {
         let line = Arc::new(Chaos::new(self.harness().client().await, self.clock().clone()).seed(self.next_seed()));
-        line.set(self.harness().weather());
-        let diary = Diary::default();
-        let notes = diary.clone();
+        line.set(self.harness().fault_profile());
+        let event_log = EventLog::default();
+        let notes = event_log.clone();
         let builder = Keeper::builder(Arc::clone(&line))
             .clock(self.clock().clone())
             .ttl(ttls.ttl)
@@ -96,7 +96,7 @@ impl Case {
             .owner("somebody")
             .on_event(move |event| notes.note(event));
         let keeper = set(self.harness().set_up(builder)).connect().await.expect("a keeper");
-        Party { keeper, line, diary }
+        TestClient { keeper, line, event_log }
     }
 
     /// Waits until `condition` holds. Panics if it does not hold in time.
@@ -136,9 +136,9 @@ impl Case {
 /// A counter that is wrong if two tasks do not exclude each other: it reads a number, lets other tasks run, and writes
 /// the number back.
 #[derive(Clone, Debug, Default)]
-pub struct Tally(Arc<Mutex<(u64, u64)>>);
+pub struct LostUpdateCounter(Arc<Mutex<(u64, u64)>>);
 
-impl Tally {
+impl LostUpdateCounter {
     /// Adds one, under this guard.
     ///
     /// # Panics
@@ -146,9 +146,9 @@ impl Tally {
     pub async fn add(&self, guard: &Guard) {
         let before = self.0.lock().unwrap().0;
         tokio::task::yield_now().await;
-        let mut tally = self.0.lock().unwrap();
-        assert!(guard.token().get() > tally.1, "tokens rise: {} after {}", guard.token(), tally.1);
-        *tally = (before + 1, guard.token().get());
+        let mut counter = self.0.lock().unwrap();
+        assert!(guard.token().get() > counter.1, "tokens rise: {} after {}", guard.token(), counter.1);
+        *counter = (before + 1, guard.token().get());
     }
 
     /// The number that was counted.

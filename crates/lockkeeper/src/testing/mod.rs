@@ -73,7 +73,7 @@ pub use client::Client;
 pub use contender::Contender;
 pub use crowd::Crowded;
 pub use harness::{AnyHarness, Crash, Harness, InAStorm, MemoryHarness, Need, Time, Ttls, unique_prefix};
-pub use keepers::{Diary, Party, Tally};
+pub use keepers::{EventLog, LostUpdateCounter, TestClient};
 pub use storm::storm;
 pub use test_store::{RenewalsPaused, TestStore};
 pub use through::{AtRest, Through, Wrap};

@@ -1,4 +1,4 @@
-//! The suite in bad weather.
+//! The suite with fault injection.
 
 /// [`keeper_suite!`](crate::keeper_suite) without the cases that need a good connection. For a store with all
 /// capabilities under faults, such as [`InAStorm`](crate::testing::InAStorm).
@@ -8,7 +8,7 @@ macro_rules! storm_suite {
         $crate::keeper_suite! {
             mod $module;
             harness = $harness;
-            lacks = [GoodWeather];
+            lacks = [NoFaults];
             left_out = 92
         }
     };

@@ -77,7 +77,7 @@ impl<H: Harness, W: Wrap> Harness for Through<H, W> {
         self.0.short()
     }
 
-    fn weather(&self) -> Faults {
-        self.0.weather()
+    fn fault_profile(&self) -> Faults {
+        self.0.fault_profile()
     }
 }

@@ -17,14 +17,15 @@ use lockkeeper::{Break, ErrorKind, FileStore, Handle, MemoryStore, Mode, Session
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
-use crate::engine::spy::{Party, World, millis, secs};
+use crate::engine::spy::{TestClient, World, millis, secs};
 
 /// A party whose engine has a thread of its own, and the keeper on its store for threads.
-fn party() -> (World, Party, Keeper) {
+fn test_client() -> (World, TestClient, Keeper) {
     let world = World::real();
-    let party = Builder::new_current_thread().build().unwrap().block_on(world.party_with(|b| b.dedicated_thread()));
-    let keeper = Keeper::builder(Arc::clone(&party.spy)).connect().unwrap();
-    (world, party, keeper)
+    let test_client =
+        Builder::new_current_thread().build().unwrap().block_on(world.test_client_with(|b| b.dedicated_thread()));
+    let keeper = Keeper::builder(Arc::clone(&test_client.spy)).connect().unwrap();
+    (world, test_client, keeper)
 }
 
 /// Until somebody else has done it.

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use lockkeeper::store::{
     Capabilities, Claim, ClaimKey, Expiry, Live, Opened, Renewed, SessionId, SessionSpec, Store, Verdict,
 };
-use lockkeeper::testing::wrong::Flaw;
+use lockkeeper::testing::wrong::Mutant;
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Result};
 
@@ -45,7 +45,7 @@ impl BySession {
 }
 
 #[async_trait]
-impl Flaw for BySession {
+impl Mutant for BySession {
     fn capabilities(&self, right: &dyn Store) -> Capabilities {
         let mut can = right.capabilities();
         can.expiry = Expiry::Session { proof_lag: 0, resumable: true };

@@ -9,7 +9,7 @@ use lockkeeper::testing::wrong;
 use lockkeeper::testing::{Case, Contender, MemoryHarness, Ttls, run, storm};
 use lockkeeper::{Effect, ErrorKind};
 
-fn bad_weather() -> Faults {
+fn fault_injection() -> Faults {
     Faults::none()
         .with(Fault::Refused, 30)
         .with(Fault::LostRequest, 60)
@@ -27,7 +27,7 @@ fn bad_weather() -> Faults {
 fn in_a_storm_nobody_holds_together_and_nothing_is_left() {
     run::<MemoryHarness>("storm", &[], async |case| {
         for seed in 0..40 {
-            storm(case, seed, &bad_weather()).await;
+            storm(case, seed, &fault_injection()).await;
         }
     });
 }
@@ -36,14 +36,14 @@ fn in_a_storm_nobody_holds_together_and_nothing_is_left() {
 fn in_a_storm_much_later_copies_find_the_tombstone() {
     run::<MemoryHarness>("storm", &[], async |case| {
         for seed in 0..10 {
-            storm(case, seed, &bad_weather().late(Duration::from_secs(60))).await;
+            storm(case, seed, &fault_injection().late(Duration::from_secs(60))).await;
         }
     });
 }
 
 async fn storms(case: &Case) {
     for seed in 0..40 {
-        storm(case, seed, &bad_weather()).await;
+        storm(case, seed, &fault_injection()).await;
     }
 }
 
@@ -159,12 +159,12 @@ fn requests_of_one_client_keep_their_order_when_held_up() {
 }
 
 #[test]
-fn the_same_seed_brings_the_same_weather() {
+fn the_same_seed_brings_the_same_faults() {
     let outcomes = |seed| {
         let (sender, receiver) = std::sync::mpsc::channel();
         run::<MemoryHarness>("seed", &[], async |case| {
             let chaos = Chaos::new(case.harness().client().await, case.clock().clone()).seed(seed);
-            chaos.set(bad_weather());
+            chaos.set(fault_injection());
             let start = case.now();
             for i in 0..100 {
                 let answer = chaos.line(&case.name(&format!("{i}"))).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper::layer::{Faults, Prefix, Traced};
 use lockkeeper::store::Store;
-use lockkeeper::testing::wrong::Flawed;
+use lockkeeper::testing::wrong::Mutated;
 use lockkeeper::testing::{AtRest, Crash, Crowded, Harness, InAStorm, MemoryHarness, Through, Time, Ttls, Wrap};
 use lockkeeper::time::Clock;
 use lockkeeper::{FileStore, KeeperBuilder};
@@ -42,10 +42,10 @@ suite_of_claims! {
 }
 
 suite_of_sessions! {
-    memory_store_by_session: Flawed<MemoryHarness, BySession>, [];
+    memory_store_by_session: Mutated<MemoryHarness, BySession>, [];
     file_store: FileHarness, [VirtualTime];
     file_store_crowded: Crowded<FileAmongOthers>, [VirtualTime];
-    memory_store_by_session_under_a_prefix: Through<Flawed<MemoryHarness, BySession>, UnderAPrefix>, [];
+    memory_store_by_session_under_a_prefix: Through<Mutated<MemoryHarness, BySession>, UnderAPrefix>, [];
 }
 
 lockkeeper::keeper_suite! {
@@ -100,7 +100,7 @@ impl Harness for FileHarness {
         Ttls::quick()
     }
 
-    fn weather(&self) -> Faults {
+    fn fault_profile(&self) -> Faults {
         Faults::none()
     }
 }

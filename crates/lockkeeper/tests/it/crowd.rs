@@ -138,7 +138,7 @@ impl Harness for FileAmongOthers {
         Ttls::quick()
     }
 
-    fn weather(&self) -> Faults {
+    fn fault_profile(&self) -> Faults {
         Faults::none()
     }
 }
@@ -182,7 +182,7 @@ impl Harness for Counting {
         Ttls::quick()
     }
 
-    fn weather(&self) -> Faults {
+    fn fault_profile(&self) -> Faults {
         Faults::none()
     }
 }

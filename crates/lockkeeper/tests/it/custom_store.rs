@@ -48,7 +48,7 @@ impl Harness for TableHarness {
         String::new()
     }
 
-    fn weather(&self) -> Faults {
+    fn fault_profile(&self) -> Faults {
         Faults::none()
     }
 

@@ -110,10 +110,10 @@ fn a_guard_that_is_dropped_is_released_while_the_runtime_is_blocked() {
 fn a_release_that_was_begun_goes_on_while_the_runtime_is_blocked() {
     program(async {
         let world = World::real();
-        let party = world.party_with(|builder| builder.ttl(TTL).dedicated_thread()).await;
-        let guard = party.mutex("n").lock().await.unwrap();
+        let test_client = world.test_client_with(|builder| builder.ttl(TTL).dedicated_thread()).await;
+        let guard = test_client.mutex("n").lock().await.unwrap();
         for _ in 0..2 {
-            party.spy.once(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+            test_client.spy.once(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
         }
         let mut release = Box::pin(guard.release());
         assert!(poll_once(&mut release).await.is_none());
@@ -164,13 +164,13 @@ fn a_loss_is_known_after_the_runtime_was_blocked() {
 fn the_end_of_a_session_is_sent_although_the_keeper_is_gone() {
     program(async {
         let world = World::real();
-        let party = world.party_with(|builder| builder.ttl(secs(60)).dedicated_thread()).await;
-        let guard = party.mutex("n").lock().await.unwrap();
+        let test_client = world.test_client_with(|builder| builder.ttl(secs(60)).dedicated_thread()).await;
+        let guard = test_client.mutex("n").lock().await.unwrap();
         // So that the end of the session is what frees the lock.
-        party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Closed));
-        party.spy.always(Operation::Close, Do::Slow(millis(100)));
+        test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Closed));
+        test_client.spy.always(Operation::Close, Do::Slow(millis(100)));
         drop(guard);
-        drop(party);
+        drop(test_client);
         let start = world.now();
         while !world.line("n").await.is_empty() {
             assert!(world.now().saturating_since(start) < secs(10), "the session was not closed");

@@ -238,13 +238,13 @@ fn releases_that_fail_are_counted() {
 fn a_clock_that_runs_away_is_an_event_and_is_counted() {
     recorded(async |figures| {
         let world = World::new();
-        let party = world.party(secs(9)).await;
-        let _guard = party.mutex(NAME).lock().await.unwrap();
+        let test_client = world.test_client(secs(9)).await;
+        let _guard = test_client.mutex(NAME).lock().await.unwrap();
         for server in [1000, 1001, 1060] {
-            party.spy.once(Operation::Renew, Do::Time(secs(server)));
+            test_client.spy.once(Operation::Renew, Do::Time(secs(server)));
         }
         sleep(secs(12)).await;
-        assert_eq!(party.count("ClockAnomaly"), 1);
+        assert_eq!(test_client.count("ClockAnomaly"), 1);
         assert_eq!(figures.counted("lockkeeper_clock_anomalies_total{store=spy}"), 1.0);
     });
 }

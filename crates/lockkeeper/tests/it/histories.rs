@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use lockkeeper::store::Store;
 use lockkeeper::testing::history::{Habits, History, Kind, Plan, Seed, Summary};
-use lockkeeper::testing::wrong::{self, Flaw, Flawed, Habit, SmallEngine};
-use lockkeeper::testing::{Case, Harness, MemoryHarness, Party, Ttls, run};
+use lockkeeper::testing::wrong::{self, Habit, Mutant, Mutated, SmallEngine};
+use lockkeeper::testing::{Case, Harness, MemoryHarness, TestClient, Ttls, run};
 
 use crate::contract::FileHarness;
-use crate::wrong_stores::NoFlaw;
+use crate::wrong_stores::Unmutated;
 
 /// A store whose histories are looked at on virtual time.
-type Memory = Flawed<MemoryHarness, NoFlaw>;
+type Memory = Mutated<MemoryHarness, Unmutated>;
 
 fn ttls() -> Ttls {
     Ttls::quick().without_delay()
@@ -112,7 +112,7 @@ fn fixed_seeds() -> impl Iterator<Item = Seed> {
 }
 
 /// Asserts that histories on this wrong store break what they are to break, and none by the same seeds on the right one.
-fn caught<F: Flaw>(plan: &Plan, broken: &str) {
+fn caught<F: Mutant>(plan: &Plan, broken: &str) {
     let mut complaints = Vec::new();
     for seed in fixed_seeds() {
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -138,10 +138,10 @@ fn caught<F: Flaw>(plan: &Plan, broken: &str) {
 }
 
 macro_rules! caught {
-    ($($test:ident: $flaw:ident on $plan:expr, breaks $broken:literal;)*) => {
+    ($($test:ident: $mutant:ident on $plan:expr, breaks $broken:literal;)*) => {
         $(#[test]
         fn $test() {
-            caught::<wrong::$flaw>(&$plan, $broken);
+            caught::<wrong::$mutant>(&$plan, $broken);
         })*
     };
 }
@@ -168,8 +168,8 @@ caught! {
 async fn walk_of_an_engine(case: &Case, habit: Habit, seed: Seed) -> Result<Summary, String> {
     let plan = Plan::stormy(Kind::Mutex, ttls()).plain();
     let clock = case.clock().clone();
-    let engine = |party: &Party, name: &_| {
-        let line = Arc::clone(&party.line) as Arc<dyn Store>;
+    let engine = |test_client: &TestClient, name: &_| {
+        let line = Arc::clone(&test_client.line) as Arc<dyn Store>;
         Arc::new(SmallEngine::new(line, clock.clone(), ttls(), name, habit)) as _
     };
     plan.judge(&plan.walk_as(case, seed, &engine).await, seed)

@@ -51,7 +51,7 @@ impl Harness for AtRest {
         unique_prefix()
     }
 
-    fn weather(&self) -> lockkeeper::layer::Faults {
+    fn fault_profile(&self) -> lockkeeper::layer::Faults {
         lockkeeper::layer::Faults::none()
     }
 

@@ -1,21 +1,21 @@
 //! The tests of the tests: each wrong store fails the case that is there to find it.
 
-use lockkeeper::testing::wrong::{self, Flaw, Flawed};
+use lockkeeper::testing::wrong::{self, Mutant, Mutated};
 use lockkeeper::testing::{MemoryHarness, cases, run};
 
 /// A store with no flaw, through the same wrapper.
 #[derive(Debug, Default)]
-pub(crate) struct NoFlaw;
+pub(crate) struct Unmutated;
 
-impl Flaw for NoFlaw {}
+impl Mutant for Unmutated {}
 
 macro_rules! caught {
-    ($($test:ident: $flaw:ident by $group:ident::$case:ident;)*) => {
+    ($($test:ident: $mutant:ident by $group:ident::$case:ident;)*) => {
         $(#[test]
         fn $test() {
             let name = stringify!($group::$case);
-            run::<Flawed<MemoryHarness, NoFlaw>>(name, &[], async |case| cases::$group::$case(case).await);
-            let complaint = wrong::complaint::<MemoryHarness, wrong::$flaw>(
+            run::<Mutated<MemoryHarness, Unmutated>>(name, &[], async |case| cases::$group::$case(case).await);
+            let complaint = wrong::complaint::<MemoryHarness, wrong::$mutant>(
                 name,
                 async |case| cases::$group::$case(case).await,
             );
@@ -70,10 +70,10 @@ caught! {
 
 /// The random walk against the model finds by itself what the cases are written for.
 macro_rules! found_at_random {
-    ($($test:ident: $flaw:ident by $case:ident;)*) => {
+    ($($test:ident: $mutant:ident by $case:ident;)*) => {
         $(#[test]
         fn $test() {
-            let complaint = wrong::complaint::<MemoryHarness, wrong::$flaw>(
+            let complaint = wrong::complaint::<MemoryHarness, wrong::$mutant>(
                 "model",
                 async |case| cases::model::$case(case).await,
             );

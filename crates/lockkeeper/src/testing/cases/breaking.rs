@@ -27,7 +27,7 @@ pub async fn a_mark_is_reported_before_the_next_has_the_lock(case: &Case) {
 /// end of the belief and the news wait side by side.
 async fn mark_is_reported(case: &Case, name: &str) -> bool {
     let name = case.name(name);
-    let (a, b) = (case.party(case.short()).await, case.keeper().await);
+    let (a, b) = (case.test_client(case.short()).await, case.keeper().await);
     let guard = a.mutex(&name).lock().await.unwrap();
     let target = Target::IdHash(holder(&b, &name).await);
     assert!(b.admin().unwrap().break_lock(&name, target, "stuck", Break::Mark).await.unwrap());
@@ -39,7 +39,7 @@ async fn mark_is_reported(case: &Case, name: &str) -> bool {
     next.release().await.unwrap();
     let reported = LostReason::Broken { by: "somebody".into(), reason: "stuck".into() };
     assert!(lost == reported || matches!(lost, LostReason::Expired | LostReason::Forgotten), "{lost:?}");
-    lost == reported || !case.harness().weather().is_none()
+    lost == reported || !case.harness().fault_profile().is_none()
 }
 
 /// A removal gives the lock to the next waiter at once.
@@ -62,7 +62,7 @@ pub async fn a_removal_gives_the_lock_to_the_next_at_once(case: &Case) {
 pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
     let name = case.name("m");
     let ttls = Ttls { ttl: case.short().ttl * 12, ..case.short() };
-    let (a, b) = (case.party(ttls).await, case.keeper().await);
+    let (a, b) = (case.test_client(ttls).await, case.keeper().await);
     let (guard, admin) = (a.mutex(&name).lock().await.unwrap(), b.admin().unwrap());
     let target = Target::Token(guard.token());
     assert!(admin.break_lock(&name, target, "stuck", Break::Mark).await.unwrap());
@@ -83,11 +83,12 @@ pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
 /// A token names its present holder. It names neither a waiter that will have it, nor the same number of another epoch.
 pub async fn a_token_names_its_holder_and_nobody_else(case: &Case) {
     let name = case.name("m");
-    let party = case.party_with(Ttls::long(), |builder| builder.epoch(3)).await;
-    let (other, admin) = (case.party_with(Ttls::long(), |b| b.epoch(3)).await, party.keeper.admin().unwrap());
-    let guard = party.mutex(&name).lock().await.unwrap();
+    let test_client = case.test_client_with(Ttls::long(), |builder| builder.epoch(3)).await;
+    let (other, admin) =
+        (case.test_client_with(Ttls::long(), |b| b.epoch(3)).await, test_client.keeper.admin().unwrap());
+    let guard = test_client.mutex(&name).lock().await.unwrap();
     let waiting = tokio::spawn(other.mutex(&name).lock().into_future());
-    case.until_waiting(&party.keeper, &name, 1).await;
+    case.until_waiting(&test_client.keeper, &name, 1).await;
     for wrong in [guard.token().raw(), guard.token().get() + 1] {
         let target = Target::Token(wrong.to_string().parse().unwrap());
         assert!(!admin.break_lock(&name, target, "", Break::Now).await.unwrap(), "{target:?}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::together::together;
 use crate::layer::{Fault, Faults, Operation};
-use crate::testing::Party;
+use crate::testing::TestClient;
 use crate::testing::{Case, Ttls};
 use crate::{Guard, LockName, MultiGuard};
 
@@ -21,8 +21,8 @@ const BATCH: usize = 8;
 
 /// `lock()` dropped after the k-th poll, for every k until it completes: the lock is free afterwards.
 pub async fn a_lock_can_be_dropped_at_any_poll(case: &Case) {
-    at_every_poll(case, Faults::none(), async |party, name, polls| {
-        let guard = polled(polls, party.mutex(name).lock().into_future()).await;
+    at_every_poll(case, Faults::none(), async |test_client, name, polls| {
+        let guard = polled(polls, test_client.mutex(name).lock().into_future()).await;
         guard.map(|guard| drop(guard.unwrap())).is_some()
     })
     .await;
@@ -30,8 +30,8 @@ pub async fn a_lock_can_be_dropped_at_any_poll(case: &Case) {
 
 /// The same on a store that loses, doubles, delays and refuses requests.
 pub async fn a_lock_can_be_dropped_in_a_storm(case: &Case) {
-    at_every_poll(case, storm(), async |party, name, polls| {
-        let guard = polled(polls, party.mutex(name).lock().into_future()).await;
+    at_every_poll(case, storm(), async |test_client, name, polls| {
+        let guard = polled(polls, test_client.mutex(name).lock().into_future()).await;
         guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
     })
     .await;
@@ -40,8 +40,8 @@ pub async fn a_lock_can_be_dropped_in_a_storm(case: &Case) {
 /// `lock().min_hold(d)` dropped while it begins the minimum hold, also by requests that arrive late: the lock is free when
 /// `d` is over.
 pub async fn a_minimum_hold_can_be_dropped_at_any_poll(case: &Case) {
-    at_every_poll(case, storm(), async |party, name, polls| {
-        let attempt = party.mutex(name).lock().min_hold(Duration::from_millis(30));
+    at_every_poll(case, storm(), async |test_client, name, polls| {
+        let attempt = test_client.mutex(name).lock().min_hold(Duration::from_millis(30));
         let guard = polled(polls, attempt.into_future()).await;
         guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
     })
@@ -51,13 +51,13 @@ pub async fn a_minimum_hold_can_be_dropped_at_any_poll(case: &Case) {
 /// `lock()` dropped while it waits in line behind a holder.
 pub async fn a_wait_can_be_dropped_at_any_poll(case: &Case) {
     let blocker = case.keeper().await;
-    at_every_poll(case, storm(), async |party, name, polls| {
+    at_every_poll(case, storm(), async |test_client, name, polls| {
         let held = blocker.mutex(name).unwrap().lock().await.unwrap();
         let release = async {
             case.pass(Duration::from_millis(20)).await;
             held.release().await.unwrap();
         };
-        let (guard, ()) = tokio::join!(polled(polls, party.mutex(name).lock().into_future()), release);
+        let (guard, ()) = tokio::join!(polled(polls, test_client.mutex(name).lock().into_future()), release);
         guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
     })
     .await;
@@ -66,13 +66,13 @@ pub async fn a_wait_can_be_dropped_at_any_poll(case: &Case) {
 /// `lock().unfair()` dropped while it waits beside the line.
 pub async fn an_unfair_wait_can_be_dropped_at_any_poll(case: &Case) {
     let blocker = case.keeper().await;
-    at_every_poll(case, storm(), async |party, name, polls| {
+    at_every_poll(case, storm(), async |test_client, name, polls| {
         let held = blocker.mutex(name).unwrap().lock().await.unwrap();
         let release = async {
             case.pass(Duration::from_millis(20)).await;
             held.release().await.unwrap();
         };
-        let attempt = party.mutex(name).lock().unfair().into_future();
+        let attempt = test_client.mutex(name).lock().unfair().into_future();
         let (guard, ()) = tokio::join!(polled(polls, attempt), release);
         guard.map(|guard: crate::Result<Guard>| drop(guard.ok())).is_some()
     })
@@ -81,8 +81,8 @@ pub async fn an_unfair_wait_can_be_dropped_at_any_poll(case: &Case) {
 
 /// `try_upgrade()` dropped after the k-th poll: neither the reader nor the writer is left.
 pub async fn an_upgrade_can_be_dropped_at_any_poll(case: &Case) {
-    at_every_poll(case, storm(), async |party, name, polls| {
-        let Ok(reader) = party.keeper.rw_lock(name).unwrap().read().await else { return false };
+    at_every_poll(case, storm(), async |test_client, name, polls| {
+        let Ok(reader) = test_client.keeper.rw_lock(name).unwrap().read().await else { return false };
         polled(polls, reader.try_upgrade()).await.map(drop).is_some()
     })
     .await;
@@ -90,8 +90,8 @@ pub async fn an_upgrade_can_be_dropped_at_any_poll(case: &Case) {
 
 /// `downgrade()` dropped after the k-th poll.
 pub async fn a_downgrade_can_be_dropped_at_any_poll(case: &Case) {
-    at_every_poll(case, storm(), async |party, name, polls| {
-        let Ok(writer) = party.keeper.rw_lock(name).unwrap().write().await else { return false };
+    at_every_poll(case, storm(), async |test_client, name, polls| {
+        let Ok(writer) = test_client.keeper.rw_lock(name).unwrap().write().await else { return false };
         polled(polls, writer.downgrade()).await.map(drop).is_some()
     })
     .await;
@@ -100,14 +100,14 @@ pub async fn a_downgrade_can_be_dropped_at_any_poll(case: &Case) {
 /// `multi_lock().lock()` dropped on its way through three locks, one of which another client holds.
 pub async fn a_multi_lock_can_be_dropped_at_any_poll(case: &Case) {
     let blocker = case.keeper().await;
-    at_every_poll(case, storm(), async |party, name, polls| {
+    at_every_poll(case, storm(), async |test_client, name, polls| {
         let names = [format!("{name}/1"), format!("{name}/2"), name.to_string()];
         let held = blocker.mutex(names[1].as_str()).unwrap().lock().await.unwrap();
         let release = async {
             case.pass(Duration::from_millis(20)).await;
             held.release().await.unwrap();
         };
-        let attempt = party.keeper.multi_lock(names).unwrap().lock().into_future();
+        let attempt = test_client.keeper.multi_lock(names).unwrap().lock().into_future();
         let (guard, ()) = tokio::join!(polled(polls, attempt), release);
         guard.map(|guard: crate::Result<MultiGuard>| drop(guard.ok())).is_some()
     })
@@ -116,9 +116,9 @@ pub async fn a_multi_lock_can_be_dropped_at_any_poll(case: &Case) {
 
 /// The release of a multi-lock dropped after the k-th poll: all its locks are released nevertheless.
 pub async fn a_release_of_many_can_be_dropped_at_any_poll(case: &Case) {
-    at_every_poll(case, storm(), async |party, name, polls| {
+    at_every_poll(case, storm(), async |test_client, name, polls| {
         let names = [format!("{name}/1"), format!("{name}/2"), name.to_string()];
-        let Ok(guard) = party.keeper.multi_lock(names).unwrap().lock().await else { return false };
+        let Ok(guard) = test_client.keeper.multi_lock(names).unwrap().lock().await else { return false };
         polled(polls, guard.release()).await.is_some()
     })
     .await;
@@ -126,8 +126,8 @@ pub async fn a_release_of_many_can_be_dropped_at_any_poll(case: &Case) {
 
 /// `release()` dropped after the k-th poll: the lock is released nevertheless.
 pub async fn a_release_can_be_dropped_at_any_poll(case: &Case) {
-    at_every_poll(case, storm(), async |party, name, polls| {
-        let Ok(guard) = party.mutex(name).lock().await else { return false };
+    at_every_poll(case, storm(), async |test_client, name, polls| {
+        let Ok(guard) = test_client.mutex(name).lock().await else { return false };
         polled(polls, guard.release()).await.is_some()
     })
     .await;
@@ -136,18 +136,18 @@ pub async fn a_release_can_be_dropped_at_any_poll(case: &Case) {
 /// `lock().detached()` dropped on its way: either there is a handle, or no claim is left.
 pub async fn a_detached_attempt_can_be_dropped_at_any_poll(case: &Case) {
     let (blocker, lease) = (case.keeper().await, case.short().ttl);
-    at_every_poll(case, storm(), async |party, name, polls| {
+    at_every_poll(case, storm(), async |test_client, name, polls| {
         let held = blocker.mutex(name).unwrap().lock().await.unwrap();
         let release = async {
             case.pass(Duration::from_millis(20)).await;
             held.release().await.unwrap();
         };
-        let attempt = party.mutex(name).lock().detached(lease).into_future();
+        let attempt = test_client.mutex(name).lock().detached(lease).into_future();
         let (handle, ()) = tokio::join!(polled(polls, attempt), release);
         let Some(handle) = handle else { return false };
-        party.line.quiet();
+        test_client.line.quiet();
         if let Ok(handle) = handle {
-            party.keeper.adopt(handle).unwrap().release().await.unwrap();
+            test_client.keeper.adopt(handle).unwrap().release().await.unwrap();
         }
         true
     })
@@ -157,9 +157,9 @@ pub async fn a_detached_attempt_can_be_dropped_at_any_poll(case: &Case) {
 /// The release of an adopted lock dropped after the k-th poll: the lock is released nevertheless.
 pub async fn an_adopted_release_can_be_dropped_at_any_poll(case: &Case) {
     let lease = case.short().ttl;
-    at_every_poll(case, storm(), async |party, name, polls| {
-        let Ok(handle) = party.mutex(name).lock().detached(lease).await else { return false };
-        let guard = party.keeper.adopt(handle).unwrap();
+    at_every_poll(case, storm(), async |test_client, name, polls| {
+        let Ok(handle) = test_client.mutex(name).lock().detached(lease).await else { return false };
+        let guard = test_client.keeper.adopt(handle).unwrap();
         polled(polls, guard.release()).await.is_some()
     })
     .await;
@@ -167,8 +167,8 @@ pub async fn an_adopted_release_can_be_dropped_at_any_poll(case: &Case) {
 
 /// `try_lock()` dropped after the k-th poll.
 pub async fn a_try_can_be_dropped_at_any_poll(case: &Case) {
-    at_every_poll(case, storm(), async |party, name, polls| {
-        let guard = polled(polls, party.mutex(name).try_lock().into_future()).await;
+    at_every_poll(case, storm(), async |test_client, name, polls| {
+        let guard = polled(polls, test_client.mutex(name).try_lock().into_future()).await;
         guard.map(|guard: crate::Result<Option<Guard>>| drop(guard.ok())).is_some()
     })
     .await;
@@ -177,8 +177,8 @@ pub async fn a_try_can_be_dropped_at_any_poll(case: &Case) {
 /// A scope that is dropped leaves the lock held; a guard moved into a task that is aborted is released.
 pub async fn a_task_can_be_aborted(case: &Case) {
     let name = case.name("m");
-    let party = case.party(Ttls::long()).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
+    let test_client = case.test_client(Ttls::long()).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
     drop(Box::pin(guard.while_held(std::future::pending::<()>())));
     guard.check().unwrap();
     let task = tokio::spawn(async move { guard.while_held(std::future::pending::<()>()).await });
@@ -203,7 +203,7 @@ fn storm() -> Faults {
 
 /// Does `attempt` with 1, 2, 3 … polls until it completes by itself; after each the lock is free, and what has a name
 /// under it, and the keeper is empty. Some attempts go on side by side: each has a lock and a keeper of its own.
-async fn at_every_poll(case: &Case, faults: Faults, attempt: impl AsyncFn(&Party, &LockName, usize) -> bool) {
+async fn at_every_poll(case: &Case, faults: Faults, attempt: impl AsyncFn(&TestClient, &LockName, usize) -> bool) {
     for first in (1..POLLS_MAX).step_by(BATCH) {
         let batch = (first..first + BATCH).map(|polls| at_poll(case, &faults, &attempt, polls));
         if together(batch).await.contains(&true) {
@@ -217,21 +217,21 @@ async fn at_every_poll(case: &Case, faults: Faults, attempt: impl AsyncFn(&Party
 async fn at_poll(
     case: &Case,
     faults: &Faults,
-    attempt: &impl AsyncFn(&Party, &LockName, usize) -> bool,
+    attempt: &impl AsyncFn(&TestClient, &LockName, usize) -> bool,
     polls: usize,
 ) -> bool {
     let name = case.name(&format!("poll/{polls}"));
-    let party = case.party(case.short()).await;
-    party.line.sow(u64::try_from(polls).unwrap_or(0));
-    party.line.set(faults.clone());
-    let completed = attempt(&party, &name, polls).await;
-    party.line.quiet();
-    party.line.settled().await;
-    case.until("the keeper has let go", async || party.keeper.leftovers() == 0).await;
+    let test_client = case.test_client(case.short()).await;
+    test_client.line.sow(u64::try_from(polls).unwrap_or(0));
+    test_client.line.set(faults.clone());
+    let completed = attempt(&test_client, &name, polls).await;
+    test_client.line.quiet();
+    test_client.line.settled().await;
+    case.until("the keeper has let go", async || test_client.keeper.leftovers() == 0).await;
     for part in ["", "/1", "/2"] {
         case.is_free(&case.name(&format!("poll/{polls}{part}"))).await;
     }
-    party.keeper.shutdown(Duration::from_secs(20)).await.unwrap();
+    test_client.keeper.shutdown(Duration::from_secs(20)).await.unwrap();
     completed
 }
 

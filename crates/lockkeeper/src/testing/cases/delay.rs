@@ -5,30 +5,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::testing::Case;
-use crate::testing::Party;
+use crate::testing::TestClient;
 use crate::time::Instant;
 use crate::{ErrorKind, Guard, LockName};
 
 /// A release in time frees the lock at once.
 pub async fn a_release_in_time_is_immediate(case: &Case) {
-    let (party, name, guard) = held(case).await;
+    let (test_client, name, guard) = held(case).await;
     let other = case.keeper().await;
     guard.release().await.unwrap();
     assert!(other.mutex(&name).unwrap().try_lock().await.unwrap().is_some());
-    drop(party);
+    drop(test_client);
 }
 
 /// A drop in time frees the lock at once too.
 pub async fn a_drop_in_time_is_immediate(case: &Case) {
-    let (party, name, guard) = held(case).await;
+    let (test_client, name, guard) = held(case).await;
     drop(guard);
-    case.until("the lock is free", async || !party.keeper.inspect(&name).await.unwrap().is_held()).await;
+    case.until("the lock is free", async || !test_client.keeper.inspect(&name).await.unwrap().is_held()).await;
     case.is_free(&name).await;
 }
 
 /// After a panic nothing is known of the holder's work: the lease and the delay run out.
 pub async fn a_panic_lets_the_delay_run_out(case: &Case) {
-    let (party, name, guard) = held(case).await;
+    let (test_client, name, guard) = held(case).await;
     let believed = case.now() + guard.remaining();
     let panicked = catch_unwind(AssertUnwindSafe(move || {
         let _guard = guard;
@@ -36,16 +36,16 @@ pub async fn a_panic_lets_the_delay_run_out(case: &Case) {
     }));
     assert!(panicked.is_err());
     is_taken_only_after(case, &name, believed).await;
-    drop(party);
+    drop(test_client);
 }
 
 /// A release after the lease has expired comes too late to end the delay.
 pub async fn a_late_release_lets_the_delay_run_out(case: &Case) {
-    let (party, name, guard) = held(case).await;
-    party.cut_off(true);
+    let (test_client, name, guard) = held(case).await;
+    test_client.cut_off(true);
     let _ = guard.lost().await;
     let believed = case.now();
-    party.cut_off(false);
+    test_client.cut_off(false);
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     is_taken_only_after(case, &name, believed).await;
 }
@@ -68,7 +68,7 @@ pub async fn a_crash_lets_the_delay_run_out(case: &Case) {
 pub async fn a_pushed_grant_has_its_delay(case: &Case) {
     let ttls = case.harness().short();
     let name = case.name("m");
-    let (first, second) = (case.party(ttls).await, case.party(ttls).await);
+    let (first, second) = (case.test_client(ttls).await, case.test_client(ttls).await);
     let guard = first.mutex(&name).lock().await.unwrap();
     let waiting = tokio::spawn(second.mutex(&name).lock().into_future());
     case.until_waiting(&first.keeper, &name, 1).await;
@@ -79,11 +79,11 @@ pub async fn a_pushed_grant_has_its_delay(case: &Case) {
     is_taken_only_after(case, &name, case.now()).await;
 }
 
-async fn held(case: &Case) -> (Party, LockName, Guard) {
+async fn held(case: &Case) -> (TestClient, LockName, Guard) {
     let name = case.name("m");
-    let party = case.party(case.harness().short()).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
-    (party, name, guard)
+    let test_client = case.test_client(case.harness().short()).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
+    (test_client, name, guard)
 }
 
 /// Nobody gets the lock before `end` and the delay are over; somebody does afterwards.

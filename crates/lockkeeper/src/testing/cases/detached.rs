@@ -20,12 +20,12 @@ async fn renew(case: &Case, guard: &Guard) {
 /// A release that the network doubles finds nothing the second time.
 fn assert_released(case: &Case, released: Result<()>) {
     let was_lost = released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost);
-    assert!(released.is_ok() || (was_lost && !case.harness().weather().is_none()), "{released:?}");
+    assert!(released.is_ok() || (was_lost && !case.harness().fault_profile().is_none()), "{released:?}");
 }
 
 /// A lock is acquired in one process, renewed in a second, and released in a third, after the first two have ended.
 pub async fn it_outlives_its_process(case: &Case) {
-    let (name, first, other) = (case.name("m"), case.party(Ttls::long()).await, case.keeper().await);
+    let (name, first, other) = (case.name("m"), case.test_client(Ttls::long()).await, case.keeper().await);
     let handle = detach(&first.keeper, &name, LONG).await;
     assert_eq!((handle.full_name(), handle.ttl()), (&name, LONG));
     let (token, text) = (handle.token(), handle.expose());
@@ -33,7 +33,7 @@ pub async fn it_outlives_its_process(case: &Case) {
     drop(first);
     assert!(other.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
 
-    let second = case.party(Ttls::long()).await;
+    let second = case.test_client(Ttls::long()).await;
     let guard = second.keeper.adopt(text.parse().unwrap()).unwrap();
     renew(case, &guard).await;
     guard.check().unwrap();
@@ -53,23 +53,23 @@ pub async fn it_outlives_its_process(case: &Case) {
 
 /// A detached lock ends if no process renews it. A renewal then reports a loss, and so does a release.
 pub async fn it_ends_with_its_lease_when_nobody_renews_it(case: &Case) {
-    let (name, party, other) = (case.name("m"), case.party(Ttls::long()).await, case.keeper().await);
+    let (name, test_client, other) = (case.name("m"), case.test_client(Ttls::long()).await, case.keeper().await);
     let lease = case.short().ttl;
     let start = case.now();
-    let handle = detach(&party.keeper, &name, lease).await;
+    let handle = detach(&test_client.keeper, &name, lease).await;
     let next = other.mutex(&name).unwrap().lock().await.unwrap();
     assert!(case.since(start) >= lease);
-    let guard = party.keeper.adopt(handle.clone()).unwrap();
+    let guard = test_client.keeper.adopt(handle.clone()).unwrap();
     assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(party.keeper.adopt(handle).unwrap().release().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(test_client.keeper.adopt(handle).unwrap().release().await.unwrap_err().kind(), ErrorKind::Lost);
     next.check().unwrap();
     assert!(other.check_sequencer(&next.sequencer()).await.unwrap());
     next.release().await.unwrap();
     // It is as lost where nobody else has looked.
-    let handle = detach(&party.keeper, &case.name("lonely"), lease).await;
+    let handle = detach(&test_client.keeper, &case.name("lonely"), lease).await;
     case.pass(lease * 2).await;
     assert_eq!(other.adopt(handle).unwrap().release().await.unwrap_err().kind(), ErrorKind::Lost);
 }
@@ -91,9 +91,9 @@ pub async fn a_renewal_begins_its_ttl_again(case: &Case) {
 
 /// An adopted guard does not report the lock as held before the store has answered.
 pub async fn nobody_believes_before_the_store_was_asked(case: &Case) {
-    let (name, party) = (case.name("m"), case.party(Ttls::long()).await);
+    let (name, test_client) = (case.name("m"), case.test_client(Ttls::long()).await);
     let handle = detach(&case.keeper().await, &name, LONG).await;
-    let guard = party.keeper.adopt(handle).unwrap();
+    let guard = test_client.keeper.adopt(handle).unwrap();
     for _ in 0..2 {
         let error = guard.check().unwrap_err();
         assert_eq!((error.kind(), error.name()), (ErrorKind::Unavailable, Some(&name)), "{error}");
@@ -101,11 +101,11 @@ pub async fn nobody_believes_before_the_store_was_asked(case: &Case) {
         assert_eq!(guard.remaining(), Duration::ZERO);
         case.pass(Duration::from_millis(100)).await;
     }
-    party.cut_off(true);
+    test_client.cut_off(true);
     let error = guard.renew_once().await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::Unavailable);
-    party.cut_off(false);
+    test_client.cut_off(false);
     renew(case, &guard).await;
     assert_eq!(guard.while_held(async { 7 }).await.unwrap(), 7);
     guard.release().await.unwrap();
@@ -143,17 +143,17 @@ pub async fn what_was_adopted_is_believed_for_its_lease_and_no_longer(case: &Cas
 
 /// The lock belongs to the handle, not to its guard.
 pub async fn dropping_what_was_adopted_leaves_it(case: &Case) {
-    let (name, party) = (case.name("m"), case.party(Ttls::long()).await);
-    let handle = detach(&party.keeper, &name, LONG).await;
-    let guard = party.keeper.adopt(handle.clone()).unwrap();
+    let (name, test_client) = (case.name("m"), case.test_client(Ttls::long()).await);
+    let handle = detach(&test_client.keeper, &name, LONG).await;
+    let guard = test_client.keeper.adopt(handle.clone()).unwrap();
     renew(case, &guard).await;
     drop(guard);
-    drop(party.keeper.adopt(handle.clone()).unwrap());
-    assert_eq!(party.keeper.leftovers(), 0);
+    drop(test_client.keeper.adopt(handle.clone()).unwrap());
+    assert_eq!(test_client.keeper.leftovers(), 0);
     case.pass(Duration::from_millis(100)).await;
     assert!(case.keeper().await.mutex(&name).unwrap().try_lock().await.unwrap().is_none());
-    assert!(!party.diary.has("dropped"), "{:?}", party.diary.entries());
-    assert_released(case, party.keeper.adopt(handle).unwrap().release().await);
+    assert!(!test_client.event_log.has("dropped"), "{:?}", test_client.event_log.entries());
+    assert_released(case, test_client.keeper.adopt(handle).unwrap().release().await);
 }
 
 /// A shutdown of the keeper ends neither the locks that it has detached nor those that it has adopted.
@@ -202,16 +202,16 @@ pub async fn one_that_stands_in_line_is_granted_its_whole_ttl(case: &Case) {
 
 /// A detached attempt that gives up leaves no lock and no place in line, though its session could have outlived it.
 pub async fn one_that_gives_up_leaves_nothing(case: &Case) {
-    let (name, holder, party) = (case.name("m"), case.keeper().await, case.party(Ttls::long()).await);
+    let (name, holder, test_client) = (case.name("m"), case.keeper().await, case.test_client(Ttls::long()).await);
     let held = holder.mutex(&name).unwrap().lock().await.unwrap();
     for wait in [Duration::ZERO, Duration::from_millis(200)] {
-        let attempt = party.mutex(&name).lock().wait(wait).detached(LONG);
+        let attempt = test_client.mutex(&name).lock().wait(wait).detached(LONG);
         assert_eq!(attempt.await.unwrap_err().kind(), ErrorKind::Timeout);
         case.until_waiting(&holder, &name, 0).await;
     }
     held.release().await.unwrap();
     case.is_free(&name).await;
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
 /// A process that renews a broken lock learns who broke it, and why.

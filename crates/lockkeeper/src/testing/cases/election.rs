@@ -40,8 +40,8 @@ pub async fn one_leads_and_the_next_follows(case: &Case) {
 
 /// The leader can show another value, and only while it leads.
 pub async fn a_proclaimed_value_is_shown(case: &Case) {
-    let party = case.party(case.short()).await;
-    let candidate = party.keeper.election(case.name("leader")).unwrap();
+    let test_client = case.test_client(case.short()).await;
+    let candidate = test_client.keeper.election(case.name("leader")).unwrap();
     let mut leadership = candidate.campaign("starting").await.unwrap();
     let followers = election(case).await;
     let token = leadership.token();
@@ -52,10 +52,10 @@ pub async fn a_proclaimed_value_is_shown(case: &Case) {
     assert_eq!(candidate.campaign(long).await.unwrap_err().kind(), ErrorKind::Invalid);
     leadership.proclaim(vec![0xff; 64 * 1024]).await.unwrap();
     assert_eq!(followers.leader().await.unwrap().unwrap().value, vec![0xff; 64 * 1024]);
-    party.cut_off(true);
+    test_client.cut_off(true);
     case.pass(case.short().ttl * 2).await;
     assert_eq!(leadership.proclaim("late").await.unwrap_err().kind(), ErrorKind::Lost);
-    party.cut_off(false);
+    test_client.cut_off(false);
     assert_eq!(leadership.resign().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
@@ -86,13 +86,13 @@ pub async fn an_observer_hears_of_leaders_and_vacancies(case: &Case) {
 
 /// When the leader vanishes the next candidate leads, and observers see it.
 pub async fn a_vanished_leader_is_followed_by_the_next(case: &Case) {
-    let party = case.party(case.short()).await;
-    let gone = party.keeper.election(case.name("leader")).unwrap().campaign("gone").await.unwrap();
+    let test_client = case.test_client(case.short()).await;
+    let gone = test_client.keeper.election(case.name("leader")).unwrap().campaign("gone").await.unwrap();
     let mut observer = election(case).await.observe();
     assert!(observer.next().await.unwrap().is_some());
     let next = tokio::spawn(election(case).await.campaign("next").into_future());
     case.until_waiting(&case.keeper().await, &case.name("leader"), 1).await;
-    party.cut_off(true);
+    test_client.cut_off(true);
     let next = next.await.unwrap().unwrap();
     assert!(gone.guard().check().is_err());
     assert_eq!(shown(observer.next().await.unwrap()), Some((next.guard().token(), "next".to_owned())));
@@ -101,8 +101,8 @@ pub async fn a_vanished_leader_is_followed_by_the_next(case: &Case) {
 
 /// A leader whose lock was broken learns of it.
 pub async fn a_broken_leader_is_reported(case: &Case) {
-    let party = case.party(case.short()).await;
-    let leadership = party.keeper.election(case.name("leader")).unwrap().campaign("x").await.unwrap();
+    let test_client = case.test_client(case.short()).await;
+    let leadership = test_client.keeper.election(case.name("leader")).unwrap().campaign("x").await.unwrap();
     let admin = case.keeper().await.admin().unwrap();
     let target = Target::Token(leadership.token());
     assert!(admin.break_lock(case.name("leader"), target, "stuck", Break::Now).await.unwrap());
@@ -112,7 +112,7 @@ pub async fn a_broken_leader_is_reported(case: &Case) {
 
 /// An election is the mutex of its name: readers do not count as leaders, and cannot hold the lock beside a leader.
 pub async fn an_election_is_the_mutex_of_its_name(case: &Case) {
-    let keeper = case.party(Ttls::long()).await.keeper;
+    let keeper = case.test_client(Ttls::long()).await.keeper;
     let lock = keeper.rw_lock(case.name("leader")).unwrap();
     let reader = lock.read().await.unwrap();
     assert_eq!(election(case).await.leader().await.unwrap(), None);

@@ -13,12 +13,12 @@ use crate::{Error, ErrorKind, LostReason, SessionState};
 /// Renewals keep a lock for as long as its holder needs it.
 pub async fn a_lock_is_kept_for_many_ttls(case: &Case) {
     let name = case.name("m");
-    let party = case.party(case.short()).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
+    let test_client = case.test_client(case.short()).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
     case.pass(case.short().ttl * 4).await;
     guard.check().unwrap();
     // A machine that is busy may hold up a renewal until it counts as a failed one; then another one came in time.
-    let entries = party.diary.entries();
+    let entries = test_client.event_log.entries();
     let trouble = entries.iter().rfind(|entry| entry.starts_with("renewal failed") || *entry == "recovered");
     assert!(trouble.is_none_or(|last| last == "recovered"), "{entries:?}");
     guard.release().await.unwrap();
@@ -27,7 +27,7 @@ pub async fn a_lock_is_kept_for_many_ttls(case: &Case) {
 /// A holder that cannot renew knows that it has lost the lock before another client has it, without any message.
 pub async fn a_silent_store_ends_the_belief_in_time(case: &Case) {
     let name = case.name("m");
-    let (a, b) = (case.party(case.short()).await, case.party(case.short()).await);
+    let (a, b) = (case.test_client(case.short()).await, case.test_client(case.short()).await);
     let guard = a.mutex(&name).lock().await.unwrap();
     let next = tokio::spawn(b.mutex(&name).lock().into_future());
     case.until_waiting(&b.keeper, &name, 1).await;
@@ -46,8 +46,8 @@ pub async fn a_silent_store_ends_the_belief_in_time(case: &Case) {
     a.cut_off(false);
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     next.check().unwrap();
-    assert!(a.diary.has("jeopardy") && a.diary.has("renewal failed"));
-    assert_eq!(a.diary.entries().iter().filter(|e| e.starts_with("lost")).count(), 1);
+    assert!(a.event_log.has("jeopardy") && a.event_log.has("renewal failed"));
+    assert_eq!(a.event_log.entries().iter().filter(|e| e.starts_with("lost")).count(), 1);
     next.release().await.unwrap();
 }
 
@@ -55,46 +55,46 @@ pub async fn a_silent_store_ends_the_belief_in_time(case: &Case) {
 pub async fn a_short_outage_is_survived(case: &Case) {
     let name = case.name("m");
     let ttls = Ttls { ttl: case.short().ttl * 3, ..case.short() };
-    let party = case.party(ttls).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
-    let mut session = party.keeper.session();
+    let test_client = case.test_client(ttls).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
+    let mut session = test_client.keeper.session();
     assert_eq!(session.state(), SessionState::Valid);
-    party.cut_off(true);
+    test_client.cut_off(true);
     assert_eq!(session.changed().await, SessionState::Jeopardy);
-    party.cut_off(false);
+    test_client.cut_off(false);
     assert_eq!(session.changed().await, SessionState::Valid);
     case.pass(ttls.ttl).await;
     guard.check().unwrap();
     guard.release().await.unwrap();
-    assert!(party.diary.has("jeopardy") && party.diary.has("recovered"));
+    assert!(test_client.event_log.has("jeopardy") && test_client.event_log.has("recovered"));
 }
 
 /// A store that does not answer at all puts the holder into jeopardy before it costs the lock, and an event reports it.
 pub async fn a_renewal_that_hangs_is_reported(case: &Case) {
     let name = case.name("m");
     let ttls = Ttls { ttl: case.short().ttl * 3, ..case.short() };
-    let party = case.party(ttls).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
-    let mut session = party.keeper.session();
-    party.line.set(Faults::none().slow(1000, ttls.ttl * 40).only(&[Operation::Renew]));
+    let test_client = case.test_client(ttls).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
+    let mut session = test_client.keeper.session();
+    test_client.line.set(Faults::none().slow(1000, ttls.ttl * 40).only(&[Operation::Renew]));
     assert_eq!(session.changed().await, SessionState::Jeopardy);
     guard.check().expect("there is time left");
-    assert!(party.diary.has("renewal failed"));
+    assert!(test_client.event_log.has("renewal failed"));
     let _ = guard.lost().await;
 }
 
 /// A lost lock stays lost: no late answer revives it, and the keeper goes on with a new session.
 pub async fn a_lost_lock_stays_lost(case: &Case) {
     let name = case.name("m");
-    let party = case.party(case.short()).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
-    party.cut_off(true);
+    let test_client = case.test_client(case.short()).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
+    test_client.cut_off(true);
     let _ = guard.lost().await;
-    party.cut_off(false);
+    test_client.cut_off(false);
     case.pass(case.short().ttl).await;
     let error = guard.check().unwrap_err();
     assert_eq!((error.kind(), guard.remaining()), (ErrorKind::Lost, Duration::ZERO));
-    let again = party.mutex(&name).lock().await.unwrap();
+    let again = test_client.mutex(&name).lock().await.unwrap();
     assert!(again.token() > guard.token());
     assert!(guard.check().is_err() && again.check().is_ok());
     // The old guard's end is not the new one's.
@@ -102,20 +102,20 @@ pub async fn a_lost_lock_stays_lost(case: &Case) {
     case.pass(case.short().ttl).await;
     again.check().unwrap();
     again.release().await.unwrap();
-    let valid = async || party.keeper.session().state() == SessionState::Valid;
+    let valid = async || test_client.keeper.session().state() == SessionState::Valid;
     case.until("the session is valid", valid).await;
 }
 
 /// A renewal that is answered after the lease has expired renews nothing.
 pub async fn a_late_answer_revives_nothing(case: &Case) {
     let name = case.name("m");
-    let party = case.party(case.short()).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
+    let test_client = case.test_client(case.short()).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
     let slow = Faults::none().slow(1000, case.short().ttl * 40).only(&[Operation::Renew]);
-    party.line.set(slow);
+    test_client.line.set(slow);
     let _ = guard.lost().await;
-    party.line.quiet();
-    party.line.settled().await;
+    test_client.line.quiet();
+    test_client.line.settled().await;
     case.pass(case.short().ttl * 2).await;
     assert!(guard.check().is_err());
 }
@@ -123,7 +123,7 @@ pub async fn a_late_answer_revives_nothing(case: &Case) {
 /// A holder whose lock was broken learns who broke it and why, and the lock is free only when its lease has expired.
 pub async fn a_broken_lock_tells_who_and_why(case: &Case) {
     let name = case.name("m");
-    let (a, b) = (case.party(case.short()).await, case.keeper().await);
+    let (a, b) = (case.test_client(case.short()).await, case.keeper().await);
     let guard = a.mutex(&name).lock().await.unwrap();
     let store = case.harness().client().await;
     let target = Target::Token(guard.token().raw());
@@ -141,8 +141,8 @@ pub async fn a_broken_lock_tells_who_and_why(case: &Case) {
 /// The next renewal finds that a claim was removed.
 pub async fn a_removed_claim_is_found_out(case: &Case) {
     let name = case.name("m");
-    let party = case.party(case.short()).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
+    let test_client = case.test_client(case.short()).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
     let store = case.harness().client().await;
     let target = Target::Token(guard.token().raw());
     store.admin().unwrap().evict(&name, &target, Evict::Now, "operator", "stuck").await.unwrap();
@@ -155,9 +155,9 @@ pub async fn a_removed_claim_is_found_out(case: &Case) {
 /// A lock is held for `max_hold` and no longer, however often it is renewed.
 pub async fn max_hold_ends_a_hold(case: &Case) {
     let (name, max) = (case.name("m"), case.short().ttl * 2);
-    let party = case.party(case.short()).await;
+    let test_client = case.test_client(case.short()).await;
     let start = case.now();
-    let guard = party.mutex(&name).lock().max_hold(max).await.unwrap();
+    let guard = test_client.mutex(&name).lock().max_hold(max).await.unwrap();
     assert!(guard.remaining() <= max);
     assert_eq!(guard.lost().await, LostReason::MaxHold);
     assert!(case.since(start) >= max);
@@ -168,7 +168,7 @@ pub async fn max_hold_ends_a_hold(case: &Case) {
 /// A fixed lease ends at its announced time, and is not renewed.
 pub async fn a_fixed_lease_is_not_renewed(case: &Case) {
     let (name, lease) = (case.name("m"), case.short().ttl * 2);
-    let (a, b) = (case.party(case.short()).await, case.keeper().await);
+    let (a, b) = (case.test_client(case.short()).await, case.keeper().await);
     let start = case.now();
     let guard = a.mutex(&name).lock().lease(lease).await.unwrap();
     assert!(guard.remaining() > lease / 2 && guard.remaining() <= lease);
@@ -183,7 +183,7 @@ pub async fn a_fixed_lease_is_not_renewed(case: &Case) {
 /// A fixed lease has its whole length from the grant on, however long the claim waited in line.
 pub async fn a_fixed_lease_begins_at_the_grant(case: &Case) {
     let (name, lease) = (case.name("m"), case.short().ttl * 2);
-    let (a, b) = (case.keeper().await, case.party(case.short()).await);
+    let (a, b) = (case.keeper().await, case.test_client(case.short()).await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
     let waiting = tokio::spawn(b.mutex(&name).lock().lease(lease).into_future());
     case.until_waiting(&a, &name, 1).await;
@@ -204,11 +204,11 @@ pub async fn a_scope_ends_with_the_lock(case: &Case) {
         }
     }
     let name = case.name("m");
-    let party = case.party(case.short()).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
+    let test_client = case.test_client(case.short()).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
     let dropped = Arc::new(AtomicBool::new(false));
     let inside = Dropped(Arc::clone(&dropped));
-    party.cut_off(true);
+    test_client.cut_off(true);
     let ended = guard.while_held(async move {
         let _inside = inside;
         std::future::pending::<()>().await;
@@ -221,29 +221,29 @@ pub async fn a_scope_ends_with_the_lock(case: &Case) {
 /// `with` returns the loss, but the user's own error wins; a release that fails does not matter.
 pub async fn with_returns_the_loss_or_the_users_error(case: &Case) {
     let name = case.name("m");
-    let party = case.party(case.short()).await;
-    let mutex = party.mutex(&name);
+    let test_client = case.test_client(case.short()).await;
+    let mutex = test_client.mutex(&name);
     assert_eq!(mutex.lock().with(async |_| Ok::<_, Error>(3)).await.unwrap(), 3);
     let own = mutex.lock().with(async |_| Err::<(), _>(Error::new(ErrorKind::Conflict, "mine"))).await;
     assert_eq!(own.unwrap_err().kind(), ErrorKind::Conflict);
-    party.line.plan(Operation::Withdraw, Fault::LostReply);
+    test_client.line.plan(Operation::Withdraw, Fault::LostReply);
     assert_eq!(mutex.lock().with(async |_| Ok::<_, Error>(4)).await.unwrap(), 4);
     let lost = mutex.lock().with(async |_| {
-        party.cut_off(true);
+        test_client.cut_off(true);
         std::future::pending::<Result<(), Error>>().await
     });
     assert_eq!(lost.await.unwrap_err().kind(), ErrorKind::Lost);
-    party.cut_off(false);
+    test_client.cut_off(false);
     case.is_free(&name).await;
 }
 
 /// Every clone of the future reports the loss, also after the guard is gone.
 pub async fn everybody_hears_of_the_loss(case: &Case) {
     let name = case.name("m");
-    let party = case.party(case.short()).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
+    let test_client = case.test_client(case.short()).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
     let (one, two) = (guard.lost(), guard.lost().clone());
-    party.cut_off(true);
+    test_client.cut_off(true);
     assert_eq!(one.await, two.await);
     drop(guard);
 }

@@ -126,10 +126,10 @@ pub async fn a_conversion_keeps_it(case: &Case) {
 pub async fn an_attempt_never_waits_for_what_it_has_kept_itself(case: &Case) {
     let late = case.short().ttl * 3 / 2;
     for waits in [false, true] {
-        let party = case.party(case.short()).await;
-        let (name, line) = (case.name(if waits { "lock" } else { "try" }), &party.line);
+        let test_client = case.test_client(case.short()).await;
+        let (name, line) = (case.name(if waits { "lock" } else { "try" }), &test_client.line);
         line.set(Faults::none().delayed(Operation::Amend, late).delayed(Operation::Renew, late));
-        let mutex = party.mutex(&name);
+        let mutex = test_client.mutex(&name);
         let error = if waits {
             mutex.lock().wait(late * 4).min_hold(LONG).await.unwrap_err()
         } else {
@@ -145,10 +145,10 @@ pub async fn an_attempt_never_waits_for_what_it_has_kept_itself(case: &Case) {
 
 /// A multi-lock that loses one part does not wait for another part that it has kept itself.
 pub async fn a_multi_lock_never_waits_for_a_part_that_it_has_kept(case: &Case) {
-    let (party, other) = (case.party(Ttls::long()).await, case.keeper().await);
+    let (test_client, other) = (case.test_client(Ttls::long()).await, case.keeper().await);
     let [a, b] = ["a", "b"].map(|name| case.name(name));
-    party.line.delay(Operation::Amend, case.short().ttl);
-    let both = party.keeper.multi_lock([&a, &b]).unwrap();
+    test_client.line.delay(Operation::Amend, case.short().ttl);
+    let both = test_client.keeper.multi_lock([&a, &b]).unwrap();
     let attempt = tokio::spawn(both.lock().wait(case.short().ttl * 8).min_hold(LONG).into_future());
     case.until("both are held", async || other.inspect(&b).await.unwrap().is_held()).await;
     let token = other.inspect(&b).await.unwrap().holders[0].token.unwrap();
@@ -164,9 +164,9 @@ pub async fn a_multi_lock_never_waits_for_a_part_that_it_has_kept(case: &Case) {
 
 /// An attempt that is dropped before the answer to its claim comes leaves nothing behind.
 pub async fn who_is_dropped_before_its_answer_keeps_nothing(case: &Case) {
-    let (party, other, name) = (case.party(Ttls::long()).await, case.keeper().await, case.name("m"));
-    party.line.delay(Operation::Claim, case.short().ttl);
-    let attempt = tokio::spawn(party.mutex(&name).lock().min_hold(LONG).into_future());
+    let (test_client, other, name) = (case.test_client(Ttls::long()).await, case.keeper().await, case.name("m"));
+    test_client.line.delay(Operation::Claim, case.short().ttl);
+    let attempt = tokio::spawn(test_client.mutex(&name).lock().min_hold(LONG).into_future());
     case.until("it is granted", async || other.inspect(&name).await.unwrap().is_held()).await;
     attempt.abort();
     assert!(attempt.await.unwrap_err().is_cancelled());
@@ -185,8 +185,8 @@ pub async fn nobody_leads_while_it_lasts(case: &Case) {
 
 /// A minimum hold that the store cannot keep is refused before anything is sent, also by a store that has none.
 pub async fn what_the_store_cannot_keep_is_refused(case: &Case) {
-    let party = case.party(Ttls::long()).await;
-    let keeper: &Keeper = &party.keeper;
+    let test_client = case.test_client(Ttls::long()).await;
+    let keeper: &Keeper = &test_client.keeper;
     let (name, most) = (case.name("m"), keeper.capabilities().min_hold_max);
     let refused = keeper.mutex(&name).unwrap().try_lock().min_hold(most + Duration::from_millis(1)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);

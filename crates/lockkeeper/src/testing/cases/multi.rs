@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Tally, Ttls};
+use crate::testing::{Case, LostUpdateCounter, Ttls};
 use crate::{Break, ErrorKind, Guard, Keeper, LockName, LostReason, Mode, MultiLock, Owner, Target};
 
 fn names<const N: usize>(case: &Case, names: [&str; N]) -> [LockName; N] {
@@ -33,7 +33,7 @@ pub async fn all_are_held_in_the_order_of_their_names(case: &Case) {
         let released = guard.release().await;
         // A release that the network doubles finds nothing the second time.
         let was_lost = released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost);
-        assert!(released.is_ok() || (was_lost && !case.harness().weather().is_none()), "{released:?}");
+        assert!(released.is_ok() || (was_lost && !case.harness().fault_profile().is_none()), "{released:?}");
         for name in &sorted {
             case.is_free(name).await;
         }
@@ -62,10 +62,10 @@ pub async fn a_try_takes_all_or_nothing(case: &Case) {
 
 /// A wait that ends names the lock that was not acquired, and leaves nothing: no lock, no place in line.
 pub async fn a_wait_that_ends_leaves_nothing(case: &Case) {
-    let (blocker, party) = (case.keeper().await, case.party(Ttls::long()).await);
+    let (blocker, test_client) = (case.keeper().await, case.test_client(Ttls::long()).await);
     let all = names(case, ["a", "b", "c"]);
     let guard = blocker.mutex(&all[1]).unwrap().lock().await.unwrap();
-    let lock = multi(&party.keeper, &all);
+    let lock = multi(&test_client.keeper, &all);
     let wait = Duration::from_millis(300);
     let error = lock.lock().wait(wait).await.unwrap_err();
     assert_eq!((error.kind(), error.name()), (ErrorKind::Timeout, Some(&all[1])));
@@ -75,7 +75,7 @@ pub async fn a_wait_that_ends_leaves_nothing(case: &Case) {
     for name in &all {
         case.is_free(name).await;
     }
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
 /// The wait is for all locks together, not for each.
@@ -96,7 +96,7 @@ pub async fn one_wait_is_for_all_of_them(case: &Case) {
 
 /// When one lock is lost, all are: their holder learns of it, and releases the others.
 pub async fn the_loss_of_one_is_the_loss_of_all(case: &Case) {
-    let (keeper, admin) = (case.party(case.short()).await.keeper, case.keeper().await.admin().unwrap());
+    let (keeper, admin) = (case.test_client(case.short()).await.keeper, case.keeper().await.admin().unwrap());
     let all = names(case, ["a", "b", "c"]);
     let guard = multi(&keeper, &all).lock().await.unwrap();
     let (lost, clone) = (guard.lost(), guard.lost().clone());
@@ -120,10 +120,10 @@ pub async fn the_loss_of_one_is_the_loss_of_all(case: &Case) {
 
 /// A lock that is lost while the attempt waits for others is acquired again, so that in the end all are held.
 pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again(case: &Case) {
-    let (blocker, party) = (case.keeper().await, case.party(case.short()).await);
+    let (blocker, test_client) = (case.keeper().await, case.test_client(case.short()).await);
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
-    let waiting = tokio::spawn(multi(&party.keeper, &[a.clone(), b.clone()]).lock().into_future());
+    let waiting = tokio::spawn(multi(&test_client.keeper, &[a.clone(), b.clone()]).lock().into_future());
     case.until_waiting(&blocker, &b, 1).await;
     let first = blocker.inspect(&a).await.unwrap().holders.remove(0);
     let admin = blocker.admin().unwrap();
@@ -148,18 +148,19 @@ pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again(case: &C
 /// lock.
 pub async fn crossing_names_never_wait_for_each_other(case: &Case) {
     let sets = [&["a", "b", "c"][..], &["c", "b", "a"], &["b", "c"], &["c", "a"]];
-    let (tallies, mut tasks) = ([Tally::default(), Tally::default(), Tally::default()], Vec::new());
+    let (counters, mut tasks) =
+        ([LostUpdateCounter::default(), LostUpdateCounter::default(), LostUpdateCounter::default()], Vec::new());
     for set in sets {
         let lock = multi(&case.keeper().await, &set.iter().map(|name| case.name(name)).collect::<Vec<_>>());
         for _ in 0..2 {
-            let (lock, tallies) = (lock.clone(), tallies.clone());
+            let (lock, counters) = (lock.clone(), counters.clone());
             tasks.push(tokio::spawn(async move {
                 for _ in 0..4 {
                     let held = lock.lock().await.unwrap();
                     for guard in held.guards() {
                         let name = guard.name().as_str();
                         let which = usize::from(name.ends_with('b')) + 2 * usize::from(name.ends_with('c'));
-                        tallies[which].add(guard).await;
+                        counters[which].add(guard).await;
                     }
                     held.release().await.unwrap();
                 }
@@ -169,16 +170,16 @@ pub async fn crossing_names_never_wait_for_each_other(case: &Case) {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(tallies.map(|tally| tally.total()), [24, 24, 32]);
+    assert_eq!(counters.map(|counter| counter.total()), [24, 24, 32]);
 }
 
 /// A fixed lease is the same for all locks, and begins when the last one is held.
 pub async fn a_fixed_lease_begins_when_all_are_held(case: &Case) {
-    let (blocker, party) = (case.keeper().await, case.party(Ttls::long()).await);
+    let (blocker, test_client) = (case.keeper().await, case.test_client(Ttls::long()).await);
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
     let lease = case.short().ttl;
-    let lock = multi(&party.keeper, &[a.clone(), b.clone()]);
+    let lock = multi(&test_client.keeper, &[a.clone(), b.clone()]);
     let waiting = tokio::spawn(lock.lock().lease(lease).into_future());
     case.until_waiting(&blocker, &b, 1).await;
     let early = blocker.inspect(&a).await.unwrap().holders[0].token;
@@ -191,7 +192,7 @@ pub async fn a_fixed_lease_begins_when_all_are_held(case: &Case) {
     drop(guard);
     case.is_free(&a).await;
     case.is_free(&b).await;
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
 /// `max_hold` begins then too.
@@ -328,14 +329,14 @@ pub async fn mixed_modes_never_wait_for_each_other(case: &Case) {
 
 /// A multi-lock that is only dropped lets the next waiters in.
 pub async fn a_dropped_one_is_released(case: &Case) {
-    let party = case.party(Ttls::long()).await;
+    let test_client = case.test_client(Ttls::long()).await;
     let all = names(case, ["a", "b"]);
-    drop(multi(&party.keeper, &all).lock().await.unwrap());
+    drop(multi(&test_client.keeper, &all).lock().await.unwrap());
     // The releases were sent before the next claims of the same task.
-    let next = multi(&party.keeper, &all).try_lock().await.unwrap();
+    let next = multi(&test_client.keeper, &all).try_lock().await.unwrap();
     next.expect("the releases were not overtaken").release().await.unwrap();
     assert_eq!(
-        party.diary.entries(),
+        test_client.event_log.entries(),
         ["acquired", "acquired", "dropped", "dropped", "acquired", "acquired", "released", "released"]
     );
 }

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::Tally;
+use crate::testing::LostUpdateCounter;
 use crate::testing::{Case, Ttls};
 use crate::{ErrorKind, Mode, Owner};
 
@@ -65,16 +65,16 @@ pub async fn to_wait_for_no_time_is_to_try(case: &Case) {
 
 /// No increment is lost, in whatever process it is made.
 pub async fn no_increment_is_lost(case: &Case) {
-    let (name, tally) = (case.name("m"), Tally::default());
+    let (name, counter) = (case.name("m"), LostUpdateCounter::default());
     let mut tasks = Vec::new();
     for _ in 0..3 {
         let keeper = case.keeper().await;
         for _ in 0..3 {
-            let (mutex, tally) = (keeper.mutex(&name).unwrap(), tally.clone());
+            let (mutex, counter) = (keeper.mutex(&name).unwrap(), counter.clone());
             tasks.push(tokio::spawn(async move {
                 for _ in 0..10 {
                     let guard = mutex.lock().await.unwrap();
-                    tally.add(&guard).await;
+                    counter.add(&guard).await;
                     guard.release().await.unwrap();
                 }
             }));
@@ -83,28 +83,28 @@ pub async fn no_increment_is_lost(case: &Case) {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(tally.total(), 90);
+    assert_eq!(counter.total(), 90);
 }
 
 /// A guard that is only dropped lets the next waiter in.
 pub async fn a_dropped_guard_is_released(case: &Case) {
     let name = case.name("m");
-    let party = case.party(Ttls::long()).await;
-    drop(party.mutex(&name).lock().await.unwrap());
+    let test_client = case.test_client(Ttls::long()).await;
+    drop(test_client.mutex(&name).lock().await.unwrap());
     // The release was sent before the next claim of the same task.
-    let next = party.mutex(&name).try_lock().await.unwrap();
+    let next = test_client.mutex(&name).try_lock().await.unwrap();
     assert!(next.is_some(), "the release was overtaken by the next claim");
     next.unwrap().release().await.unwrap();
-    assert_eq!(party.diary.entries(), ["acquired", "dropped", "acquired", "released"]);
+    assert_eq!(test_client.event_log.entries(), ["acquired", "dropped", "acquired", "released"]);
     case.is_free(&name).await;
 }
 
 /// Other clients see the owner and the reason that a holder gives.
 pub async fn a_holder_is_seen_as_it_says(case: &Case) {
     let name = case.name("m");
-    let party = case.party(Ttls::long()).await;
+    let test_client = case.test_client(Ttls::long()).await;
     let other = case.keeper().await;
-    let guard = party.mutex(&name).lock().reason("build 7").await.unwrap();
+    let guard = test_client.mutex(&name).lock().reason("build 7").await.unwrap();
     let info = other.inspect(&name).await.unwrap();
     assert!(info.is_held() && info.mode == Some(Mode::Exclusive) && info.capacity.is_none());
     let holder = &info.holders[0];
@@ -168,12 +168,12 @@ pub async fn what_can_never_work_is_refused(case: &Case) {
 /// A prefix and a name together are one name.
 pub async fn a_prefix_and_a_name_are_one_name(case: &Case) {
     let start = case.name("team").to_string();
-    let party = case.party_with(Ttls::long(), |b| b.prefix(format!("{start}/"))).await;
+    let test_client = case.test_client_with(Ttls::long(), |b| b.prefix(format!("{start}/"))).await;
     let plain = case.keeper().await;
-    let guard = party.keeper.mutex("stock").unwrap().lock().await.unwrap();
+    let guard = test_client.keeper.mutex("stock").unwrap().lock().await.unwrap();
     assert_eq!((guard.name().as_str(), guard.full_name().as_str()), ("stock", format!("{start}/stock").as_str()));
     assert!(plain.mutex(guard.full_name()).unwrap().try_lock().await.unwrap().is_none());
-    let listed = party.keeper.admin().unwrap().list("st", 10).await.unwrap();
+    let listed = test_client.keeper.admin().unwrap().list("st", 10).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(&listed[0].name, guard.name());
 }
@@ -185,7 +185,7 @@ pub async fn a_higher_epoch_outranks_the_lower(case: &Case) {
     let before = old.mutex(&name).unwrap().lock().await.unwrap();
     let token = before.token();
     before.release().await.unwrap();
-    let new = case.party_with(Ttls::long(), |b| b.epoch(3)).await;
+    let new = case.test_client_with(Ttls::long(), |b| b.epoch(3)).await;
     let guard = new.mutex(&name).lock().await.unwrap();
     assert!(guard.token() > token && guard.token().epoch() == 3);
     let error = old.mutex(&name).unwrap().lock().await.unwrap_err();
@@ -198,8 +198,8 @@ pub async fn a_full_line_takes_nobody(case: &Case) {
     let name = case.name("m");
     let holder = case.keeper().await;
     let _guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let waiting = case.party_with(Ttls::long(), |b| b.max_waiters(1)).await;
-    let refused = case.party_with(Ttls::long(), |b| b.max_waiters(1)).await;
+    let waiting = case.test_client_with(Ttls::long(), |b| b.max_waiters(1)).await;
+    let refused = case.test_client_with(Ttls::long(), |b| b.max_waiters(1)).await;
     let waiter = tokio::spawn(waiting.mutex(&name).lock().into_future());
     case.until_waiting(&holder, &name, 1).await;
     let error = refused.mutex(&name).lock().await.unwrap_err();
@@ -211,7 +211,7 @@ pub async fn a_full_line_takes_nobody(case: &Case) {
 /// A shutdown ends the waits, releases the held locks, and ends the keeper.
 pub async fn a_shutdown_lets_go_of_everything(case: &Case) {
     let (name, other) = (case.name("m"), case.name("other"));
-    let (a, b) = (case.party(Ttls::long()).await, case.keeper().await);
+    let (a, b) = (case.test_client(Ttls::long()).await, case.keeper().await);
     let held = a.mutex(&name).lock().await.unwrap();
     let elsewhere = b.mutex(&other).unwrap().lock().await.unwrap();
     let waiting = tokio::spawn(a.mutex(&other).lock().into_future());

@@ -3,11 +3,11 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Party, Ttls};
+use crate::testing::{Case, TestClient, Ttls};
 use crate::{ErrorKind, Owner, ReentrantMutex};
 
-fn lock(case: &Case, party: &Party) -> ReentrantMutex {
-    party.keeper.reentrant_mutex(case.name("lock")).unwrap()
+fn lock(case: &Case, test_client: &TestClient) -> ReentrantMutex {
+    test_client.keeper.reentrant_mutex(case.name("lock")).unwrap()
 }
 
 async fn others(case: &Case) -> ReentrantMutex {
@@ -17,8 +17,8 @@ async fn others(case: &Case) -> ReentrantMutex {
 /// The owner acquires the lock any number of times, with one token. Other owners wait until the last guard is gone,
 /// whichever that is.
 pub async fn its_owner_takes_it_again(case: &Case) {
-    let party = case.party(Ttls::long()).await;
-    let (mine, theirs) = (lock(case, &party), others(case).await);
+    let test_client = case.test_client(Ttls::long()).await;
+    let (mine, theirs) = (lock(case, &test_client), others(case).await);
     let (me, they) = (Owner::new(), Owner::new());
     let mut guards = Vec::new();
     for depth in 0..8 {
@@ -34,7 +34,7 @@ pub async fn its_owner_takes_it_again(case: &Case) {
     assert!(mine.try_lock(&they).await.unwrap().is_none(), "another owner of the same process is another");
     assert_eq!(case.keeper().await.inspect(case.name("lock")).await.unwrap().holders.len(), 1);
     let waiting = tokio::spawn(theirs.lock(&they).into_future());
-    case.until_waiting(&party.keeper, &case.name("lock"), 1).await;
+    case.until_waiting(&test_client.keeper, &case.name("lock"), 1).await;
     guards.swap(0, 5);
     for guard in guards.drain(..7) {
         guard.release().await.unwrap();
@@ -48,16 +48,16 @@ pub async fn its_owner_takes_it_again(case: &Case) {
     assert!(theirs.token() > token);
     theirs.release().await.unwrap();
     case.is_free(&case.name("lock")).await;
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
 /// Tasks that share an owner acquire the lock once together, however they race.
 pub async fn tasks_of_one_owner_share_one_claim(case: &Case) {
-    let party = case.party(Ttls::long()).await;
-    let (mine, me) = (lock(case, &party), Owner::new());
+    let test_client = case.test_client(Ttls::long()).await;
+    let (mine, me) = (lock(case, &test_client), Owner::new());
     let blocker = others(case).await.lock(&Owner::new()).await.unwrap();
     let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(mine.lock(&me).into_future())).collect();
-    case.until_waiting(&party.keeper, &case.name("lock"), 1).await;
+    case.until_waiting(&test_client.keeper, &case.name("lock"), 1).await;
     assert!(mine.try_lock(&me).await.unwrap().is_none());
     assert_eq!(mine.lock(&me).wait(Duration::from_millis(50)).await.unwrap_err().kind(), ErrorKind::Timeout);
     blocker.release().await.unwrap();
@@ -71,17 +71,17 @@ pub async fn tasks_of_one_owner_share_one_claim(case: &Case) {
     guards[0].check().unwrap();
     drop(guards);
     case.is_free(&case.name("lock")).await;
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
 /// The guards of the lock are lost together. While one of them lives, its owner gets no other.
 pub async fn its_guards_are_lost_together(case: &Case) {
-    let party = case.party(case.short()).await;
-    let (mine, me) = (lock(case, &party), Owner::new());
+    let test_client = case.test_client(case.short()).await;
+    let (mine, me) = (lock(case, &test_client), Owner::new());
     let (outer, inner) = (mine.lock(&me).await.unwrap(), mine.lock(&me).await.unwrap());
-    party.cut_off(true);
+    test_client.cut_off(true);
     assert_eq!(outer.lost().await, inner.lost().await);
-    party.cut_off(false);
+    test_client.cut_off(false);
     assert_eq!(mine.lock(&me).await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(mine.try_lock(&me).await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(inner.release().await.unwrap_err().kind(), ErrorKind::Lost);
@@ -89,14 +89,14 @@ pub async fn its_guards_are_lost_together(case: &Case) {
     assert_eq!(outer.release().await.unwrap_err().kind(), ErrorKind::Lost);
     mine.lock(&me).await.unwrap().release().await.unwrap();
     case.is_free(&case.name("lock")).await;
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
 /// A reentrant attempt does not join a plain mutex that the owner holds: a wait for it is refused.
 pub async fn a_plain_guard_is_not_joined(case: &Case) {
-    let party = case.party(Ttls::long()).await;
-    let (mine, me) = (lock(case, &party), Owner::new());
-    let plain = party.mutex(&case.name("lock"));
+    let test_client = case.test_client(Ttls::long()).await;
+    let (mine, me) = (lock(case, &test_client), Owner::new());
+    let plain = test_client.mutex(&case.name("lock"));
     let held = plain.lock().owner(&me).await.unwrap();
     assert_eq!(mine.lock(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
     held.release().await.unwrap();
@@ -115,14 +115,14 @@ pub async fn a_plain_guard_is_not_joined(case: &Case) {
 
 /// The lock is renewed while any of its guards lives.
 pub async fn it_is_renewed_for_its_last_guard(case: &Case) {
-    let party = case.party(case.short()).await;
-    let (mine, me) = (lock(case, &party), Owner::new());
+    let test_client = case.test_client(case.short()).await;
+    let (mine, me) = (lock(case, &test_client), Owner::new());
     let (outer, inner) = (mine.lock(&me).await.unwrap(), mine.lock(&me).await.unwrap());
     outer.release().await.unwrap();
     case.pass(case.short().ttl * 3).await;
     inner.check().unwrap();
     inner.release().await.unwrap();
-    let mut entries = party.diary.entries();
+    let mut entries = test_client.event_log.entries();
     // A machine that is busy may hold up a renewal until it counts as a failed one.
     entries.retain(|entry| !["renewal failed", "jeopardy", "recovered"].contains(&entry.as_str()));
     assert_eq!(entries, ["acquired", "released"], "a share is no event");

@@ -78,19 +78,19 @@ pub async fn a_wait_ends_with_its_time(case: &Case) {
 
 /// A writer that becomes a reader lets readers in, and no writer. Its token stays, and it is renewed as before.
 pub async fn a_downgrade_lets_readers_in_and_no_writer(case: &Case) {
-    let party = case.party(case.short()).await;
+    let test_client = case.test_client(case.short()).await;
     let others = lock(case).await;
-    let writer = party.keeper.rw_lock(case.name("lock")).unwrap().write().await.unwrap();
+    let writer = test_client.keeper.rw_lock(case.name("lock")).unwrap().write().await.unwrap();
     let token = writer.token();
     let waiting = tokio::spawn(others.read().into_future());
-    case.until_waiting(&party.keeper, &case.name("lock"), 1).await;
+    case.until_waiting(&test_client.keeper, &case.name("lock"), 1).await;
     let reader = writer.downgrade().await.unwrap();
     assert_eq!((reader.mode(), reader.token()), (Mode::Shared, token));
     let beside = waiting.await.unwrap().unwrap();
     assert!(others.try_write().await.unwrap().is_none());
     case.pass(case.short().ttl * 3).await;
     reader.check().unwrap();
-    assert!(party.keeper.check_sequencer(&reader.sequencer()).await.unwrap());
+    assert!(test_client.keeper.check_sequencer(&reader.sequencer()).await.unwrap());
     beside.release().await.unwrap();
     assert!(others.try_write().await.unwrap().is_none());
     reader.release().await.unwrap();
@@ -99,8 +99,8 @@ pub async fn a_downgrade_lets_readers_in_and_no_writer(case: &Case) {
 
 /// Only a writer can be downgraded, and only while it holds the lock. Otherwise the guard comes back.
 pub async fn what_cannot_be_downgraded_comes_back(case: &Case) {
-    let party = case.party(case.short()).await;
-    let lock = party.keeper.rw_lock(case.name("lock")).unwrap();
+    let test_client = case.test_client(case.short()).await;
+    let lock = test_client.keeper.rw_lock(case.name("lock")).unwrap();
     let reader = lock.read().await.unwrap();
     let (reader, error) = reader.downgrade().await.unwrap_err().into_parts();
     let reader = reader.unwrap();
@@ -108,48 +108,52 @@ pub async fn what_cannot_be_downgraded_comes_back(case: &Case) {
     reader.check().unwrap();
     drop(reader);
     let writer = lock.write().await.unwrap();
-    party.cut_off(true);
+    test_client.cut_off(true);
     case.pass(case.short().ttl * 2).await;
     let (writer, error) = writer.downgrade().await.unwrap_err().into_parts();
     let writer = writer.unwrap();
     assert_eq!((error.kind(), writer.check().is_err()), (ErrorKind::Lost, true));
-    party.cut_off(false);
+    test_client.cut_off(false);
     drop(writer);
     case.is_free(&case.name("lock")).await;
 }
 
 /// A lone reader becomes the writer, with a token of its own, and is renewed as one.
 pub async fn a_lone_reader_becomes_the_writer(case: &Case) {
-    let (party, others) = (case.party(case.short()).await, lock(case).await);
-    let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().reason("why").await.unwrap();
+    let (test_client, others) = (case.test_client(case.short()).await, lock(case).await);
+    let reader = test_client.keeper.rw_lock(case.name("lock")).unwrap().read().reason("why").await.unwrap();
     let (token, lost) = (reader.token(), reader.lost());
     let writer = reader.try_upgrade().await.unwrap();
     assert!(writer.token() > token && writer.mode() == Mode::Exclusive);
     assert!(others.try_read().await.unwrap().is_none());
-    let info = party.keeper.inspect(case.name("lock")).await.unwrap();
+    let info = test_client.keeper.inspect(case.name("lock")).await.unwrap();
     assert_eq!((info.holders.len(), info.holders[0].reason.as_deref()), (1, Some("why")));
     case.pass(case.short().ttl * 3).await;
     writer.check().unwrap();
     let reader = writer.downgrade().await.unwrap();
     let writer = reader.try_upgrade().await.unwrap();
-    assert!(!party.diary.entries().iter().any(|entry| entry.starts_with("lost")), "{:?}", party.diary.entries());
+    assert!(
+        !test_client.event_log.entries().iter().any(|entry| entry.starts_with("lost")),
+        "{:?}",
+        test_client.event_log.entries()
+    );
     writer.release().await.unwrap();
     drop(lost);
     case.is_free(&case.name("lock")).await;
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
 /// A reader beside another reader, or before a waiting writer, is not upgraded and stays a reader.
 pub async fn a_reader_in_company_stays_a_reader(case: &Case) {
-    let (party, others) = (case.party(case.short()).await, lock(case).await);
-    let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().await.unwrap();
+    let (test_client, others) = (case.test_client(case.short()).await, lock(case).await);
+    let reader = test_client.keeper.rw_lock(case.name("lock")).unwrap().read().await.unwrap();
     let token = reader.token();
     let beside = others.read().await.unwrap();
     let reader = still_read(reader.try_upgrade().await);
     assert_eq!((reader.token(), reader.mode()), (token, Mode::Shared));
     beside.release().await.unwrap();
     let waiting = tokio::spawn(others.write().into_future());
-    case.until_waiting(&party.keeper, &case.name("lock"), 1).await;
+    case.until_waiting(&test_client.keeper, &case.name("lock"), 1).await;
     let reader = still_read(reader.try_upgrade().await);
     // It goes on being renewed.
     case.pass(case.short().ttl * 3).await;
@@ -189,27 +193,27 @@ pub async fn only_a_reader_is_upgraded(case: &Case) {
 
 /// An upgrade whose time is over before the store has answered leaves neither lock.
 pub async fn an_upgrade_without_an_answer_ends_both(case: &Case) {
-    let party = case.party(case.short()).await;
-    let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().await.unwrap();
-    party.cut_off(true);
+    let test_client = case.test_client(case.short()).await;
+    let reader = test_client.keeper.rw_lock(case.name("lock")).unwrap().read().await.unwrap();
+    test_client.cut_off(true);
     let (guard, error) = reader.try_upgrade().await.unwrap_err().into_parts();
     assert!(guard.is_none(), "the lock is given up");
     assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Lost), "{error:?}");
-    party.cut_off(false);
+    test_client.cut_off(false);
     case.is_free(&case.name("lock")).await;
 }
 
 /// A reader with a fixed lease becomes a writer with a fixed lease.
 pub async fn a_fixed_lease_is_upgraded(case: &Case) {
-    let (party, others) = (case.party(case.short()).await, lock(case).await);
+    let (test_client, others) = (case.test_client(case.short()).await, lock(case).await);
     let lease = Duration::from_secs(30);
-    let reader = party.keeper.rw_lock(case.name("lock")).unwrap().read().lease(lease).await.unwrap();
+    let reader = test_client.keeper.rw_lock(case.name("lock")).unwrap().read().lease(lease).await.unwrap();
     let token = reader.token();
     let writer = reader.try_upgrade().await.unwrap();
     assert!(writer.token() > token && others.try_read().await.unwrap().is_none());
     writer.release().await.unwrap();
     case.is_free(&case.name("lock")).await;
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
 /// `max_hold` outlives the conversions.

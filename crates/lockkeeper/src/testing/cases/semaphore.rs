@@ -31,10 +31,10 @@ pub async fn there_are_so_many_permits_and_no_more(case: &Case) {
 
 /// The permits of one guard go back one by one. The rest is renewed under the same token.
 pub async fn permits_are_given_back_one_by_one(case: &Case) {
-    let (party, others) = (case.party(case.short()).await, semaphore(case, 3).await);
-    let mut guard = party.keeper.semaphore(case.name("pool"), 3).unwrap().acquire_many(3).await.unwrap();
+    let (test_client, others) = (case.test_client(case.short()).await, semaphore(case, 3).await);
+    let mut guard = test_client.keeper.semaphore(case.name("pool"), 3).unwrap().acquire_many(3).await.unwrap();
     let (token, waiting) = (guard.token(), tokio::spawn(others.acquire_many(2).into_future()));
-    case.until_waiting(&party.keeper, &case.name("pool"), 1).await;
+    case.until_waiting(&test_client.keeper, &case.name("pool"), 1).await;
     for impossible in [0, 3, 4] {
         assert_eq!(guard.release_permits(impossible).await.unwrap_err().kind(), ErrorKind::Invalid);
     }
@@ -45,7 +45,7 @@ pub async fn permits_are_given_back_one_by_one(case: &Case) {
     assert_eq!((guard.mode(), guard.token()), (Mode::Permits(1), token));
     case.pass(case.short().ttl * 3).await;
     guard.check().unwrap();
-    assert!(party.keeper.check_sequencer(&guard.sequencer()).await.unwrap());
+    assert!(test_client.keeper.check_sequencer(&guard.sequencer()).await.unwrap());
     assert_eq!(guard.release_permits(1).await.unwrap_err().kind(), ErrorKind::Invalid, "the last one is released");
     guard.release().await.unwrap();
     theirs.release().await.unwrap();
@@ -87,13 +87,13 @@ pub async fn who_wants_many_is_not_overtaken(case: &Case) {
 
 /// Permits are renewed while they are held, and come back when their holder vanishes.
 pub async fn permits_are_leased_and_renewed(case: &Case) {
-    let (party, others) = (case.party(case.short()).await, semaphore(case, 2).await);
-    let held = party.keeper.semaphore(case.name("pool"), 2).unwrap().acquire_many(2).await.unwrap();
+    let (test_client, others) = (case.test_client(case.short()).await, semaphore(case, 2).await);
+    let held = test_client.keeper.semaphore(case.name("pool"), 2).unwrap().acquire_many(2).await.unwrap();
     case.pass(case.short().ttl * 3).await;
     held.check().unwrap();
     assert!(others.try_acquire().await.unwrap().is_none());
     let waiting = tokio::spawn(others.acquire_many(2).into_future());
-    party.cut_off(true);
+    test_client.cut_off(true);
     let theirs = waiting.await.unwrap().unwrap();
     assert!(held.check().is_err() && theirs.token() > held.token());
     assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
@@ -205,13 +205,13 @@ pub async fn many_tasks_share_few_permits(case: &Case) {
 
 /// An owner may acquire further permits, but never waits behind those that it has.
 pub async fn waiting_behind_oneself_is_refused(case: &Case) {
-    let (party, me) = (case.party(Ttls::long()).await, Owner::new());
-    let pool = party.keeper.semaphore(case.name("pool"), 2).unwrap();
+    let (test_client, me) = (case.test_client(Ttls::long()).await, Owner::new());
+    let pool = test_client.keeper.semaphore(case.name("pool"), 2).unwrap();
     let one = pool.acquire().owner(&me).await.unwrap();
     let two = pool.acquire().owner(&me).await.unwrap();
     assert_eq!(pool.acquire().owner(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
     assert!(pool.try_acquire().owner(&me).await.unwrap().is_none());
     one.release().await.unwrap();
     two.release().await.unwrap();
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }

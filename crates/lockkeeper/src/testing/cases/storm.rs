@@ -30,25 +30,25 @@ pub async fn nobody_believes_beside_another(case: &Case) {
         .with(Fault::FalseWake, 60)
         .slow(150, Duration::from_millis(30))
         .late(Duration::from_millis(1500));
-    weather(case, &faults, 4, 12).await;
+    acquire_under(case, &faults, 4, 12).await;
 }
 
 /// Every other request is lost, and answers take as long as a lease.
 pub async fn an_outage_breaks_nothing(case: &Case) {
     let faults = Faults::none().with(Fault::LostReply, 250).with(Fault::LostRequest, 250).slow(200, case.short().ttl);
-    weather(case, &faults, 3, 2).await;
+    acquire_under(case, &faults, 3, 2).await;
 }
 
-async fn weather(case: &Case, faults: &Faults, clients: u64, rounds: usize) {
+async fn acquire_under(case: &Case, faults: &Faults, clients: u64, rounds: usize) {
     let name = case.name("m");
     let held = Arc::new(Mutex::new(Vec::new()));
-    let mut parties = Vec::new();
+    let mut test_clients = Vec::new();
     let mut tasks = Vec::new();
     for seed in 0..clients {
-        let party = case.party(case.short()).await;
-        party.line.sow(seed + 1);
-        party.line.set(faults.clone());
-        let (mutex, held, clock) = (party.mutex(&name), Arc::clone(&held), case.clock().clone());
+        let test_client = case.test_client(case.short()).await;
+        test_client.line.sow(seed + 1);
+        test_client.line.set(faults.clone());
+        let (mutex, held, clock) = (test_client.mutex(&name), Arc::clone(&held), case.clock().clone());
         tasks.push(tokio::spawn(async move {
             let mut done = 0;
             while done < rounds {
@@ -76,20 +76,20 @@ async fn weather(case: &Case, faults: &Faults, clients: u64, rounds: usize) {
                 done += 1;
             }
         }));
-        parties.push(party);
+        test_clients.push(test_client);
     }
     for task in tasks {
         task.await.unwrap();
     }
-    for party in &parties {
-        party.line.quiet();
-        party.line.settled().await;
+    for test_client in &test_clients {
+        test_client.line.quiet();
+        test_client.line.settled().await;
     }
     let mut held = held.lock().unwrap().clone();
     assert_eq!(held.len(), usize::try_from(clients).unwrap_or(0) * rounds);
     check(&mut held);
-    for party in &parties {
-        case.until("the keeper has let go", async || party.keeper.leftovers() == 0).await;
+    for test_client in &test_clients {
+        case.until("the keeper has let go", async || test_client.keeper.leftovers() == 0).await;
     }
     case.is_free(&name).await;
 }
@@ -114,10 +114,10 @@ pub async fn everybody_gets_it_in_the_end(case: &Case) {
     let faults = Faults::none().with(Fault::LostReply, 250).with(Fault::LostWake, 500);
     let mut tasks = Vec::new();
     for seed in 0..5 {
-        let party = case.party(Ttls { ttl: case.short().ttl * 2, ..case.short() }).await;
-        party.line.sow(100 + seed);
-        party.line.set(faults.clone());
-        let mutex = party.mutex(&name);
+        let test_client = case.test_client(Ttls { ttl: case.short().ttl * 2, ..case.short() }).await;
+        test_client.line.sow(100 + seed);
+        test_client.line.set(faults.clone());
+        let mutex = test_client.mutex(&name);
         tasks.push(tokio::spawn(async move {
             let mut tries = 0;
             loop {

@@ -10,11 +10,11 @@ use crate::testing::{Case, Ttls};
 pub async fn one_of_them_stands_in_line(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let party = case.party(Ttls::long()).await;
+    let test_client = case.test_client(Ttls::long()).await;
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = Vec::new();
     for i in 0..5 {
-        let (mutex, served) = (party.mutex(&name), Arc::clone(&served));
+        let (mutex, served) = (test_client.mutex(&name), Arc::clone(&served));
         tasks.push(tokio::spawn(async move {
             let guard = mutex.lock().await.unwrap();
             served.lock().unwrap().push((i, guard.token()));
@@ -22,8 +22,8 @@ pub async fn one_of_them_stands_in_line(case: &Case) {
         }));
         // The order in which tasks begin is theirs: each is in the queue before the next is made.
         case.until("the task waits", async || {
-            let entries = party.diary.entries();
-            entries.iter().filter(|e| *e == "contended").count() == i && party.diary.has("queued")
+            let entries = test_client.event_log.entries();
+            entries.iter().filter(|e| *e == "contended").count() == i && test_client.event_log.has("queued")
         })
         .await;
     }
@@ -41,11 +41,11 @@ pub async fn one_of_them_stands_in_line(case: &Case) {
 pub async fn a_place_in_line_is_inherited(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let (early, late) = (case.party(Ttls::long()).await, case.party(Ttls::long()).await);
+    let (early, late) = (case.test_client(Ttls::long()).await, case.test_client(Ttls::long()).await);
     let first = tokio::spawn(early.mutex(&name).lock().into_future());
     case.until_waiting(&holder, &name, 1).await;
     let heir = tokio::spawn(early.mutex(&name).lock().reason("heir").into_future());
-    case.until("the heir waits behind the first", async || early.diary.has("contended")).await;
+    case.until("the heir waits behind the first", async || early.event_log.has("contended")).await;
     let other = tokio::spawn(late.mutex(&name).lock().into_future());
     case.until_waiting(&holder, &name, 2).await;
     let ahead = holder.inspect(&name).await.unwrap().waiters[0].id;
@@ -69,8 +69,8 @@ pub async fn a_place_in_line_is_inherited(case: &Case) {
 pub async fn nobody_is_left_when_all_give_up(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let party = case.party(Ttls::long()).await;
-    let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(party.mutex(&name).lock().into_future())).collect();
+    let test_client = case.test_client(Ttls::long()).await;
+    let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(test_client.mutex(&name).lock().into_future())).collect();
     case.until_waiting(&holder, &name, 1).await;
     // From the front, so that each inherits the place before it gives up.
     for task in tasks {
@@ -85,10 +85,10 @@ pub async fn nobody_is_left_when_all_give_up(case: &Case) {
 /// A task that stops waiting does not delay the tasks behind it.
 pub async fn a_timeout_in_the_queue_holds_up_nobody(case: &Case) {
     let name = case.name("m");
-    let party = case.party(Ttls::long()).await;
-    let guard = party.mutex(&name).lock().await.unwrap();
-    let impatient = tokio::spawn(party.mutex(&name).lock().wait(Duration::from_millis(50)).into_future());
-    let patient = tokio::spawn(party.mutex(&name).lock().into_future());
+    let test_client = case.test_client(Ttls::long()).await;
+    let guard = test_client.mutex(&name).lock().await.unwrap();
+    let impatient = tokio::spawn(test_client.mutex(&name).lock().wait(Duration::from_millis(50)).into_future());
+    let patient = tokio::spawn(test_client.mutex(&name).lock().into_future());
     assert!(impatient.await.unwrap().is_err());
     guard.release().await.unwrap();
     patient.await.unwrap().unwrap().release().await.unwrap();
@@ -97,8 +97,8 @@ pub async fn a_timeout_in_the_queue_holds_up_nobody(case: &Case) {
 
 /// A process that holds the lock and waits for it again takes its turn behind other processes.
 pub async fn a_process_does_not_keep_the_lock_to_itself(case: &Case) {
-    let (name, busy) = (case.name("m"), case.party(Ttls::long()).await);
-    let other = case.party(Ttls::long()).await;
+    let (name, busy) = (case.name("m"), case.test_client(Ttls::long()).await);
+    let other = case.test_client(Ttls::long()).await;
     let first = busy.mutex(&name).lock().await.unwrap();
     let stranger = tokio::spawn(other.mutex(&name).lock().into_future());
     case.until_waiting(&busy.keeper, &name, 1).await;

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::testing::{Case, Tally, Ttls};
+use crate::testing::{Case, LostUpdateCounter, Ttls};
 use crate::{ErrorKind, LostReason};
 
 /// An unfair attempt waits until the lock is free, and is not in line meanwhile.
@@ -29,7 +29,7 @@ pub async fn it_waits_for_the_lock_without_a_place_in_line(case: &Case) {
 /// A later claim that stands in line gets the lock before an unfair attempt.
 pub async fn it_never_overtakes_who_stands_in_line(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
-    let (beside, in_line) = (case.party(Ttls::long()).await, case.party(Ttls::long()).await);
+    let (beside, in_line) = (case.test_client(Ttls::long()).await, case.test_client(Ttls::long()).await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     let unfair: Vec<_> = (0..3).map(|_| tokio::spawn(beside.mutex(&name).lock().unfair().into_future())).collect();
     case.pass(Duration::from_millis(50)).await;
@@ -94,17 +94,17 @@ pub async fn its_wait_ends_with_its_time(case: &Case) {
 
 /// Unfair attempts exclude each other, and the claims in line.
 pub async fn many_of_them_lose_no_increment(case: &Case) {
-    let (name, tally) = (case.name("m"), Tally::default());
+    let (name, counter) = (case.name("m"), LostUpdateCounter::default());
     let mut tasks = Vec::new();
     for _ in 0..2 {
         let keeper = case.keeper().await;
         for unfair in [true, true, false] {
-            let (mutex, tally) = (keeper.mutex(&name).unwrap(), tally.clone());
+            let (mutex, counter) = (keeper.mutex(&name).unwrap(), counter.clone());
             tasks.push(tokio::spawn(async move {
                 for _ in 0..5 {
                     let attempt = if unfair { mutex.lock().unfair() } else { mutex.lock() };
                     let guard = attempt.await.unwrap();
-                    tally.add(&guard).await;
+                    counter.add(&guard).await;
                     guard.release().await.unwrap();
                 }
             }));
@@ -113,18 +113,18 @@ pub async fn many_of_them_lose_no_increment(case: &Case) {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(tally.total(), 30);
+    assert_eq!(counter.total(), 30);
     case.is_free(&name).await;
 }
 
 /// An unfair attempt with a fixed lease has the whole lease, however long it has waited, and no more.
 pub async fn it_keeps_to_its_lease(case: &Case) {
     let (name, a) = (case.name("m"), case.keeper().await);
-    let party = case.party(Ttls::long()).await;
+    let test_client = case.test_client(Ttls::long()).await;
     // Half of it is more than a slow machine takes to look.
     let lease = case.short().ttl.max(Duration::from_secs(4));
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex(&name).lock().unfair().lease(lease).into_future());
+    let waiting = tokio::spawn(test_client.mutex(&name).lock().unfair().lease(lease).into_future());
     case.pass(lease * 2).await;
     guard.release().await.unwrap();
     let leased = waiting.await.unwrap().unwrap();
@@ -132,5 +132,5 @@ pub async fn it_keeps_to_its_lease(case: &Case) {
     assert_eq!(leased.lost().await, LostReason::Expired);
     drop(leased);
     case.is_free(&name).await;
-    case.until("nothing is left", async || party.keeper.leftovers() == 0).await;
+    case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }

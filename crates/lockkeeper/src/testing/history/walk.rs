@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{Contestant, Habits, History, Kind, LibraryClient, Recorder, Rules, Seed, Summary, Walker};
 use crate::layer::{Fault, Faults};
-use crate::testing::{Case, Party, Seeded, Ttls};
+use crate::testing::{Case, Seeded, TestClient, Ttls};
 use crate::{LockName, layer::Chaos};
 
 /// The lock's name, in the history and in the store.
@@ -92,7 +92,8 @@ impl Plan {
     /// Runs the plan with clients of the library, and returns the history.
     pub async fn walk(&self, case: &Case, seed: Seed) -> History {
         let kind = self.kind;
-        self.walk_as(case, seed, &|party, name| Arc::new(LibraryClient::new(&party.keeper, name, kind))).await
+        self.walk_as(case, seed, &|test_client, name| Arc::new(LibraryClient::new(&test_client.keeper, name, kind)))
+            .await
     }
 
     /// Runs the plan with the contestants that `make` makes of a connection.
@@ -100,20 +101,20 @@ impl Plan {
         &self,
         case: &Case,
         seed: Seed,
-        make: &dyn Fn(&Party, &LockName) -> Arc<dyn Contestant>,
+        make: &dyn Fn(&TestClient, &LockName) -> Arc<dyn Contestant>,
     ) -> History {
         let _sown = seed.sow();
         let mut draw = Seeded::new(seed.number());
         let name = case.name(LOCK);
         let recorder = Recorder::new(case.clock().clone(), "all");
-        let (mut parties, mut tasks) = (Vec::new(), JoinSet::new());
+        let (mut test_clients, mut tasks) = (Vec::new(), JoinSet::new());
         for client in 0..self.clients {
-            let party = case.party(self.ttls).await;
-            party.line.sow(draw.number());
-            party.line.set(self.faults.clone());
+            let test_client = case.test_client(self.ttls).await;
+            test_client.line.sow(draw.number());
+            test_client.line.set(self.faults.clone());
             for task in 0..self.tasks {
                 let client = format!("client {client} task {task}");
-                let contestant = make(&party, &name);
+                let contestant = make(&test_client, &name);
                 let mut walker = self.walker(case, &recorder, &contestant, client, &mut draw);
                 let rounds = self.rounds;
                 tasks.spawn(async move {
@@ -122,9 +123,9 @@ impl Plan {
                     }
                 });
             }
-            parties.push(party);
+            test_clients.push(test_client);
         }
-        let lines: Vec<Arc<Chaos>> = parties.iter().map(|party| Arc::clone(&party.line)).collect();
+        let lines: Vec<Arc<Chaos>> = test_clients.iter().map(|test_client| Arc::clone(&test_client.line)).collect();
         let fate = tokio::spawn(self.clone().cut_off_now_and_then(lines.clone(), case.clock().clone(), draw.clone()));
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
@@ -135,7 +136,7 @@ impl Plan {
             line.settled().await;
         }
         case.pass(self.lingers + self.ttls.ttl + self.ttls.lock_delay).await;
-        let last = case.party(self.ttls).await;
+        let last = case.test_client(self.ttls).await;
         let contestant: Arc<dyn Contestant> = Arc::new(LibraryClient::new(&last.keeper, &name, self.kind));
         // If it is refused, the history tells.
         self.walker(case, &recorder, &contestant, "who comes last".to_owned(), &mut draw).ask_for_all().await;

@@ -17,11 +17,11 @@ use crate::{Error, ErrorKind, Result};
 /// [rates](Self::with) it may also arrive before a later write of this client. Faults of waits do not occur.
 pub struct ChaosRegister {
     inner: Arc<dyn Register>,
-    weather: Mutex<Weather>,
+    fault_profile: Mutex<FaultProfile>,
 }
 
 #[derive(Debug)]
-struct Weather {
+struct FaultProfile {
     seed: Seeded,
     rates: Vec<(Fault, u16)>,
     planned: VecDeque<Fault>,
@@ -32,38 +32,43 @@ struct Weather {
 impl ChaosRegister {
     /// A client of `inner` without faults.
     pub fn new(inner: Arc<dyn Register>) -> Self {
-        let weather =
-            Weather { seed: Seeded::new(0), rates: Vec::new(), planned: VecDeque::new(), late: Vec::new(), faults: 0 };
-        Self { inner, weather: Mutex::new(weather) }
+        let fault_profile = FaultProfile {
+            seed: Seeded::new(0),
+            rates: Vec::new(),
+            planned: VecDeque::new(),
+            late: Vec::new(),
+            faults: 0,
+        };
+        Self { inner, fault_profile: Mutex::new(fault_profile) }
     }
 
     /// Starts the random sequence of this seed.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
-        self.weather().seed = Seeded::new(seed);
+        self.fault_profile().seed = Seeded::new(seed);
         self
     }
 
     /// Adds this fault for `per_mille` of 1000 writes. [`Fault::Refused`] happens to loads too.
     #[must_use]
     pub fn with(self, fault: Fault, per_mille: u16) -> Self {
-        self.weather().rates.push((fault, per_mille));
+        self.fault_profile().rates.push((fault, per_mille));
         self
     }
 
     /// Plans this fault for the next write. Two calls plan it for the next two writes.
     pub fn plan(&self, fault: Fault) {
-        self.weather().planned.push_back(fault);
+        self.fault_profile().planned.push_back(fault);
     }
 
     /// The number of faults so far.
     pub fn faults(&self) -> usize {
-        self.weather().faults
+        self.fault_profile().faults
     }
 
     /// Lets all late writes arrive, and returns the answers of the register.
     pub async fn deliver(&self) -> Vec<Result<Swap>> {
-        let late = std::mem::take(&mut self.weather().late);
+        let late = std::mem::take(&mut self.fault_profile().late);
         let mut answers = Vec::new();
         for (key, write) in late {
             answers.push(self.inner.compare_and_swap(&key, &write).await);
@@ -71,12 +76,12 @@ impl ChaosRegister {
         answers
     }
 
-    fn weather(&self) -> MutexGuard<'_, Weather> {
-        self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fault_profile(&self) -> MutexGuard<'_, FaultProfile> {
+        self.fault_profile.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Weather {
+impl FaultProfile {
     fn draw(&mut self) -> Option<Fault> {
         let lot = self.seed.below(1000);
         let mut bound = 0;
@@ -104,7 +109,7 @@ fn unavailable(what: &str) -> Error {
 impl Register for ChaosRegister {
     async fn load(&self, key: &str) -> Result<Option<Versioned>> {
         let refused = {
-            let Weather { seed, rates, .. } = &mut *self.weather();
+            let FaultProfile { seed, rates, .. } = &mut *self.fault_profile();
             let rate = rates.iter().find(|(fault, _)| *fault == Fault::Refused).map_or(0, |(_, rate)| *rate);
             seed.happens(rate)
         };
@@ -116,8 +121,8 @@ impl Register for ChaosRegister {
 
     async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap> {
         let (arrival, fault) = {
-            let mut weather = self.weather();
-            (weather.arrival(), weather.draw())
+            let mut fault_profile = self.fault_profile();
+            (fault_profile.arrival(), fault_profile.draw())
         };
         if let Some((key, late)) = arrival {
             // Nobody hears the answer.
@@ -127,7 +132,7 @@ impl Register for ChaosRegister {
             Some(Fault::Refused) => return Err(unavailable("the request was not sent")),
             Some(Fault::LostRequest) => return Err(unavailable("no answer came").with_unknown_effect()),
             Some(Fault::Overdue) => {
-                self.weather().late.push((key.to_owned(), write.clone()));
+                self.fault_profile().late.push((key.to_owned(), write.clone()));
                 return Err(unavailable("no answer came in time").with_unknown_effect());
             }
             Some(Fault::Twice) => drop(self.inner.compare_and_swap(key, write).await),
@@ -135,7 +140,7 @@ impl Register for ChaosRegister {
         }
         let answer = self.inner.compare_and_swap(key, write).await;
         match fault {
-            Some(Fault::LateCopy) => self.weather().late.push((key.to_owned(), write.clone())),
+            Some(Fault::LateCopy) => self.fault_profile().late.push((key.to_owned(), write.clone())),
             Some(Fault::LostReply) => {}
             _ => return answer,
         }

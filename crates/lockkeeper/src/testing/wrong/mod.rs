@@ -1,13 +1,13 @@
 //! Deliberately wrong stores: the test of the tests.
 //!
-//! Each is a right store with one [`Flaw`] in front of it, of a kind that real lock libraries have or had. For each
+//! Each is a right store with one [`Mutant`] in front of it, of a kind that real lock libraries have or had. For each
 //! flaw the suite has a case that has to fail on it.
 
 mod engine;
-mod flaws_of_claims;
-mod flaws_of_expiry;
-mod flaws_of_histories;
-mod flaws_of_waking;
+mod mutants_of_claims;
+mod mutants_of_expiry;
+mod mutants_of_histories;
+mod mutants_of_waking;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,21 +18,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::engine::{Habit, SmallEngine};
-pub use self::flaws_of_claims::{
+pub use self::mutants_of_claims::{
     AnyThatFits, DowngradeByLeaving, FirstCapacityForAll, FoldedNames, KeepsWhatIsGivenBack, OwnCapacityOnly,
     OwnWeightOnly, RaisesWhatWasLowered, ReleaseWithoutOwnerCheck, TokenFromAClock, TryThatStays, UnstickyGrant,
     UpgradeInTwoSteps,
 };
-pub use self::flaws_of_expiry::{
+pub use self::mutants_of_expiry::{
     CloseByTheList, ForgetfulResend, HastyLeftovers, KeepsForItsHolder, LongLivedWaiter, MinHoldByTheHolder,
     MinHoldLostByAnUpgrade, MinHoldOfAWaiter, NoLockDelay, NoMinHold, NoTombstone, RenewalOfTheSession,
     RenewalThatCreates, ResendWithoutNewTtl, WaiterTakenForAHolder,
 };
-pub use self::flaws_of_histories::{
+pub use self::mutants_of_histories::{
     CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HalfATtl, ReaderBesideTheUpgraded,
     TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
 };
-pub use self::flaws_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, SilentPurge};
+pub use self::mutants_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, SilentPurge};
 use super::{Case, Crash, Harness, Time, Ttls, run};
 use crate::layer::Faults;
 use crate::store::{
@@ -46,7 +46,7 @@ use crate::{LockName, Result};
 /// behave correctly.
 #[async_trait]
 #[allow(missing_docs, reason = "each is the method of this name of the store, in front of the right one")]
-pub trait Flaw: Default + fmt::Debug + Send + Sync + 'static {
+pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
     fn capabilities(&self, right: &dyn Store) -> Capabilities {
         right.capabilities()
     }
@@ -81,31 +81,31 @@ pub trait Flaw: Default + fmt::Debug + Send + Sync + 'static {
 }
 
 /// Runs a case on a store with this flaw, and returns the failure of the case. `None` if the case passes.
-pub fn complaint<H: Harness, F: Flaw>(name: &str, body: impl AsyncFn(&Case)) -> Option<String> {
-    let panic = catch_unwind(AssertUnwindSafe(|| run::<Flawed<H, F>>(name, &[], body))).err()?;
+pub fn complaint<H: Harness, F: Mutant>(name: &str, body: impl AsyncFn(&Case)) -> Option<String> {
+    let panic = catch_unwind(AssertUnwindSafe(|| run::<Mutated<H, F>>(name, &[], body))).err()?;
     let text = panic.downcast_ref::<String>().cloned();
     Some(text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default())
 }
 
 /// A right store's harness with a flaw put in front of every client.
 #[derive(Debug)]
-pub struct Flawed<H, F> {
+pub struct Mutated<H, F> {
     right: H,
-    flaw: Arc<F>,
+    mutant: Arc<F>,
 }
 
-impl<H: Harness, F: Flaw> Harness for Flawed<H, F> {
+impl<H: Harness, F: Mutant> Harness for Mutated<H, F> {
     const TIME: Time = H::TIME;
     const ON_CRASH: Crash = H::ON_CRASH;
     const WAITERS_DIE_FIRST: bool = H::WAITERS_DIE_FIRST;
     const NAME_MAX: usize = H::NAME_MAX;
 
     async fn start() -> Self {
-        Self { right: H::start().await, flaw: Arc::default() }
+        Self { right: H::start().await, mutant: Arc::default() }
     }
 
     async fn client(&self) -> Arc<dyn Store> {
-        Arc::new(Wrong { right: self.right.client().await, flaw: Arc::clone(&self.flaw) })
+        Arc::new(Wrong { right: self.right.client().await, mutant: Arc::clone(&self.mutant) })
     }
 
     async fn crash(&self, client: Arc<dyn Store>) {
@@ -124,8 +124,8 @@ impl<H: Harness, F: Flaw> Harness for Flawed<H, F> {
         self.right.prefix()
     }
 
-    fn weather(&self) -> Faults {
-        self.right.weather()
+    fn fault_profile(&self) -> Faults {
+        self.right.fault_profile()
     }
 
     fn short(&self) -> Ttls {
@@ -137,7 +137,7 @@ impl<H: Harness, F: Flaw> Harness for Flawed<H, F> {
 #[derive(Debug)]
 struct Wrong<F> {
     right: Arc<dyn Store>,
-    flaw: Arc<F>,
+    mutant: Arc<F>,
 }
 
 impl<F> fmt::Display for Wrong<F> {
@@ -147,9 +147,9 @@ impl<F> fmt::Display for Wrong<F> {
 }
 
 #[async_trait]
-impl<F: Flaw> Store for Wrong<F> {
+impl<F: Mutant> Store for Wrong<F> {
     fn capabilities(&self) -> Capabilities {
-        self.flaw.capabilities(&*self.right)
+        self.mutant.capabilities(&*self.right)
     }
 
     fn admin(&self) -> Option<&dyn Admin> {
@@ -157,31 +157,31 @@ impl<F: Flaw> Store for Wrong<F> {
     }
 
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.flaw.open(&*self.right, session).await
+        self.mutant.open(&*self.right, session).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
-        self.flaw.renew(&*self.right, session, live).await
+        self.mutant.renew(&*self.right, session, live).await
     }
 
     async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
-        self.flaw.close(&*self.right, session, live).await
+        self.mutant.close(&*self.right, session, live).await
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        self.flaw.claim(&*self.right, claim).await
+        self.mutant.claim(&*self.right, claim).await
     }
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        self.flaw.amend(&*self.right, key, change).await
+        self.mutant.amend(&*self.right, key, change).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
-        self.flaw.withdraw(&*self.right, key, tombstone).await
+        self.mutant.withdraw(&*self.right, key, tombstone).await
     }
 
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
-        self.flaw.wait(&*self.right, interest, seen, within).await
+        self.mutant.wait(&*self.right, interest, seen, within).await
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {

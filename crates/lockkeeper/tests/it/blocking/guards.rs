@@ -8,7 +8,7 @@ use lockkeeper::layer::Operation;
 use lockkeeper::{Break, Error, ErrorKind, LostReason, Target};
 use tokio::runtime::Builder;
 
-use super::{party, until};
+use super::{test_client, until};
 use crate::engine::spy::{Do, millis, secs};
 
 fn keeper() -> Keeper {
@@ -43,8 +43,8 @@ fn another_thread_may_release_or_drop_a_guard() {
 
 #[test]
 fn dropping_a_guard_waits_for_nothing() {
-    let (_world, party, keeper) = party();
-    party.spy.always(Operation::Withdraw, Do::Hang);
+    let (_world, test_client, keeper) = test_client();
+    test_client.spy.always(Operation::Withdraw, Do::Hang);
     // Would never return.
     drop(hold(&keeper));
     drop(keeper.multi_lock(["a", "b"]).unwrap().lock().unwrap());
@@ -182,17 +182,17 @@ fn with_returns_the_loss_when_the_lock_was_lost_before_its_end() {
 /// The work was covered.
 #[test]
 fn with_returns_the_value_although_the_release_fails() {
-    let (_world, party, keeper) = party();
+    let (_world, test_client, keeper) = test_client();
     let guard = hold(&keeper);
-    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Closed));
+    test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Closed));
     assert_eq!(guard.with(|_| Ok::<_, Error>(7)).unwrap(), 7);
 }
 
 #[test]
 fn a_release_that_fails_is_reported() {
-    let (_world, party, keeper) = party();
+    let (_world, test_client, keeper) = test_client();
     let guard = hold(&keeper);
-    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Closed));
+    test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Closed));
     assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::Closed);
 }
 

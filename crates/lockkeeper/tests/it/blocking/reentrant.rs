@@ -6,7 +6,7 @@ use lockkeeper::blocking::{Keeper, ReentrantGuard, ReentrantMutex};
 use lockkeeper::layer::Operation;
 use lockkeeper::{Error, ErrorKind, LostReason, Owner};
 
-use super::{party, until};
+use super::{test_client, until};
 use crate::engine::spy::{millis, secs};
 
 const DEPTH: usize = 8;
@@ -22,12 +22,12 @@ fn descend(mutex: &ReentrantMutex, depth: usize) {
 
 #[test]
 fn a_thread_that_locks_again_asks_the_store_nothing() {
-    let (_world, party, keeper) = party();
+    let (_world, test_client, keeper) = test_client();
     let mutex = keeper.reentrant_mutex("n").unwrap();
     descend(&mutex, DEPTH);
     until(|| !keeper.inspect("n").unwrap().is_held());
-    assert_eq!(party.spy.asked(Operation::Claim).len(), 1);
-    assert_eq!(party.spy.asked(Operation::Withdraw).len(), 1);
+    assert_eq!(test_client.spy.asked(Operation::Claim).len(), 1);
+    assert_eq!(test_client.spy.asked(Operation::Withdraw).len(), 1);
 
     let guards: Vec<ReentrantGuard> = (0..DEPTH).map(|_| mutex.lock().unwrap()).collect();
     assert!(guards.iter().all(|guard| guard.token() == guards[0].token()));
@@ -36,8 +36,8 @@ fn a_thread_that_locks_again_asks_the_store_nothing() {
         guard.release().unwrap();
     }
     assert!(!keeper.inspect("n").unwrap().is_held());
-    assert_eq!(party.spy.asked(Operation::Claim).len(), 2);
-    assert_eq!(party.spy.asked(Operation::Withdraw).len(), 2);
+    assert_eq!(test_client.spy.asked(Operation::Claim).len(), 2);
+    assert_eq!(test_client.spy.asked(Operation::Withdraw).len(), 2);
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn no_update_of_the_tasks_of_a_runtime_is_lost() {
     assert_eq!(counted(&register), (200, Version::new(200)));
 }
 
-fn in_bad_weather() -> (Arc<ChaosRegister>, Register) {
+fn under_faults() -> (Arc<ChaosRegister>, Register) {
     let chaos = Arc::new(ChaosRegister::new(Arc::new(MemoryRegister::new())));
     let register = Register::open(Arc::clone(&chaos)).unwrap();
     (chaos, register)
@@ -106,7 +106,7 @@ fn in_bad_weather() -> (Arc<ChaosRegister>, Register) {
 
 #[test]
 fn a_lost_answer_is_read_back() {
-    let (chaos, register) = in_bad_weather();
+    let (chaos, register) = under_faults();
     for fault in [Fault::LostReply, Fault::LostRequest, Fault::Refused, Fault::Twice, Fault::Overdue] {
         chaos.plan(fault);
         register.update("n", one_more).unwrap();
@@ -116,7 +116,7 @@ fn a_lost_answer_is_read_back() {
 
 #[test]
 fn what_stays_unknown_is_settled_later() {
-    let (chaos, register) = in_bad_weather();
+    let (chaos, register) = under_faults();
     let once = Policy::default().attempts(1);
     for (version, fault) in (0..).zip([Fault::LostReply, Fault::LostRequest]) {
         let write = Write::new(Version::new(version), "ours");

@@ -7,7 +7,7 @@ use lockkeeper::blocking::Keeper;
 use lockkeeper::layer::Operation;
 use lockkeeper::{ErrorKind, Event, LostReason, MemoryStore, Owner};
 
-use super::{party, until};
+use super::{test_client, until};
 use crate::engine::spy::{Do, millis, secs};
 
 fn waiters(keeper: &Keeper) -> usize {
@@ -72,8 +72,8 @@ fn an_attempt_has_settings_of_its_own() {
 
 #[test]
 fn a_store_that_is_silent_is_not_waited_for_longer_than_it_has() {
-    let (_world, party, keeper) = party();
-    party.spy.always(Operation::Claim, Do::Hang);
+    let (_world, test_client, keeper) = test_client();
+    test_client.spy.always(Operation::Claim, Do::Hang);
     let silent = keeper.mutex("n").unwrap().attempt().wait(millis(10)).lock().unwrap_err();
     assert_eq!(silent.kind(), ErrorKind::Unavailable);
 }

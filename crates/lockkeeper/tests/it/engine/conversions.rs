@@ -5,33 +5,33 @@ use lockkeeper::store::{Admission, Capabilities};
 use lockkeeper::{Effect, ErrorKind, Guard, Mode, Owner};
 use tokio::time::sleep;
 
-use super::spy::{Do, Party, World, millis, secs};
+use super::spy::{Do, TestClient, World, millis, secs};
 
-async fn reader(party: &Party) -> Guard {
-    party.keeper.rw_lock("n").unwrap().read().await.unwrap()
+async fn reader(test_client: &TestClient) -> Guard {
+    test_client.keeper.rw_lock("n").unwrap().read().await.unwrap()
 }
 
-async fn writer(party: &Party) -> Guard {
-    party.keeper.rw_lock("n").unwrap().write().await.unwrap()
+async fn writer(test_client: &TestClient) -> Guard {
+    test_client.keeper.rw_lock("n").unwrap().write().await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_whose_answer_is_lost_is_asked_for_again() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let writer = writer(&party).await;
-    party.spy.once(Operation::Amend, Do::LoseReply);
+    let test_client = world.test_client(secs(30)).await;
+    let writer = writer(&test_client).await;
+    test_client.spy.once(Operation::Amend, Do::LoseReply);
     let reader = writer.downgrade().await.unwrap();
-    assert_eq!((reader.mode(), party.spy.asked(Operation::Amend).len()), (Mode::Shared, 2));
+    assert_eq!((reader.mode(), test_client.spy.asked(Operation::Amend).len()), (Mode::Shared, 2));
 }
 
 /// The store may have let readers in: nobody may believe to be alone.
 #[tokio::test(start_paused = true)]
 async fn after_a_downgrade_of_unknown_outcome_the_guard_is_a_reader() {
     let world = World::new();
-    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
-    let guard = writer(&party).await;
-    party.spy.always(Operation::Amend, Do::LoseReply);
+    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let guard = writer(&test_client).await;
+    test_client.spy.always(Operation::Amend, Do::LoseReply);
     let (guard, error) = guard.downgrade().await.unwrap_err().into_parts();
     let guard = guard.unwrap();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
@@ -45,15 +45,15 @@ async fn after_a_downgrade_of_unknown_outcome_the_guard_is_a_reader() {
 #[tokio::test(start_paused = true)]
 async fn after_a_downgrade_that_was_refused_the_guard_is_the_writer() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = writer(&party).await;
-    party.spy.always(Operation::Amend, Do::Fail(ErrorKind::Denied));
+    let test_client = world.test_client(secs(30)).await;
+    let guard = writer(&test_client).await;
+    test_client.spy.always(Operation::Amend, Do::Fail(ErrorKind::Denied));
     let (guard, error) = guard.downgrade().await.unwrap_err().into_parts();
     let guard = guard.unwrap();
     assert_eq!((error.kind(), guard.mode()), (ErrorKind::Denied, Mode::Exclusive));
     let mut can = Capabilities::full();
     can.amend = false;
-    let unable = world.party_on(can, None, |builder| builder).await;
+    let unable = world.test_client_on(can, None, |builder| builder).await;
     drop(guard);
     let refused = writer(&unable).await.downgrade().await.unwrap_err();
     assert_eq!(refused.error().kind(), ErrorKind::Unsupported);
@@ -62,11 +62,11 @@ async fn after_a_downgrade_that_was_refused_the_guard_is_the_writer() {
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_whose_answer_is_lost_is_asked_for_again() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let reader = reader(&party).await;
-    party.spy.once(Operation::Claim, Do::LoseReply);
+    let test_client = world.test_client(secs(30)).await;
+    let reader = reader(&test_client).await;
+    test_client.spy.once(Operation::Claim, Do::LoseReply);
     let writer = reader.try_upgrade().await.unwrap();
-    let claims = party.spy.asked(Operation::Claim);
+    let claims = test_client.spy.asked(Operation::Claim);
     let last = claims.last().unwrap();
     assert_eq!((last.resend, &last.ids), (true, &claims[claims.len() - 2].ids));
     writer.release().await.unwrap();
@@ -77,13 +77,13 @@ async fn an_upgrade_whose_answer_is_lost_is_asked_for_again() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_during_the_upgrade_is_no_loss() {
     let world = World::new();
-    let party = world.party(secs(3)).await;
-    let reader = reader(&party).await;
+    let test_client = world.test_client(secs(3)).await;
+    let reader = reader(&test_client).await;
     let lost = reader.lost();
-    party.spy.once(Operation::Claim, Do::Late(millis(1900)));
+    test_client.spy.once(Operation::Claim, Do::Late(millis(1900)));
     let writer = reader.try_upgrade().await.unwrap();
-    assert!(!party.spy.asked(Operation::Renew).is_empty(), "it was renewed meanwhile");
-    assert_eq!(party.count("lost"), 0);
+    assert!(!test_client.spy.asked(Operation::Renew).is_empty(), "it was renewed meanwhile");
+    assert_eq!(test_client.count("lost"), 0);
     writer.check().unwrap();
     let lost = tokio::time::timeout(secs(60), lost).await;
     assert!(lost.is_err(), "what became the writer was never lost");
@@ -95,28 +95,28 @@ async fn a_renewal_during_the_upgrade_is_no_loss() {
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_that_came_too_late_ends_both() {
     let world = World::new();
-    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
-    let reader = reader(&party).await;
+    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let reader = reader(&test_client).await;
     // A claim that was not answered for a waiter's life is not used any more.
-    party.spy.once(Operation::Claim, Do::Late(secs(6)));
+    test_client.spy.once(Operation::Claim, Do::Late(secs(6)));
     let (guard, error) = reader.try_upgrade().await.unwrap_err().into_parts();
     assert!(guard.is_none(), "the reader is not to be believed in");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     sleep(millis(10)).await;
     assert!(world.line("n").await.is_empty());
     writer(&other).await.release().await.unwrap();
-    assert_eq!(party.keeper.leftovers(), 0);
+    assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
 /// What was refused as busy is renewed at once: nothing that was heard of it during the attempt proved that it lives.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stays_one_is_looked_after_at_once() {
     let world = World::new();
-    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
-    let (guard, beside) = (reader(&party).await, reader(&other).await);
+    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (guard, beside) = (reader(&test_client).await, reader(&other).await);
     let guard = guard.try_upgrade().await.unwrap_err().into_guard().unwrap();
     sleep(millis(10)).await;
-    assert_eq!(party.spy.asked(Operation::Renew).len(), 1);
+    assert_eq!(test_client.spy.asked(Operation::Renew).len(), 1);
     sleep(secs(100)).await;
     guard.check().unwrap();
     beside.check().unwrap();
@@ -126,18 +126,18 @@ async fn a_reader_that_stays_one_is_looked_after_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_begins_anew_with_the_upgrade() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let reader = party.keeper.rw_lock("n").unwrap().read().lease(secs(10)).await.unwrap();
+    let test_client = world.test_client(secs(30)).await;
+    let reader = test_client.keeper.rw_lock("n").unwrap().read().lease(secs(10)).await.unwrap();
     sleep(secs(6)).await;
     let writer = reader.try_upgrade().await.unwrap();
     sleep(secs(6)).await;
-    assert_eq!(party.spy.asked(Operation::Close).len(), 1, "the session of the reader's lease");
+    assert_eq!(test_client.spy.asked(Operation::Close).len(), 1, "the session of the reader's lease");
     writer.check().unwrap();
     sleep(secs(6)).await;
     assert!(writer.check().is_err());
     drop(writer);
     sleep(secs(1)).await;
-    assert_eq!(party.keeper.leftovers(), 0);
+    assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
 /// The store has no readers: it would make something of it that it cannot keep.
@@ -145,20 +145,20 @@ async fn a_fixed_lease_begins_anew_with_the_upgrade() {
 async fn a_store_without_readers_makes_none() {
     let mut can = Capabilities::full();
     can.admission = Admission::Exclusive;
-    let party = World::new().party_on(can, None, |builder| builder).await;
-    let (guard, error) = writer(&party).await.downgrade().await.unwrap_err().into_parts();
+    let test_client = World::new().test_client_on(can, None, |builder| builder).await;
+    let (guard, error) = writer(&test_client).await.downgrade().await.unwrap_err().into_parts();
     let guard = guard.unwrap();
     assert_eq!((error.kind(), guard.mode()), (ErrorKind::Unsupported, Mode::Exclusive));
-    assert!(party.spy.asked(Operation::Amend).is_empty());
+    assert!(test_client.spy.asked(Operation::Amend).is_empty());
 }
 
 /// Whoever adopts the handle next would believe to be alone.
 #[tokio::test(start_paused = true)]
 async fn what_was_adopted_is_not_downgraded() {
     let world = World::new();
-    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
-    let handle = party.keeper.rw_lock("n").unwrap().write().detached(secs(60)).await.unwrap();
-    let guard = party.keeper.adopt(handle).unwrap();
+    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let handle = test_client.keeper.rw_lock("n").unwrap().write().detached(secs(60)).await.unwrap();
+    let guard = test_client.keeper.adopt(handle).unwrap();
     guard.renew_once().await.unwrap();
     let (guard, error) = guard.downgrade().await.unwrap_err().into_parts();
     let guard = guard.unwrap();
@@ -171,12 +171,12 @@ async fn what_was_adopted_is_not_downgraded() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_makes_no_known_outcome_of_an_unknown_one() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = writer(&party).await;
-    party.spy.always(Operation::Amend, Do::LoseReply);
+    let test_client = world.test_client(secs(30)).await;
+    let guard = writer(&test_client).await;
+    test_client.spy.always(Operation::Amend, Do::LoseReply);
     let shutdown = async {
         sleep(millis(1)).await;
-        let _ = party.keeper.clone().shutdown(secs(1)).await;
+        let _ = test_client.keeper.clone().shutdown(secs(1)).await;
     };
     let (downgraded, ()) = tokio::join!(guard.downgrade(), shutdown);
     let (guard, error) = downgraded.unwrap_err().into_parts();
@@ -189,48 +189,51 @@ async fn a_shutdown_makes_no_known_outcome_of_an_unknown_one() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_lost_during_its_upgrade_keeps_its_delay() {
     let world = World::new();
-    let party = world.party_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
-    let reader = reader(&party).await;
-    party.spy.once(Operation::Claim, Do::Late(secs(4)));
+    let test_client = world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
+    let reader = reader(&test_client).await;
+    test_client.spy.once(Operation::Claim, Do::Late(secs(4)));
     assert!(reader.try_upgrade().await.is_err());
     // Lost after 3 s at the latest, and kept for 10 s more.
     sleep(secs(8)).await;
     assert_eq!(world.line("n").await.len(), 1);
     sleep(secs(4)).await;
     assert!(world.line("n").await.is_empty());
-    assert_eq!(party.keeper.leftovers(), 0);
+    assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_has_upgraded_and_released_owns_nothing() {
-    let party = World::new().party(secs(30)).await;
-    let (prices, me) = (party.keeper.rw_lock("n").unwrap(), Owner::new());
+    let test_client = World::new().test_client(secs(30)).await;
+    let (prices, me) = (test_client.keeper.rw_lock("n").unwrap(), Owner::new());
     let writer = prices.read().owner(&me).await.unwrap().try_upgrade().await.unwrap();
     assert_eq!(prices.read().owner(&me).await.unwrap_err().kind(), ErrorKind::WouldDeadlock);
     writer.release().await.unwrap();
     prices.write().owner(&me).await.unwrap().release().await.unwrap();
-    assert_eq!(party.keeper.leftovers(), 0);
+    assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_ends_one_token_and_begins_another_also_for_those_who_watch() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let writer = reader(&party).await.try_upgrade().await.unwrap();
-    assert_eq!((party.count("acquired"), party.count("Upgraded"), party.count("released")), (1, 1, 0));
+    let test_client = world.test_client(secs(30)).await;
+    let writer = reader(&test_client).await.try_upgrade().await.unwrap();
+    assert_eq!(
+        (test_client.count("acquired"), test_client.count("Upgraded"), test_client.count("released")),
+        (1, 1, 0)
+    );
     writer.release().await.unwrap();
-    assert_eq!((party.count("released"), party.count("DroppedWithoutRelease")), (1, 0));
+    assert_eq!((test_client.count("released"), test_client.count("DroppedWithoutRelease")), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_copy_of_an_upgrade_that_was_refused_takes_nobodys_place() {
     let world = World::new();
-    let (party, other) = (world.party(secs(30)).await, world.party(secs(30)).await);
-    let (guard, beside) = (reader(&party).await, reader(&other).await);
+    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (guard, beside) = (reader(&test_client).await, reader(&other).await);
     let guard = guard.try_upgrade().await.unwrap_err().into_guard().unwrap();
-    let asked = party.spy.last(Operation::Claim).ids;
+    let asked = test_client.spy.last(Operation::Claim).ids;
     sleep(millis(10)).await;
-    let withdrawn = party.spy.last(Operation::Withdraw);
+    let withdrawn = test_client.spy.last(Operation::Withdraw);
     assert_eq!((withdrawn.ids, withdrawn.tombstone), (asked, Some(secs(60))));
     beside.release().await.unwrap();
     guard.check().unwrap();
@@ -240,11 +243,11 @@ async fn a_late_copy_of_an_upgrade_that_was_refused_takes_nobodys_place() {
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_is_lost_keeps_its_owner_from_nothing() {
     let world = World::new();
-    let party = world.party(secs(3)).await;
+    let test_client = world.test_client(secs(3)).await;
     let owner = Owner::new();
-    let lost = party.mutex("n").lock().owner(&owner).max_hold(secs(1)).await.unwrap();
+    let lost = test_client.mutex("n").lock().owner(&owner).max_hold(secs(1)).await.unwrap();
     lost.lost().await;
-    let again = party.mutex("n").lock().owner(&owner).wait(secs(30)).await.unwrap();
+    let again = test_client.mutex("n").lock().owner(&owner).wait(secs(30)).await.unwrap();
     assert!(lost.check().is_err());
     again.release().await.unwrap();
 }

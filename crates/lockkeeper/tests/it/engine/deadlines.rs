@@ -9,7 +9,7 @@ use lockkeeper::time::believed;
 use lockkeeper::{ErrorKind, Guard, LostReason, SessionState};
 use tokio::time::sleep;
 
-use super::spy::{Do, Party, World, millis, secs};
+use super::spy::{Do, TestClient, World, millis, secs};
 
 /// The holder does not believe beyond `end`.
 fn believes_until_at_most(world: &World, guard: &Guard, end: lockkeeper::time::Instant) {
@@ -18,11 +18,11 @@ fn believes_until_at_most(world: &World, guard: &Guard, end: lockkeeper::time::I
 }
 
 /// Somebody holds "n", and a party that stands in line for it. The party's renewals fail from here on.
-async fn in_line_without_renewals(world: &World, party: &Party) -> (Guard, tokio::task::JoinHandle<Guard>) {
-    let holder = world.party(secs(60)).await;
+async fn in_line_without_renewals(world: &World, test_client: &TestClient) -> (Guard, tokio::task::JoinHandle<Guard>) {
+    let holder = world.test_client(secs(60)).await;
     let guard = holder.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
-    let lock = party.mutex("n").lock().into_future();
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let lock = test_client.mutex("n").lock().into_future();
     let waiting = tokio::spawn(async move { lock.await.unwrap() });
     sleep(millis(1)).await;
     (guard, waiting)
@@ -31,23 +31,23 @@ async fn in_line_without_renewals(world: &World, party: &Party) -> (Guard, tokio
 #[tokio::test(start_paused = true)]
 async fn a_grants_deadline_counts_from_the_sending_of_its_claim() {
     let world = World::new();
-    let party = world.party(secs(10)).await;
-    party.spy.once(Operation::Claim, Do::Late(secs(3)));
-    let guard = party.mutex("n").lock().await.unwrap();
-    believes_until_at_most(&world, &guard, party.spy.last(Operation::Claim).at + believed(secs(10)));
+    let test_client = world.test_client(secs(10)).await;
+    test_client.spy.once(Operation::Claim, Do::Late(secs(3)));
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    believes_until_at_most(&world, &guard, test_client.spy.last(Operation::Claim).at + believed(secs(10)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewals_deadline_counts_from_its_sending() {
     let world = World::new();
-    for party in [world.party(secs(10)).await, world.party_by_session(secs(10), 0).await] {
-        party.spy.once(Operation::Renew, Do::Late(millis(600)));
-        let guard = party.mutex("n").lock().await.unwrap();
-        while party.spy.asked(Operation::Renew).is_empty() {
+    for test_client in [world.test_client(secs(10)).await, world.test_client_by_session(secs(10), 0).await] {
+        test_client.spy.once(Operation::Renew, Do::Late(millis(600)));
+        let guard = test_client.mutex("n").lock().await.unwrap();
+        while test_client.spy.asked(Operation::Renew).is_empty() {
             sleep(millis(100)).await;
         }
-        let sent = party.spy.last(Operation::Renew).at;
-        party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+        let sent = test_client.spy.last(Operation::Renew).at;
+        test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
         sleep(secs(1)).await;
         believes_until_at_most(&world, &guard, sent + believed(secs(10)));
         assert!(guard.remaining() > secs(8), "it was renewed");
@@ -58,22 +58,22 @@ async fn a_renewals_deadline_counts_from_its_sending() {
 #[tokio::test(start_paused = true)]
 async fn a_pushed_grant_has_what_the_waiting_claim_had() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.spy.once(Operation::Claim, Do::Late(secs(2)));
-    let (guard, waiting) = in_line_without_renewals(&world, &party).await;
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.once(Operation::Claim, Do::Late(secs(2)));
+    let (guard, waiting) = in_line_without_renewals(&world, &test_client).await;
     sleep(secs(3)).await;
     guard.release().await.unwrap();
     let pushed = waiting.await.unwrap();
     // A waiter's life, from the sending of its claim: neither the whole ttl, nor from the reply, nor from the push.
-    believes_until_at_most(&world, &pushed, party.spy.last(Operation::Claim).at + believed(secs(5)));
+    believes_until_at_most(&world, &pushed, test_client.spy.last(Operation::Claim).at + believed(secs(5)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pushed_grant_is_renewed_soon() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(millis(100)).await;
     guard.release().await.unwrap();
     let pushed = waiting.await.unwrap().unwrap();
@@ -84,57 +84,57 @@ async fn a_pushed_grant_is_renewed_soon() {
 #[tokio::test(start_paused = true)]
 async fn a_pushed_grant_that_is_released_at_once_is_not_renewed_before() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(millis(100)).await;
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     sleep(secs(1)).await;
-    assert!(party.spy.asked(Operation::Renew).is_empty());
+    assert!(test_client.spy.asked(Operation::Renew).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pushed_grant_with_a_delay_is_not_handed_out_before_it_is_renewed() {
     let world = World::new();
-    let party = world.party_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
-    let (guard, waiting) = in_line_without_renewals(&world, &party).await;
+    let test_client = world.test_client_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
+    let (guard, waiting) = in_line_without_renewals(&world, &test_client).await;
     guard.release().await.unwrap();
     sleep(secs(1)).await;
     assert!(!waiting.is_finished(), "the store has not acknowledged the delay");
-    party.spy.no_rules();
+    test_client.spy.no_rules();
     assert!(waiting.await.unwrap().remaining() > secs(20));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_know_has_acknowledged_no_delay() {
     let world = World::new();
-    let party = world.party_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
-    let (guard, waiting) = in_line_without_renewals(&world, &party).await;
-    party.spy.no_rules();
-    party.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Unknown]));
+    let test_client = world.test_client_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
+    let (guard, waiting) = in_line_without_renewals(&world, &test_client).await;
+    test_client.spy.no_rules();
+    test_client.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Unknown]));
     guard.release().await.unwrap();
     sleep(secs(1)).await;
     assert!(!waiting.is_finished(), "the store has not acknowledged the delay");
-    party.spy.no_rules();
+    test_client.spy.no_rules();
     assert!(waiting.await.unwrap().remaining() > secs(20));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pushed_fixed_lease_is_not_handed_out_before_it_is_renewed() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex("n").lock().lease(secs(40)).into_future());
-    while party.spy.asked(Operation::Renew).is_empty() {
+    let waiting = tokio::spawn(test_client.mutex("n").lock().lease(secs(40)).into_future());
+    while test_client.spy.asked(Operation::Renew).is_empty() {
         sleep(millis(10)).await;
     }
     // It has nearly all of a waiter's life, and nothing of its own yet.
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.release().await.unwrap();
     sleep(secs(1)).await;
     assert!(!waiting.is_finished(), "its own life has not begun");
-    party.spy.no_rules();
+    test_client.spy.no_rules();
     let leased = waiting.await.unwrap().unwrap();
     assert!(leased.remaining() > secs(38), "{:?}", leased.remaining());
 }
@@ -142,10 +142,10 @@ async fn a_pushed_fixed_lease_is_not_handed_out_before_it_is_renewed() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_after_the_deadline_revives_nothing() {
     let world = World::new();
-    let party = world.party(secs(3)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = world.test_client(secs(3)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
     // Processed in time, and answered when the belief is over.
-    party.spy.always(Operation::Renew, Do::Late(secs(4)));
+    test_client.spy.always(Operation::Renew, Do::Late(secs(4)));
     sleep(millis(3100)).await;
     assert!(guard.remaining().is_zero());
     sleep(secs(2)).await;
@@ -156,39 +156,39 @@ async fn an_answer_that_comes_after_the_deadline_revives_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_after_its_deadline_is_not_handed_out() {
     let world = World::new();
-    let party = world.party(secs(3)).await;
-    party.spy.once(Operation::Claim, Do::Late(secs(4)));
-    let guard = party.mutex("n").lock().await.unwrap();
-    let claims = party.spy.asked(Operation::Claim);
+    let test_client = world.test_client(secs(3)).await;
+    test_client.spy.once(Operation::Claim, Do::Late(secs(4)));
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    let claims = test_client.spy.asked(Operation::Claim);
     assert_eq!(claims.len(), 2);
     assert_ne!(claims[0].ids, claims[1].ids, "dead is dead");
     guard.check().unwrap();
-    assert_eq!(party.spy.last(Operation::Withdraw).ids, claims[0].ids);
+    assert_eq!(test_client.spy.last(Operation::Withdraw).ids, claims[0].ids);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_late_in_the_life_of_its_session_is_not_believed_beyond_it() {
     let world = World::new();
-    let party = world.party_by_session(secs(3), 0).await;
-    party.mutex("first").lock().await.unwrap().release().await.unwrap();
-    let opened = party.spy.last(Operation::Open).at;
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let test_client = world.test_client_by_session(secs(3), 0).await;
+    test_client.mutex("first").lock().await.unwrap().release().await.unwrap();
+    let opened = test_client.spy.last(Operation::Open).at;
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     sleep(millis(2500)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let guard = test_client.mutex("n").lock().await.unwrap();
     believes_until_at_most(&world, &guard, opened + believed(secs(3)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_late_in_the_life_of_its_session_is_not_believed_beyond_it() {
     let world = World::new();
-    let party = world.party_by_session(secs(3), 1).await;
-    party.mutex("first").lock().await.unwrap().release().await.unwrap();
-    let opened = party.spy.last(Operation::Open).at;
+    let test_client = world.test_client_by_session(secs(3), 1).await;
+    test_client.mutex("first").lock().await.unwrap().release().await.unwrap();
+    let opened = test_client.spy.last(Operation::Open).at;
     sleep(millis(2500)).await;
     // Renewed once: with a lag of 1 that proves nothing new but the opening.
-    assert!(!party.spy.asked(Operation::Renew).is_empty());
-    let proof = party.spy.asked(Operation::Renew).iter().rev().nth(1).map_or(opened, |asked| asked.at);
-    let (guard, waiting) = in_line_without_renewals(&world, &party).await;
+    assert!(!test_client.spy.asked(Operation::Renew).is_empty());
+    let proof = test_client.spy.asked(Operation::Renew).iter().rev().nth(1).map_or(opened, |asked| asked.at);
+    let (guard, waiting) = in_line_without_renewals(&world, &test_client).await;
     guard.release().await.unwrap();
     believes_until_at_most(&world, &waiting.await.unwrap(), proof + believed(secs(3)));
 }
@@ -196,46 +196,46 @@ async fn a_wait_late_in_the_life_of_its_session_is_not_believed_beyond_it() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_nothing_proves_any_more_takes_no_claim() {
     let world = World::new();
-    let party = world.party_by_session(secs(3), 0).await;
-    party.mutex("first").lock().await.unwrap().release().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let test_client = world.test_client_by_session(secs(3), 0).await;
+    test_client.mutex("first").lock().await.unwrap().release().await.unwrap();
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     sleep(millis(2990)).await;
-    party.spy.no_rules();
-    let guard = party.mutex("n").lock().await.unwrap();
-    assert_eq!(party.spy.asked(Operation::Open).len(), 2);
-    assert_eq!(party.spy.asked(Operation::Claim).len(), 2, "nothing was tried in the old one");
+    test_client.spy.no_rules();
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    assert_eq!(test_client.spy.asked(Operation::Open).len(), 2);
+    assert_eq!(test_client.spy.asked(Operation::Claim).len(), 2, "nothing was tried in the old one");
     assert!(guard.remaining() > secs(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_grants_a_shorter_ttl_is_not_believed_for_longer() {
     let world = World::new();
-    let party = world.party_on(Capabilities::full(), Some(secs(1)), |b| b.ttl(secs(30))).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    believes_until_at_most(&world, &guard, party.spy.last(Operation::Claim).at + believed(secs(1)));
+    let test_client = world.test_client_on(Capabilities::full(), Some(secs(1)), |b| b.ttl(secs(30))).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    believes_until_at_most(&world, &guard, test_client.spy.last(Operation::Claim).at + believed(secs(1)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_timer_wakes_at_a_limit_that_is_set_after_it() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let long = party.mutex("long").lock().await.unwrap();
+    let test_client = world.test_client(secs(30)).await;
+    let long = test_client.mutex("long").lock().await.unwrap();
     // The timer is set to the end of this one now.
     sleep(millis(100)).await;
     let start = world.now();
-    let short = party.mutex("short").lock().max_hold(secs(1)).await.unwrap();
+    let short = test_client.mutex("short").lock().max_hold(secs(1)).await.unwrap();
     assert_eq!(short.lost().await, LostReason::MaxHold);
     assert_eq!(world.now().saturating_since(start).as_secs(), 1);
-    assert_eq!(party.count("lost"), 1);
+    assert_eq!(test_client.count("lost"), 1);
     long.check().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_scope_polls_nothing_once_the_lock_is_lost() {
     let world = World::new();
-    let party = world.party(secs(3)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Hang);
+    let test_client = world.test_client(secs(3)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.always(Operation::Renew, Do::Hang);
     sleep(secs(4)).await;
     let lost = guard.while_held(async { panic!("polled after the loss") }).await;
     assert_eq!(lost.unwrap_err().kind(), ErrorKind::Lost);
@@ -243,11 +243,11 @@ async fn a_scope_polls_nothing_once_the_lock_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_hold_by_its_own_limit_is_no_end_of_the_session() {
-    let party = World::new().party(secs(30)).await;
-    let guard = party.mutex("n").lock().max_hold(secs(2)).await.unwrap();
+    let test_client = World::new().test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().max_hold(secs(2)).await.unwrap();
     assert_eq!(guard.lost().await, LostReason::MaxHold);
     sleep(millis(1)).await;
-    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
 }
 
 /// As a log whose reader is gone does, when it complains about that.
@@ -278,29 +278,29 @@ impl tracing::Subscriber for Panics {
 #[tokio::test(start_paused = true)]
 async fn a_log_that_panics_takes_neither_deadlines_nor_renewals_with_it() {
     let _default = tracing::subscriber::set_default(Panics);
-    let party = World::new().party(secs(9)).await;
-    let [short, long] = [secs(2), secs(20)].map(|hold| party.mutex("n").lock().max_hold(hold));
+    let test_client = World::new().test_client(secs(9)).await;
+    let [short, long] = [secs(2), secs(20)].map(|hold| test_client.mutex("n").lock().max_hold(hold));
     let short = short.await.unwrap();
     assert_eq!(tokio::time::timeout(secs(3), short.lost()).await.unwrap(), LostReason::MaxHold);
     drop(short);
     let long = long.await.unwrap();
-    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     sleep(secs(19)).await;
     long.check().unwrap();
     assert_eq!(tokio::time::timeout(secs(2), long.lost()).await.unwrap(), LostReason::MaxHold);
-    assert_eq!(party.count("lost"), 2, "whoever else watches is told");
+    assert_eq!(test_client.count("lost"), 2, "whoever else watches is told");
 }
 
 /// They are more than a scan takes in one go.
 #[tokio::test(start_paused = true)]
 async fn of_each_of_many_locks_that_end_at_once_the_loss_is_reported() {
     let world = World::new();
-    let party = world.party(secs(10)).await;
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let test_client = world.test_client(secs(10)).await;
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     let mut guards = Vec::new();
     for i in 0..1500 {
-        guards.push(party.mutex(&format!("n{i}")).lock().await.unwrap());
+        guards.push(test_client.mutex(&format!("n{i}")).lock().await.unwrap());
     }
     sleep(secs(11)).await;
-    assert_eq!(party.count("lost"), guards.len());
+    assert_eq!(test_client.count("lost"), guards.len());
 }

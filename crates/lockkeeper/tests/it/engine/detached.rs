@@ -10,18 +10,18 @@ use super::spy::{Do, World, millis, secs};
 #[tokio::test(start_paused = true)]
 async fn where_locks_end_with_their_connection_none_is_detached() {
     let world = World::new();
-    let party = world.party_by_session(secs(30), 0).await;
-    let error = party.mutex("n").lock().detached(secs(60)).await.unwrap_err();
+    let test_client = world.test_client_by_session(secs(30), 0).await;
+    let error = test_client.mutex("n").lock().detached(secs(60)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("none can be detached"), "{error}");
-    assert!(party.spy.asked(Operation::Claim).is_empty());
+    assert!(test_client.spy.asked(Operation::Claim).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_life_that_the_store_cannot_keep_is_refused() {
-    let party = World::new().party(secs(30)).await;
+    let test_client = World::new().test_client(secs(30)).await;
     for lease in [millis(1), secs(400 * 24 * 3600)] {
-        let error = party.mutex("n").lock().detached(lease).await.unwrap_err();
+        let error = test_client.mutex("n").lock().detached(lease).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }
 }
@@ -30,12 +30,12 @@ async fn a_life_that_the_store_cannot_keep_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn its_session_is_never_closed_by_who_gave_it_away() {
     let world = World::new();
-    let party = world.party(secs(2)).await;
-    let handle = party.mutex("n").lock().detached(secs(3)).await.unwrap();
+    let test_client = world.test_client(secs(2)).await;
+    let handle = test_client.mutex("n").lock().detached(secs(3)).await.unwrap();
     sleep(secs(60)).await;
-    drop(party.keeper.adopt(handle).unwrap());
-    let spy = party.spy.clone();
-    drop(party);
+    drop(test_client.keeper.adopt(handle).unwrap());
+    let spy = test_client.spy.clone();
+    drop(test_client);
     sleep(secs(60)).await;
     assert!(spy.asked(Operation::Close).is_empty());
     assert!(spy.asked(Operation::Withdraw).is_empty());
@@ -45,10 +45,10 @@ async fn its_session_is_never_closed_by_who_gave_it_away() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_without_an_answer_proves_nothing() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let handle = party.mutex("n").lock().detached(secs(60)).await.unwrap();
-    let guard = party.keeper.adopt(handle).unwrap();
-    party.spy.once(Operation::Renew, Do::LoseReply);
+    let test_client = world.test_client(secs(30)).await;
+    let handle = test_client.mutex("n").lock().detached(secs(60)).await.unwrap();
+    let guard = test_client.keeper.adopt(handle).unwrap();
+    test_client.spy.once(Operation::Renew, Do::LoseReply);
     assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Unavailable);
     assert!(guard.check().is_err());
     guard.renew_once().await.unwrap();
@@ -59,10 +59,10 @@ async fn a_renewal_without_an_answer_proves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_renewal_gives_less_time() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let handle = party.mutex("n").lock().detached(secs(60)).await.unwrap();
-    let guard = party.keeper.adopt(handle).unwrap();
-    party.spy.once(Operation::Renew, Do::Late(secs(10)));
+    let test_client = world.test_client(secs(30)).await;
+    let handle = test_client.mutex("n").lock().detached(secs(60)).await.unwrap();
+    let guard = test_client.keeper.adopt(handle).unwrap();
+    test_client.spy.once(Operation::Renew, Do::Late(secs(10)));
     guard.renew_once().await.unwrap();
     assert!(guard.remaining() < secs(50) && guard.remaining() > secs(48), "{:?}", guard.remaining());
 }
@@ -70,57 +70,57 @@ async fn a_slow_renewal_gives_less_time() {
 /// With a lock-delay nothing is withdrawn after a loss. Its session is forgotten all the same, and its danger with it.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_what_was_adopted_and_lost() {
-    let party = World::new().party_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
-    let handle = party.mutex("n").lock().detached(secs(9)).await.unwrap();
-    let guard = party.keeper.adopt(handle).unwrap();
+    let test_client = World::new().test_client_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
+    let handle = test_client.mutex("n").lock().detached(secs(9)).await.unwrap();
+    let guard = test_client.keeper.adopt(handle).unwrap();
     guard.renew_once().await.unwrap();
-    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.renew_once().await.unwrap_err();
-    assert_eq!(party.keeper.session().state(), SessionState::Jeopardy);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Jeopardy);
     sleep(secs(10)).await;
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!((party.keeper.leftovers(), party.count("lost")), (0, 1));
-    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    assert_eq!((test_client.keeper.leftovers(), test_client.count("lost")), (0, 1));
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_adopted_in_its_delay_is_reported_as_lost_once_and_forgotten() {
-    let party = World::new().party_with(|b| b.ttl(secs(30)).lock_delay(secs(20))).await;
-    let handle = party.mutex("n").lock().detached(secs(9)).await.unwrap();
+    let test_client = World::new().test_client_with(|b| b.ttl(secs(30)).lock_delay(secs(20))).await;
+    let handle = test_client.mutex("n").lock().detached(secs(9)).await.unwrap();
     sleep(secs(15)).await;
-    let guard = party.keeper.adopt(handle).unwrap();
+    let guard = test_client.keeper.adopt(handle).unwrap();
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     // Whatever is lost later makes the engine look at all that it has.
-    let other = party.mutex("other").lock().max_hold(secs(1)).await.unwrap();
+    let other = test_client.mutex("other").lock().max_hold(secs(1)).await.unwrap();
     other.lost().await;
-    assert_eq!(party.count("lost: Expired"), 1);
+    assert_eq!(test_client.count("lost: Expired"), 1);
     drop(other);
     sleep(secs(60)).await;
-    assert_eq!((party.keeper.leftovers(), party.count("lost: Expired")), (0, 1));
+    assert_eq!((test_client.keeper.leftovers(), test_client.count("lost: Expired")), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_was_adopted_is_forgotten_when_its_release_is_given_up() {
-    let party = World::new().party(secs(30)).await;
-    let handle = party.mutex("n").lock().detached(secs(60)).await.unwrap();
-    let guard = party.keeper.adopt(handle).unwrap();
+    let test_client = World::new().test_client(secs(30)).await;
+    let handle = test_client.mutex("n").lock().detached(secs(60)).await.unwrap();
+    let guard = test_client.keeper.adopt(handle).unwrap();
     guard.renew_once().await.unwrap();
-    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unavailable);
     sleep(secs(300)).await;
-    assert_eq!(party.keeper.leftovers(), 0);
+    assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_session_that_was_adopted_says_nothing_of_the_keepers_own() {
     let mut can = Capabilities::full();
     can.expiry = Expiry::Session { proof_lag: 0, resumable: true };
-    let party = World::new().party_on(can, None, |b| b.ttl(secs(30))).await;
-    let handle = party.mutex("n").lock().detached(secs(60)).await.unwrap();
-    let own = party.mutex("own").lock().await.unwrap();
-    let guard = party.keeper.adopt(handle).unwrap();
-    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::SessionLost));
+    let test_client = World::new().test_client_on(can, None, |b| b.ttl(secs(30))).await;
+    let handle = test_client.mutex("n").lock().detached(secs(60)).await.unwrap();
+    let own = test_client.mutex("own").lock().await.unwrap();
+    let guard = test_client.keeper.adopt(handle).unwrap();
+    test_client.spy.once(Operation::Renew, Do::Fail(ErrorKind::SessionLost));
     assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
     own.check().unwrap();
 }

@@ -12,9 +12,9 @@ use super::spy::{Do, World, millis, secs};
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_dropped_is_finished_by_the_engine() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.once(Operation::Withdraw, Do::Slow(secs(1)));
+    let test_client = world.test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.once(Operation::Withdraw, Do::Slow(secs(1)));
     let mut release = Box::pin(guard.release());
     assert!(poll_fn(|cx| Poll::Ready(release.as_mut().poll(cx).is_pending())).await);
     drop(release);
@@ -25,13 +25,13 @@ async fn a_release_that_is_dropped_is_finished_by_the_engine() {
 #[tokio::test(start_paused = true)]
 async fn a_release_that_failed_is_tried_again_until_the_store_hears_it() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let [one, two] = [party.mutex("one").lock().await.unwrap(), party.mutex("two").lock().await.unwrap()];
-    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    let test_client = world.test_client(secs(30)).await;
+    let [one, two] = [test_client.mutex("one").lock().await.unwrap(), test_client.mutex("two").lock().await.unwrap()];
+    test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
     assert_eq!(one.release().await.unwrap_err().kind(), ErrorKind::Unavailable);
     drop(two);
     sleep(secs(5)).await;
-    party.spy.no_rules();
+    test_client.spy.no_rules();
     sleep(secs(3)).await;
     assert_eq!((world.line("one").await.len(), world.line("two").await.len()), (0, 0));
 }
@@ -40,55 +40,55 @@ async fn a_release_that_failed_is_tried_again_until_the_store_hears_it() {
 #[tokio::test(start_paused = true)]
 async fn the_release_of_a_dropped_guard_is_sent_before_the_drop_returns() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = world.test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
     drop(guard);
-    assert_eq!(party.spy.asked(Operation::Withdraw).len(), 1);
+    assert_eq!(test_client.spy.asked(Operation::Withdraw).len(), 1);
 }
 
 #[test]
 fn a_guard_that_outlives_its_runtime_can_be_dropped() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (guard, party) = runtime.block_on(async {
-        let party = World::real().party(secs(30)).await;
-        (party.mutex("n").lock().await.unwrap(), party)
+    let (guard, test_client) = runtime.block_on(async {
+        let test_client = World::real().test_client(secs(30)).await;
+        (test_client.mutex("n").lock().await.unwrap(), test_client)
     });
-    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
     drop(runtime);
     guard.check().unwrap();
     drop(guard);
-    drop(party);
+    drop(test_client);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_wakes_those_who_wait_and_loses_what_is_held_before_the_store_frees_it() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let _taken = holder.mutex("taken").lock().await.unwrap();
-    let guard = party.mutex("n").lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex("taken").lock().into_future());
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    let waiting = tokio::spawn(test_client.mutex("taken").lock().into_future());
     sleep(millis(100)).await;
     let lost = tokio::spawn({
         let (lost, world) = (guard.lost(), world.clone());
         async move { (lost.await, world.line("n").await.len()) }
     });
-    party.spy.once(Operation::Close, Do::Fail(ErrorKind::Unavailable));
-    party.keeper.clone().shutdown(secs(10)).await.unwrap();
+    test_client.spy.once(Operation::Close, Do::Fail(ErrorKind::Unavailable));
+    test_client.keeper.clone().shutdown(secs(10)).await.unwrap();
     assert_eq!(timeout(secs(1), waiting).await.unwrap().unwrap().unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(lost.await.unwrap(), (LostReason::Shutdown, 1));
-    assert_eq!(party.count("lost"), 1);
+    assert_eq!(test_client.count("lost"), 1);
     assert_eq!(world.line("n").await.len(), 0, "what got lost was sent again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_waiting_before_all_releases_are_heard() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let _taken = holder.mutex("taken").lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex("taken").lock().into_future());
-    party.spy.once(Operation::Withdraw, Do::Late(secs(5)));
-    drop(party.mutex("slow").lock().await.unwrap());
-    let shutdown = tokio::spawn(party.keeper.clone().shutdown(secs(60)));
+    let waiting = tokio::spawn(test_client.mutex("taken").lock().into_future());
+    test_client.spy.once(Operation::Withdraw, Do::Late(secs(5)));
+    drop(test_client.mutex("slow").lock().await.unwrap());
+    let shutdown = tokio::spawn(test_client.keeper.clone().shutdown(secs(60)));
     assert_eq!(timeout(secs(1), waiting).await.unwrap().unwrap().unwrap_err().kind(), ErrorKind::Closed);
     shutdown.await.unwrap().unwrap();
 }
@@ -96,22 +96,22 @@ async fn a_shutdown_ends_waiting_before_all_releases_are_heard() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_says_that_the_store_did_not_hear_it() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let _guard = party.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Close, Do::Fail(ErrorKind::Unavailable));
-    let error = party.keeper.shutdown(secs(3)).await.unwrap_err();
+    let test_client = world.test_client(secs(30)).await;
+    let _guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.always(Operation::Close, Do::Fail(ErrorKind::Unavailable));
+    let error = test_client.keeper.shutdown(secs(3)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_shutdowns_at_once_both_end() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.spy.once(Operation::Withdraw, Do::Late(secs(5)));
-    drop(party.mutex("n").lock().await.unwrap());
-    let patient = tokio::spawn(party.keeper.clone().shutdown(secs(60)));
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.once(Operation::Withdraw, Do::Late(secs(5)));
+    drop(test_client.mutex("n").lock().await.unwrap());
+    let patient = tokio::spawn(test_client.keeper.clone().shutdown(secs(60)));
     let start = world.now();
-    assert!(party.keeper.shutdown(secs(1)).await.is_err());
+    assert!(test_client.keeper.shutdown(secs(1)).await.is_err());
     patient.await.unwrap().unwrap();
     assert!(world.now().saturating_since(start) < secs(10));
 }
@@ -119,14 +119,14 @@ async fn two_shutdowns_at_once_both_end() {
 #[tokio::test(start_paused = true)]
 async fn a_keeper_that_was_shut_down_opens_no_session() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.spy.once(Operation::Claim, Do::Late(secs(2)));
-    let attempt = tokio::spawn(party.mutex("n").lock().into_future());
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.once(Operation::Claim, Do::Late(secs(2)));
+    let attempt = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(secs(1)).await;
-    party.keeper.clone().shutdown(secs(10)).await.unwrap();
+    test_client.keeper.clone().shutdown(secs(10)).await.unwrap();
     assert_eq!(attempt.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     sleep(secs(5)).await;
-    assert_eq!(party.spy.asked(Operation::Open).len(), 1);
+    assert_eq!(test_client.spy.asked(Operation::Open).len(), 1);
     assert_eq!(world.line("n").await.len(), 0);
 }
 
@@ -148,20 +148,20 @@ fn an_engine_with_a_thread_of_its_own_renews_while_nobody_polls() {
 fn a_shutdown_of_an_engine_with_a_thread_of_its_own_waits_for_nobody_who_only_looks() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let party = World::real().party_with(|b| b.ttl(secs(30)).dedicated_thread()).await;
-        let _guard = party.mutex("n").lock().await.unwrap();
-        party.spy.always(Operation::Wait, Do::Hang);
+        let test_client = World::real().test_client_with(|b| b.ttl(secs(30)).dedicated_thread()).await;
+        let _guard = test_client.mutex("n").lock().await.unwrap();
+        test_client.spy.always(Operation::Wait, Do::Hang);
         let looks = [(); 2].map(|()| {
-            let mut watch = party.keeper.watch("n").unwrap();
+            let mut watch = test_client.keeper.watch("n").unwrap();
             tokio::spawn(async move { while watch.changed().await.is_ok() {} })
         });
-        while party.spy.asked(Operation::Wait).len() < looks.len() {
+        while test_client.spy.asked(Operation::Wait).len() < looks.len() {
             sleep(millis(1)).await;
         }
         // One of them goes away, and one looks on.
         let [dropped, looking] = looks;
         dropped.abort();
-        party.keeper.clone().shutdown(secs(5)).await.unwrap();
+        test_client.keeper.clone().shutdown(secs(5)).await.unwrap();
         looking.abort();
     });
 }
@@ -171,14 +171,14 @@ fn a_shutdown_of_an_engine_with_a_thread_of_its_own_waits_for_nobody_who_only_lo
 fn a_keeper_whose_runtime_has_ended_is_closed() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
-    let (guard, party) = first.block_on(async {
-        let party = World::real().party(secs(30)).await;
-        (party.mutex("n").lock().await.unwrap(), party)
+    let (guard, test_client) = first.block_on(async {
+        let test_client = World::real().test_client(secs(30)).await;
+        (test_client.mutex("n").lock().await.unwrap(), test_client)
     });
     drop(first);
-    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
     runtime().block_on(async {
-        let error = party.mutex("m").lock().wait(secs(1)).await.unwrap_err();
+        let error = test_client.mutex("m").lock().wait(secs(1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
         assert!(error.to_string().contains("the runtime") && error.remedy().is_some(), "{error}");
         assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unavailable);

@@ -12,7 +12,7 @@ use lockkeeper::testing::TestStore;
 use lockkeeper::{ErrorKind, Handle, Keeper, LostReason};
 use tokio::time::{sleep, timeout};
 
-use super::spy::{Do, Party, World, millis, secs};
+use super::spy::{Do, TestClient, World, millis, secs};
 
 /// Polls it once, and no more.
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
@@ -20,24 +20,24 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
     assert!(is_pending);
 }
 
-async fn party(world: &World, by_session: bool) -> Party {
-    if by_session { world.party_by_session(secs(12), 0).await } else { world.party(secs(12)).await }
+async fn test_client(world: &World, by_session: bool) -> TestClient {
+    if by_session { world.test_client_by_session(secs(12), 0).await } else { world.test_client(secs(12)).await }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pushed_grant_that_an_attempt_has_heard_of_and_not_collected_is_given_back() {
     for by_session in [false, true] {
         let world = World::new();
-        let (holder, party) = (world.party(secs(60)).await, party(&world, by_session).await);
+        let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
         let held = holder.mutex("n").lock().await.unwrap();
-        let mut left = pin!(party.mutex("n").lock().into_future());
+        let mut left = pin!(test_client.mutex("n").lock().into_future());
         poll_once(left.as_mut()).await;
         held.release().await.unwrap();
         // It hears that it was granted, and lets the watchdog go first.
         poll_once(left.as_mut()).await;
         let next = timeout(secs(12), holder.mutex("n").lock().into_future()).await;
         next.expect("it is held by nobody").unwrap().release().await.unwrap();
-        assert_eq!(party.count("lost: Uncollected"), 1);
+        assert_eq!(test_client.count("lost: Uncollected"), 1);
         left.await.unwrap().release().await.unwrap();
     }
 }
@@ -47,13 +47,13 @@ async fn a_grant_that_is_being_confirmed_for_nobody_is_given_back() {
     let world = World::new();
     let mut can = Capabilities::full();
     can.expiry = Expiry::Session { proof_lag: 0, resumable: false };
-    let holder = world.party(secs(60)).await;
-    let party = world.party_on(can, None, |b| b.ttl(secs(12)).lock_delay(secs(1))).await;
+    let holder = world.test_client(secs(60)).await;
+    let test_client = world.test_client_on(can, None, |b| b.ttl(secs(12)).lock_delay(secs(1))).await;
     let held = holder.mutex("n").lock_delay(secs(1)).lock().await.unwrap();
-    let mut left = pin!(party.mutex("n").lock().into_future());
+    let mut left = pin!(test_client.mutex("n").lock().into_future());
     poll_once(left.as_mut()).await;
     held.release().await.unwrap();
-    party.spy.once(Operation::Renew, Do::Late(millis(10)));
+    test_client.spy.once(Operation::Renew, Do::Late(millis(10)));
     poll_once(left.as_mut()).await;
     let next = timeout(secs(14), holder.mutex("n").lock().into_future()).await;
     next.expect("it is held by nobody").unwrap().release().await.unwrap();
@@ -63,9 +63,9 @@ async fn a_grant_that_is_being_confirmed_for_nobody_is_given_back() {
 async fn the_locks_that_an_attempt_on_several_has_are_given_back_when_it_is_polled_no_more() {
     for by_session in [false, true] {
         let world = World::new();
-        let (holder, party) = (world.party(secs(60)).await, party(&world, by_session).await);
+        let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
         let last = holder.mutex("c").lock().await.unwrap();
-        let several = party.keeper.multi_lock(["a", "b", "c"]).unwrap();
+        let several = test_client.keeper.multi_lock(["a", "b", "c"]).unwrap();
         let mut left = pin!(several.lock().into_future());
         poll_once(left.as_mut()).await;
         for name in ["a", "b"] {
@@ -81,9 +81,9 @@ async fn the_locks_that_an_attempt_on_several_has_are_given_back_when_it_is_poll
 async fn an_attempt_on_several_locks_keeps_those_that_it_has_for_as_long_as_it_waits() {
     for by_session in [false, true] {
         let world = World::new();
-        let (holder, party) = (world.party(secs(60)).await, party(&world, by_session).await);
+        let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
         let last = holder.mutex("c").lock().await.unwrap();
-        let waiting = tokio::spawn(party.keeper.multi_lock(["a", "b", "c"]).unwrap().lock().into_future());
+        let waiting = tokio::spawn(test_client.keeper.multi_lock(["a", "b", "c"]).unwrap().lock().into_future());
         sleep(secs(1)).await;
         let lines = [world.line("a").await, world.line("b").await];
         sleep(secs(3600)).await;
@@ -92,7 +92,7 @@ async fn an_attempt_on_several_locks_keeps_those_that_it_has_for_as_long_as_it_w
         let all = waiting.await.unwrap().unwrap();
         sleep(secs(3600)).await;
         all.check().unwrap();
-        assert_eq!(party.count("lost"), 0);
+        assert_eq!(test_client.count("lost"), 0);
         all.release().await.unwrap();
     }
 }
@@ -101,11 +101,14 @@ async fn an_attempt_on_several_locks_keeps_those_that_it_has_for_as_long_as_it_w
 async fn a_grant_whose_answer_nobody_reads_is_given_back_before_its_ttl() {
     for by_session in [false, true] {
         let world = World::new();
-        let holder = world.party(secs(60)).await;
-        let party =
-            if by_session { world.party_by_session(secs(3600), 0).await } else { world.party(secs(3600)).await };
-        party.spy.once(Operation::Claim, Do::Late(millis(100)));
-        let mut left = pin!(party.mutex("n").lock().into_future());
+        let holder = world.test_client(secs(60)).await;
+        let test_client = if by_session {
+            world.test_client_by_session(secs(3600), 0).await
+        } else {
+            world.test_client(secs(3600)).await
+        };
+        test_client.spy.once(Operation::Claim, Do::Late(millis(100)));
+        let mut left = pin!(test_client.mutex("n").lock().into_future());
         poll_once(left.as_mut()).await;
         assert_eq!(world.line("n").await.len(), 1, "it was granted");
         let next = timeout(secs(30), holder.mutex("n").lock().into_future()).await;
@@ -119,13 +122,13 @@ async fn a_grant_whose_answer_nobody_reads_is_given_back_before_its_ttl() {
 async fn a_fixed_lease_that_nobody_collects_is_given_back_before_its_end() {
     for (by_session, confirming) in [(false, false), (false, true), (true, false), (true, true)] {
         let world = World::new();
-        let (holder, party) = (world.party(secs(60)).await, party(&world, by_session).await);
+        let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
         let held = holder.mutex("n").lock().await.unwrap();
-        let mut left = pin!(party.mutex("n").lock().lease(secs(3600)).into_future());
+        let mut left = pin!(test_client.mutex("n").lock().lease(secs(3600)).into_future());
         poll_once(left.as_mut()).await;
         held.release().await.unwrap();
         if confirming {
-            party.spy.once(Operation::Renew, Do::Late(millis(10)));
+            test_client.spy.once(Operation::Renew, Do::Late(millis(10)));
             poll_once(left.as_mut()).await;
         }
         let next = timeout(secs(12), holder.mutex("n").lock().into_future()).await;
@@ -138,37 +141,37 @@ async fn a_fixed_lease_that_nobody_collects_is_given_back_before_its_end() {
 #[tokio::test(start_paused = true)]
 async fn a_pushed_grant_that_is_not_renewed_takes_no_other_lock_of_its_session_with_it() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party_by_session(secs(30), 0).await);
-    let kept = party.mutex("kept").lock().await.unwrap();
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client_by_session(secs(30), 0).await);
+    let kept = test_client.mutex("kept").lock().await.unwrap();
     let held = holder.mutex("n").lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(secs(1)).await;
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     held.release().await.unwrap();
     let pushed = waiting.await.unwrap().unwrap();
     assert_eq!(pushed.lost().await, LostReason::Expired);
     kept.check().unwrap();
-    party.spy.no_rules();
+    test_client.spy.no_rules();
     sleep(secs(60)).await;
     kept.check().unwrap();
-    assert_eq!(party.count("lost"), 1);
+    assert_eq!(test_client.count("lost"), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_watches_for_a_loss_hears_of_none_after_an_orderly_release() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
+    let test_client = world.test_client(secs(30)).await;
     let mut guards = Vec::new();
     for i in 0..800 {
-        guards.push(party.mutex(&format!("n/{i}")).lock().await.unwrap());
+        guards.push(test_client.mutex(&format!("n/{i}")).lock().await.unwrap());
     }
-    let ids: Vec<_> = party.spy.asked(Operation::Claim).iter().map(|asked| asked.ids[0]).collect();
-    party.spy.once(Operation::Renew, Do::Slow(millis(200)));
-    while party.spy.asked(Operation::Renew).is_empty() {
+    let ids: Vec<_> = test_client.spy.asked(Operation::Claim).iter().map(|asked| asked.ids[0]).collect();
+    test_client.spy.once(Operation::Renew, Do::Slow(millis(200)));
+    while test_client.spy.asked(Operation::Renew).is_empty() {
         sleep(millis(10)).await;
     }
     // Those of the next batch are on the watchdog's list already.
-    let first = party.spy.last(Operation::Renew).ids;
+    let first = test_client.spy.last(Operation::Renew).ids;
     let mut losses = Vec::new();
     for (guard, id) in guards.into_iter().zip(ids) {
         if !first.contains(&id) {
@@ -187,9 +190,10 @@ async fn who_watches_for_a_loss_hears_of_none_after_an_orderly_release() {
 async fn a_store_that_takes_longer_to_open_a_session_than_that_lives_ends_no_attempt_in_a_circle() {
     for by_session in [false, true] {
         let world = World::new();
-        let party = if by_session { world.party_by_session(secs(1), 0).await } else { world.party(secs(1)).await };
-        party.spy.always(Operation::Open, Do::Late(secs(2)));
-        let attempt = timeout(secs(600), party.mutex("n").lock().into_future()).await;
+        let test_client =
+            if by_session { world.test_client_by_session(secs(1), 0).await } else { world.test_client(secs(1)).await };
+        test_client.spy.always(Operation::Open, Do::Late(secs(2)));
+        let attempt = timeout(secs(600), test_client.mutex("n").lock().into_future()).await;
         match attempt.expect("it has an end") {
             Ok(guard) => guard.release().await.map(drop).unwrap(),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
@@ -200,22 +204,22 @@ async fn a_store_that_takes_longer_to_open_a_session_than_that_lives_ends_no_att
 #[tokio::test(start_paused = true)]
 async fn a_store_that_panics_once_while_it_opens_a_session_can_be_asked_again() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.spy.once(Operation::Open, Do::First(Arc::new(|| panic!("the spy panics"))));
-    let mutex = party.mutex("n");
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.once(Operation::Open, Do::First(Arc::new(|| panic!("the spy panics"))));
+    let mutex = test_client.mutex("n");
     let error = mutex.lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
-    party.mutex("n").lock().await.unwrap().release().await.unwrap();
+    test_client.mutex("n").lock().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_panics_does_not_do_so_in_the_drop_of_a_guard() {
     let world = World::new();
-    let party = world.party(secs(3)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.once(Operation::Withdraw, Do::First(Arc::new(|| panic!("the spy panics"))));
+    let test_client = world.test_client(secs(3)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.once(Operation::Withdraw, Do::First(Arc::new(|| panic!("the spy panics"))));
     drop(guard);
-    party.mutex("n").lock().await.unwrap().release().await.unwrap();
+    test_client.mutex("n").lock().await.unwrap().release().await.unwrap();
 }
 
 /// Two guards of one handle, in one process.
@@ -241,12 +245,12 @@ fn an_attempt_that_is_under_way_when_the_runtime_of_its_keeper_ends_learns_so() 
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = runtime();
     let world = World::real();
-    let (party, held) = first.block_on(async {
-        let party = world.party(secs(30)).await;
-        let held = party.mutex("n").lock().await.unwrap();
-        (party, held)
+    let (test_client, held) = first.block_on(async {
+        let test_client = world.test_client(secs(30)).await;
+        let held = test_client.mutex("n").lock().await.unwrap();
+        (test_client, held)
     });
-    let mutex = party.mutex("n");
+    let mutex = test_client.mutex("n");
     let waiting = std::thread::spawn(move || runtime().block_on(mutex.lock().wait(secs(20)).into_future()));
     while first.block_on(world.line("n")).len() < 2 {
         std::thread::yield_now();
@@ -262,19 +266,19 @@ fn an_attempt_that_is_under_way_when_the_runtime_of_its_keeper_ends_learns_so() 
 fn a_release_that_is_under_way_when_the_runtime_of_its_keeper_ends_learns_so() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = runtime();
-    let (party, held) = first.block_on(async {
-        let party = World::real().party(secs(30)).await;
-        let held = party.mutex("n").lock().await.unwrap();
-        (party, held)
+    let (test_client, held) = first.block_on(async {
+        let test_client = World::real().test_client(secs(30)).await;
+        let held = test_client.mutex("n").lock().await.unwrap();
+        (test_client, held)
     });
     let mut left = 3;
-    party.spy.rule(move |asked| {
+    test_client.spy.rule(move |asked| {
         let fails = asked.operation == Operation::Withdraw && left > 0;
         left -= u32::from(fails);
         fails.then_some(Do::FailAfter(secs(3), ErrorKind::Unavailable))
     });
     let releasing = std::thread::spawn(move || runtime().block_on(held.release()));
-    while party.spy.asked(Operation::Withdraw).is_empty() {
+    while test_client.spy.asked(Operation::Withdraw).is_empty() {
         std::thread::yield_now();
     }
     drop(first);

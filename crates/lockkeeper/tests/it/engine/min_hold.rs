@@ -10,7 +10,7 @@ use lockkeeper::store::{Admin, Evict, Evicted, Target};
 use lockkeeper::{Effect, ErrorKind, Owner};
 use tokio::time::{sleep, timeout};
 
-use super::spy::{Do, Party, World, secs};
+use super::spy::{Do, TestClient, World, secs};
 
 /// Polls it once, and no more.
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
@@ -19,10 +19,10 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
 }
 
 /// Its session is open.
-async fn party(world: &World) -> Party {
-    let party = world.party(secs(12)).await;
-    party.mutex("other").lock().await.unwrap().release().await.unwrap();
-    party
+async fn test_client(world: &World) -> TestClient {
+    let test_client = world.test_client(secs(12)).await;
+    test_client.mutex("other").lock().await.unwrap().release().await.unwrap();
+    test_client
 }
 
 /// The memory store answers at once.
@@ -34,8 +34,8 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Before the next change of a claim one of the last claims is removed; 1 is the last.
-fn remove_before_the_change(world: &World, party: &Party, back: usize) {
-    let (store, spy) = (world.store.clone(), Arc::clone(&party.spy));
+fn remove_before_the_change(world: &World, test_client: &TestClient, back: usize) {
+    let (store, spy) = (world.store.clone(), Arc::clone(&test_client.spy));
     let remove = move || {
         let asked = spy.asked(Operation::Claim);
         let claim = &asked[asked.len() - back];
@@ -43,29 +43,29 @@ fn remove_before_the_change(world: &World, party: &Party, back: usize) {
         let evicted = store.evict(&claim.names[0], &target, Evict::Now, "op", "stuck");
         assert_eq!(at_once(evicted).unwrap(), Evicted::Done);
     };
-    party.spy.once(Operation::Amend, Do::First(Arc::new(remove)));
+    test_client.spy.once(Operation::Amend, Do::First(Arc::new(remove)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_lost_before_the_store_kept_anything_is_acquired_again() {
     let world = World::new();
-    let party = party(&world).await;
-    remove_before_the_change(&world, &party, 1);
-    let guard = party.mutex("n").lock().min_hold(secs(60)).wait(secs(10)).await.unwrap();
+    let test_client = test_client(&world).await;
+    remove_before_the_change(&world, &test_client, 1);
+    let guard = test_client.mutex("n").lock().min_hold(secs(60)).wait(secs(10)).await.unwrap();
     guard.check().unwrap();
-    assert_eq!(party.spy.asked(Operation::Amend).len(), 2);
+    assert_eq!(test_client.spy.asked(Operation::Amend).len(), 2);
 }
 
 /// It begins anew after a pause, in which it is polled no more.
 #[tokio::test(start_paused = true)]
 async fn a_part_that_is_left_of_several_is_given_back_before_the_pause() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, party(&world).await);
-    remove_before_the_change(&world, &party, 2);
-    let both = party.keeper.multi_lock(["a", "b"]).unwrap();
+    let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
+    remove_before_the_change(&world, &test_client, 2);
+    let both = test_client.keeper.multi_lock(["a", "b"]).unwrap();
     let mut left = pin!(both.lock().min_hold(secs(3600)).into_future());
     poll_once(left.as_mut()).await;
-    assert_eq!(party.spy.asked(Operation::Amend).len(), 1, "it is in the pause");
+    assert_eq!(test_client.spy.asked(Operation::Amend).len(), 1, "it is in the pause");
     let next = timeout(secs(60), holder.mutex("b").lock().into_future()).await;
     next.expect("it is held by nobody").unwrap().release().await.unwrap();
 }
@@ -73,22 +73,22 @@ async fn a_part_that_is_left_of_several_is_given_back_before_the_pause() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_gives_up_before_its_answer_comes_keeps_nothing() {
     let world = World::new();
-    let party = party(&world).await;
-    party.spy.once(Operation::Claim, Do::Late(secs(4)));
-    let error = party.mutex("n").lock().wait(secs(3)).min_hold(secs(3600)).await.unwrap_err();
+    let test_client = test_client(&world).await;
+    test_client.spy.once(Operation::Claim, Do::Late(secs(4)));
+    let error = test_client.mutex("n").lock().wait(secs(3)).min_hold(secs(3600)).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
     sleep(secs(20)).await;
     assert_eq!(world.line("n").await.len(), 0);
-    assert_eq!(party.spy.asked(Operation::Amend).len(), 0);
+    assert_eq!(test_client.spy.asked(Operation::Amend).len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_is_not_said_to_have_left_nothing() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, party(&world).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    party.spy.once(Operation::Amend, Do::Late(secs(10)));
-    let waiting = tokio::spawn(party.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future());
+    test_client.spy.once(Operation::Amend, Do::Late(secs(10)));
+    let waiting = tokio::spawn(test_client.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future());
     sleep(secs(1)).await;
     held.release().await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
@@ -98,10 +98,10 @@ async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_is_not_said_
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_gets_it_with_the_answer() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, party(&world).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    party.spy.once(Operation::Amend, Do::Late(secs(5)));
-    let waiting = tokio::spawn(party.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future());
+    test_client.spy.once(Operation::Amend, Do::Late(secs(5)));
+    let waiting = tokio::spawn(test_client.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future());
     sleep(secs(1)).await;
     held.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
@@ -112,17 +112,17 @@ async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_gets_it_with
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_says_so() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, party(&world).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
     let held = holder.mutex("b").lock().await.unwrap();
-    party.spy.once(Operation::Amend, Do::Late(secs(10)));
-    let both = party.keeper.multi_lock(["a", "b"]).unwrap();
+    test_client.spy.once(Operation::Amend, Do::Late(secs(10)));
+    let both = test_client.keeper.multi_lock(["a", "b"]).unwrap();
     let waiting = tokio::spawn(both.lock().wait(secs(5)).min_hold(secs(3600)).into_future());
     sleep(secs(1)).await;
     held.release().await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
     sleep(secs(60)).await;
-    assert_eq!(party.spy.asked(Operation::Amend).len(), 1, "nobody waits for the second");
+    assert_eq!(test_client.spy.asked(Operation::Amend).len(), 1, "nobody waits for the second");
     assert_eq!([world.line("a").await.len(), world.line("b").await.len()], [1, 0]);
 }
 
@@ -130,9 +130,9 @@ async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_has_a_guard_is_not_given_back_for_an_attempt_that_is_left() {
     let world = World::new();
-    let party = party(&world).await;
-    let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
-    party.spy.once(Operation::Amend, Do::Late(secs(1000)));
+    let test_client = test_client(&world).await;
+    let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    test_client.spy.once(Operation::Amend, Do::Late(secs(1000)));
     let mut left = pin!(ledger.lock(&me).min_hold(secs(3600)).into_future());
     poll_once(left.as_mut()).await;
     let guard = ledger.lock(&me).await.unwrap();
@@ -143,5 +143,5 @@ async fn a_claim_that_has_a_guard_is_not_given_back_for_an_attempt_that_is_left(
     // With its last guard the claim is the attempt's alone, and nobody polls that.
     drop(guard);
     sleep(secs(30)).await;
-    assert_eq!(party.count("lost: Uncollected"), 1);
+    assert_eq!(test_client.count("lost: Uncollected"), 1);
 }

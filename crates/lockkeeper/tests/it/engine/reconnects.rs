@@ -21,14 +21,18 @@ async fn forget(world: &World, guard: &Guard) {
 async fn what_a_server_forgot_is_lost_within_a_second_of_the_reconnection() {
     let world = World::new();
     for by_session in [false, true] {
-        let party = if by_session { world.party_by_session(secs(30), 0).await } else { world.party(secs(30)).await };
-        let [kept, forgotten] = ["kept", "forgotten"].map(|name| party.mutex(name));
+        let test_client = if by_session {
+            world.test_client_by_session(secs(30), 0).await
+        } else {
+            world.test_client(secs(30)).await
+        };
+        let [kept, forgotten] = ["kept", "forgotten"].map(|name| test_client.mutex(name));
         let (kept, forgotten) = (kept.lock().await.unwrap(), forgotten.lock().await.unwrap());
         forget(&world, &forgotten).await;
         sleep(millis(500)).await;
         forgotten.check().unwrap();
         let start = world.now();
-        party.spy.reconnect();
+        test_client.spy.reconnect();
         forgotten.lost().await;
         let took = world.now().saturating_since(start);
         assert!(took <= millis(200), "by session {by_session}: {took:?}");
@@ -42,18 +46,22 @@ async fn what_a_server_forgot_is_lost_within_a_second_of_the_reconnection() {
 async fn a_session_is_in_jeopardy_until_everything_held_was_acknowledged_after_the_reconnection() {
     let world = World::new();
     for by_session in [false, true] {
-        let party = if by_session { world.party_by_session(secs(30), 0).await } else { world.party(secs(30)).await };
-        let guard = party.mutex("n").lock().await.unwrap();
-        let mut session = party.keeper.session();
-        party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
-        party.spy.once(Operation::Renew, Do::Answer(Vec::new()));
+        let test_client = if by_session {
+            world.test_client_by_session(secs(30), 0).await
+        } else {
+            world.test_client(secs(30)).await
+        };
+        let guard = test_client.mutex("n").lock().await.unwrap();
+        let mut session = test_client.keeper.session();
+        test_client.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+        test_client.spy.once(Operation::Renew, Do::Answer(Vec::new()));
         let start = world.now();
-        party.spy.reconnect();
+        test_client.spy.reconnect();
         assert_eq!(session.changed().await, SessionState::Jeopardy);
         assert_eq!(world.now(), start);
         assert_eq!(session.changed().await, SessionState::Valid);
-        assert_eq!(party.spy.asked(Operation::Renew).len(), 3, "the third renewal was answered");
-        assert_eq!((party.count("jeopardy"), party.count("recovered")), (1, 1));
+        assert_eq!(test_client.spy.asked(Operation::Renew).len(), 3, "the third renewal was answered");
+        assert_eq!((test_client.count("jeopardy"), test_client.count("recovered")), (1, 1));
         guard.release().await.unwrap();
     }
 }
@@ -61,64 +69,64 @@ async fn a_session_is_in_jeopardy_until_everything_held_was_acknowledged_after_t
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_renewal_that_was_sent_before_the_reconnection_ends_no_doubt() {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    let mut session = party.keeper.session();
-    party.spy.once(Operation::Renew, Do::Late(millis(300)));
-    while party.spy.asked(Operation::Renew).is_empty() {
+    let test_client = world.test_client(secs(9)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    let mut session = test_client.keeper.session();
+    test_client.spy.once(Operation::Renew, Do::Late(millis(300)));
+    while test_client.spy.asked(Operation::Renew).is_empty() {
         sleep(millis(10)).await;
     }
     // Processed, then forgotten, then the answer comes.
-    party.spy.reconnect();
+    test_client.spy.reconnect();
     sleep(millis(20)).await;
     forget(&world, &guard).await;
     let start = world.now();
     assert_eq!(session.changed().await, SessionState::Jeopardy);
     guard.lost().await;
     assert!(world.now().saturating_since(start) < secs(1), "{:?}", world.now().saturating_since(start));
-    assert_eq!(party.spy.asked(Operation::Renew).len(), 2);
+    assert_eq!(test_client.spy.asked(Operation::Renew).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn any_number_of_reconnections_makes_four_rounds_a_second_at_most() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = world.test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
     for _ in 0..200 {
-        (0..50).for_each(|_| party.spy.reconnect());
+        (0..50).for_each(|_| test_client.spy.reconnect());
         sleep(millis(10)).await;
     }
-    let asked = party.spy.asked(Operation::Renew).len();
+    let asked = test_client.spy.asked(Operation::Renew).len();
     assert!((7..=9).contains(&asked), "{asked} renewals in two seconds");
     sleep(secs(1)).await;
-    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
     guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_may_say_it_from_any_thread() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    let spy = Arc::clone(&party.spy);
+    let test_client = world.test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    let spy = Arc::clone(&test_client.spy);
     std::thread::spawn(move || (0..1000).for_each(|_| spy.reconnect())).join().unwrap();
     sleep(millis(500)).await;
-    assert!(!party.spy.asked(Operation::Renew).is_empty());
+    assert!(!test_client.spy.asked(Operation::Renew).is_empty());
     guard.check().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_and_who_has_a_fixed_lease_is_not_renewed_by_a_reconnection() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    let leased = party.mutex("leased").lock().lease(secs(20)).await.unwrap();
-    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    let leased = test_client.mutex("leased").lock().lease(secs(20)).await.unwrap();
+    let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(millis(500)).await;
-    party.spy.reconnect();
+    test_client.spy.reconnect();
     sleep(millis(500)).await;
-    assert_eq!(party.spy.asked(Operation::Renew).len(), 0);
-    assert_eq!(party.keeper.session().state(), SessionState::Valid, "it holds nothing that is renewed");
+    assert_eq!(test_client.spy.asked(Operation::Renew).len(), 0);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid, "it holds nothing that is renewed");
     leased.release().await.unwrap();
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
@@ -127,10 +135,10 @@ async fn who_waits_and_who_has_a_fixed_lease_is_not_renewed_by_a_reconnection() 
 #[tokio::test(start_paused = true)]
 async fn what_is_released_in_doubt_ends_the_jeopardy() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    let mut session = party.keeper.session();
-    party.spy.reconnect();
+    let test_client = world.test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    let mut session = test_client.keeper.session();
+    test_client.spy.reconnect();
     assert_eq!(session.changed().await, SessionState::Jeopardy);
     guard.release().await.unwrap();
     let start = world.now();
@@ -141,27 +149,27 @@ async fn what_is_released_in_doubt_ends_the_jeopardy() {
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_locks_are_acknowledged_within_a_second_of_the_reconnection() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
+    let test_client = world.test_client(secs(30)).await;
     let mut guards = Vec::new();
     for i in 0..10_000 {
-        guards.push(party.mutex(&format!("n/{i}")).lock().await.unwrap());
+        guards.push(test_client.mutex(&format!("n/{i}")).lock().await.unwrap());
     }
-    let mut session = party.keeper.session();
+    let mut session = test_client.keeper.session();
     let start = world.now();
-    party.spy.reconnect();
+    test_client.spy.reconnect();
     assert_eq!(session.changed().await, SessionState::Jeopardy);
     assert_eq!(session.changed().await, SessionState::Valid);
     assert!(world.now().saturating_since(start) < secs(1));
-    assert_eq!(party.spy.asked(Operation::Renew).len(), 100, "a hundred in each");
+    assert_eq!(test_client.spy.asked(Operation::Renew).len(), 100, "a hundred in each");
     assert!(guards.iter().all(|guard| guard.remaining() > secs(29)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reconnection_after_the_end_of_the_keeper_is_reported_to_nobody() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let spy = Arc::clone(&party.spy);
-    drop(party);
+    let test_client = world.test_client(secs(30)).await;
+    let spy = Arc::clone(&test_client.spy);
+    drop(test_client);
     sleep(secs(1)).await;
     assert!(!spy.is_listened_to());
 }
@@ -169,12 +177,12 @@ async fn a_reconnection_after_the_end_of_the_keeper_is_reported_to_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_a_store_forgot_is_lost_with_one_word() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    world.forget("n", party.spy.last(Operation::Claim).ids[0]).await;
-    party.spy.reconnect();
+    let test_client = world.test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    world.forget("n", test_client.spy.last(Operation::Claim).ids[0]).await;
+    test_client.spy.reconnect();
     assert_eq!(guard.lost().await, LostReason::Forgotten);
     sleep(secs(1)).await;
-    assert_eq!(party.count("lost"), 1);
-    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    assert_eq!(test_client.count("lost"), 1);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
 }

@@ -13,8 +13,8 @@ use super::spy::{Do, World, millis, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_depth_of_eight_is_one_acquire_and_one_release() {
-    let party = World::new().party(secs(30)).await;
-    let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    let test_client = World::new().test_client(secs(30)).await;
+    let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
     let mut guards = Vec::new();
     for _ in 0..8 {
         guards.push(ledger.lock(&me).await.unwrap());
@@ -22,18 +22,18 @@ async fn a_depth_of_eight_is_one_acquire_and_one_release() {
     while let Some(guard) = guards.pop() {
         guard.release().await.unwrap();
     }
-    let asked = [Operation::Claim, Operation::Withdraw].map(|operation| party.spy.asked(operation).len());
+    let asked = [Operation::Claim, Operation::Withdraw].map(|operation| test_client.spy.asked(operation).len());
     assert_eq!(asked, [1, 1]);
-    assert_eq!((party.count("acquired"), party.count("released")), (1, 1));
-    assert_eq!(party.keeper.leftovers(), 0);
+    assert_eq!((test_client.count("acquired"), test_client.count("released")), (1, 1));
+    assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
 /// A share that nobody took is given back, and the claim goes with the last.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_dropped_leaves_the_others_their_claim() {
-    let party = World::new().party(secs(30)).await;
-    let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
-    party.spy.once(Operation::Claim, Do::Late(millis(100)));
+    let test_client = World::new().test_client(secs(30)).await;
+    let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    test_client.spy.once(Operation::Claim, Do::Late(millis(100)));
     let first = tokio::spawn(ledger.lock(&me).into_future());
     sleep(millis(10)).await;
     let second = tokio::spawn(ledger.lock(&me).into_future());
@@ -42,18 +42,18 @@ async fn an_attempt_that_is_dropped_leaves_the_others_their_claim() {
     let guard = second.await.unwrap().unwrap();
     sleep(secs(1)).await;
     guard.check().unwrap();
-    assert_eq!(party.spy.asked(Operation::Claim).len() - party.spy.asked(Operation::Withdraw).len(), 1);
+    assert_eq!(test_client.spy.asked(Operation::Claim).len() - test_client.spy.asked(Operation::Withdraw).len(), 1);
     guard.release().await.unwrap();
-    assert_eq!(party.keeper.leftovers(), 0);
+    assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
 /// When the first attempt fails, the one behind it asks for itself.
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_not_shared() {
-    let party = World::new().party(secs(30)).await;
-    let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    let test_client = World::new().test_client(secs(30)).await;
+    let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
     let mut refusals = 1;
-    party.spy.rule(move |asked| {
+    test_client.spy.rule(move |asked| {
         let refused = asked.operation == Operation::Claim && refusals > 0;
         refusals -= i32::from(refused);
         refused.then_some(Do::Fail(ErrorKind::Denied))
@@ -61,20 +61,20 @@ async fn a_failure_is_not_shared() {
     let (first, second) = tokio::join!(ledger.lock(&me), ledger.lock(&me));
     assert_eq!(first.unwrap_err().kind(), ErrorKind::Denied);
     second.unwrap().release().await.unwrap();
-    assert_eq!(party.keeper.leftovers(), 0);
+    assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_is_dropped_leaves_the_others_the_lock() {
-    let party = World::new().party(secs(30)).await;
-    let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    let test_client = World::new().test_client(secs(30)).await;
+    let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
     let (one, other) = (ledger.lock(&me).await.unwrap(), ledger.lock(&me).await.unwrap());
     drop(one);
     sleep(secs(60)).await;
     other.check().unwrap();
-    assert_eq!((party.spy.asked(Operation::Withdraw).len(), party.count("DroppedWithoutRelease")), (0, 0));
+    assert_eq!((test_client.spy.asked(Operation::Withdraw).len(), test_client.count("DroppedWithoutRelease")), (0, 0));
     drop(other);
-    assert_eq!((party.spy.asked(Operation::Withdraw).len(), party.count("DroppedWithoutRelease")), (1, 1));
+    assert_eq!((test_client.spy.asked(Operation::Withdraw).len(), test_client.count("DroppedWithoutRelease")), (1, 1));
 }
 
 struct Woken(Notify);
@@ -89,9 +89,9 @@ impl Wake for Woken {
 /// told as that of a guard is.
 #[tokio::test]
 async fn the_last_share_is_reported_though_nobody_took_it() {
-    let party = World::real().party_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
-    let (ledger, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
-    party.spy.once(Operation::Claim, Do::Late(millis(50)));
+    let test_client = World::real().test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    test_client.spy.once(Operation::Claim, Do::Late(millis(50)));
     let woken = Arc::new(Woken(Notify::new()));
     let mut first = Box::pin(ledger.lock(&me).into_future());
     assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -101,9 +101,9 @@ async fn the_last_share_is_reported_though_nobody_took_it() {
     let guard = first.await.unwrap();
     woken.0.notified().await;
     drop(guard);
-    assert_eq!(party.count("DroppedWithoutRelease"), 0, "the other share is there");
+    assert_eq!(test_client.count("DroppedWithoutRelease"), 0, "the other share is there");
     drop(second);
-    party.keeper.clone().shutdown(secs(5)).await.unwrap();
-    assert_eq!(party.count("DroppedWithoutRelease"), 1);
-    assert_eq!(party.keeper.leftovers(), 0);
+    test_client.keeper.clone().shutdown(secs(5)).await.unwrap();
+    assert_eq!(test_client.count("DroppedWithoutRelease"), 1);
+    assert_eq!(test_client.keeper.leftovers(), 0);
 }

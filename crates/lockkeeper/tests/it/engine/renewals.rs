@@ -14,24 +14,24 @@ use super::spy::{Do, World, millis, secs};
 #[tokio::test(start_paused = true)]
 async fn a_failed_renewal_is_repeated_within_the_lease() {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = world.test_client(secs(9)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
     for _ in 0..3 {
-        party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+        test_client.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     }
     sleep(millis(5500)).await;
     assert!(guard.remaining() > secs(4), "{:?}", guard.remaining());
-    assert!(party.spy.asked(Operation::Renew).len() >= 4);
+    assert!(test_client.spy.asked(Operation::Renew).len() >= 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hangs_is_repeated_and_holds_up_nobody() {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    let hung = party.mutex("hung").lock().await.unwrap();
-    party.spy.once(Operation::Renew, Do::Hang);
+    let test_client = world.test_client(secs(9)).await;
+    let hung = test_client.mutex("hung").lock().await.unwrap();
+    test_client.spy.once(Operation::Renew, Do::Hang);
     sleep(secs(2)).await;
-    let other = party.mutex("other").lock().await.unwrap();
+    let other = test_client.mutex("other").lock().await.unwrap();
     sleep(secs(12)).await;
     hung.check().unwrap();
     other.check().unwrap();
@@ -41,15 +41,15 @@ async fn a_renewal_that_hangs_is_repeated_and_holds_up_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_a_slow_server_beside_many_of_a_quick_one_is_renewed() {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    let slow = party.mutex("slow").lock().await.unwrap();
+    let test_client = world.test_client(secs(9)).await;
+    let slow = test_client.mutex("slow").lock().await.unwrap();
     let mut quick = Vec::new();
     for i in 0..50 {
-        quick.push(party.mutex(&format!("quick/{i}")).lock().await.unwrap());
+        quick.push(test_client.mutex(&format!("quick/{i}")).lock().await.unwrap());
         sleep(millis(60)).await;
     }
     let tokens: HashMap<_, _> = quick.iter().map(|guard| (guard.name().clone(), guard.token().raw())).collect();
-    party.spy.rule(move |asked| {
+    test_client.spy.rule(move |asked| {
         let held = |name| tokens.get(name).map_or(Renewal::Unknown, |token| Renewal::Held { token: *token });
         let answers: Vec<_> = asked.names.iter().map(held).collect();
         match (asked.operation, answers.contains(&Renewal::Unknown), answers.len()) {
@@ -67,41 +67,41 @@ async fn a_claim_of_a_slow_server_beside_many_of_a_quick_one_is_renewed() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_failed_for_one_of_several_is_reported_for_that_one() {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    let (bad, good) = (party.mutex("bad").lock().await.unwrap(), party.mutex("good").lock().await.unwrap());
+    let test_client = world.test_client(secs(9)).await;
+    let (bad, good) = (test_client.mutex("bad").lock().await.unwrap(), test_client.mutex("good").lock().await.unwrap());
     let token = good.token().raw();
-    party.spy.rule(move |asked| {
+    test_client.spy.rule(move |asked| {
         let answer = |name: &LockName| match name.as_str() {
             "bad" => Renewal::Failed(Error::new(ErrorKind::Unsupported, "somebody has written there")),
             _ => Renewal::Held { token },
         };
         (asked.operation == Operation::Renew).then(|| Do::Answer(asked.names.iter().map(answer).collect()))
     });
-    while party.count("RenewalFailed { name: \"bad\"") == 0 {
+    while test_client.count("RenewalFailed { name: \"bad\"") == 0 {
         sleep(millis(100)).await;
     }
     // The good one is renewed meanwhile.
     sleep(secs(4)).await;
-    assert_eq!(party.count("RenewalFailed { name: \"good\""), 0);
+    assert_eq!(test_client.count("RenewalFailed { name: \"good\""), 0);
     bad.check().unwrap();
-    assert_eq!((party.count("recovered"), party.count("jeopardy")), (0, 1));
-    party.spy.no_rules();
+    assert_eq!((test_client.count("recovered"), test_client.count("jeopardy")), (0, 1));
+    test_client.spy.no_rules();
     sleep(secs(9)).await;
     bad.check().unwrap();
-    assert_eq!((party.count("recovered"), party.count("jeopardy")), (1, 1));
+    assert_eq!((test_client.count("recovered"), test_client.count("jeopardy")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn batches_that_hang_do_not_hold_up_the_last_one() {
     let world = World::new();
-    let party = world.party(secs(6)).await;
+    let test_client = world.test_client(secs(6)).await;
     let mut others = Vec::new();
     for i in 0..2000 {
-        others.push(party.mutex(&format!("n/{i}")).lock().await.unwrap());
+        others.push(test_client.mutex(&format!("n/{i}")).lock().await.unwrap());
     }
-    let answered = party.mutex("answered").lock().await.unwrap();
+    let answered = test_client.mutex("answered").lock().await.unwrap();
     let wanted = "answered".parse().unwrap();
-    party
+    test_client
         .spy
         .rule(move |asked| (asked.operation == Operation::Renew && !asked.names.contains(&wanted)).then_some(Do::Hang));
     sleep(secs(12)).await;
@@ -112,12 +112,12 @@ async fn batches_that_hang_do_not_hold_up_the_last_one() {
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_in_line_survives_a_failed_renewal() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(60)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex("n").lock().lease(secs(30)).into_future());
+    let waiting = tokio::spawn(test_client.mutex("n").lock().lease(secs(30)).into_future());
     sleep(millis(100)).await;
     let line = world.line("n").await;
-    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     sleep(secs(10)).await;
     assert_eq!(world.line("n").await, line, "it has lost its place");
     guard.release().await.unwrap();
@@ -127,20 +127,20 @@ async fn a_fixed_lease_in_line_survives_a_failed_renewal() {
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_is_never_renewed_after_the_grant() {
     let world = World::new();
-    let party = world.party(secs(60)).await;
-    let guard = party.mutex("n").lock().lease(secs(9)).await.unwrap();
+    let test_client = world.test_client(secs(60)).await;
+    let guard = test_client.mutex("n").lock().lease(secs(9)).await.unwrap();
     sleep(secs(20)).await;
-    assert_eq!(party.spy.asked(Operation::Renew).len(), 0);
+    assert_eq!(test_client.spy.asked(Operation::Renew).len(), 0);
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_missing_neither_renews_nor_kills() {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = world.test_client(secs(9)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
     let until = world.now() + guard.remaining();
-    party.spy.always(Operation::Renew, Do::Answer(Vec::new()));
+    test_client.spy.always(Operation::Renew, Do::Answer(Vec::new()));
     sleep(secs(5)).await;
     guard.check().unwrap();
     assert_eq!(world.now() + guard.remaining(), until);
@@ -151,13 +151,13 @@ async fn an_answer_that_is_missing_neither_renews_nor_kills() {
 /// What a holder is told at its next renewal, and what it makes of it.
 async fn reason_of(renewal: Renewal) -> LostReason {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = world.test_client(secs(9)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
     let start = world.now();
-    party.spy.always(Operation::Renew, Do::Answer(vec![renewal]));
+    test_client.spy.always(Operation::Renew, Do::Answer(vec![renewal]));
     let reason = guard.lost().await;
     assert!(world.now().saturating_since(start) < secs(4), "it was told at the first renewal");
-    assert_eq!(party.count("lost"), 1);
+    assert_eq!(test_client.count("lost"), 1);
     reason
 }
 
@@ -190,15 +190,15 @@ async fn a_holder_that_was_broken_has_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_of_a_session_lists_all_its_claims() {
     let world = World::new();
-    let holder = world.party(secs(60)).await;
-    let party = world.party_by_session(secs(30), 0).await;
+    let holder = world.test_client(secs(60)).await;
+    let test_client = world.test_client_by_session(secs(30), 0).await;
     let taken = holder.mutex("taken").lock().await.unwrap();
-    let _held = party.mutex("held").lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex("taken").lock().into_future());
+    let _held = test_client.mutex("held").lock().await.unwrap();
+    let waiting = tokio::spawn(test_client.mutex("taken").lock().into_future());
     sleep(secs(4)).await;
     // What waits is due every few seconds, what is held is not: it is listed all the same, or it would be a leftover.
-    assert!(!party.spy.asked(Operation::Renew).is_empty());
-    for asked in party.spy.asked(Operation::Renew) {
+    assert!(!test_client.spy.asked(Operation::Renew).is_empty());
+    for asked in test_client.spy.asked(Operation::Renew) {
         assert_eq!(asked.ids.len(), 2);
         assert!(asked.states.contains(&LiveState::Granted) && asked.states.contains(&LiveState::Queued));
     }
@@ -210,9 +210,9 @@ async fn a_renewal_of_a_session_lists_all_its_claims() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_claim_is_in_the_list_of_every_renewal_sent_after_it() {
     let world = World::real();
-    let party = world.party_by_session(secs(3), 0).await;
-    let first = party.mutex("first").lock().await.unwrap();
-    let (mutex, runtime) = (party.mutex("second"), tokio::runtime::Handle::current());
+    let test_client = world.test_client_by_session(secs(3), 0).await;
+    let first = test_client.mutex("first").lock().await.unwrap();
+    let (mutex, runtime) = (test_client.mutex("second"), tokio::runtime::Handle::current());
     let overtaken = Arc::new(OnceLock::new());
     let seen = Arc::clone(&overtaken);
     let meanwhile = move || {
@@ -227,7 +227,7 @@ async fn a_claim_is_in_the_list_of_every_renewal_sent_after_it() {
         });
         let _ = seen.set(answered.recv_timeout(millis(500)).is_ok());
     };
-    party.spy.once(Operation::Renew, Do::First(Arc::new(meanwhile)));
+    test_client.spy.once(Operation::Renew, Do::First(Arc::new(meanwhile)));
     while overtaken.get().is_none() {
         sleep(millis(20)).await;
     }
@@ -238,14 +238,14 @@ async fn a_claim_is_in_the_list_of_every_renewal_sent_after_it() {
 #[tokio::test(start_paused = true)]
 async fn a_server_clock_that_runs_away_is_a_danger_until_the_next_renewal() {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    let _guard = party.mutex("n").lock().await.unwrap();
-    let mut session = party.keeper.session();
+    let test_client = world.test_client(secs(9)).await;
+    let _guard = test_client.mutex("n").lock().await.unwrap();
+    let mut session = test_client.keeper.session();
     for server in [1000, 1001, 1060] {
-        party.spy.once(Operation::Renew, Do::Time(secs(server)));
+        test_client.spy.once(Operation::Renew, Do::Time(secs(server)));
     }
     assert_eq!(session.changed().await, SessionState::Jeopardy);
-    assert_eq!(party.spy.asked(Operation::Renew).len(), 3);
+    assert_eq!(test_client.spy.asked(Operation::Renew).len(), 3);
     assert_eq!(session.changed().await, SessionState::Valid);
 }
 
@@ -264,15 +264,15 @@ async fn an_event_that_panics_takes_no_renewal_with_it() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_is_renewed_in_thirds_of_a_waiters_ttl_and_a_failure_of_that_is_no_event() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    let waiting = tokio::spawn(party.mutex("n").lock().into_future());
+    let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(secs(60)).await;
-    let renewals = party.spy.asked(Operation::Renew).len();
+    let renewals = test_client.spy.asked(Operation::Renew).len();
     assert!((30..=50).contains(&renewals), "{renewals} in a minute");
-    party.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.once(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     sleep(secs(5)).await;
-    assert_eq!(party.count("RenewalFailed"), 0);
+    assert_eq!(test_client.count("RenewalFailed"), 0);
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
@@ -284,11 +284,15 @@ async fn a_fixed_lease_whose_beginning_is_refused_for_good_is_given_up_at_once()
         [(ErrorKind::Denied, false), (ErrorKind::Internal, true), (ErrorKind::Closed, false), (ErrorKind::Closed, true)]
     {
         let world = World::new();
-        let holder = world.party(secs(60)).await;
-        let party = if by_session { world.party_by_session(secs(60), 0).await } else { world.party(secs(60)).await };
-        party.spy.always(Operation::Renew, Do::Fail(kind));
+        let holder = world.test_client(secs(60)).await;
+        let test_client = if by_session {
+            world.test_client_by_session(secs(60), 0).await
+        } else {
+            world.test_client(secs(60)).await
+        };
+        test_client.spy.always(Operation::Renew, Do::Fail(kind));
         let start = world.now();
-        let several = party.keeper.multi().lock("a").lock("b").build().unwrap();
+        let several = test_client.keeper.multi().lock("a").lock("b").build().unwrap();
         let all = timeout(secs(60), several.lock().lease(secs(3600)).into_future()).await;
         let error = all.expect("it gives up").unwrap_err();
         assert_eq!((error.kind(), error.name().is_some()), (kind, true), "{error}");
@@ -297,7 +301,7 @@ async fn a_fixed_lease_whose_beginning_is_refused_for_good_is_given_up_at_once()
             sleep(millis(1)).await;
             held.release().await.unwrap();
         };
-        let (one, _) = tokio::join!(party.mutex("a").lock().lease(secs(3600)).into_future(), hand_over);
+        let (one, _) = tokio::join!(test_client.mutex("a").lock().lease(secs(3600)).into_future(), hand_over);
         assert_eq!(one.unwrap_err().kind(), kind);
         assert!(world.now().saturating_since(start) < secs(60));
         for name in ["a", "b"] {
@@ -310,15 +314,15 @@ async fn a_fixed_lease_whose_beginning_is_refused_for_good_is_given_up_at_once()
 /// the store has not seen that renewal when it judged the claim.
 #[tokio::test(start_paused = true)]
 async fn a_grant_promises_what_was_proven_when_its_claim_was_sent() {
-    let party = World::new().party_by_session(secs(30), 0).await;
-    let first = party.mutex("a").lock().await.unwrap();
+    let test_client = World::new().test_client_by_session(secs(30), 0).await;
+    let first = test_client.mutex("a").lock().await.unwrap();
     sleep(secs(5)).await;
-    party.spy.once(Operation::Claim, Do::Slow(secs(2)));
+    test_client.spy.once(Operation::Claim, Do::Slow(secs(2)));
     let renewing = async {
         sleep(secs(1)).await;
         first.renew_once().await.unwrap();
     };
-    let second = party.mutex("b");
+    let second = test_client.mutex("b");
     let (second, ()) = tokio::join!(second.lock().into_future(), renewing);
     let second = second.unwrap();
     assert!(first.remaining() > secs(28), "it was renewed: {:?}", first.remaining());
@@ -328,11 +332,11 @@ async fn a_grant_promises_what_was_proven_when_its_claim_was_sent() {
 /// A later renewal has found nothing of the claim, and is acknowledged before.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_to_a_renewal_promises_the_life_that_this_renewal_has_proven() {
-    let party = World::new().party_by_session(secs(30), 0).await;
-    let guard = party.mutex("a").lock().await.unwrap();
+    let test_client = World::new().test_client_by_session(secs(30), 0).await;
+    let guard = test_client.mutex("a").lock().await.unwrap();
     sleep(secs(5)).await;
-    party.spy.once(Operation::Renew, Do::Late(secs(3)));
-    party.spy.once(Operation::Renew, Do::Answer(vec![Renewal::Unknown]));
+    test_client.spy.once(Operation::Renew, Do::Late(secs(3)));
+    test_client.spy.once(Operation::Renew, Do::Answer(vec![Renewal::Unknown]));
     let later = async {
         sleep(secs(1)).await;
         guard.renew_once().await.unwrap_err();

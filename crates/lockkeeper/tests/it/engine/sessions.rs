@@ -10,23 +10,23 @@ use super::spy::{Do, World, millis, secs};
 async fn a_session_that_the_store_forgot_loses_all_its_locks_at_once() {
     let world = World::new();
     for operation in [Operation::Renew, Operation::Claim, Operation::Withdraw] {
-        let party = world.party_by_session(secs(30), 0).await;
-        let [a, b, c] = ["a", "b", "c"].map(|name| party.mutex(name));
+        let test_client = world.test_client_by_session(secs(30), 0).await;
+        let [a, b, c] = ["a", "b", "c"].map(|name| test_client.mutex(name));
         let (a, b, c) = (a.lock().await.unwrap(), b.lock().await.unwrap(), c.lock().await.unwrap());
-        party.spy.once(operation, Do::Fail(ErrorKind::SessionLost));
+        test_client.spy.once(operation, Do::Fail(ErrorKind::SessionLost));
         match operation {
             Operation::Renew => sleep(secs(11)).await,
-            Operation::Claim => party.mutex("other").lock().await.unwrap().release().await.map(drop).unwrap(),
+            Operation::Claim => test_client.mutex("other").lock().await.unwrap().release().await.map(drop).unwrap(),
             _ => assert_eq!(c.release().await.unwrap_err().kind(), ErrorKind::Lost),
         }
         for guard in [&a, &b] {
             assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::SessionExpired), "{operation:?}");
         }
         // The next one gets a new session.
-        party.mutex("d").lock().await.unwrap().release().await.unwrap();
-        assert_eq!(party.spy.asked(Operation::Open).len(), 2);
+        test_client.mutex("d").lock().await.unwrap().release().await.unwrap();
+        assert_eq!(test_client.spy.asked(Operation::Open).len(), 2);
         drop((a, b));
-        party.keeper.shutdown(secs(5)).await.unwrap();
+        test_client.keeper.shutdown(secs(5)).await.unwrap();
     }
 }
 
@@ -34,9 +34,9 @@ async fn a_session_that_the_store_forgot_loses_all_its_locks_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_says_that_it_has_closed_ends_what_is_held_at_once() {
     let world = World::new();
-    let party = world.party_by_session(secs(30), 0).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Closed));
+    let test_client = world.test_client_by_session(secs(30), 0).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Closed));
     sleep(secs(11)).await;
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::SessionExpired));
 }
@@ -44,33 +44,33 @@ async fn a_store_that_says_that_it_has_closed_ends_what_is_held_at_once() {
 #[tokio::test(start_paused = true)]
 async fn one_deadline_of_a_session_is_the_end_of_it() {
     let world = World::new();
-    let party = world.party_by_session(secs(9), 0).await;
-    let guards = [party.mutex("a").lock().await.unwrap(), party.mutex("b").lock().await.unwrap()];
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let test_client = world.test_client_by_session(secs(9), 0).await;
+    let guards = [test_client.mutex("a").lock().await.unwrap(), test_client.mutex("b").lock().await.unwrap()];
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     sleep(secs(10)).await;
-    assert_eq!(party.keeper.session().state(), SessionState::Expired);
-    party.spy.no_rules();
-    let next = party.mutex("c").lock().await.unwrap();
-    assert_eq!(party.spy.asked(Operation::Open).len(), 2, "the old session is not gone on with");
+    assert_eq!(test_client.keeper.session().state(), SessionState::Expired);
+    test_client.spy.no_rules();
+    let next = test_client.mutex("c").lock().await.unwrap();
+    assert_eq!(test_client.spy.asked(Operation::Open).len(), 2, "the old session is not gone on with");
     sleep(secs(20)).await;
     next.check().unwrap();
     for guard in guards {
         assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
     }
-    assert_eq!(party.count("lost"), 2);
+    assert_eq!(test_client.count("lost"), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_reported_exactly_once() {
     let world = World::new();
-    let party = world.party(secs(3)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Late(secs(3)));
+    let test_client = world.test_client(secs(3)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.always(Operation::Renew, Do::Late(secs(3)));
     sleep(secs(10)).await;
     let _ = guard.check();
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     sleep(secs(10)).await;
-    assert_eq!(party.count("lost"), 1);
+    assert_eq!(test_client.count("lost"), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,64 +86,64 @@ async fn a_release_of_what_is_gone_does_not_wait_for_the_reason() {
 
 async fn released_after_its_removal(hangs: bool, because: &LostReason) {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = world.test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
     let lost = guard.lost();
-    party.spy.rule(move |asked| (hangs && asked.operation == Operation::Renew).then_some(Do::Hang));
+    test_client.spy.rule(move |asked| (hangs && asked.operation == Operation::Renew).then_some(Do::Hang));
     // Somebody has removed it behind its holder's back.
     let target = lockkeeper::store::Target::Token(guard.token().raw());
     let admin = lockkeeper::store::Store::admin(&world.store).unwrap();
     admin.evict(guard.name(), &target, lockkeeper::store::Evict::Now, "me", "stuck").await.unwrap();
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!((party.count("lost"), party.count("released")), (1, 0));
+    assert_eq!((test_client.count("lost"), test_client.count("released")), (1, 0));
     assert_eq!(&lost.await, because);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_nobody_uses_is_closed() {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    party.mutex("n").lock().await.unwrap().release().await.unwrap();
+    let test_client = world.test_client(secs(9)).await;
+    test_client.mutex("n").lock().await.unwrap().release().await.unwrap();
     sleep(secs(30)).await;
-    assert_eq!(party.spy.asked(Operation::Close).len(), 1);
-    let guard = party.mutex("n").lock().await.unwrap();
+    assert_eq!(test_client.spy.asked(Operation::Close).len(), 1);
+    let guard = test_client.mutex("n").lock().await.unwrap();
     sleep(secs(60)).await;
     guard.check().unwrap();
-    assert_eq!(party.spy.asked(Operation::Open).len(), 2);
+    assert_eq!(test_client.spy.asked(Operation::Open).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_leases_session_ends_with_it() {
     let world = World::new();
-    let party = world.party(secs(60)).await;
-    party.mutex("n").lock().lease(secs(9)).await.unwrap().release().await.unwrap();
-    assert_eq!(party.spy.asked(Operation::Close).len(), 1);
-    let holder = party.mutex("n").lock().await.unwrap();
-    assert!(party.mutex("n").try_lock().lease(secs(9)).await.unwrap().is_none());
+    let test_client = world.test_client(secs(60)).await;
+    test_client.mutex("n").lock().lease(secs(9)).await.unwrap().release().await.unwrap();
+    assert_eq!(test_client.spy.asked(Operation::Close).len(), 1);
+    let holder = test_client.mutex("n").lock().await.unwrap();
+    assert!(test_client.mutex("n").try_lock().lease(secs(9)).await.unwrap().is_none());
     sleep(millis(1)).await;
-    assert_eq!(party.spy.asked(Operation::Close).len(), 2);
+    assert_eq!(test_client.spy.asked(Operation::Close).len(), 2);
     holder.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_danger_is_over_when_nobody_is_in_it_any_more() {
     let world = World::new();
-    let party = world.party(secs(9)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
-    let mut session = party.keeper.session();
+    let test_client = world.test_client(secs(9)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let mut session = test_client.keeper.session();
     assert_eq!(session.changed().await, SessionState::Jeopardy);
     guard.release().await.unwrap();
-    party.spy.no_rules();
+    test_client.spy.no_rules();
     assert_eq!(session.changed().await, SessionState::Valid);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_longer_than_the_ttl_is_kept_by_a_keeper_that_goes_on() {
     let world = World::new();
-    let (party, start) = (world.party_with(|b| b.ttl(secs(2)).lock_delay(secs(20))).await, world.now());
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let (test_client, start) = (world.test_client_with(|b| b.ttl(secs(2)).lock_delay(secs(20))).await, world.now());
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.lost().await;
     drop(guard);
     is_taken_not_before(&world, start + secs(21)).await;
@@ -152,39 +152,39 @@ async fn a_delay_longer_than_the_ttl_is_kept_by_a_keeper_that_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_delay_is_kept_by_a_keeper_that_is_shut_down() {
     let world = World::new();
-    let (party, start) = (world.party_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let (test_client, start) = (world.test_client_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.lost().await;
     drop(guard);
-    party.keeper.shutdown(secs(1)).await.unwrap();
+    test_client.keeper.shutdown(secs(1)).await.unwrap();
     is_taken_not_before(&world, start + secs(13)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_is_kept_by_a_keeper_that_is_dropped() {
     let world = World::new();
-    let (party, start) = (world.party_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    let (test_client, start) = (world.test_client_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.lost().await;
-    drop((guard, party));
+    drop((guard, test_client));
     is_taken_not_before(&world, start + secs(13)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_lets_the_delay_of_what_is_held_run_out() {
     let world = World::new();
-    let (party, start) = (world.party_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.keeper.shutdown(secs(1)).await.unwrap();
+    let (test_client, start) = (world.test_client_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.keeper.shutdown(secs(1)).await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Shutdown));
     is_taken_not_before(&world, start + secs(13)).await;
 }
 
 /// And soon after that, on a store that has nothing to do but to wait.
 async fn is_taken_not_before(world: &World, earliest: lockkeeper::time::Instant) {
-    let next = world.party(secs(30)).await.mutex("n").lock().await.unwrap();
+    let next = world.test_client(secs(30)).await.mutex("n").lock().await.unwrap();
     let now = world.now();
     assert!(now >= earliest, "{:?} too early", earliest.saturating_since(now));
     assert!(now <= earliest + secs(3), "{:?} late", now.saturating_since(earliest));
@@ -197,30 +197,30 @@ async fn what_lingers_in_a_session_is_withdrawn_in_the_end() {
     let world = World::new();
     let mut can = lockkeeper::store::Capabilities::full();
     can.expiry = lockkeeper::store::Expiry::Session { proof_lag: 0, resumable: false };
-    let party = world.party_on(can, None, |b| b.ttl(secs(9)).lock_delay(secs(5))).await;
-    let guard = party.mutex("n").lock().max_hold(secs(2)).await.unwrap();
-    let id = party.spy.last(Operation::Claim).ids;
+    let test_client = world.test_client_on(can, None, |b| b.ttl(secs(9)).lock_delay(secs(5))).await;
+    let guard = test_client.mutex("n").lock().max_hold(secs(2)).await.unwrap();
+    let id = test_client.spy.last(Operation::Claim).ids;
     assert_eq!(guard.lost().await, LostReason::MaxHold);
     drop(guard);
     sleep(secs(4)).await;
-    assert_eq!(party.spy.asked(Operation::Withdraw).len(), 0);
+    assert_eq!(test_client.spy.asked(Operation::Withdraw).len(), 0);
     sleep(secs(11)).await;
-    assert_eq!(party.spy.last(Operation::Withdraw).ids, id);
+    assert_eq!(test_client.spy.last(Operation::Withdraw).ids, id);
 }
 
 /// As a process that was stopped for longer than its lease: no renewal ever failed.
 #[tokio::test(start_paused = true)]
 async fn a_session_is_valid_again_when_a_lock_of_it_is_acknowledged_after_a_lease_has_ended() {
-    let party = World::new().party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.once(Operation::Renew, Do::Slow(millis(10)));
-    let mut session = party.keeper.session();
+    let test_client = World::new().test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.once(Operation::Renew, Do::Slow(millis(10)));
+    let mut session = test_client.keeper.session();
     tokio::time::advance(secs(31)).await;
     assert_eq!(session.changed().await, SessionState::Expired);
     drop(guard);
-    let _next = party.mutex("n").lock().await.unwrap();
+    let _next = test_client.mutex("n").lock().await.unwrap();
     sleep(secs(20)).await;
-    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
 }
 
 /// A callback takes its time with a loss, and somebody locks meanwhile.
@@ -232,8 +232,8 @@ async fn a_session_that_is_opened_while_losses_are_reported_is_valid() {
     let is_locked = std::sync::Mutex::new(is_locked);
     let mut can = lockkeeper::store::Capabilities::full();
     can.expiry = lockkeeper::store::Expiry::Session { proof_lag: 0, resumable: false };
-    let party = world
-        .party_on(can, None, |b| {
+    let test_client = world
+        .test_client_on(can, None, |b| {
             b.ttl(secs(30)).on_event(move |event| {
                 if matches!(event, lockkeeper::Event::Lost { .. }) {
                     lost.send(()).unwrap();
@@ -242,47 +242,47 @@ async fn a_session_that_is_opened_while_losses_are_reported_is_valid() {
             })
         })
         .await;
-    let guard = party.mutex("a").lock().await.unwrap();
-    party.spy.once(Operation::Claim, Do::Fail(ErrorKind::SessionLost));
+    let guard = test_client.mutex("a").lock().await.unwrap();
+    test_client.spy.once(Operation::Claim, Do::Fail(ErrorKind::SessionLost));
     // Its claim finds that the session is over, and tells the loss of the other lock.
-    let finding = tokio::spawn(std::future::IntoFuture::into_future(party.mutex("b").lock()));
+    let finding = tokio::spawn(std::future::IntoFuture::into_future(test_client.mutex("b").lock()));
     tokio::task::spawn_blocking(move || is_lost.recv().unwrap()).await.unwrap();
-    let next = party.mutex("c").lock().await.unwrap();
-    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    let next = test_client.mutex("c").lock().await.unwrap();
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
     locked.send(()).unwrap();
     drop(finding.await.unwrap().unwrap());
-    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
     next.check().unwrap();
     assert!(guard.check().is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_holds_nothing_is_renewed_until_it_is_given_up() {
-    let party = World::new().party_by_session(secs(30), 0).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = World::new().test_client_by_session(secs(30), 0).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
     sleep(secs(20)).await;
     guard.release().await.unwrap();
     // Longer than the last renewal of what it held proves, and shorter than the ttl for which it is kept.
     sleep(secs(29)).await;
     sleep(millis(900)).await;
-    party.mutex("n").lock().await.unwrap().release().await.unwrap();
-    assert_eq!(party.spy.asked(Operation::Open).len(), 1);
+    test_client.mutex("n").lock().await.unwrap().release().await.unwrap();
+    assert_eq!(test_client.spy.asked(Operation::Open).len(), 1);
 }
 
 /// The lease of one lock ran out while no renewal failed: the next renewal of another one says that all is well.
 #[tokio::test(start_paused = true)]
 async fn an_end_without_a_failed_renewal_is_no_news_after_the_next_renewal() {
-    let party = World::new().party(secs(30)).await;
-    let kept = party.mutex("kept").lock().await.unwrap();
-    party.spy.rule(|asked| {
+    let test_client = World::new().test_client(secs(30)).await;
+    let kept = test_client.mutex("kept").lock().await.unwrap();
+    test_client.spy.rule(|asked| {
         let of_the_other = asked.names.iter().any(|name| name.as_str() == "left out");
         (asked.operation == Operation::Renew && of_the_other).then(|| Do::Answer(Vec::new()))
     });
-    let left_out = party.mutex("left out").ttl(secs(3)).lock().await.unwrap();
+    let left_out = test_client.mutex("left out").ttl(secs(3)).lock().await.unwrap();
     assert_eq!(left_out.lost().await, LostReason::Expired);
     sleep(millis(1)).await;
-    assert_eq!(party.keeper.session().state(), SessionState::Expired);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Expired);
     sleep(secs(12)).await;
-    assert_eq!(party.keeper.session().state(), SessionState::Valid);
+    assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
     kept.release().await.unwrap();
 }

@@ -9,12 +9,13 @@ use super::spy::{World, millis, secs};
 #[tokio::test(start_paused = true)]
 async fn a_wall_clock_that_is_set_has_what_is_held_renewed_at_once() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let [kept, gone] = [party.mutex("kept").lock().await.unwrap(), party.mutex("gone").lock().await.unwrap()];
+    let test_client = world.test_client(secs(30)).await;
+    let [kept, gone] =
+        [test_client.mutex("kept").lock().await.unwrap(), test_client.mutex("gone").lock().await.unwrap()];
     sleep(secs(1)).await;
     // What became of it while the machine was paused.
-    world.forget("gone", party.spy.last(Operation::Claim).ids[0]).await;
-    let (start, mut session) = (world.now(), party.keeper.session());
+    world.forget("gone", test_client.spy.last(Operation::Claim).ids[0]).await;
+    let (start, mut session) = (world.now(), test_client.keeper.session());
     world.clock.set_wall_clock_ahead(secs(45));
     assert_eq!(session.changed().await, SessionState::Jeopardy);
     assert_eq!(world.now(), start);
@@ -22,17 +23,17 @@ async fn a_wall_clock_that_is_set_has_what_is_held_renewed_at_once() {
     assert!(world.now().saturating_since(start) <= millis(100));
     assert_eq!(session.changed().await, SessionState::Valid);
     kept.check().unwrap();
-    assert_eq!(party.count("ClockAnomaly"), 1);
+    assert_eq!(test_client.count("ClockAnomaly"), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wall_clock_that_is_set_by_less_than_clocks_may_drift_asks_nobody() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = world.test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
     sleep(secs(1)).await;
     world.clock.set_wall_clock_ahead(millis(9));
     sleep(secs(1)).await;
-    assert_eq!((party.spy.asked(Operation::Renew).len(), party.count("ClockAnomaly")), (0, 0));
+    assert_eq!((test_client.spy.asked(Operation::Renew).len(), test_client.count("ClockAnomaly")), (0, 0));
     guard.release().await.unwrap();
 }

@@ -262,7 +262,7 @@ pub(crate) struct World {
 }
 
 /// A keeper in a process of its own, its spy, and what happened to it.
-pub(crate) struct Party {
+pub(crate) struct TestClient {
     pub(crate) keeper: Keeper,
     pub(crate) spy: Arc<Spy>,
     events: Arc<Mutex<Vec<String>>>,
@@ -279,27 +279,27 @@ impl World {
         Self { store: MemoryStore::new(), clock: Clock::boot() }
     }
 
-    pub(crate) async fn party(&self, ttl: Duration) -> Party {
-        self.party_with(|builder| builder.ttl(ttl)).await
+    pub(crate) async fn test_client(&self, ttl: Duration) -> TestClient {
+        self.test_client_with(|builder| builder.ttl(ttl)).await
     }
 
-    pub(crate) async fn party_with(&self, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> Party {
-        self.party_on(Capabilities::full(), None, set).await
+    pub(crate) async fn test_client_with(&self, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> TestClient {
+        self.test_client_on(Capabilities::full(), None, set).await
     }
 
     /// Where life belongs to the session; the proof of it is the renewal before the last `lag` ones.
-    pub(crate) async fn party_by_session(&self, ttl: Duration, lag: u8) -> Party {
+    pub(crate) async fn test_client_by_session(&self, ttl: Duration, lag: u8) -> TestClient {
         let mut can = Capabilities::full();
         can.expiry = Expiry::Session { proof_lag: lag, resumable: false };
-        self.party_on(can, None, |builder| builder.ttl(ttl)).await
+        self.test_client_on(can, None, |builder| builder.ttl(ttl)).await
     }
 
-    pub(crate) async fn party_on(
+    pub(crate) async fn test_client_on(
         &self,
         can: Capabilities,
         granted: Option<Duration>,
         set: impl FnOnce(KeeperBuilder) -> KeeperBuilder,
-    ) -> Party {
+    ) -> TestClient {
         let spy = Arc::new(Spy {
             right: self.store.clone(),
             clock: self.clock.clone(),
@@ -314,7 +314,7 @@ impl World {
         let notes = Arc::clone(&events);
         let builder = Keeper::builder(Arc::clone(&spy)).clock(self.clock.clone());
         let builder = builder.on_event(move |event| notes.lock().unwrap().push(in_short(event)));
-        Party { keeper: set(builder).connect().await.unwrap(), spy, events }
+        TestClient { keeper: set(builder).connect().await.unwrap(), spy, events }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -334,7 +334,7 @@ impl World {
     }
 }
 
-impl Party {
+impl TestClient {
     pub(crate) fn mutex(&self, name: &str) -> lockkeeper::Mutex {
         self.keeper.mutex(name).unwrap()
     }

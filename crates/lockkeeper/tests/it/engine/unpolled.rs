@@ -20,23 +20,24 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_polled_no_more_while_its_session_opens_holds_up_no_other() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.spy.once(Operation::Open, Do::Late(millis(100)));
-    let mut left = pin!(party.mutex("left").lock().into_future());
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.once(Operation::Open, Do::Late(millis(100)));
+    let mut left = pin!(test_client.mutex("left").lock().into_future());
     poll_once(left.as_mut()).await;
-    let other = timeout(secs(60), party.mutex("other").lock().into_future()).await;
+    let other = timeout(secs(60), test_client.mutex("other").lock().into_future()).await;
     other.expect("another lock of the same session").unwrap().release().await.unwrap();
-    assert_eq!(party.spy.asked(Operation::Open).len(), 1);
+    assert_eq!(test_client.spy.asked(Operation::Open).len(), 1);
     left.await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn attempts_in_an_outage_fail_together_and_not_one_after_the_other() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.spy.always(Operation::Open, Do::FailAfter(secs(3), ErrorKind::Unavailable));
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.always(Operation::Open, Do::FailAfter(secs(3), ErrorKind::Unavailable));
     let start = world.now();
-    let attempts: Vec<_> = (0..20).map(|i| tokio::spawn(party.mutex(&format!("n/{i}")).lock().into_future())).collect();
+    let attempts: Vec<_> =
+        (0..20).map(|i| tokio::spawn(test_client.mutex(&format!("n/{i}")).lock().into_future())).collect();
     for attempt in attempts {
         assert_eq!(attempt.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     }
@@ -48,10 +49,14 @@ async fn attempts_in_an_outage_fail_together_and_not_one_after_the_other() {
 async fn a_lock_that_is_granted_to_an_attempt_that_is_polled_no_more_is_given_back() {
     let world = World::new();
     for by_session in [false, true] {
-        let holder = world.party(secs(60)).await;
-        let party = if by_session { world.party_by_session(secs(12), 0).await } else { world.party(secs(12)).await };
+        let holder = world.test_client(secs(60)).await;
+        let test_client = if by_session {
+            world.test_client_by_session(secs(12), 0).await
+        } else {
+            world.test_client(secs(12)).await
+        };
         let held = holder.mutex("n").lock().await.unwrap();
-        let mut left = pin!(party.mutex("n").lock().into_future());
+        let mut left = pin!(test_client.mutex("n").lock().into_future());
         poll_once(left.as_mut()).await;
         held.release().await.unwrap();
         let start = world.now();
@@ -59,7 +64,7 @@ async fn a_lock_that_is_granted_to_an_attempt_that_is_polled_no_more_is_given_ba
         let next = timeout(secs(12), holder.mutex("n").lock().into_future()).await;
         let next = next.expect("it is held by nobody").unwrap();
         assert!(world.now().saturating_since(start) >= secs(5), "it had its time");
-        assert_eq!(party.count("lost: Uncollected"), 1);
+        assert_eq!(test_client.count("lost: Uncollected"), 1);
         let again = async { left.await.unwrap().release().await.unwrap() };
         let release = async {
             sleep(secs(1)).await;
@@ -73,28 +78,28 @@ async fn a_lock_that_is_granted_to_an_attempt_that_is_polled_no_more_is_given_ba
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_polled_late_but_in_time_has_its_lock() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    let mut slow = pin!(party.mutex("n").lock().into_future());
+    let mut slow = pin!(test_client.mutex("n").lock().into_future());
     poll_once(slow.as_mut()).await;
     held.release().await.unwrap();
     sleep(secs(4)).await;
     let guard = slow.await.unwrap();
     sleep(secs(60)).await;
     guard.check().unwrap();
-    assert_eq!(party.count("lost"), 0);
+    assert_eq!(test_client.count("lost"), 0);
 }
 
 #[tokio::test]
 async fn a_lock_whose_caller_does_not_come_for_it_is_given_back_by_an_engine_with_a_thread_of_its_own() {
     let world = World::real();
-    let holder = world.party(secs(60)).await;
-    let party = world.party_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
-    party.spy.once(Operation::Claim, Do::Late(millis(50)));
-    let mut left = pin!(party.mutex("n").lock().into_future());
+    let holder = world.test_client(secs(60)).await;
+    let test_client = world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    test_client.spy.once(Operation::Claim, Do::Late(millis(50)));
+    let mut left = pin!(test_client.mutex("n").lock().into_future());
     poll_once(left.as_mut()).await;
     let next = holder.mutex("n").lock().wait(secs(90)).await.unwrap();
-    assert_eq!(party.count("lost: Uncollected"), 1);
+    assert_eq!(test_client.count("lost: Uncollected"), 1);
     next.release().await.unwrap();
     let late = left.await.unwrap();
     assert_eq!(late.check().unwrap_err().lost_reason(), Some(&LostReason::Uncollected));
@@ -103,24 +108,24 @@ async fn a_lock_whose_caller_does_not_come_for_it_is_given_back_by_an_engine_wit
 #[tokio::test(start_paused = true)]
 async fn a_task_behind_an_attempt_of_its_process_that_is_polled_no_more_gets_the_lock() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(12)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(12)).await);
     let held = holder.mutex("n").lock().await.unwrap();
     let (mut left, mut next) =
-        (pin!(party.mutex("n").lock().into_future()), pin!(party.mutex("n").lock().into_future()));
+        (pin!(test_client.mutex("n").lock().into_future()), pin!(test_client.mutex("n").lock().into_future()));
     poll_once(left.as_mut()).await;
     poll_once(next.as_mut()).await;
     held.release().await.unwrap();
     // The turn is that of one that is not polled, and then of another one that is not.
-    let behind = timeout(secs(60), party.mutex("n").lock().into_future()).await;
+    let behind = timeout(secs(60), test_client.mutex("n").lock().into_future()).await;
     behind.expect("it stands in line by itself").unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_whose_attempt_is_polled_no_more_gets_the_lock_by_another_one() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(12)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(12)).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    let (mutex, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    let (mutex, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
     let (mut left, mut next) = (pin!(mutex.lock(&me).into_future()), pin!(mutex.lock(&me).into_future()));
     poll_once(left.as_mut()).await;
     poll_once(next.as_mut()).await;
@@ -132,16 +137,16 @@ async fn an_owner_whose_attempt_is_polled_no_more_gets_the_lock_by_another_one()
     guard.release().await.unwrap();
     left.await.unwrap().release().await.unwrap();
     next.await.unwrap().release().await.unwrap();
-    assert_eq!((world.line("n").await.len(), party.keeper.leftovers()), (0, 0));
+    assert_eq!((world.line("n").await.len(), test_client.keeper.leftovers()), (0, 0));
 }
 
 /// The timers of both are over in one moment, and the one that waits is polled first.
 #[tokio::test(start_paused = true)]
 async fn an_owner_shares_with_an_attempt_that_a_pause_of_the_machine_has_held_up() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(60)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    let (mutex, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    let (mutex, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
     let (mut first, mut second) = (pin!(mutex.lock(&me).into_future()), pin!(mutex.lock(&me).into_future()));
     poll_once(first.as_mut()).await;
     poll_once(second.as_mut()).await;
@@ -156,12 +161,12 @@ async fn an_owner_shares_with_an_attempt_that_a_pause_of_the_machine_has_held_up
 #[tokio::test]
 async fn an_owner_does_not_share_a_lock_that_nobody_came_for() {
     let world = World::real();
-    let party = world.party_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
-    let (mutex, me) = (party.keeper.reentrant_mutex("n").unwrap(), Owner::new());
-    party.spy.once(Operation::Claim, Do::Late(millis(50)));
+    let test_client = world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    let (mutex, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    test_client.spy.once(Operation::Claim, Do::Late(millis(50)));
     let mut left = pin!(mutex.lock(&me).into_future());
     poll_once(left.as_mut()).await;
-    while party.count("lost: Uncollected") == 0 {
+    while test_client.count("lost: Uncollected") == 0 {
         sleep(millis(20)).await;
     }
     mutex.lock(&me).wait(secs(90)).await.unwrap().release().await.unwrap();
@@ -171,10 +176,10 @@ async fn an_owner_does_not_share_a_lock_that_nobody_came_for() {
 #[tokio::test(start_paused = true)]
 async fn tries_that_are_over_leave_nothing_behind_while_a_session_opens() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.spy.always(Operation::Open, Do::Hang);
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.always(Operation::Open, Do::Hang);
     for i in 0..50 {
-        let error = party.mutex(&format!("n/{i}")).try_lock().await.unwrap_err();
+        let error = test_client.mutex(&format!("n/{i}")).try_lock().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -184,9 +189,9 @@ async fn tries_that_are_over_leave_nothing_behind_while_a_session_opens() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_stands_in_line_for_an_hour_keeps_its_turn() {
     let world = World::new();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    let waiting = [0, 1].map(|_| tokio::spawn(party.mutex("n").lock().into_future()));
+    let waiting = [0, 1].map(|_| tokio::spawn(test_client.mutex("n").lock().into_future()));
     sleep(secs(3600)).await;
     assert_eq!(world.line("n").await.len(), 2, "one of them stands in the store's line");
     held.release().await.unwrap();
@@ -199,9 +204,9 @@ async fn a_task_that_stands_in_line_for_an_hour_keeps_its_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_without_an_await_after_a_grant_that_was_waited_for_keeps_the_lock() {
     let world = World::real();
-    let (holder, party) = (world.party(secs(60)).await, world.party(secs(30)).await);
+    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    let mutex = party.mutex("n");
+    let mutex = test_client.mutex("n");
     let working = tokio::spawn(async move {
         let guard = mutex.lock().await.unwrap();
         // A waiter's life is 5 s.
@@ -219,41 +224,41 @@ async fn work_without_an_await_after_a_grant_that_was_waited_for_keeps_the_lock(
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_never_answered_is_withdrawn_with_a_tombstone_when_its_time_is_over() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.mutex("other").lock().await.unwrap().release().await.unwrap();
-    party.spy.once(Operation::Claim, Do::Hang);
-    let mut left = pin!(party.mutex("n").lock().into_future());
+    let test_client = world.test_client(secs(30)).await;
+    test_client.mutex("other").lock().await.unwrap().release().await.unwrap();
+    test_client.spy.once(Operation::Claim, Do::Hang);
+    let mut left = pin!(test_client.mutex("n").lock().into_future());
     poll_once(left.as_mut()).await;
     sleep(secs(30)).await;
-    let withdrawn = party.spy.last(Operation::Withdraw);
-    assert_eq!(withdrawn.ids, party.spy.last(Operation::Claim).ids);
+    let withdrawn = test_client.spy.last(Operation::Withdraw);
+    assert_eq!(withdrawn.ids, test_client.spy.last(Operation::Claim).ids);
     assert_eq!(withdrawn.tombstone, Some(secs(60)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_try_at_a_store_that_is_silent_is_over_within_five_seconds() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.spy.always(Operation::Claim, Do::FailAfter(secs(3), ErrorKind::Unavailable));
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.always(Operation::Claim, Do::FailAfter(secs(3), ErrorKind::Unavailable));
     let start = world.now();
-    let error = party.mutex("n").try_lock().await.unwrap_err();
+    let error = test_client.mutex("n").try_lock().await.unwrap_err();
     let took = world.now().saturating_since(start);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(took <= millis(5001), "{took:?}");
-    party.spy.no_rules();
-    party.mutex("n").try_lock().await.unwrap().expect("nothing is left of it").release().await.unwrap();
+    test_client.spy.no_rules();
+    test_client.mutex("n").try_lock().await.unwrap().expect("nothing is left of it").release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_try_without_an_answer_keeps_the_remedy_of_what_failed_last() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    party.spy.always(Operation::Claim, Do::FailAfter(secs(3), ErrorKind::Unavailable));
-    let error = party.mutex("n").try_lock().await.unwrap_err();
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.always(Operation::Claim, Do::FailAfter(secs(3), ErrorKind::Unavailable));
+    let error = test_client.mutex("n").try_lock().await.unwrap_err();
     assert_eq!(error.remedy(), Some("the spy"), "{error}");
-    party.spy.no_rules();
-    party.spy.always(Operation::Claim, Do::Hang);
-    let error = party.mutex("n").try_lock().await.unwrap_err();
+    test_client.spy.no_rules();
+    test_client.spy.always(Operation::Claim, Do::Hang);
+    let error = test_client.mutex("n").try_lock().await.unwrap_err();
     assert_eq!(error.remedy(), Some("again when the store is back"), "{error}");
 }
 

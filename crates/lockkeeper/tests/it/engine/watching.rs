@@ -12,8 +12,8 @@ use super::spy::{Do, World, millis, secs};
 #[tokio::test(start_paused = true)]
 async fn a_watch_sees_who_holds_and_who_waits_as_soon_as_it_changes() {
     let world = World::new();
-    let (one, two) = (world.party(secs(30)).await, world.party(secs(30)).await);
-    let mut watch = world.party(secs(30)).await.keeper.watch("n").unwrap();
+    let (one, two) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let mut watch = world.test_client(secs(30)).await.keeper.watch("n").unwrap();
     assert!(!watch.changed().await.unwrap().is_held());
     let start = world.now();
     let guard = one.mutex("n").lock().await.unwrap();
@@ -33,11 +33,11 @@ async fn a_watch_sees_who_holds_and_who_waits_as_soon_as_it_changes() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_sees_the_end_of_a_claim_that_nobody_ends() {
     let world = World::new();
-    let party = world.party(secs(3)).await;
-    let mut watch = world.party(secs(30)).await.keeper.watch("n").unwrap();
-    let guard = party.mutex("n").lock().await.unwrap();
-    party.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
-    party.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
+    let test_client = world.test_client(secs(3)).await;
+    let mut watch = world.test_client(secs(30)).await.keeper.watch("n").unwrap();
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
     assert!(watch.changed().await.unwrap().is_held());
     assert!(!watch.changed().await.unwrap().is_held());
     assert!(guard.check().is_err());
@@ -46,9 +46,9 @@ async fn a_watch_sees_the_end_of_a_claim_that_nobody_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_says_nothing_of_what_changes_nobody() {
     let world = World::new();
-    let party = world.party(secs(3)).await;
-    let mut watch = party.keeper.watch("n").unwrap();
-    let guard = party.mutex("n").lock().await.unwrap();
+    let test_client = world.test_client(secs(3)).await;
+    let mut watch = test_client.keeper.watch("n").unwrap();
+    let guard = test_client.mutex("n").lock().await.unwrap();
     let held = watch.changed().await.unwrap();
     // Renewals come and go, and a mark is on the claim that is there already.
     assert!(tokio::time::timeout(secs(10), watch.changed()).await.is_err());
@@ -61,29 +61,29 @@ async fn a_watch_says_nothing_of_what_changes_nobody() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_learns_of_no_leader_before_the_one_that_it_knows() {
     let world = World::new();
-    let (party, candidates) = (world.party(secs(30)).await, world.party(secs(30)).await);
+    let (test_client, candidates) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let election = candidates.keeper.election("n").unwrap();
-    let mut observer = party.keeper.election("n").unwrap().observe();
+    let mut observer = test_client.keeper.election("n").unwrap().observe();
     let first = election.campaign("one").await.unwrap();
     let as_it_was = world.store.line(&"n".parse().unwrap()).await.unwrap();
     first.resign().await.unwrap();
     let _second = election.campaign("two").await.unwrap();
     assert_eq!(observer.next().await.unwrap().unwrap().value, b"two");
-    party.spy.shows_once(as_it_was);
+    test_client.spy.shows_once(as_it_was);
     assert!(tokio::time::timeout(secs(60), observer.next()).await.is_err(), "who leads is the same");
-    assert!(party.spy.has_shown());
+    assert!(test_client.spy.has_shown());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_goes_on_after_an_outage() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let mut watch = party.keeper.watch("n").unwrap();
+    let test_client = world.test_client(secs(30)).await;
+    let mut watch = test_client.keeper.watch("n").unwrap();
     assert!(!watch.changed().await.unwrap().is_held());
-    party.spy.once(Operation::Wait, Do::Fail(ErrorKind::Unavailable));
+    test_client.spy.once(Operation::Wait, Do::Fail(ErrorKind::Unavailable));
     let error = watch.changed().await.unwrap_err();
     assert_eq!((error.kind(), error.name().unwrap().as_str()), (ErrorKind::Unavailable, "n"));
-    let _guard = party.mutex("n").lock().await.unwrap();
+    let _guard = test_client.mutex("n").lock().await.unwrap();
     assert!(watch.changed().await.unwrap().is_held());
 }
 
@@ -91,21 +91,21 @@ async fn a_watch_goes_on_after_an_outage() {
 #[tokio::test(start_paused = true)]
 async fn a_request_is_reported_once_though_an_older_answer_comes_after_the_newer_request() {
     let world = World::new();
-    let party = world.party(secs(30)).await;
-    let guard = party.mutex("n").lock().await.unwrap();
-    let id = party.spy.last(Operation::Claim).ids[0];
+    let test_client = world.test_client(secs(30)).await;
+    let guard = test_client.mutex("n").lock().await.unwrap();
+    let id = test_client.spy.last(Operation::Claim).ids[0];
     let admin = world.store.admin().unwrap();
     for (by, late) in [("x", false), ("y", true)] {
-        let renewals = party.spy.asked(Operation::Renew).len();
+        let renewals = test_client.spy.asked(Operation::Renew).len();
         if late {
-            party.spy.once(Operation::Renew, Do::Late(secs(1)));
-            while party.spy.asked(Operation::Renew).len() == renewals {
+            test_client.spy.once(Operation::Renew, Do::Late(secs(1)));
+            while test_client.spy.asked(Operation::Renew).len() == renewals {
                 sleep(millis(100)).await;
             }
         }
         assert!(admin.request_release(guard.name(), by, "a test").await.unwrap());
-        party.spy.report_asked(id, &Asked { by: by.into(), reason: "a test".into() });
+        test_client.spy.report_asked(id, &Asked { by: by.into(), reason: "a test".into() });
     }
     sleep(secs(60)).await;
-    assert_eq!(party.count("ReleaseRequested"), 2);
+    assert_eq!(test_client.count("ReleaseRequested"), 2);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Flaw, Seen, entry_of, granted_anyhow};
+use super::{Mutant, Seen, entry_of, granted_anyhow};
 use crate::store::{Amend, Amended, Claim, ClaimKey, IdHash, MAX, Store, Verdict, Withdrawal};
 use crate::time::Clock;
 use crate::{LockName, Result};
@@ -16,7 +16,7 @@ use crate::{LockName, Result};
 pub struct ReleaseWithoutOwnerCheck(Seen);
 
 #[async_trait]
-impl Flaw for ReleaseWithoutOwnerCheck {
+impl Mutant for ReleaseWithoutOwnerCheck {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.remember(claim);
         right.claim(claim).await
@@ -34,7 +34,7 @@ impl Flaw for ReleaseWithoutOwnerCheck {
 pub struct TokenFromAClock;
 
 #[async_trait]
-impl Flaw for TokenFromAClock {
+impl Mutant for TokenFromAClock {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         Ok(match right.claim(claim).await? {
             Verdict::Granted { .. } => {
@@ -51,7 +51,7 @@ impl Flaw for TokenFromAClock {
 pub struct AnyThatFits;
 
 #[async_trait]
-impl Flaw for AnyThatFits {
+impl Mutant for AnyThatFits {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
         let line = right.line(&claim.key.name).await?;
@@ -69,7 +69,7 @@ impl Flaw for AnyThatFits {
 pub struct OwnWeightOnly;
 
 #[async_trait]
-impl Flaw for OwnWeightOnly {
+impl Mutant for OwnWeightOnly {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
         Ok(match verdict {
@@ -86,7 +86,7 @@ impl Flaw for OwnWeightOnly {
 pub struct TryThatStays;
 
 #[async_trait]
-impl Flaw for TryThatStays {
+impl Mutant for TryThatStays {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(&Claim { queue: true, ..claim.clone() }).await?;
         Ok(match verdict {
@@ -101,7 +101,7 @@ impl Flaw for TryThatStays {
 pub struct UnstickyGrant(Seen);
 
 #[async_trait]
-impl Flaw for UnstickyGrant {
+impl Mutant for UnstickyGrant {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let first = self.0.remember(claim);
         let verdict = right.claim(claim).await?;
@@ -121,7 +121,7 @@ impl Flaw for UnstickyGrant {
 pub struct OwnCapacityOnly;
 
 #[async_trait]
-impl Flaw for OwnCapacityOnly {
+impl Mutant for OwnCapacityOnly {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
         let line = right.line(&claim.key.name).await?;
@@ -141,7 +141,7 @@ impl Flaw for OwnCapacityOnly {
 pub struct FirstCapacityForAll(Mutex<HashMap<LockName, u32>>);
 
 #[async_trait]
-impl Flaw for FirstCapacityForAll {
+impl Mutant for FirstCapacityForAll {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let first = *self.0.lock().unwrap().entry(claim.key.name.clone()).or_insert(claim.capacity);
         right.claim(&Claim { capacity: first, ..claim.clone() }).await
@@ -153,7 +153,7 @@ impl Flaw for FirstCapacityForAll {
 pub struct FoldedNames;
 
 #[async_trait]
-impl Flaw for FoldedNames {
+impl Mutant for FoldedNames {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let mut claim = claim.clone();
         claim.key.name = LockName::new(&claim.key.name.as_str().to_lowercase())?;
@@ -166,7 +166,7 @@ impl Flaw for FoldedNames {
 pub struct UpgradeInTwoSteps(Mutex<HashMap<IdHash, ClaimKey>>);
 
 #[async_trait]
-impl Flaw for UpgradeInTwoSteps {
+impl Mutant for UpgradeInTwoSteps {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.lock().unwrap().insert(claim.key.id.hash(), claim.key.clone());
         if let Some(old) = claim.replaces {
@@ -182,7 +182,7 @@ impl Flaw for UpgradeInTwoSteps {
 pub struct DowngradeByLeaving(Seen);
 
 #[async_trait]
-impl Flaw for DowngradeByLeaving {
+impl Mutant for DowngradeByLeaving {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.remember(claim);
         right.claim(claim).await
@@ -205,7 +205,7 @@ impl Flaw for DowngradeByLeaving {
 pub struct KeepsWhatIsGivenBack;
 
 #[async_trait]
-impl Flaw for KeepsWhatIsGivenBack {
+impl Mutant for KeepsWhatIsGivenBack {
     async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         match change {
             Amend::Lower(_) => Ok(Amended::Done),
@@ -219,7 +219,7 @@ impl Flaw for KeepsWhatIsGivenBack {
 pub struct RaisesWhatWasLowered(Seen);
 
 #[async_trait]
-impl Flaw for RaisesWhatWasLowered {
+impl Mutant for RaisesWhatWasLowered {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.remember(claim);
         right.claim(claim).await

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Flaw;
+use super::Mutant;
 use crate::Result;
 use crate::store::{ClaimKey, Interest, Live, LiveState, Revision, Store, Wake, Withdrawal};
 use crate::time::Clock;
@@ -18,7 +18,7 @@ pub struct SilentPurge {
 }
 
 #[async_trait]
-impl Flaw for SilentPurge {
+impl Mutant for SilentPurge {
     async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         self.releases.fetch_add(1, Ordering::SeqCst);
         right.withdraw(key, tombstone).await
@@ -39,7 +39,7 @@ impl Flaw for SilentPurge {
 pub struct ListensOnlyWhileItWaits;
 
 #[async_trait]
-impl Flaw for ListensOnlyWhileItWaits {
+impl Mutant for ListensOnlyWhileItWaits {
     async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
         match right.wait(what, seen, Duration::ZERO).await? {
             Wake::Elapsed => right.wait(what, seen, within).await,
@@ -53,7 +53,7 @@ impl Flaw for ListensOnlyWhileItWaits {
 pub struct PushThatGivesTime;
 
 #[async_trait]
-impl Flaw for PushThatGivesTime {
+impl Mutant for PushThatGivesTime {
     async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
         let wake = right.wait(what, seen, within).await?;
         if let (Interest::Claim(key), Wake::Granted { .. }) = (what, &wake) {

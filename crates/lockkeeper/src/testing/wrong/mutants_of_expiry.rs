@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Flaw, Seen, entry_of};
+use super::{Mutant, Seen, entry_of};
 use crate::Result;
 use crate::store::{
     Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Opened, Renewal, Renewed, SessionId, SessionSpec, Store,
@@ -18,7 +18,7 @@ use crate::store::{
 pub struct NoTombstone;
 
 #[async_trait]
-impl Flaw for NoTombstone {
+impl Mutant for NoTombstone {
     async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, _tombstone: Option<Duration>) -> Result<Withdrawal> {
         right.withdraw(key, None).await
     }
@@ -29,7 +29,7 @@ impl Flaw for NoTombstone {
 pub struct ForgetfulResend;
 
 #[async_trait]
-impl Flaw for ForgetfulResend {
+impl Mutant for ForgetfulResend {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         if claim.resend && entry_of(right, &claim.key).await?.is_none() {
             return Ok(Verdict::Gone);
@@ -43,7 +43,7 @@ impl Flaw for ForgetfulResend {
 pub struct ResendWithoutNewTtl;
 
 #[async_trait]
-impl Flaw for ResendWithoutNewTtl {
+impl Mutant for ResendWithoutNewTtl {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         match entry_of(right, &claim.key).await? {
             Some(holder) if holder.granted => Ok(Verdict::Granted { token: holder.token.unwrap_or_default() }),
@@ -57,7 +57,7 @@ impl Flaw for ResendWithoutNewTtl {
 pub struct RenewalThatCreates(Seen);
 
 #[async_trait]
-impl Flaw for RenewalThatCreates {
+impl Mutant for RenewalThatCreates {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.remember(claim);
         right.claim(claim).await
@@ -78,7 +78,7 @@ impl Flaw for RenewalThatCreates {
 pub struct RenewalOfTheSession(Mutex<HashMap<IdHash, u64>>);
 
 #[async_trait]
-impl Flaw for RenewalOfTheSession {
+impl Mutant for RenewalOfTheSession {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
         if let Verdict::Granted { token, .. } = &verdict {
@@ -104,7 +104,7 @@ impl Flaw for RenewalOfTheSession {
 pub struct WaiterTakenForAHolder;
 
 #[async_trait]
-impl Flaw for WaiterTakenForAHolder {
+impl Mutant for WaiterTakenForAHolder {
     async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let mut renewed = right.renew(session, live).await?;
         for answer in renewed.claims.iter_mut().filter(|answer| **answer == Renewal::Queued) {
@@ -119,7 +119,7 @@ impl Flaw for WaiterTakenForAHolder {
 pub struct NoLockDelay;
 
 #[async_trait]
-impl Flaw for NoLockDelay {
+impl Mutant for NoLockDelay {
     async fn open(&self, right: &dyn Store, session: &SessionSpec) -> Result<Opened> {
         right.open(&SessionSpec { lock_delay: Duration::ZERO, ..session.clone() }).await
     }
@@ -134,7 +134,7 @@ impl Flaw for NoLockDelay {
 pub struct NoMinHold;
 
 #[async_trait]
-impl Flaw for NoMinHold {
+impl Mutant for NoMinHold {
     async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         match change {
             Amend::MinHold(_) => Ok(Amended::Done),
@@ -148,7 +148,7 @@ impl Flaw for NoMinHold {
 pub struct MinHoldByTheHolder(Mutex<HashMap<IdHash, Duration>>);
 
 #[async_trait]
-impl Flaw for MinHoldByTheHolder {
+impl Mutant for MinHoldByTheHolder {
     async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let Amend::MinHold(min_hold) = change else { return right.amend(key, change).await };
         self.0.lock().unwrap().insert(key.id.hash(), *min_hold);
@@ -169,7 +169,7 @@ impl Flaw for MinHoldByTheHolder {
 pub struct MinHoldOfAWaiter;
 
 #[async_trait]
-impl Flaw for MinHoldOfAWaiter {
+impl Mutant for MinHoldOfAWaiter {
     async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let amended = right.amend(key, change).await?;
         Ok(if matches!(change, Amend::MinHold(_)) { Amended::Done } else { amended })
@@ -181,7 +181,7 @@ impl Flaw for MinHoldOfAWaiter {
 pub struct MinHoldLostByAnUpgrade;
 
 #[async_trait]
-impl Flaw for MinHoldLostByAnUpgrade {
+impl Mutant for MinHoldLostByAnUpgrade {
     async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let is_writer = entry_of(right, key).await?.is_some_and(|entry| entry.weight == MAX);
         match change {
@@ -196,7 +196,7 @@ impl Flaw for MinHoldLostByAnUpgrade {
 pub struct KeepsForItsHolder(Mutex<HashSet<IdHash>>);
 
 #[async_trait]
-impl Flaw for KeepsForItsHolder {
+impl Mutant for KeepsForItsHolder {
     async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         let withdrawal = right.withdraw(key, tombstone).await?;
         let is_kept = entry_of(right, key).await?.is_some_and(|entry| entry.kept);
@@ -210,7 +210,7 @@ impl Flaw for KeepsForItsHolder {
 pub struct LongLivedWaiter;
 
 #[async_trait]
-impl Flaw for LongLivedWaiter {
+impl Mutant for LongLivedWaiter {
     async fn open(&self, right: &dyn Store, session: &SessionSpec) -> Result<Opened> {
         right.open(&SessionSpec { wait_ttl: session.ttl, ..session.clone() }).await
     }
@@ -225,7 +225,7 @@ impl Flaw for LongLivedWaiter {
 pub struct CloseByTheList;
 
 #[async_trait]
-impl Flaw for CloseByTheList {
+impl Mutant for CloseByTheList {
     async fn close(&self, right: &dyn Store, _session: &SessionId, live: &[Live]) -> Result<()> {
         for live in live {
             right.withdraw(&live.key, None).await?;
@@ -239,7 +239,7 @@ impl Flaw for CloseByTheList {
 pub struct HastyLeftovers(Mutex<Vec<ClaimKey>>);
 
 #[async_trait]
-impl Flaw for HastyLeftovers {
+impl Mutant for HastyLeftovers {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.lock().unwrap().push(claim.key.clone());
         right.claim(claim).await

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Flaw, Seen, entry_of, granted_anyhow};
+use super::{Mutant, Seen, entry_of, granted_anyhow};
 use crate::store::{
     Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Renewal, Renewed, SessionId, Store, Verdict, Withdrawal,
 };
@@ -17,7 +17,7 @@ use crate::{LockName, Result};
 pub struct GivesAwayTwice(Mutex<HashSet<LockName>>);
 
 #[async_trait]
-impl Flaw for GivesAwayTwice {
+impl Mutant for GivesAwayTwice {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
         let turned_away = matches!(verdict, Verdict::Queued { .. } | Verdict::Busy { .. });
@@ -42,7 +42,7 @@ impl Flaw for GivesAwayTwice {
 pub struct GrantOfSomebodyElse;
 
 #[async_trait]
-impl Flaw for GrantOfSomebodyElse {
+impl Mutant for GrantOfSomebodyElse {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
         let holder = right.line(&claim.key.name).await?.entries.into_iter().find(|entry| entry.granted);
@@ -58,7 +58,7 @@ impl Flaw for GrantOfSomebodyElse {
 pub struct TokenOfThePredecessor(Mutex<HashMap<LockName, (IdHash, u64, u64)>>);
 
 #[async_trait]
-impl Flaw for TokenOfThePredecessor {
+impl Mutant for TokenOfThePredecessor {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let token = match right.claim(claim).await? {
             Verdict::Granted { token } => token,
@@ -80,7 +80,7 @@ impl Flaw for TokenOfThePredecessor {
 pub struct WithdrawBySession(Mutex<Vec<ClaimKey>>);
 
 #[async_trait]
-impl Flaw for WithdrawBySession {
+impl Mutant for WithdrawBySession {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.lock().unwrap().push(claim.key.clone());
         right.claim(claim).await
@@ -101,7 +101,7 @@ impl Flaw for WithdrawBySession {
 pub struct HalfATtl;
 
 #[async_trait]
-impl Flaw for HalfATtl {
+impl Mutant for HalfATtl {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         right.claim(&Claim { ttl: claim.ttl / 2, wait_ttl: claim.wait_ttl / 2, ..claim.clone() }).await
     }
@@ -112,7 +112,7 @@ impl Flaw for HalfATtl {
 pub struct CountsHolders;
 
 #[async_trait]
-impl Flaw for CountsHolders {
+impl Mutant for CountsHolders {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let weight = if claim.weight == MAX { MAX } else { 1 };
         right.claim(&Claim { weight, ..claim.clone() }).await
@@ -124,7 +124,7 @@ impl Flaw for CountsHolders {
 pub struct ForgetsTheDowngraded(Mutex<HashMap<IdHash, u64>>);
 
 #[async_trait]
-impl Flaw for ForgetsTheDowngraded {
+impl Mutant for ForgetsTheDowngraded {
     async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
         let amended = right.amend(key, change).await?;
         let token = entry_of(right, key).await?.and_then(|entry| entry.token);
@@ -152,7 +152,7 @@ impl Flaw for ForgetsTheDowngraded {
 pub struct UpgradeBesideReaders;
 
 #[async_trait]
-impl Flaw for UpgradeBesideReaders {
+impl Mutant for UpgradeBesideReaders {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         match right.claim(claim).await? {
             Verdict::Busy { .. } if claim.replaces.is_some() => granted_anyhow(right, claim).await,
@@ -166,7 +166,7 @@ impl Flaw for UpgradeBesideReaders {
 pub struct ReaderBesideTheUpgraded(Mutex<HashMap<LockName, u64>>);
 
 #[async_trait]
-impl Flaw for ReaderBesideTheUpgraded {
+impl Mutant for ReaderBesideTheUpgraded {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
         if let (Verdict::Granted { token, .. }, Some(_)) = (&verdict, claim.replaces) {
@@ -187,7 +187,7 @@ impl Flaw for ReaderBesideTheUpgraded {
 pub struct UpgradeThatLeavesTheReader(Seen);
 
 #[async_trait]
-impl Flaw for UpgradeThatLeavesTheReader {
+impl Mutant for UpgradeThatLeavesTheReader {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.remember(claim);
         let verdict = right.claim(claim).await?;
