@@ -35,7 +35,7 @@ use tracing_subscriber::EnvFilter;
 use args::{Cli, Command};
 use child::{guard, shim, signals};
 use cmd::run::Task;
-use event::{LAST_LINES, Log, Outlet, Outlets, Reporter};
+use event::{LAST_LINES, Log, Reporter, Sink, Sinks};
 use exit::{Exit, Failure};
 use output::Verbosity;
 use settings::Settings;
@@ -108,20 +108,19 @@ fn fail(failure: &Failure) -> Exit {
 /// A run tells of its end even if it never began.
 fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
     let target = task.under.events.as_ref().map(|target| Ok((target, target.open()?))).transpose();
-    let stderr = Outlets::stderr(cli.global.json)?;
+    let stderr = Sinks::stderr(cli.global.json)?;
     let stderr = match &task.under.metrics_textfile {
         Some(path) => stderr.and_textfile(path.clone())?,
         None => stderr,
     };
-    let (outlets, opened) = match target {
+    let (sinks, opened) = match target {
         Ok(Some((target, file))) => (stderr.and(target, file)?, Ok(())),
         Ok(None) => (stderr, Ok(())),
         Err(failure) => (stderr, Err(failure)),
     };
-    let reporter = Reporter::new(task.names, outlets.clone(), Verbosity::Errors);
-    let log = outlets.stderr.clone();
-    let ending =
-        opened.and_then(|()| with_log(cli, &log, async |settings| cmd::run::run(task, settings, outlets).await));
+    let reporter = Reporter::new(task.names, sinks.clone(), Verbosity::Errors);
+    let log = sinks.stderr.clone();
+    let ending = opened.and_then(|()| with_log(cli, &log, async |settings| cmd::run::run(task, settings, sinks).await));
     let exit = ending.unwrap_or_else(|failure| {
         reporter.complain(&failure.message);
         failure.exit
@@ -131,7 +130,7 @@ fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
 }
 
 fn with_settings(cli: &Cli, command: impl AsyncFnOnce(&Settings) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
-    let log = Outlet::stderr(cli.global.json)?;
+    let log = Sink::stderr(cli.global.json)?;
     let ending = with_log(cli, &log, command);
     log.flush(LAST_LINES);
     ending
@@ -140,7 +139,7 @@ fn with_settings(cli: &Cli, command: impl AsyncFnOnce(&Settings) -> Result<Exit,
 /// The same, with what the library logs written there: a reader of stderr that is stuck must not keep a renewal.
 fn with_log(
     cli: &Cli,
-    log: &Outlet,
+    log: &Sink,
     command: impl AsyncFnOnce(&Settings) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     runtime::enough_descriptors()?;
@@ -162,7 +161,7 @@ fn with_log(
     ending
 }
 
-fn write_log(filter: Option<&str>, log: &Outlet) -> Result<(), Failure> {
+fn write_log(filter: Option<&str>, log: &Sink) -> Result<(), Failure> {
     let Some(filter) = filter else { return Ok(()) };
     let filter = EnvFilter::builder()
         .parse(filter)

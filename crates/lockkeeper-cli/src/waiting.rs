@@ -31,7 +31,7 @@ pub(crate) struct Manner {
 }
 
 /// Tells of one wait. It asks the store, and so is a future beside the wait rather than a part of it.
-pub(crate) struct Narrator<'a> {
+pub(crate) struct WaitReporter<'a> {
     keeper: &'a Keeper,
     reporter: &'a Reporter,
     positions: &'a mut UnboundedReceiver<QueuePosition>,
@@ -46,7 +46,7 @@ pub(crate) struct Narrator<'a> {
     said: Said,
 }
 
-impl<'a> Narrator<'a> {
+impl<'a> WaitReporter<'a> {
     /// `lock` is the name that is waited for first.
     pub(crate) fn new(
         keeper: &'a Keeper,
@@ -68,7 +68,7 @@ impl<'a> Narrator<'a> {
     }
 
     /// Tells until it is dropped.
-    pub(crate) async fn narrate(&mut self) -> Infallible {
+    pub(crate) async fn run(&mut self) -> Infallible {
         let speaks = self.speaks();
         loop {
             tokio::select! {

@@ -1,6 +1,5 @@
 //! What happens to locks, for people and programs that watch. Nothing is ever lost silently.
-//!
-//! One enum feeds all who watch: the log, the figures and the callback.
+//! One enum feeds the log, the metrics and the callback.
 
 use std::time::Duration;
 

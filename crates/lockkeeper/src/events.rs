@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::figures::{Counted, Figures};
+use crate::metrics::{Counted, Metrics};
 use crate::{LockName, Mode};
 
 type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
@@ -14,7 +14,7 @@ type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 #[derive(Clone, Default)]
 pub(crate) struct Events {
     callback: Option<Callback>,
-    figures: Figures,
+    metrics: Metrics,
 }
 
 impl Events {
@@ -26,18 +26,18 @@ impl Events {
     /// The same, with a label for groups of locks.
     #[cfg(feature = "metrics")]
     pub(crate) fn grouped(self, group: impl Fn(&LockName) -> String + Send + Sync + 'static) -> Self {
-        Self { figures: self.figures.grouped(group), ..self }
+        Self { metrics: self.metrics.grouped(group), ..self }
     }
 
     /// The same, once it is known of which store they speak.
     pub(crate) fn of(self, store: &dyn fmt::Display) -> Self {
-        Self { figures: self.figures.of(store), ..self }
+        Self { metrics: self.metrics.of(store), ..self }
     }
 
     /// Must not be called with a lock of the engine held: the callback may call the keeper.
     pub(crate) fn emit(&self, event: &Event<'_>) {
         call("log", || trace(event));
-        call("metrics recorder", || self.figures.count(event));
+        call("metrics recorder", || self.metrics.count(event));
         if let Some(callback) = &self.callback {
             call("on_event callback", || callback(event));
         }
@@ -45,12 +45,12 @@ impl Events {
 
     /// An attempt counts as waiting for as long as this lives.
     pub(crate) fn waiting(&self, name: &LockName) -> Counted {
-        self.figures.waiting(name)
+        self.metrics.waiting(name)
     }
 
     /// A lock counts as held for as long as this lives.
     pub(crate) fn holding(&self, name: &LockName, mode: Mode) -> Counted {
-        self.figures.holding(name, mode)
+        self.metrics.holding(name, mode)
     }
 }
 

@@ -102,11 +102,6 @@ pub mod etcd;
 mod event;
 mod events;
 pub mod fence;
-#[cfg(feature = "metrics")]
-mod figures;
-#[cfg(not(feature = "metrics"))]
-#[path = "no_figures.rs"]
-mod figures;
 mod finish;
 mod guard;
 mod handle;
@@ -116,6 +111,11 @@ mod kinds;
 pub mod layer;
 mod lost_reason;
 mod marks;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "no_metrics.rs"]
+mod metrics;
 mod name;
 #[cfg(any(feature = "redis", feature = "etcd"))]
 mod net;

@@ -1,9 +1,9 @@
 //! The command that runs under the lock: how it is started, signalled, and ended when the lock is lost.
 
 mod budget;
-mod doomed;
 pub(crate) mod environment;
 pub(crate) mod guard;
+mod kill_set;
 pub(crate) mod lease;
 pub(crate) mod orphans;
 pub(crate) mod policy;

@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process
 use tokio::signal::unix;
 use tokio::time::Instant;
 
-use super::doomed::Doomed;
 use super::guard::Guardian;
+use super::kill_set::KillSet;
 use super::orphans;
 use super::processes::group_of;
 use super::shim::Shim;
@@ -43,7 +43,7 @@ pub(crate) struct Running {
     is_ready: bool,
     shim: Shim,
     terminal: Option<Terminal>,
-    processes: Doomed,
+    processes: KillSet,
     reporter: Arc<Reporter>,
 }
 
@@ -68,7 +68,7 @@ impl Running {
     ) -> Self {
         let leader = shim.pid();
         guard.watch(leader);
-        let (mut processes, group) = (Doomed::of(leader).marked(guard.mark()), group_of(leader).unwrap_or(leader));
+        let (mut processes, group) = (KillSet::of(leader).marked(guard.mark()), group_of(leader).unwrap_or(leader));
         if guard.starts_nobody_else() {
             processes = processes.adopted_by(getpid());
         }
@@ -383,7 +383,7 @@ mod tests {
 
     use super::*;
     use crate::child::seen::has_ended;
-    use crate::event::Outlets;
+    use crate::event::Sinks;
     use crate::output::Verbosity;
 
     #[tokio::test]
@@ -392,7 +392,7 @@ mod tests {
         let mut guard = Guardian::start(None, false, 1).unwrap();
         guard.extend(crate::child::guard::now() + Duration::from_secs(1000));
         let shim = Shim::start("/bin/true".as_ref(), &["true".into()], |_| {}).unwrap();
-        let reporter = Reporter::new(&["a".into()], Outlets::stderr(false).unwrap(), Verbosity::Errors);
+        let reporter = Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors);
         let mut running = Running::new(shim, ends, guard, None, reporter.into());
         running.ready().await.unwrap();
         let first = running.guard.pid();

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use crate::args::{AcquireArgs, HandleArgs, ModeArgs, Permits};
 use crate::child::signals::{END_A_RUN, Signals};
 use crate::duration::{Limit, human, millis};
-use crate::event::{Outlets, QueuePosition, Reporter, reason_word};
+use crate::event::{QueuePosition, Reporter, Sinks, reason_word};
 use crate::exit::{Exit, Failure};
 use crate::handle_file;
 use crate::held::mode_word;
@@ -25,7 +25,7 @@ use crate::lock::{self, Terms};
 use crate::nested::Around;
 use crate::output::{answer, complain};
 use crate::settings::Settings;
-use crate::waiting::{Manner, Narrator};
+use crate::waiting::{Manner, WaitReporter};
 
 /// How long leaving the line may take. Below a second, so that a signal ends a wait within one.
 const LEAVE: Duration = Duration::from_millis(700);
@@ -62,8 +62,8 @@ pub(crate) async fn acquire(args: &AcquireArgs, settings: &Settings) -> Result<E
     let file = handle_file::HandleFile::prepare(&args.handle_file)?;
     let mut signals = Signals::catch(END_A_RUN)
         .map_err(|error: io::Error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
-    let outlets = Outlets::stderr(false)?;
-    let reporter = Arc::new(Reporter::new(std::slice::from_ref(&args.name), outlets, settings.verbosity));
+    let sinks = Sinks::stderr(false)?;
+    let reporter = Arc::new(Reporter::new(std::slice::from_ref(&args.name), sinks, settings.verbosity));
     let (sender, positions) = unbounded_channel();
     let observer = Arc::clone(&reporter);
     let connecting = lock::connect(settings, Terms::default(), move |event| observer.observe(event, &sender));
@@ -132,14 +132,14 @@ impl Wait<'_> {
     ) -> Result<lockkeeper::Result<Handle>, Signal> {
         let manner = Manner { is_silent: false, repeats: true };
         let (owner, name) = (self.settings.owner.as_str(), self.args.name.as_str());
-        let mut narrator = Narrator::new(self.keeper, self.reporter, &mut self.positions, owner, name, manner);
+        let mut wait_reporter = WaitReporter::new(self.keeper, self.reporter, &mut self.positions, owner, name, manner);
         let detached = attempt.detached(self.args.ttl).into_future();
         let acquired = tokio::select! {
             biased;
             acquired = unless_ended(signals, detached) => acquired,
-            never = narrator.narrate() => match never {},
+            never = wait_reporter.run() => match never {},
         };
-        narrator.finish();
+        wait_reporter.finish();
         acquired
     }
 

@@ -1,8 +1,8 @@
 //! What happens during a run: as JSON Lines for machines, on stderr or where `--events` says, and as short warnings for
 //! people on stderr.
 
-mod outlet;
 mod reporter;
+mod sink;
 mod status;
 mod target;
 mod textfile;
@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use lockkeeper::{ErrorKind, LostReason};
 use serde::Serialize;
 
-pub(crate) use outlet::{LAST_LINES, Log, Outlet, Outlets};
 pub(crate) use reporter::{QueuePosition, Reporter};
+pub(crate) use sink::{LAST_LINES, Log, Sink, Sinks};
 pub(crate) use target::Target;
 
 /// An event with the fields that the manual gives it.

@@ -10,9 +10,9 @@ use lockkeeper::{Error, ErrorKind, Event as LibraryEvent, LockInfo, LockName, Lo
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::outlet::LAST_LINES;
+use super::sink::LAST_LINES;
 use super::status::Status;
-use super::{Event, Outlets, kind_word, line, reason_word};
+use super::{Event, Sinks, kind_word, line, reason_word};
 use crate::duration::{Limit, human, millis};
 use crate::exit::Exit;
 use crate::held::Held;
@@ -33,7 +33,7 @@ pub(crate) struct QueuePosition {
 pub(crate) struct Reporter {
     /// The first name typed, which stands for the run.
     lock: String,
-    outlets: Outlets,
+    sinks: Sinks,
     verbosity: Verbosity,
     status: Status,
     /// What the library's names are as they were typed.
@@ -73,27 +73,14 @@ fn remedy_of(error: &Error) -> String {
 }
 
 impl Reporter {
-    pub(crate) fn new(names: &[String], outlets: Outlets, verbosity: Verbosity) -> Self {
+    pub(crate) fn new(names: &[String], sinks: Sinks, verbosity: Verbosity) -> Self {
         let lock = names.first().cloned().unwrap_or_default();
         let (holds, in_jeopardy, is_over) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
         // With more than warnings, the lines of the log would mix with it.
-        let status = Status::new(!outlets.json && verbosity == Verbosity::Warnings);
+        let status = Status::new(!sinks.json && verbosity == Verbosity::Warnings);
         let (typed, outage, away) = (OnceLock::new(), Outage::default(), Away::default());
         let (requested, on_request) = (AtomicBool::new(false), Notify::new());
-        Self {
-            lock,
-            outlets,
-            verbosity,
-            status,
-            typed,
-            holds,
-            in_jeopardy,
-            is_over,
-            outage,
-            away,
-            requested,
-            on_request,
-        }
+        Self { lock, sinks, verbosity, status, typed, holds, in_jeopardy, is_over, outage, away, requested, on_request }
     }
 
     /// Says which names the events have.
@@ -103,22 +90,22 @@ impl Reporter {
 
     /// Only machines get this one.
     fn event(&self, lock: &str, event: &Event<'_>) {
-        let (on_stderr, elsewhere) = (self.outlets.json.then_some(&self.outlets.stderr), self.outlets.events.as_ref());
+        let (on_stderr, elsewhere) = (self.sinks.json.then_some(&self.sinks.stderr), self.sinks.events.as_ref());
         let now = Timestamp::now();
-        if let Some(textfile) = &self.outlets.textfile {
+        if let Some(textfile) = &self.sinks.textfile {
             textfile.note(lock, event, now);
         }
         // The same to the letter everywhere.
         let line = line(lock, event, now);
-        for outlet in on_stderr.into_iter().chain(elsewhere) {
-            outlet.write(line.clone());
+        for sink in on_stderr.into_iter().chain(elsewhere) {
+            sink.write(line.clone());
         }
     }
 
     /// Machines get the event, people the sentence.
     fn report(&self, lock: &str, event: &Event<'_>, sentence: impl FnOnce() -> String) {
         self.event(lock, event);
-        if !self.outlets.json {
+        if !self.sinks.json {
             self.warn(&format!("lock {lock:?}: {}", sentence()));
         }
     }
@@ -133,7 +120,7 @@ impl Reporter {
     /// Why the run fails.
     pub(crate) fn complain(&self, message: &str) {
         let clear = self.status.before_a_line();
-        self.outlets.stderr.write(format!("{clear}{}", complaint(message)));
+        self.sinks.stderr.write(format!("{clear}{}", complaint(message)));
     }
 
     /// Whether people who wait are shown a line that changes.
@@ -143,7 +130,7 @@ impl Reporter {
 
     /// Whether people are told of a wait at all, rather than machines.
     pub(crate) fn prints(&self) -> bool {
-        !self.outlets.json && self.verbosity >= Verbosity::Warnings
+        !self.sinks.json && self.verbosity >= Verbosity::Warnings
     }
 
     /// Whether they want to hear of each place in line.
@@ -153,12 +140,12 @@ impl Reporter {
 
     /// Draws the line, in place of the last one.
     pub(crate) fn show_status(&self, text: &str) {
-        self.status.show(&self.outlets.stderr, text);
+        self.status.show(&self.sinks.stderr, text);
     }
 
     /// Leaves nothing of it.
     pub(crate) fn wipe_status(&self) {
-        self.status.wipe(&self.outlets.stderr);
+        self.status.wipe(&self.sinks.stderr);
     }
 
     /// Takes what the library tells of a keeper. Places in line are handed on, for somebody who can ask the store who
@@ -332,7 +319,7 @@ impl Reporter {
 
     /// Waits until what was told is written, but not for ever.
     pub(crate) fn flush(&self) {
-        self.outlets.flush(LAST_LINES);
+        self.sinks.flush(LAST_LINES);
     }
 }
 
@@ -356,7 +343,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_for_what_has_ended_is_heard_by_no_later_command() {
-        let reporter = Reporter::new(&["a".to_owned()], Outlets::stderr(false).unwrap(), Verbosity::Errors);
+        let reporter = Reporter::new(&["a".to_owned()], Sinks::stderr(false).unwrap(), Verbosity::Errors);
         reporter.asked("a", "ops", "a test");
         reporter.forget_requests();
         assert!(tokio::time::timeout(Duration::from_millis(1), reporter.requested()).await.is_err());

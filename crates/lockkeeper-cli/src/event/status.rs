@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 
-use super::outlet::Outlet;
+use super::sink::Sink;
 use crate::this_process::own_group;
 
 /// To the first column, and nothing from there on.
@@ -31,7 +31,7 @@ impl Status {
         self.is_possible
     }
 
-    pub(super) fn show(&self, stderr: &Outlet, text: &str) {
+    pub(super) fn show(&self, stderr: &Sink, text: &str) {
         if !self.is_possible || is_in_background() {
             return;
         }
@@ -40,7 +40,7 @@ impl Status {
     }
 
     /// Returns only when the terminal has it, so that what others write next stands on a clean line.
-    pub(super) fn wipe(&self, stderr: &Outlet) {
+    pub(super) fn wipe(&self, stderr: &Sink) {
         if self.is_drawn.swap(false, Ordering::Relaxed) {
             stderr.write(WIPE.to_owned());
             stderr.flush(HELD);

@@ -16,7 +16,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tempfile::NamedTempFile;
 
-use super::{Event, Outlet};
+use super::{Event, Sink};
 use crate::exit::Failure;
 use crate::output::complaint;
 use crate::runtime;
@@ -59,7 +59,7 @@ enum Task {
 impl Textfile {
     /// # Errors
     /// Where the file cannot be written now: later nobody may be there to hear of it.
-    pub(super) fn open(path: PathBuf, stderr: Outlet) -> Result<Self, Failure> {
+    pub(super) fn open(path: PathBuf, stderr: Sink) -> Result<Self, Failure> {
         let (tasks, todo) = channel();
         try_to_write(&path).map_err(|error| {
             let remedy = "a path in the folder of --collector.textfile.directory in which you may write";
@@ -132,7 +132,7 @@ fn text(locks: &Locks) -> String {
 }
 
 /// Only the latest text is worth writing.
-fn work(path: &Path, todo: &Receiver<Task>, stderr: &Outlet) {
+fn work(path: &Path, todo: &Receiver<Task>, stderr: &Sink) {
     let mut has_failed = false;
     while let Ok(task) = todo.recv() {
         let mut flushed = Vec::new();

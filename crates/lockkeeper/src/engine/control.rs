@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::session::lock;
 use crate::events::Events;
-use crate::figures::Counted;
+use crate::metrics::Counted;
 use crate::{Error, LockName};
 
 /// Whether the caller still wants the lock, and what the store has answered so far.

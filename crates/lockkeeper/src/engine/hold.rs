@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 pub(crate) use self::share::Share;
 use super::session::{Session, lock};
-use crate::figures::Counted;
+use crate::metrics::Counted;
 use crate::store::{Asked, ClaimKey, LiveState};
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, LostReason};
@@ -120,7 +120,7 @@ impl Hold {
 
     /// It does not count as held any more.
     pub(crate) fn count_no_more(&self) {
-        // The recorder of figures is not called under the lock.
+        // The recorder of metrics is not called under the lock.
         let _counted = lock(&self.counted).take();
     }
 

@@ -29,7 +29,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::doomed::Doomed;
+use super::kill_set::KillSet;
 use super::seen::has_ended;
 use super::signals;
 use super::this_program::ThisProgram;
@@ -158,7 +158,7 @@ impl Guardian {
 
     /// Starts another one in place of a guard that has ended, and tells it the same. `false` if the guard has done its
     /// work, and nothing is left of the command.
-    pub(super) fn replace(&mut self, command: Option<Pid>, known: &Doomed) -> io::Result<bool> {
+    pub(super) fn replace(&mut self, command: Option<Pid>, known: &KillSet) -> io::Result<bool> {
         if self.is_full {
             let _ = self.process.kill();
         }
@@ -184,7 +184,7 @@ impl Guardian {
     }
 
     /// What is known of the command here, and that it is being ended if it is.
-    fn pass_on(&mut self, command: Option<Pid>, known: &Doomed) {
+    fn pass_on(&mut self, command: Option<Pid>, known: &KillSet) {
         known.living().filter(|pid| Some(*pid) != command).for_each(|pid| self.send(&Order::Know(pid)));
         known.groups().for_each(|group| self.send(&Order::KnowGroup(group)));
         known.own().into_iter().for_each(|group| self.send(&Order::Own(group)));
@@ -273,7 +273,7 @@ mod tests {
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let nobody = Pid::from_child(&ended);
         ended.wait().unwrap();
-        assert!(guard.replace(None, &Doomed::of(nobody)).unwrap());
+        assert!(guard.replace(None, &KillSet::of(nobody)).unwrap());
         assert!(has_ended(&stopped, Duration::ZERO) && !guard.has_ended());
         assert!(!guard.dismiss());
     }

@@ -17,7 +17,7 @@ use rustix::time::{
 use super::HAS_KILLED;
 use super::deadline::{Clocks, Deadline};
 use super::order::{LENGTH, Order, now};
-use crate::child::doomed::Doomed;
+use crate::child::kill_set::KillSet;
 
 /// How long the last steps of a process may take.
 const LEAVING: Duration = Duration::from_millis(50);
@@ -57,7 +57,7 @@ struct Post {
     alarm: OwnedFd,
     clocks: Clocks,
     deadline: Option<Deadline>,
-    command: Option<Doomed>,
+    command: Option<KillSet>,
     /// When the last look around was.
     looked: Duration,
 }
@@ -137,7 +137,7 @@ impl Post {
                     self.set_alarm();
                 }
                 Order::Look => self.look(),
-                Order::GoOn => self.command.iter_mut().for_each(Doomed::go_on),
+                Order::GoOn => self.command.iter_mut().for_each(KillSet::go_on),
                 Order::Leave => return Some(Ending::Dismissed),
             },
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -150,8 +150,8 @@ impl Post {
     }
 
     /// While the command is being ended its orphans are our neighbours.
-    fn watch(&self, command: Pid) -> Doomed {
-        let mut command = Doomed::of(command);
+    fn watch(&self, command: Pid) -> KillSet {
+        let mut command = KillSet::of(command);
         if let Some(mark) = self.mark {
             command = command.marked(mark);
         }
@@ -214,7 +214,7 @@ impl Post {
 }
 
 /// Kills until nothing is left; only then the store may hear that this client is gone.
-fn kill(mut command: Doomed) {
+fn kill(mut command: KillSet) {
     let mut pause = LOOK;
     while command.kill() {
         command.pause(pause);

@@ -10,7 +10,7 @@ use crate::child::policy::OnLost;
 use crate::child::processes;
 use crate::child::restart::Restart;
 use crate::child::spawn::{Launch, Started, find};
-use crate::event::Outlets;
+use crate::event::Sinks;
 use crate::output::Verbosity;
 
 /// A lease that nobody renews.
@@ -82,7 +82,7 @@ fn policy(on_lost: OnLost, kill_after: Duration) -> Policy {
 /// Runs a script under a lease that begins when the script was started; gives its end and what then remained of the lease.
 async fn run<L: Lease>(script: &str, lease: impl FnOnce() -> L, policy: Policy) -> (Ended, Duration) {
     let argv = ["/bin/sh", "-c", script].map(Into::into);
-    let reporter = Arc::new(Reporter::new(&["a".into()], Outlets::stderr(false).unwrap(), Verbosity::Errors));
+    let reporter = Arc::new(Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors));
     let mut signals = Signals::catch(signals::END_A_RUN).unwrap();
     let (liveness, of_run) = (None, Arc::clone(&reporter));
     // Other tests in this process start others.
@@ -210,7 +210,7 @@ fn kill_shim(script: &str) {
 #[tokio::test]
 async fn r8_a_command_that_its_guard_has_killed_before_it_began_was_lost() {
     let argv = ["/bin/sh", "-c", "sleep 0.4711"].map(Into::into);
-    let reporter = Arc::new(Reporter::new(&["a".into()], Outlets::stderr(false).unwrap(), Verbosity::Errors));
+    let reporter = Arc::new(Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors));
     let mut signals = Signals::catch(signals::END_A_RUN).unwrap();
     let policy = policy(OnLost::Term, Duration::ZERO);
     let launch = Launch { set: &[], stripped: &[], policy, liveness: None, reporter, starts_nobody_else: false };

@@ -28,7 +28,7 @@ use crate::child::restart::{Backoff, Restart};
 use crate::child::signals::{END_A_CANDIDATE, END_A_RUN, Signals};
 use crate::child::spawn::{self, Program};
 use crate::duration::{Limit, human};
-use crate::event::{Outlets, QueuePosition, Reporter};
+use crate::event::{QueuePosition, Reporter, Sinks};
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
 use crate::locks::{Holding, Wanted};
@@ -116,8 +116,8 @@ impl Task<'_> {
 }
 
 /// Runs the command under its lock.
-pub(crate) async fn run(task: Task<'_>, settings: &Settings, outlets: Outlets) -> Result<Exit, Failure> {
-    let reporter = Arc::new(Reporter::new(task.names, outlets, settings.verbosity));
+pub(crate) async fn run(task: Task<'_>, settings: &Settings, sinks: Sinks) -> Result<Exit, Failure> {
+    let reporter = Arc::new(Reporter::new(task.names, sinks, settings.verbosity));
     Run::prepare(task, settings, reporter)?.connect_and_run().await
 }
 

@@ -12,7 +12,7 @@ use crate::duration::{Limit, human};
 use crate::exit::{Exit, Failure};
 use crate::lock;
 use crate::locks::{Attempt, Holding, Locks};
-use crate::waiting::Narrator;
+use crate::waiting::WaitReporter;
 
 /// How often a granted lock is looked at until its first renewal is acknowledged.
 const FIRM_LOOK: Duration = Duration::from_millis(5);
@@ -60,8 +60,8 @@ impl Run<'_> {
         let mut acquiring = pin!(locks.acquire(attempt));
         let (owner, first) = (self.settings.owner.as_str(), locks.names()[0].1.as_str());
         let manner = self.task.manner();
-        let narrator = Narrator::new(keeper, &self.reporter, &mut self.positions, owner, first, manner);
-        let mut narrator = narrator.since(began);
+        let wait_reporter = WaitReporter::new(keeper, &self.reporter, &mut self.positions, owner, first, manner);
+        let mut wait_reporter = wait_reporter.since(began);
         let waited = tokio::select! {
             biased;
             signal = self.signals.next_ending() => Ok(Waited::Interrupted(signal)),
@@ -72,10 +72,10 @@ impl Run<'_> {
                     _ => Err(lock::refused(error, self.task.holds_too_long(keeper))),
                 },
             },
-            never = narrator.narrate() => match never {},
+            never = wait_reporter.run() => match never {},
             never = self.orphans.reap() => match never {},
         };
-        narrator.finish();
+        wait_reporter.finish();
         waited
     }
 

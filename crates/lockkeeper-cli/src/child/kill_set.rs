@@ -32,7 +32,7 @@ const TRUSTED: Duration = Duration::from_secs(10);
 
 /// The processes of a command, in so far as they were seen.
 #[derive(Debug)]
-pub(super) struct Doomed {
+pub(super) struct KillSet {
     leader: Pid,
     /// The group that it was started in, if it is not ours.
     own: Option<Pid>,
@@ -56,7 +56,7 @@ pub(super) struct Doomed {
     lists_children: bool,
 }
 
-impl Doomed {
+impl KillSet {
     /// Of a command that is not reaped yet, and the only one in its process group.
     pub(super) fn of(leader: Pid) -> Self {
         let ours = [own_group(), getppid().and_then(group_of)];
@@ -67,7 +67,7 @@ impl Doomed {
         let (is_ending, adopter, mark, looked, trusted) = (false, None, None, now(), now());
         let lists_children = processes::lists_children();
         let budget = Budget::new(if lists_children { SHARE } else { ONLY_SHARE });
-        let mut doomed = Self {
+        let mut kill_set = Self {
             leader,
             own,
             groups,
@@ -81,8 +81,8 @@ impl Doomed {
             budget,
             lists_children,
         };
-        doomed.know(leader);
-        doomed
+        kill_set.know(leader);
+        kill_set
     }
 
     /// Its processes have this number in their environment, unless they were started without.

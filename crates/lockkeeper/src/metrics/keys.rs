@@ -1,4 +1,4 @@
-//! The names and the labels of the figures: what docs/metrics.md lists.
+//! The names and the labels of the metrics: what docs/metrics.md lists.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -21,7 +21,7 @@ const NAME: &str = "unmistakable/lock";
 
 /// Figures by name and labels: `name{key=value,…}`.
 #[derive(Debug, Default)]
-struct Figures {
+struct Metrics {
     counted: BTreeMap<String, f64>,
     /// All values that a histogram was given.
     given: BTreeMap<String, Vec<f64>>,
@@ -30,11 +30,11 @@ struct Figures {
 /// What was recorded since the start. A snapshot sets everything back, so it is summed up here.
 struct Recorded {
     snapshotter: Snapshotter,
-    figures: Figures,
+    exported: Metrics,
 }
 
 impl Recorded {
-    fn look(&mut self) -> &Figures {
+    fn look(&mut self) -> &Metrics {
         for (key, _, _, value) in self.snapshotter.snapshot().into_vec() {
             let (kind, key) = key.into_parts();
             let mut labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
@@ -42,15 +42,15 @@ impl Recorded {
             let name = format!("{}{{{}}}", key.name(), labels.join(","));
             assert!(!name.contains("unmistakable"), "a label names the lock: {name}");
             match value {
-                DebugValue::Counter(n) => *self.figures.counted.entry(name).or_default() += n as f64,
-                DebugValue::Gauge(n) => *self.figures.counted.entry(name).or_default() += *n,
+                DebugValue::Counter(n) => *self.exported.counted.entry(name).or_default() += n as f64,
+                DebugValue::Gauge(n) => *self.exported.counted.entry(name).or_default() += *n,
                 DebugValue::Histogram(values) => {
                     assert_eq!(kind, MetricKind::Histogram);
-                    self.figures.given.entry(name).or_default().extend(values.into_iter().map(|v| *v));
+                    self.exported.given.entry(name).or_default().extend(values.into_iter().map(|v| *v));
                 }
             }
         }
-        &self.figures
+        &self.exported
     }
 
     fn counted(&mut self, name: &str) -> f64 {
@@ -63,10 +63,10 @@ impl Recorded {
 
     /// Whether anything but these was moved.
     fn only(&mut self, names: &[&str]) {
-        let figures = self.look();
-        let counted = figures.counted.iter().filter(|(_, n)| **n != 0.0).map(|(name, _)| name);
+        let exported = self.look();
+        let counted = exported.counted.iter().filter(|(_, n)| **n != 0.0).map(|(name, _)| name);
         let moved: Vec<_> =
-            counted.chain(figures.given.keys()).filter(|name| !names.contains(&name.as_str())).collect();
+            counted.chain(exported.given.keys()).filter(|name| !names.contains(&name.as_str())).collect();
         assert!(moved.is_empty(), "moved too: {moved:?}");
     }
 }
@@ -92,7 +92,7 @@ fn lost(reason: &str) -> String {
 /// Runs a test with a recorder of its own, on virtual time and one thread.
 fn recorded(test: impl AsyncFnOnce(&mut Recorded)) {
     let recorder = DebuggingRecorder::new();
-    let mut recorded = Recorded { snapshotter: recorder.snapshotter(), figures: Figures::default() };
+    let mut recorded = Recorded { snapshotter: recorder.snapshotter(), exported: Metrics::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     metrics::with_local_recorder(&recorder, || runtime.block_on(test(&mut recorded)));
 }
@@ -113,130 +113,130 @@ fn close_to(seconds: f64, expected: f64) {
 
 #[test]
 fn waiting_and_holding_are_timed() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let (_, keeper, other, _) = keepers().await;
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
-        figures.only(&[WAIT, HELD, &attempts("acquired")]);
+        exported.only(&[WAIT, HELD, &attempts("acquired")]);
         let waiting = tokio::spawn(other.mutex(NAME).unwrap().lock().into_future());
         sleep(secs(2)).await;
-        assert_eq!(figures.counted(WAITERS), 1.0);
+        assert_eq!(exported.counted(WAITERS), 1.0);
         guard.release().await.unwrap();
         let next = waiting.await.unwrap().unwrap();
-        assert_eq!(figures.counted(WAITERS), 0.0);
-        let waits = figures.given(WAIT);
+        assert_eq!(exported.counted(WAITERS), 0.0);
+        let waits = exported.given(WAIT);
         assert_eq!(waits.len(), 2);
         close_to(waits[0], 0.0);
         close_to(waits[1], 2.0);
-        close_to(figures.given(HOLD)[0], 2.0);
+        close_to(exported.given(HOLD)[0], 2.0);
         sleep(secs(1)).await;
         drop(next);
-        close_to(figures.given(HOLD)[1], 1.0);
-        assert_eq!(figures.counted(DROPPED), 1.0);
-        figures.only(&[WAIT, HOLD, DROPPED, RENEWED, SLACK, &attempts("acquired")]);
+        close_to(exported.given(HOLD)[1], 1.0);
+        assert_eq!(exported.counted(DROPPED), 1.0);
+        exported.only(&[WAIT, HOLD, DROPPED, RENEWED, SLACK, &attempts("acquired")]);
     });
 }
 
 #[test]
 fn who_waits_is_counted_until_the_wait_ends_in_whatever_way() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let (_, keeper, other, _) = keepers().await;
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
         assert!(other.mutex(NAME).unwrap().try_lock().await.unwrap().is_none());
-        figures.only(&[WAIT, HELD, &attempts("acquired"), &attempts("busy")]);
+        exported.only(&[WAIT, HELD, &attempts("acquired"), &attempts("busy")]);
         let here = tokio::spawn(keeper.mutex(NAME).unwrap().lock().into_future());
         let [a, b] = [(); 2].map(|()| tokio::spawn(other.mutex(NAME).unwrap().lock().into_future()));
         let short = tokio::spawn(other.mutex(NAME).unwrap().lock().wait(secs(2)).into_future());
         sleep(secs(1)).await;
-        assert_eq!(figures.counted(WAITERS), 4.0, "in the store's line, and behind a task of the same process");
+        assert_eq!(exported.counted(WAITERS), 4.0, "in the store's line, and behind a task of the same process");
         b.abort();
         sleep(Duration::from_millis(500)).await;
-        assert_eq!(figures.counted(WAITERS), 3.0);
+        assert_eq!(exported.counted(WAITERS), 3.0);
         assert_eq!(short.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
         sleep(Duration::from_millis(500)).await;
-        assert_eq!(figures.counted(WAITERS), 2.0);
+        assert_eq!(exported.counted(WAITERS), 2.0);
         other.shutdown(secs(1)).await.unwrap();
         a.await.unwrap().unwrap_err();
-        assert_eq!(figures.counted(WAITERS), 1.0);
+        assert_eq!(exported.counted(WAITERS), 1.0);
         guard.release().await.unwrap();
         here.await.unwrap().unwrap().release().await.unwrap();
-        assert_eq!(figures.counted(WAITERS), 0.0);
-        assert_eq!(figures.given(WAIT).len(), 2, "only those who got it");
+        assert_eq!(exported.counted(WAITERS), 0.0);
+        assert_eq!(exported.given(WAIT).len(), 2, "only those who got it");
     });
 }
 
 #[test]
 fn renewals_are_counted_with_what_was_left_of_the_lease() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let (_, _, keeper, chaos) = keepers().await;
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
         sleep(secs(7)).await;
-        let renewed = figures.counted(RENEWED);
+        let renewed = exported.counted(RENEWED);
         assert!(renewed >= 2.0);
-        assert_eq!(figures.counted(NOT_RENEWED), 0.0);
-        let slack = figures.given(SLACK);
+        assert_eq!(exported.counted(NOT_RENEWED), 0.0);
+        let slack = exported.given(SLACK);
         assert_eq!(slack.len() as f64, renewed);
         assert!(slack.iter().all(|left| (0.6..0.8).contains(left)), "renewed after a third or a bit less: {slack:?}");
         chaos.set(Faults::none().with(Fault::Refused, 1000).only(&[Operation::Renew]));
         sleep(secs(5)).await;
-        assert!(figures.counted(NOT_RENEWED) > 0.0);
-        assert_eq!(figures.counted(RENEWED), renewed);
+        assert!(exported.counted(NOT_RENEWED) > 0.0);
+        assert_eq!(exported.counted(RENEWED), renewed);
         chaos.quiet();
         sleep(secs(1)).await;
-        let slack = figures.given(SLACK);
+        let slack = exported.given(SLACK);
         assert!(slack.iter().any(|left| *left < 0.5), "the lease was nearly over: {slack:?}");
-        figures.only(&[WAIT, HELD, RENEWED, NOT_RENEWED, SLACK, &attempts("acquired")]);
+        exported.only(&[WAIT, HELD, RENEWED, NOT_RENEWED, SLACK, &attempts("acquired")]);
         guard.release().await.unwrap();
     });
 }
 
 #[test]
 fn losses_are_counted_by_reason() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let (store, keeper, cut_off, chaos) = keepers().await;
         let guard = keeper.mutex(NAME).unwrap().lock().max_hold(secs(1)).await.unwrap();
         guard.lost().await;
         sleep(secs(1)).await;
-        assert_eq!(figures.counted(&lost("max_hold")), 1.0);
+        assert_eq!(exported.counted(&lost("max_hold")), 1.0);
         drop(guard);
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
         let token = Target::Token(guard.token().get());
         store.admin().unwrap().evict(guard.name(), &token, Evict::Mark, "me", "test").await.unwrap();
         guard.lost().await;
         sleep(secs(1)).await;
-        assert_eq!(figures.counted(&lost("broken")), 1.0);
+        assert_eq!(exported.counted(&lost("broken")), 1.0);
         drop(guard);
         let guard = cut_off.mutex(NAME).unwrap().lock().await.unwrap();
         chaos.set(Faults::cut_off());
         guard.lost().await;
         sleep(secs(1)).await;
-        assert_eq!(figures.counted(&lost("expired")), 1.0);
+        assert_eq!(exported.counted(&lost("expired")), 1.0);
         drop(guard);
         let guard = keeper.mutex("another").unwrap().lock().await.unwrap();
         keeper.shutdown(secs(1)).await.unwrap();
-        assert_eq!(figures.counted(&lost("shutdown")), 1.0);
+        assert_eq!(exported.counted(&lost("shutdown")), 1.0);
         drop(guard);
-        assert_eq!(figures.counted(DROPPED), 0.0, "what is lost is not dropped");
-        assert!(figures.given(HOLD).is_empty());
+        assert_eq!(exported.counted(DROPPED), 0.0, "what is lost is not dropped");
+        assert!(exported.given(HOLD).is_empty());
     });
 }
 
 #[test]
 fn releases_that_fail_are_counted() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let (_, _, keeper, chaos) = keepers().await;
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
         for _ in 0..2 {
             chaos.plan(Operation::Withdraw, Fault::LostRequest);
         }
         guard.release().await.unwrap();
-        assert_eq!(figures.counted(RELEASE_FAILURES), 2.0);
-        assert_eq!(figures.given(HOLD).len(), 1);
+        assert_eq!(exported.counted(RELEASE_FAILURES), 2.0);
+        assert_eq!(exported.given(HOLD).len(), 1);
     });
 }
 
 #[test]
 fn a_clock_that_runs_away_is_an_event_and_is_counted() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let world = World::new();
         let test_client = world.test_client(secs(9)).await;
         let _guard = test_client.mutex(NAME).lock().await.unwrap();
@@ -245,7 +245,7 @@ fn a_clock_that_runs_away_is_an_event_and_is_counted() {
         }
         sleep(secs(12)).await;
         assert_eq!(test_client.count("ClockAnomaly"), 1);
-        assert_eq!(figures.counted("lockkeeper_clock_anomalies_total{store=spy}"), 1.0);
+        assert_eq!(exported.counted("lockkeeper_clock_anomalies_total{store=spy}"), 1.0);
     });
 }
 
@@ -257,21 +257,21 @@ fn a_recorder_may_come_after_the_keeper() {
     let waiting = runtime.spawn(other.mutex(NAME).unwrap().lock().into_future());
     runtime.block_on(async { sleep(secs(1)).await });
     let recorder = DebuggingRecorder::new();
-    let mut figures = Recorded { snapshotter: recorder.snapshotter(), figures: Figures::default() };
+    let mut exported = Recorded { snapshotter: recorder.snapshotter(), exported: Metrics::default() };
     metrics::with_local_recorder(&recorder, || {
         runtime.block_on(async {
             guard.release().await.unwrap();
             drop(waiting.await.unwrap().unwrap());
         });
     });
-    assert_eq!(figures.given(HOLD).len(), 2);
-    assert_eq!(figures.counted(WAITERS), 0.0, "who waited before is not taken off a gauge that has never seen it");
+    assert_eq!(exported.given(HOLD).len(), 2);
+    assert_eq!(exported.counted(WAITERS), 0.0, "who waited before is not taken off a gauge that has never seen it");
 }
 
 /// Two figures that count the same agree with the events.
 #[test]
 fn figures_and_events_are_the_same_things() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let clock = Clock::tokio();
         let renewals = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&renewals);
@@ -287,87 +287,87 @@ fn figures_and_events_are_the_same_things() {
         guard.release().await.unwrap();
         let events = renewals.load(Ordering::Relaxed);
         assert!(events >= 25, "one in each second or a bit less: {events}");
-        assert_eq!(figures.counted(RENEWED), events as f64);
+        assert_eq!(exported.counted(RENEWED), events as f64);
     });
 }
 
 #[test]
 fn an_attempt_that_fails_is_an_event_and_is_counted_by_its_outcome() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let (_, keeper, cut_off, chaos) = keepers().await;
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
-        assert_eq!(figures.counted(&attempts("acquired")), 1.0);
+        assert_eq!(exported.counted(&attempts("acquired")), 1.0);
         assert!(keeper.mutex(NAME).unwrap().try_lock().await.unwrap().is_none());
-        assert_eq!(figures.counted(&attempts("busy")), 1.0);
+        assert_eq!(exported.counted(&attempts("busy")), 1.0);
         keeper.mutex(NAME).unwrap().lock().wait(secs(1)).await.unwrap_err();
-        assert_eq!(figures.counted(&attempts("timed_out")), 1.0);
+        assert_eq!(exported.counted(&attempts("timed_out")), 1.0);
         let waiting = tokio::spawn(keeper.mutex(NAME).unwrap().lock().into_future());
         sleep(secs(1)).await;
         waiting.abort();
         sleep(secs(1)).await;
-        assert_eq!(figures.counted(&attempts("cancelled")), 1.0);
+        assert_eq!(exported.counted(&attempts("cancelled")), 1.0);
         keeper.semaphore(NAME, 2).unwrap().try_acquire().await.unwrap_err();
-        assert_eq!(figures.counted(&attempts("refused")), 1.0);
+        assert_eq!(exported.counted(&attempts("refused")), 1.0);
         chaos.set(Faults::cut_off());
         cut_off.mutex("other").unwrap().lock().wait(secs(9)).await.unwrap_err();
-        assert_eq!(figures.counted(&attempts("unavailable")), 1.0);
+        assert_eq!(exported.counted(&attempts("unavailable")), 1.0);
         // An attempt that nobody polls is none.
         drop(keeper.mutex(NAME).unwrap().lock().into_future());
-        assert_eq!(figures.counted(&attempts("cancelled")), 1.0);
+        assert_eq!(exported.counted(&attempts("cancelled")), 1.0);
         guard.release().await.unwrap();
     });
 }
 
 #[test]
 fn what_is_held_is_counted_until_it_is_released_dropped_or_lost() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let (_, keeper, cut_off, chaos) = keepers().await;
         let mutex = |name: &str| keeper.mutex(name).unwrap();
         let (a, b) = (mutex("a").lock().await.unwrap(), mutex("b").lock().await.unwrap());
         let c = cut_off.mutex("c").unwrap().lock().await.unwrap();
-        assert_eq!(figures.counted(HELD), 3.0);
+        assert_eq!(exported.counted(HELD), 3.0);
         a.release().await.unwrap();
-        assert_eq!(figures.counted(HELD), 2.0);
+        assert_eq!(exported.counted(HELD), 2.0);
         drop(b);
-        assert_eq!(figures.counted(HELD), 1.0);
+        assert_eq!(exported.counted(HELD), 1.0);
         chaos.set(Faults::cut_off());
         c.lost().await;
         sleep(secs(1)).await;
-        assert_eq!(figures.counted(HELD), 0.0, "its guard is still there");
+        assert_eq!(exported.counted(HELD), 0.0, "its guard is still there");
         drop(c);
-        assert_eq!(figures.counted(HELD), 0.0);
+        assert_eq!(exported.counted(HELD), 0.0);
     });
 }
 
 #[test]
 fn an_upgrade_and_a_downgrade_end_one_way_to_hold_and_begin_another() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let shared = "lockkeeper_held{mode=shared,store=memory}";
         let (_, keeper, other, _) = keepers().await;
         let lock = keeper.rw_lock(NAME).unwrap();
         let reader = lock.read().await.unwrap();
         sleep(secs(1)).await;
         let writer = reader.try_upgrade().await.unwrap();
-        assert_eq!((figures.counted(shared), figures.counted(HELD)), (0.0, 1.0));
-        close_to(figures.given("lockkeeper_hold_seconds{mode=shared,store=memory}")[0], 1.0);
+        assert_eq!((exported.counted(shared), exported.counted(HELD)), (0.0, 1.0));
+        close_to(exported.given("lockkeeper_hold_seconds{mode=shared,store=memory}")[0], 1.0);
         sleep(secs(2)).await;
         let reader = writer.downgrade().await.unwrap();
-        assert_eq!((figures.counted(shared), figures.counted(HELD)), (1.0, 0.0));
-        close_to(figures.given(HOLD)[0], 2.0);
+        assert_eq!((exported.counted(shared), exported.counted(HELD)), (1.0, 0.0));
+        close_to(exported.given(HOLD)[0], 2.0);
         let beside = other.rw_lock(NAME).unwrap().read().await.unwrap();
         let reader = reader.try_upgrade().await.unwrap_err().into_guard().unwrap();
-        assert_eq!(figures.counted(&attempts("busy")), 1.0);
+        assert_eq!(exported.counted(&attempts("busy")), 1.0);
         sleep(secs(3)).await;
         reader.release().await.unwrap();
-        close_to(figures.given("lockkeeper_hold_seconds{mode=shared,store=memory}")[1], 3.0);
+        close_to(exported.given("lockkeeper_hold_seconds{mode=shared,store=memory}")[1], 3.0);
         drop(beside);
-        assert_eq!(figures.counted(shared), 0.0);
+        assert_eq!(exported.counted(shared), 0.0);
     });
 }
 
 #[test]
 fn groups_of_locks_have_a_label_and_there_are_a_hundred_of_them() {
-    recorded(async |figures| {
+    recorded(async |exported| {
         let clock = Clock::tokio();
         let keeper = Keeper::builder(MemoryStore::with_clock(clock.clone())).clock(clock);
         let group = |name: &lockkeeper::LockName| name.as_str().split('/').next().unwrap_or_default().to_owned();
@@ -377,11 +377,11 @@ fn groups_of_locks_have_a_label_and_there_are_a_hundred_of_them() {
         }
         let guard = keeper.mutex("g0/b").unwrap().lock().await.unwrap();
         let of = |group: &str| format!("lockkeeper_attempts_total{{group={group},outcome=acquired,store=memory}}");
-        assert_eq!(figures.counted(&of("g0")), 2.0);
-        assert_eq!(figures.counted(&of("g99")), 1.0);
-        assert_eq!(figures.counted(&of("g100")), 0.0);
-        assert_eq!(figures.counted(&of("other")), 1.0);
-        assert_eq!(figures.counted("lockkeeper_held{group=g0,mode=exclusive,store=memory}"), 1.0);
+        assert_eq!(exported.counted(&of("g0")), 2.0);
+        assert_eq!(exported.counted(&of("g99")), 1.0);
+        assert_eq!(exported.counted(&of("g100")), 0.0);
+        assert_eq!(exported.counted(&of("other")), 1.0);
+        assert_eq!(exported.counted("lockkeeper_held{group=g0,mode=exclusive,store=memory}"), 1.0);
         guard.release().await.unwrap();
     });
 }
@@ -389,9 +389,9 @@ fn groups_of_locks_have_a_label_and_there_are_a_hundred_of_them() {
 #[test]
 fn the_counters_are_there_before_anything_is_counted() {
     let group = |name: &lockkeeper::LockName| name.as_str().split('/').next().unwrap_or_default().to_owned();
-    recorded(async |figures| {
+    recorded(async |exported| {
         let _keepers = keepers().await;
-        let counted = &figures.look().counted;
+        let counted = &exported.look().counted;
         for name in
             [&lost("expired"), &lost("broken"), &attempts("unavailable"), NOT_RENEWED, RELEASE_FAILURES, DROPPED]
         {
@@ -399,18 +399,18 @@ fn the_counters_are_there_before_anything_is_counted() {
         }
     });
     // Those of a group are there when it is used.
-    recorded(async |figures| {
+    recorded(async |exported| {
         let keeper = Keeper::builder(MemoryStore::new()).metrics_group(group).connect().await.unwrap();
-        assert!(figures.look().counted.is_empty());
+        assert!(exported.look().counted.is_empty());
         let guard = keeper.mutex("nightly/a").unwrap().lock().await.unwrap();
         let lost = "lockkeeper_losses_total{group=nightly,reason=expired,store=memory}";
-        assert_eq!(figures.look().counted.get(lost), Some(&0.0));
+        assert_eq!(exported.look().counted.get(lost), Some(&0.0));
         guard.release().await.unwrap();
     });
     // A recorder that comes later sees them with the next lock.
     let keeper = Keeper::memory();
-    recorded(async |figures| {
+    recorded(async |exported| {
         keeper.mutex(NAME).unwrap().lock().await.unwrap().release().await.unwrap();
-        assert_eq!(figures.look().counted.get(&lost("expired")), Some(&0.0));
+        assert_eq!(exported.look().counted.get(&lost("expired")), Some(&0.0));
     });
 }

@@ -16,59 +16,59 @@ fn sleeper() -> (Child, Pid) {
     (child, pid)
 }
 
-fn groups(doomed: &Doomed) -> HashSet<Pid> {
-    doomed.groups().collect()
+fn groups(kill_set: &KillSet) -> HashSet<Pid> {
+    kill_set.groups().collect()
 }
 
 #[test]
 fn what_was_seen_once_dies_wherever_it_went() {
     let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
-    let mut doomed = Doomed::of(leader);
-    doomed.seen.extend(Doomed::of(pid).seen);
-    assert!(doomed.look());
-    assert!(doomed.kill());
+    let mut kill_set = KillSet::of(leader);
+    kill_set.seen.extend(KillSet::of(pid).seen);
+    assert!(kill_set.look());
+    assert!(kill_set.kill());
     for child in [&mut command, &mut left] {
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
-    assert!(!doomed.kill());
+    assert!(!kill_set.kill());
 }
 
 #[test]
 fn who_has_no_descriptor_is_known_by_number_and_start() {
     let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
-    let mut doomed = Doomed::of(leader);
-    doomed.seen.extend(Doomed::of(pid).seen);
-    doomed.seen.values_mut().for_each(|seen| seen.process = None);
-    assert!(doomed.look());
-    assert!(doomed.kill());
+    let mut kill_set = KillSet::of(leader);
+    kill_set.seen.extend(KillSet::of(pid).seen);
+    kill_set.seen.values_mut().for_each(|seen| seen.process = None);
+    assert!(kill_set.look());
+    assert!(kill_set.kill());
     for child in [&mut command, &mut left] {
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
-    assert!(!doomed.kill());
+    assert!(!kill_set.kill());
 }
 
 #[test]
 fn a_group_without_members_is_nobodys() {
     let (mut command, leader) = sleeper();
-    let mut doomed = Doomed::of(leader);
-    assert_eq!(groups(&doomed), HashSet::from([leader]));
-    assert!(doomed.kill());
+    let mut kill_set = KillSet::of(leader);
+    assert_eq!(groups(&kill_set), HashSet::from([leader]));
+    assert!(kill_set.kill());
     command.wait().unwrap();
-    assert!(!doomed.look());
-    assert!(doomed.groups.is_empty());
+    assert!(!kill_set.look());
+    assert!(kill_set.groups.is_empty());
 }
 
 #[test]
 fn a_group_whose_leader_has_ended_keeps_its_members() {
     let script = "sleep 1000 >/dev/null & echo $!";
     let command = Command::new("sh").args(["-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
-    let mut doomed = Doomed::of(Pid::from_child(&command));
+    let mut kill_set = KillSet::of(Pid::from_child(&command));
     let member = String::from_utf8(command.wait_with_output().unwrap().stdout).unwrap();
-    doomed.look_around(Duration::MAX);
-    assert!(doomed.kill());
+    kill_set.look_around(Duration::MAX);
+    assert!(kill_set.kill());
     let is_alive = || Process::of(member.trim().parse().unwrap()).is_some_and(|it| !it.has_ended);
-    while doomed.kill() {
-        doomed.pause(Duration::from_millis(5));
+    while kill_set.kill() {
+        kill_set.pause(Duration::from_millis(5));
     }
     assert!(!is_alive());
 }
@@ -86,13 +86,13 @@ fn with_a_member_that_nobody_has_seen() -> (Child, Pid) {
 #[test]
 fn who_is_started_by_a_member_that_lost_its_parent_unseen_dies_with_the_command() {
     let (mut command, job) = with_a_member_that_nobody_has_seen();
-    let mut doomed = Doomed::of(Pid::from_child(&command));
-    doomed.look_around(Duration::MAX);
-    assert!(doomed.seen.contains_key(&job));
+    let mut kill_set = KillSet::of(Pid::from_child(&command));
+    kill_set.look_around(Duration::MAX);
+    assert!(kill_set.seen.contains_key(&job));
     kill_process_group(Pid::from_child(&command), Signal::KILL).unwrap();
     command.wait().unwrap();
     let process = open(job).unwrap().unwrap();
-    doomed.kill();
+    kill_set.kill();
     assert!(has_ended(&process, Duration::from_secs(60)));
 }
 
@@ -118,9 +118,9 @@ fn until(pid: Pid, is: impl Fn(&Process) -> bool) {
 }
 
 /// Looks once more, ends the command, and gives whether the daemon lives.
-fn outlives(daemon: Pid, mut doomed: Doomed, mut command: Child) -> bool {
-    doomed.look_around(Duration::MAX);
-    assert!(doomed.kill());
+fn outlives(daemon: Pid, mut kill_set: KillSet, mut command: Child) -> bool {
+    kill_set.look_around(Duration::MAX);
+    assert!(kill_set.kill());
     assert_eq!(command.wait().unwrap().signal(), Some(9));
     let process = open(daemon).unwrap().unwrap();
     let lives = !has_ended(&process, Duration::from_millis(100));
@@ -136,12 +136,12 @@ fn a_daemon_that_was_seen_beside_its_starter_is_left_alone_when_that_has_left() 
     let daemon = pid_from(&mut stdout);
     until(daemon, |it| it.session == Some(daemon));
     let starter = Process::of(daemon.as_raw_nonzero().get()).unwrap().parent;
-    let mut doomed = Doomed::of(Pid::from_child(&command));
-    doomed.look_around(Duration::MAX);
-    assert!(doomed.seen.contains_key(&daemon), "while its starter lives it belongs to the command");
+    let mut kill_set = KillSet::of(Pid::from_child(&command));
+    kill_set.look_around(Duration::MAX);
+    assert!(kill_set.seen.contains_key(&daemon), "while its starter lives it belongs to the command");
     drop(stdin);
     until(daemon, |it| it.parent != starter);
-    assert!(outlives(daemon, doomed, command));
+    assert!(outlives(daemon, kill_set, command));
 }
 
 /// The starter leads the session, and starts it after a look and before the next.
@@ -150,27 +150,27 @@ fn a_daemon_in_the_group_of_a_starter_that_was_seen_is_left_alone_when_that_has_
     let script = "setsid sh -c 'echo $$; read go; sleep 1000 >/dev/null & echo $!'; exec sleep 1000 >/dev/null";
     let (command, stdin, mut stdout) = shell(script);
     let starter = pid_from(&mut stdout);
-    let mut doomed = Doomed::of(Pid::from_child(&command));
-    doomed.look_around(Duration::MAX);
-    assert!(doomed.seen.contains_key(&starter));
+    let mut kill_set = KillSet::of(Pid::from_child(&command));
+    kill_set.look_around(Duration::MAX);
+    assert!(kill_set.seen.contains_key(&starter));
     drop(stdin);
     let daemon = pid_from(&mut stdout);
     until(daemon, |it| it.parent != Some(starter));
-    assert!(outlives(daemon, doomed, command));
+    assert!(outlives(daemon, kill_set, command));
 }
 
 /// As where it was built without `CONFIG_PROC_CHILDREN`: looks at all processes are the only ones.
 #[test]
 fn where_the_kernel_lists_no_children_they_are_found_among_all_processes() {
     let (mut command, job) = with_a_member_that_nobody_has_seen();
-    let mut doomed = Doomed::of(Pid::from_child(&command));
-    doomed.lists_children = false;
-    doomed.look_around(Duration::MAX);
-    assert!(doomed.seen.contains_key(&job));
-    let looked = doomed.looked;
-    doomed.look_around(Duration::MAX);
-    assert_eq!(doomed.looked, looked, "that would cost too much");
-    assert!(doomed.kill());
+    let mut kill_set = KillSet::of(Pid::from_child(&command));
+    kill_set.lists_children = false;
+    kill_set.look_around(Duration::MAX);
+    assert!(kill_set.seen.contains_key(&job));
+    let looked = kill_set.looked;
+    kill_set.look_around(Duration::MAX);
+    assert_eq!(kill_set.looked, looked, "that would cost too much");
+    assert!(kill_set.kill());
     command.wait().unwrap();
 }
 
@@ -178,12 +178,12 @@ fn where_the_kernel_lists_no_children_they_are_found_among_all_processes() {
 #[test]
 fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it() {
     let ((mut command, leader), (mut stranger, theirs)) = (sleeper(), sleeper());
-    let mut doomed = Doomed::of(leader);
-    doomed.know_group(theirs);
-    doomed.forget_strangers();
-    assert_eq!(groups(&doomed), HashSet::from([leader, theirs]), "between two looks it is the same group");
-    doomed.trusted = now().saturating_sub(TRUSTED);
-    assert!(doomed.kill());
+    let mut kill_set = KillSet::of(leader);
+    kill_set.know_group(theirs);
+    kill_set.forget_strangers();
+    assert_eq!(groups(&kill_set), HashSet::from([leader, theirs]), "between two looks it is the same group");
+    kill_set.trusted = now().saturating_sub(TRUSTED);
+    assert!(kill_set.kill());
     assert_eq!(command.wait().unwrap().signal(), Some(9));
     assert_eq!(stranger.try_wait().unwrap(), None);
     let status = std::fs::read_to_string(format!("/proc/{}/stat", stranger.id())).unwrap();
@@ -196,32 +196,32 @@ fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it(
 #[test]
 fn the_group_of_a_command_that_nobody_has_asked_for_is_its_own_after_any_pause() {
     let (mut command, leader) = sleeper();
-    let mut doomed = Doomed::of(leader);
+    let mut kill_set = KillSet::of(leader);
     command.kill().unwrap();
     let process = open(leader).unwrap().unwrap();
     assert!(has_ended(&process, Duration::from_secs(60)));
-    doomed.trusted = now().saturating_sub(TRUSTED);
-    doomed.forget_strangers();
-    assert_eq!(groups(&doomed), HashSet::from([leader]));
+    kill_set.trusted = now().saturating_sub(TRUSTED);
+    kill_set.forget_strangers();
+    assert_eq!(groups(&kill_set), HashSet::from([leader]));
     command.wait().unwrap();
-    doomed.forget_strangers();
-    assert_eq!(groups(&doomed), HashSet::from([leader]), "the pause was over before");
+    kill_set.forget_strangers();
+    assert_eq!(groups(&kill_set), HashSet::from([leader]), "the pause was over before");
 }
 
 /// The number of the group that the command has left may be somebody else's by now.
 #[test]
 fn a_group_that_the_command_was_started_in_is_its_own_while_somebody_is_in_it() {
     let ((mut command, leader), (mut first, own)) = (sleeper(), sleeper());
-    let mut doomed = Doomed::of(leader);
-    doomed.know_group(own);
-    doomed.set_own(own);
-    doomed.look_around(Duration::MAX);
-    assert_eq!(doomed.own(), Some(own));
+    let mut kill_set = KillSet::of(leader);
+    kill_set.know_group(own);
+    kill_set.set_own(own);
+    kill_set.look_around(Duration::MAX);
+    assert_eq!(kill_set.own(), Some(own));
     first.kill().unwrap();
     first.wait().unwrap();
-    doomed.look_around(Duration::MAX);
-    assert_eq!(doomed.own(), None);
-    assert!(doomed.kill());
+    kill_set.look_around(Duration::MAX);
+    assert_eq!(kill_set.own(), None);
+    assert!(kill_set.kill());
     command.wait().unwrap();
 }
 
@@ -232,7 +232,7 @@ fn only_what_has_the_number_of_this_start_is_the_commands() {
         Command::new("sleep").arg("1000").envs(variables).process_group(0).spawn().unwrap()
     };
     let (mut command, leader) = sleeper();
-    let mut doomed = Doomed::of(leader).marked(7);
+    let mut kill_set = KillSet::of(leader).marked(7);
     let mut ours = run_by(&[environment::mark(7)]);
     let mut strangers = [run_by(&[environment::mark(8)]), run_by(&[("OTHER", environment::mark(7).1)]), run_by(&[])];
     // Once they execute sleep(1), with the environment that it got.
@@ -243,7 +243,7 @@ fn only_what_has_the_number_of_this_start_is_the_commands() {
     while ![&ours].into_iter().chain(&strangers).all(is_ready) {
         thread::yield_now();
     }
-    assert!(doomed.kill());
+    assert!(kill_set.kill());
     for child in [&mut command, &mut ours] {
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
@@ -258,10 +258,10 @@ fn only_what_has_the_number_of_this_start_is_the_commands() {
 #[test]
 fn who_has_made_a_session_since_the_last_look_is_killed_and_not_left_stopped() {
     let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
-    let mut doomed = Doomed::of(leader);
-    doomed.seen.extend(Doomed::of(pid).seen);
-    doomed.seen.get_mut(&pid).unwrap().session = Some(leader);
-    assert!(doomed.kill());
+    let mut kill_set = KillSet::of(leader);
+    kill_set.seen.extend(KillSet::of(pid).seen);
+    kill_set.seen.get_mut(&pid).unwrap().session = Some(leader);
+    assert!(kill_set.kill());
     let process = open(pid).unwrap().unwrap();
     assert!(has_ended(&process, Duration::from_secs(60)));
     for child in [&mut command, &mut left] {

@@ -1,4 +1,4 @@
-//! Events as figures, for the `metrics` facade. `docs/metrics.md` is their list.
+//! Events as metrics, for the `metrics` facade. `docs/metrics.md` is their list.
 //!
 //! No label carries a lock's name: a program may have millions of locks, and each value of a label is kept for ever.
 
@@ -14,22 +14,22 @@ use self::keys::{Keys, describe, mode_of, outcome_of, reason_of, scheme};
 use crate::event::Event;
 use crate::{LockName, Mode};
 
-/// How many groups have figures of their own: a recorder keeps each of them for ever.
+/// How many groups have their own metrics: a recorder keeps each of them for ever.
 const GROUPS: usize = 100;
 /// The group of all later ones.
 const OTHER: &str = "other";
 
 static METADATA: Metadata<'static> = Metadata::new("lockkeeper", Level::INFO, Some("lockkeeper"));
 
-/// Where figures go. The recorder is looked up each time, so that it may be installed after the keeper was connected;
+/// Where metrics go. The recorder is looked up each time, so that it may be installed after the keeper was connected;
 /// the keys are made once, so that without a recorder nothing is allocated.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct Metrics {
     keys: Option<Arc<Keys>>,
     groups: Option<Arc<Groups>>,
 }
 
-/// The figures of groups of locks, which have a label of their own.
+/// The metrics of groups of locks, which have their own label.
 struct Groups {
     of: Box<dyn Fn(&LockName) -> String + Send + Sync>,
     known: RwLock<HashMap<String, Arc<Keys>>>,
@@ -39,8 +39,8 @@ struct Groups {
 #[derive(Debug)]
 pub(crate) struct Counted(Option<Gauge>);
 
-impl Figures {
-    /// The figures of the keepers on a store, which is shown by the scheme of its address.
+impl Metrics {
+    /// The metrics of the keepers on a store, which is shown by the scheme of its address.
     pub(crate) fn of(self, store: &dyn Display) -> Self {
         let store: Arc<str> = scheme(&store.to_string()).into();
         let keys = Keys::new(&store, None);

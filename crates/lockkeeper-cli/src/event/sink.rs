@@ -27,7 +27,7 @@ pub(crate) const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// One file that lines are written to.
 #[derive(Clone, Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct Sink {
     tasks: SyncSender<Task>,
     /// How many lines were lost since the last one that was taken.
     missing: Arc<AtomicU64>,
@@ -42,7 +42,7 @@ enum Task {
     Flush(SyncSender<()>),
 }
 
-impl Outlet {
+impl Sink {
     fn to(file: OwnedFd, json: bool, on_error: impl FnMut(Errno) + Send + 'static) -> Result<Self, Failure> {
         let (tasks, todo) = sync_channel(BACKLOG);
         runtime::thread("lockkeeper-out", move || work(&file, &todo, on_error))?;
@@ -86,7 +86,7 @@ impl Outlet {
 
 /// What the library logs, a line at a time.
 #[derive(Debug)]
-pub(crate) struct Log(pub(crate) Outlet);
+pub(crate) struct Log(pub(crate) Sink);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -150,18 +150,18 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), (usize, Errno)> {
 
 /// All that a run writes to.
 #[derive(Clone, Debug)]
-pub(crate) struct Outlets {
-    pub(crate) stderr: Outlet,
+pub(crate) struct Sinks {
+    pub(crate) stderr: Sink,
     /// Events go to stderr, too.
     pub(super) json: bool,
-    pub(super) events: Option<Outlet>,
+    pub(super) events: Option<Sink>,
     pub(super) textfile: Option<Textfile>,
 }
 
-impl Outlets {
+impl Sinks {
     /// Stderr alone, with events if `json`.
     pub(crate) fn stderr(json: bool) -> Result<Self, Failure> {
-        Ok(Self { stderr: Outlet::stderr(json)?, json, events: None, textfile: None })
+        Ok(Self { stderr: Sink::stderr(json)?, json, events: None, textfile: None })
     }
 
     /// And this one for events.
@@ -170,7 +170,7 @@ impl Outlets {
         let on_error = move |error| {
             stderr.write(complaint(&format!("--events {target}: an event could not be written: {error}")));
         };
-        Ok(Self { events: Some(Outlet::to(events, true, on_error)?), ..self })
+        Ok(Self { events: Some(Sink::to(events, true, on_error)?), ..self })
     }
 
     /// And this file for figures.
@@ -212,13 +212,13 @@ mod tests {
     fn lines_that_a_slow_reader_has_lost_are_counted_where_they_are_missing() {
         for json in [false, true] {
             let (reader, writer) = io::pipe().unwrap();
-            let outlet = Outlet::to(writer.into(), json, |error| panic!("{error}")).unwrap();
+            let sink = Sink::to(writer.into(), json, |error| panic!("{error}")).unwrap();
             // More than the queue and the pipe can take together.
             let written = 3 * BACKLOG;
             for number in 0..written {
-                outlet.write(format!("{number:>64}\n"));
+                sink.write(format!("{number:>64}\n"));
             }
-            assert!(outlet.missing.load(Ordering::Relaxed) > 0);
+            assert!(sink.missing.load(Ordering::Relaxed) > 0);
             let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
             let (mut next, mut read) = (0, 0);
             while next < written {
@@ -232,7 +232,7 @@ mod tests {
                 }
                 // There is room again by now: the queue was full once, and half of it has been read.
                 if read == BACKLOG / 2 {
-                    outlet.write(String::new());
+                    sink.write(String::new());
                 }
             }
             assert_eq!(next, written);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
 
-use super::Doomed;
+use super::KillSet;
 use crate::child::processes::{Process, group_of};
 use crate::child::seen::has_ended;
 
@@ -13,7 +13,7 @@ use crate::child::seen::has_ended;
 /// that is started faster than that meets the next kill, if it can.
 const ROUNDS: usize = 4;
 
-impl Doomed {
+impl KillSet {
     /// Kills all that is left, and what is found on the way. Whether anything lived.
     pub(in crate::child) fn kill(&mut self) -> bool {
         self.forget_strangers();

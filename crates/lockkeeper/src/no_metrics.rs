@@ -1,4 +1,4 @@
-//! In place of `figures.rs` where the feature `metrics` is off.
+//! In place of `metrics.rs` where the feature `metrics` is off.
 
 use std::fmt::Display;
 
@@ -6,13 +6,13 @@ use crate::event::Event;
 use crate::{LockName, Mode};
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Figures(());
+pub(crate) struct Metrics(());
 
 #[derive(Debug)]
 pub(crate) struct Counted;
 
 #[allow(clippy::unused_self, reason = "the other one has something to do")]
-impl Figures {
+impl Metrics {
     pub(crate) fn of(self, _: &dyn Display) -> Self {
         self
     }
