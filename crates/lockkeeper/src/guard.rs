@@ -321,7 +321,7 @@ impl Guard {
         self.released = true;
         self.forget_owner();
         self.hold.count_no_more();
-        self.engine.let_go(&self.hold);
+        self.engine.detach(&self.hold);
         Handle::new(self.full_name(), &self.hold, self.engine.store.to_string(), self.token, self.mode)
     }
 
@@ -383,7 +383,7 @@ impl Drop for Guard {
         }
         self.hold.count_no_more();
         if self.is_adopted() {
-            return self.engine.let_go(&self.hold);
+            return self.engine.detach(&self.hold);
         }
         if self.hold.is_dead() {
             return self.engine.clean_up_after_loss(&self.hold);

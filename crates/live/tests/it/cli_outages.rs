@@ -13,7 +13,7 @@ fn as_user(server: &Redis, args: &[&str]) -> Process {
 
 /// Two wait, one of them not for ever. Both are told why nothing answers them, and what to do; the other one goes on when
 /// that was done.
-fn waiter_is_informed(shut_out: &[&[&str]], let_in: &[&str], pieces: &[&str]) {
+fn waiter_is_informed(shut_out: &[&[&str]], restored: &[&str], pieces: &[&str]) {
     let store = Store::on(Redis::builder().user("app", "on >pw ~lk:* &lk:* +@all").start().unwrap());
     let mut holder = store.hold("job");
     let start = |args: &[&str]| {
@@ -35,7 +35,7 @@ fn waiter_is_informed(shut_out: &[&[&str]], let_in: &[&str], pieces: &[&str]) {
     for piece in pieces.iter().chain(&["not acquired within"]) {
         assert!(last.contains(piece), "{piece:?} is missing: {ended}");
     }
-    store.with_server(|server| server.run(let_in).unwrap());
+    store.with_server(|server| server.run(restored).unwrap());
     assert_eq!(holder.finish(), 0);
     assert_eq!(patient.finish(), 0, "{}", patient.rest());
 }

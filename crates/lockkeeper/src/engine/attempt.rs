@@ -110,7 +110,7 @@ impl Attempt {
             let outcome = self.pursue(&mut pending).await;
             tries = pending.tries;
             let died = match outcome {
-                Outcome::Granted => match self.hand_out(pending.hold).await? {
+                Outcome::Granted => match self.grant_to_caller(pending.hold).await? {
                     Some(granted) => return Ok(granted),
                     None => true,
                 },
@@ -124,7 +124,7 @@ impl Attempt {
                 }
                 Outcome::Retired => {
                     let died = pending.hold.is_dead();
-                    self.give_back(&pending.hold);
+                    self.withdraw_unneeded(&pending.hold);
                     died
                 }
                 Outcome::GivenUp => return Err(self.leave(turn, &pending.hold)),
@@ -214,7 +214,7 @@ impl Attempt {
             }
             if self.request.replaces.is_some() {
                 // Only the attempt knows whether it has to keep a lock-delay.
-                hold.begin_to_give_back();
+                hold.begin_release();
             }
             if session.add(&hold, self.engine.now()) {
                 self.engine.deadlines.expect(hold.deadline());
@@ -238,22 +238,22 @@ impl Attempt {
         Ok(session)
     }
 
-    /// Makes a guard of it, unless its time was over before it got here.
-    async fn hand_out(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
+    /// Makes a guard of the claim, unless its time was over before this.
+    async fn grant_to_caller(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
         hold.collect();
         if self.request.fixed && self.engine.now() + hold.session.ttl / 10 * 9 > hold.lease_deadline() {
             // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
             match self.confirm(&hold).await {
                 Outcome::Failed(error) => return Err(self.fail(&hold, error)),
                 Outcome::Retired => {
-                    self.give_back(&hold);
+                    self.withdraw_unneeded(&hold);
                     return Ok(None);
                 }
                 _ => {}
             }
         }
         if hold.is_dead() {
-            self.give_back(&hold);
+            self.withdraw_unneeded(&hold);
             return Ok(None);
         }
         let engine = Arc::clone(&self.engine);
@@ -307,22 +307,22 @@ impl Attempt {
     fn leave(&self, turn: Option<Turn>, hold: &Arc<Hold>) -> Error {
         let inherited = turn.is_some_and(|mut turn| !hold.is_dead() && turn.leave_claim(hold));
         if !inherited {
-            self.give_back(hold);
+            self.withdraw_unneeded(hold);
         }
         self.gave_up()
     }
 
     fn fail(&self, hold: &Arc<Hold>, error: Error) -> Error {
-        self.give_back(hold);
+        self.withdraw_unneeded(hold);
         self.engine.describe(error, &self.request.name)
     }
 
     /// Withdraws it; unless it may have the place of a claim that was lost, whose lock-delay it then has to keep.
-    fn give_back(&self, hold: &Arc<Hold>) {
+    fn withdraw_unneeded(&self, hold: &Arc<Hold>) {
         let heir = self.request.replaces.as_ref().is_some_and(|old| old.is_dead());
         if heir && !self.request.spec.lock_delay.is_zero() {
             self.engine.keep_in_lock_delay(hold, self.engine.now() + self.request.spec.lock_delay);
-        } else if self.request.replaces.is_some() || hold.begin_to_give_back() {
+        } else if self.request.replaces.is_some() || hold.begin_release() {
             self.engine.withdraw_later(hold);
         }
     }

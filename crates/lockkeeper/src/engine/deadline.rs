@@ -149,7 +149,7 @@ impl Engine {
         let reason = hold.loss().cloned().unwrap_or(LostReason::Expired);
         let expired = hold.stage() == Stage::Granted && reason == LostReason::Expired && hold.renews();
         self.lose(hold, reason);
-        if nobody_has_it && hold.begin_to_give_back() {
+        if nobody_has_it && hold.begin_release() {
             hold.mark_unsettled();
             self.withdraw_later(hold);
         }

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, LostReason, Result};
 
 impl Engine {
     /// The claim and its session go on without this engine.
-    pub(crate) fn let_go(&self, hold: &Arc<Hold>) {
+    pub(crate) fn detach(&self, hold: &Arc<Hold>) {
         // First of all: no watchdog closes for idleness what is over.
         hold.session.end();
         self.forget_session(&hold.session);

@@ -59,7 +59,7 @@ pub(crate) struct Hold {
     /// The guards that came to it through another attempt than its own: while one has it, it is not left.
     shared: AtomicUsize,
     /// Somebody sees to it that the store gives it back.
-    given_back: AtomicBool,
+    release_begun: AtomicBool,
     lost: OnceLock<LostReason>,
     /// The store may have given it to somebody else. Apart from the first reason, which may leave it to its holder.
     given_away: AtomicBool,
@@ -103,7 +103,7 @@ impl Hold {
             replacing: AtomicBool::new(false),
             offered: AtomicU64::new(NEVER),
             shared: AtomicUsize::new(0),
-            given_back: AtomicBool::new(false),
+            release_begun: AtomicBool::new(false),
             lost: OnceLock::new(),
             given_away: AtomicBool::new(false),
             asked: Mutex::default(),
@@ -142,8 +142,8 @@ impl Hold {
     }
 
     /// Whether nobody has begun to give it back before.
-    pub(super) fn begin_to_give_back(&self) -> bool {
-        !self.given_back.swap(true, Ordering::AcqRel)
+    pub(super) fn begin_release(&self) -> bool {
+        !self.release_begun.swap(true, Ordering::AcqRel)
     }
 
     pub(super) fn set_left_out(&self, it_is: bool) {

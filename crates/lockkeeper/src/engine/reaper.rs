@@ -66,7 +66,7 @@ impl Engine {
         if hold.session.spec.lock_delay.is_zero() {
             self.withdraw_later(hold);
         } else if hold.session.is_adopted() {
-            self.let_go(hold);
+            self.detach(hold);
         }
     }
 
@@ -80,7 +80,7 @@ impl Engine {
         // No scan is to find it there, dead, and tell its loss again.
         self.forget(hold);
         if hold.session.is_adopted() {
-            self.let_go(hold);
+            self.detach(hold);
         }
         self.close_fixed(hold);
         if let Some(reason) = hold.loss() {
@@ -121,7 +121,7 @@ impl Engine {
             if error.kind() == ErrorKind::Closed || self.now() >= until {
                 // Of a session that was adopted no watchdog sees that it is idle.
                 if hold.session.is_adopted() {
-                    self.let_go(hold);
+                    self.detach(hold);
                 }
                 return;
             }

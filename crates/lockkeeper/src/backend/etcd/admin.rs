@@ -54,7 +54,7 @@ impl Admin for EtcdStore {
         let mut may_be_done = false;
         let done = |timer: Option<i64>| {
             // Nothing is on it any more, and nobody ends it.
-            timer.into_iter().for_each(|timer| self.give_back(timer));
+            timer.into_iter().for_each(|timer| self.revoke_unneeded(timer));
             Ok(Evicted::Done)
         };
         for _ in 0..TRIES {

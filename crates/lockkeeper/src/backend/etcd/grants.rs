@@ -35,7 +35,7 @@ pub(super) struct Admitted<'a> {
 
 impl EtcdStore {
     /// Moves a claim of this client that is admitted to where those are who hold; `false` if it is not there any more.
-    pub(super) async fn let_in(
+    pub(super) async fn promote(
         &self,
         session: &Arc<Session>,
         key: &ClaimKey,
@@ -88,24 +88,24 @@ impl EtcdStore {
     ///
     /// # Errors
     /// `SessionLost` when a lease of those who hold has ended.
-    pub(super) async fn let_all_in(&self, session: &Arc<Session>, admitted: &[Admitted<'_>]) -> Result<Vec<bool>> {
+    pub(super) async fn promote_all(&self, session: &Arc<Session>, admitted: &[Admitted<'_>]) -> Result<Vec<bool>> {
         let mut hold = Vec::with_capacity(admitted.len());
-        for (let_in, chunk) in all(admitted.chunks(TOGETHER).map(|chunk| self.let_in_together(session, chunk)))
+        for (promoted, chunk) in all(admitted.chunks(TOGETHER).map(|chunk| self.promote_together(session, chunk)))
             .await
             .into_iter()
             .zip(admitted.chunks(TOGETHER))
         {
-            match let_in {
+            match promoted {
                 Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
                 // The others are what they are.
                 Err(_) => hold.extend(chunk.iter().map(|_| false)),
-                Ok(let_in) => hold.extend(let_in),
+                Ok(promoted) => hold.extend(promoted),
             }
         }
         Ok(hold)
     }
 
-    async fn let_in_together(&self, session: &Arc<Session>, chunk: &[Admitted<'_>]) -> Result<Vec<bool>> {
+    async fn promote_together(&self, session: &Arc<Session>, chunk: &[Admitted<'_>]) -> Result<Vec<bool>> {
         let lease = self.lease(session, Purpose::Hold).await?;
         let expected = session.expects(lease, chunk.len());
         let target = |one: &Admitted<'_>| match session.purpose(one.found.lease) {
@@ -128,7 +128,7 @@ impl EtcdStore {
                 session.is_dated(one.key.id);
                 return Ok(true);
             }
-            self.let_in(session, one.key, one.found.created, one.found.lease).await
+            self.promote(session, one.key, one.found.created, one.found.lease).await
         };
         let settled = chunk.iter().zip(targets).zip(moved).map(|((one, to), is_moved)| settle(one, to, is_moved));
         all(settled).await.into_iter().collect()

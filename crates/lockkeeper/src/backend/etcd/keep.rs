@@ -74,9 +74,9 @@ impl EtcdStore {
         let unneeded: Vec<_> = slot.strays().chain(before.map(|keep| keep.lease)).collect();
         let put = self.put_on(&session, key, own, &timer).await;
         match &put {
-            Ok(Some(Amended::Done)) => unneeded.into_iter().for_each(|timer| self.give_back(timer)),
+            Ok(Some(Amended::Done)) => unneeded.into_iter().for_each(|timer| self.revoke_unneeded(timer)),
             Err(error) if error.effect() == Effect::Unknown => session.may_be_timed(key.id, lease),
-            _ => self.give_back(lease),
+            _ => self.revoke_unneeded(lease),
         }
         put
     }
@@ -141,7 +141,7 @@ impl EtcdStore {
                 return Ok(Left::Nothing);
             };
             if own.is_broken() {
-                self.give_back(keep.lease);
+                self.revoke_unneeded(keep.lease);
                 return Ok(Left::Nothing);
             }
             if keep.released {
@@ -224,7 +224,7 @@ impl EtcdStore {
         let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
         let is_ended = answer.is_ok_and(|answer: TxnResponse| answer.succeeded);
         if is_ended {
-            self.give_back(timer);
+            self.revoke_unneeded(timer);
         }
         is_ended
     }
@@ -237,7 +237,7 @@ impl EtcdStore {
     }
 
     /// Ends a lease on which nothing is any more, without anybody who waits for that.
-    pub(super) fn give_back(&self, lease: i64) {
+    pub(super) fn revoke_unneeded(&self, lease: i64) {
         let store = self.clone();
         self.0.runtime.serve(async move {
             if let Err(error) = store.revoke(lease).await {

@@ -78,7 +78,7 @@ impl Order {
     }
 
     /// The keys of this name that a claim takes along, which is to have another one.
-    pub(super) fn take_along(&self, name: &LockName, own: &Bytes) -> Vec<(Bytes, i64)> {
+    pub(super) fn piggyback_deletes(&self, name: &LockName, own: &Bytes) -> Vec<(Bytes, i64)> {
         let lines = self.lock();
         let Some(line) = lines.get(name) else { return Vec::new() };
         let taken = line.leaving.iter().filter(|one| one.key != *own).take(MOST);
@@ -108,7 +108,7 @@ impl Order {
 
 impl Leaves<'_> {
     /// Whether a claim may have deleted it first.
-    pub(super) fn was_taken_along(&self) -> bool {
+    pub(super) fn was_piggybacked(&self) -> bool {
         self.one.taken.load(Ordering::Acquire)
     }
 }
@@ -137,11 +137,11 @@ mod tests {
         let leaves = order.leave(&name, "k".into(), 7);
         let stays = order.leave(&other, "l".into(), 8);
         let of_whom_little_is_known = order.leave(&name, "m".into(), 0);
-        assert_eq!(order.take_along(&name, &"own".into()), [("k".into(), 7)]);
-        assert_eq!(order.take_along(&name, &"k".into()), [], "etcd refuses to delete and to put the same");
-        assert!(leaves.was_taken_along() && !stays.was_taken_along() && !of_whom_little_is_known.was_taken_along());
+        assert_eq!(order.piggyback_deletes(&name, &"own".into()), [("k".into(), 7)]);
+        assert_eq!(order.piggyback_deletes(&name, &"k".into()), [], "etcd refuses to delete and to put the same");
+        assert!(leaves.was_piggybacked() && !stays.was_piggybacked() && !of_whom_little_is_known.was_piggybacked());
         drop((leaves, stays, of_whom_little_is_known));
-        assert!(order.take_along(&name, &"own".into()).is_empty() && order.lock().is_empty());
+        assert!(order.piggyback_deletes(&name, &"own".into()).is_empty() && order.lock().is_empty());
     }
 
     #[test]

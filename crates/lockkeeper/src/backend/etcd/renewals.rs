@@ -66,7 +66,7 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
             found_status => claims[at] = store.renewal_of(session, live, state, found_status, &proof.renewed),
         }
     }
-    for ((at, one), holds) in positions.into_iter().zip(&admitted).zip(store.let_all_in(session, &admitted).await?) {
+    for ((at, one), holds) in positions.into_iter().zip(&admitted).zip(store.promote_all(session, &admitted).await?) {
         if holds {
             claims[at] = Renewal::Held { token: one.found.created.unsigned_abs() };
         }

@@ -42,7 +42,7 @@ impl EtcdStore {
         let mut over = Leftovers { said: session.gone_for_long(now), ..Leftovers::default() };
         if proof.is_whole {
             let mut found = proof.keys;
-            over.leases = session.given_back(&found.values().copied().collect(), now);
+            over.leases = session.to_revoke(&found.values().copied().collect(), now);
             for live in live {
                 found.remove(&session.slot_of(&self.0.lines, &live.key).at);
             }

@@ -172,7 +172,7 @@ impl Waiting<'_> {
         Ok(match self.store.look(std::slice::from_ref(&self.asked)).await?.pop() {
             Some(ClaimStatus::Behind { blocked_by, .. }) => Ok(blocked_by),
             Some(ClaimStatus::First(found)) => {
-                match self.is_followed && !self.let_in(found.created, found.lease).await? {
+                match self.is_followed && !self.promote(found.created, found.lease).await? {
                     true => Err(Wake::Changed),
                     false => Err(Wake::Granted { token: found.created.unsigned_abs() }),
                 }
@@ -182,8 +182,8 @@ impl Waiting<'_> {
     }
 
     /// `false` if it is not there any more.
-    async fn let_in(&self, created: i64, lease: i64) -> Result<bool> {
-        match self.store.let_in(self.session, self.key, created, lease).await {
+    async fn promote(&self, created: i64, lease: i64) -> Result<bool> {
+        match self.store.promote(self.session, self.key, created, lease).await {
             Err(error) if error.kind() != ErrorKind::SessionLost => {
                 // The next renewal tries again.
                 tracing::debug!(target: "lockkeeper", lock = %self.key.name, %error, "the next in line hears late");

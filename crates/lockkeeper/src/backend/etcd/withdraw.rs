@@ -32,8 +32,8 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         session.said_gone(gone.clone(), store.0.clock.now() + tombstone);
     }
     let answer = remove_and_mark_gone(store, removal, &gone, leases).await;
-    let was_taken_along = leaves.was_taken_along() && state.is_some();
-    let answer = answer.map_err(|error| match was_taken_along {
+    let was_piggybacked = leaves.was_piggybacked() && state.is_some();
+    let answer = answer.map_err(|error| match was_piggybacked {
         true => fault::of(error).with_unknown_effect(),
         false => fault::of(error),
     })?;
@@ -41,7 +41,7 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     drop(leaves);
     if deleted(&answer.responses) > 0 {
         // A new leader may have lengthened them.
-        slot.timers().for_each(|timer| store.give_back(timer));
+        slot.timers().for_each(|timer| store.revoke_unneeded(timer));
     }
     if tombstone.is_some() || made == 0 || left != Left::Nothing {
         // It stands there still; or a copy of its claim may come and finds that it is gone, or one of this request and deletes whatever is there.
@@ -52,7 +52,7 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         // Nothing else of a session that somebody else has opened is known here.
         store.0.sessions.forget(&key.session);
     }
-    let removed = deleted(&answer.responses) > 0 || was_taken_along || left == Left::Kept;
+    let removed = deleted(&answer.responses) > 0 || was_piggybacked || left == Left::Kept;
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Hold {
     /// The operation that gave it back, or else the one that got it.
     pub(super) end: usize,
     /// Whether it was given back in time, and acknowledged.
-    pub(super) given_back: bool,
+    pub(super) released: bool,
     /// The operations that got guards of it.
     guards: Vec<usize>,
 }
@@ -80,7 +80,7 @@ impl Hold {
             swapped: None,
             free: (0, None),
             end: op,
-            given_back: false,
+            released: false,
             guards,
         }
     }
@@ -95,7 +95,7 @@ impl Hold {
     fn settle(&mut self, operations: &[Operation], uses: &Uses, rules: &Rules) {
         let delay = nanos(rules.lock_delay);
         let (mut from, mut by, mut last_seen) = (0, Some(0), 0);
-        self.given_back = true;
+        self.released = true;
         for &guard in &self.guards {
             let used = uses.of_guard(guard);
             let end = used.end.map(|end| &operations[end]);
@@ -107,14 +107,14 @@ impl Hold {
             }
             from = from.max(guard_from);
             by = by.zip(guard_by).map(|(by, guard_by)| guard_by.max(by));
-            self.given_back &= end.is_some_and(|end| end.outcome == Some(Outcome::Done));
+            self.released &= end.is_some_and(|end| end.outcome == Some(Outcome::Done));
             last_seen = last_seen.max(end.and_then(|end| end.ended).unwrap_or(operations[guard].last_seen));
             self.shared = self.shared.or(used.downgrade);
             self.swapped = self.swapped.or(used.end.filter(|end| operations[*end].token().is_some()));
         }
         let lingers = rules.lingers.map(|lingers| from.max(last_seen) + nanos(lingers));
         self.free = (from, by.or(lingers));
-        self.given_back |= self.swapped.is_some();
+        self.released |= self.swapped.is_some();
     }
 
     /// When it began to be believed in.

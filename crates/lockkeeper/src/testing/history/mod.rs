@@ -198,7 +198,7 @@ impl History {
             operations: operations.len(),
             grants: holds.len(),
             unknown: operations.iter().filter(|op| matches!(op.outcome, None | Some(Outcome::Unknown))).count(),
-            lost: holds.iter().filter(|hold| !hold.given_back).count(),
+            lost: holds.iter().filter(|hold| !hold.released).count(),
             refusals: steps.iter().filter(|step| step.effect.is_refusal()).count(),
         })
     }

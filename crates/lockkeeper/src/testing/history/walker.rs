@@ -88,7 +88,7 @@ impl Walker {
         match self.contestant.acquire(ask).await {
             Ok(Some(held)) => {
                 self.recorder.ret(op, Outcome::Granted { token: held.token() });
-                self.give_back(op, held).await;
+                self.release(op, held).await;
                 true
             }
             Ok(None) => {
@@ -163,7 +163,7 @@ impl Walker {
             self.call(Call::Drop { of: op });
             drop(held);
         } else {
-            self.give_back(op, held).await;
+            self.release(op, held).await;
         }
     }
 
@@ -194,7 +194,7 @@ impl Walker {
         }
     }
 
-    async fn give_back(&self, of: u64, held: Box<dyn Held>) {
+    async fn release(&self, of: u64, held: Box<dyn Held>) {
         let op = self.call(Call::Release { of });
         let outcome = match held.release().await {
             Ok(()) => Outcome::Done,

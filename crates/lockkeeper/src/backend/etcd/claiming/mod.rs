@@ -177,7 +177,7 @@ impl Claiming {
 
     /// Puts it in line, on this lease.
     async fn join_on(&self, lease: i64) -> Result<Answer> {
-        let leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
+        let leaving = self.store.0.order.piggyback_deletes(&self.claim.key.name, &self.key);
         let answer = self.ask(self.join(lease, &leaving)).await;
         self.let_the_next();
         Ok(self.joined(answer?, lease))
@@ -187,7 +187,7 @@ impl Claiming {
     async fn join_on_either(&self, hold: i64) -> Result<Answer> {
         let mut wait = self.store.fresh(&self.session, Purpose::Wait);
         loop {
-            let leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
+            let leaving = self.store.0.order.piggyback_deletes(&self.claim.key.name, &self.key);
             let mut when = self.is_new();
             when.extend(empty_but_for(&self.line, &leaving));
             let mut then = deletions(&leaving);

@@ -23,7 +23,7 @@ const TRIES: u32 = 32;
 impl Claiming {
     /// Takes the lock if that is possible now.
     pub(super) async fn attempt(&self, lease: i64) -> Result<Answer> {
-        let leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
+        let leaving = self.store.0.order.piggyback_deletes(&self.claim.key.name, &self.key);
         let mut when = self.is_new();
         when.extend(empty_but_for(&self.line, &leaving));
         let mut then = deletions(&leaving);
@@ -114,7 +114,7 @@ impl Claiming {
             Some(timer) => self.store.last_to_end(&self.session, 0, timer).await?,
             None => self.store.lease(&self.session, Purpose::Hold).await?,
         };
-        let mut leaving = self.store.0.order.take_along(&self.claim.key.name, &self.key);
+        let mut leaving = self.store.0.order.piggyback_deletes(&self.claim.key.name, &self.key);
         leaving.retain(|(key, _)| *key != old);
         loop {
             let mut when = self.is_new();

@@ -59,7 +59,7 @@ impl Session {
     }
 
     /// The leases that are not needed any more; the session has the name of the first.
-    pub(in super::super) fn given_back(&self, used: &HashSet<i64>, now: Instant) -> Vec<i64> {
+    pub(in super::super) fn to_revoke(&self, used: &HashSet<i64>, now: Instant) -> Vec<i64> {
         if self.ttl.is_none() {
             return Vec::new();
         }
@@ -216,10 +216,10 @@ mod tests {
         others.iter().for_each(|(_, live)| drop(session.left(live.key.id)));
         session.add(WAIT, Purpose::Wait, now);
         let none = HashSet::new();
-        assert!(session.given_back(&none, now).is_empty());
-        assert!(session.given_back(&none, now + IDLE).is_empty());
+        assert!(session.to_revoke(&none, now).is_empty());
+        assert!(session.to_revoke(&none, now + IDLE).is_empty());
         // A key stands there that nobody knows of.
-        let back = session.given_back(&[FIRST + 1].into(), now + IDLE * 2);
+        let back = session.to_revoke(&[FIRST + 1].into(), now + IDLE * 2);
         assert_eq!(back, [FIRST + 2, WAIT]);
         assert_eq!(session.leases(), [FIRST, FIRST + 1]);
         assert_eq!(session.lease(Purpose::Hold), Some(FIRST));
@@ -233,13 +233,13 @@ mod tests {
         let _full = session.expects(FIRST, PER_LEASE);
         session.add(FIRST + 1, Purpose::Hold, now);
         session.renewed(FIRST + 1, now, 30);
-        assert!(session.given_back(&none, now).is_empty());
+        assert!(session.to_revoke(&none, now).is_empty());
         assert_eq!(session.lease(Purpose::Hold), Some(FIRST + 1), "somebody is on the way there");
-        assert!(session.given_back(&none, now + IDLE * 10).is_empty());
-        assert!(session.given_back(&none, now + IDLE * 20).is_empty());
+        assert!(session.to_revoke(&none, now + IDLE * 10).is_empty());
+        assert!(session.to_revoke(&none, now + IDLE * 20).is_empty());
         assert_eq!(session.lease(Purpose::Hold), None, "nobody chooses it from now on");
-        assert!(session.given_back(&none, now + IDLE * 21 - Duration::from_nanos(1)).is_empty());
-        assert_eq!(session.given_back(&none, now + IDLE * 21), [FIRST + 1]);
+        assert!(session.to_revoke(&none, now + IDLE * 21 - Duration::from_nanos(1)).is_empty());
+        assert_eq!(session.to_revoke(&none, now + IDLE * 21), [FIRST + 1]);
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         session.renewed(FIRST + 1, now, 30);
         for minute in 0..10 {
             assert_eq!(session.lease(Purpose::Hold), Some(FIRST + 1), "after {minute} minutes");
-            assert!(session.given_back(&none, now + IDLE * minute).is_empty());
+            assert!(session.to_revoke(&none, now + IDLE * minute).is_empty());
         }
     }
 
@@ -263,13 +263,13 @@ mod tests {
         session.add(FIRST + 1, Purpose::Hold, now);
         let expected = session.expects(FIRST + 1, 1);
         for minute in 0..3 {
-            assert!(session.given_back(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
+            assert!(session.to_revoke(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
         }
         drop(expected);
         for minute in 3..5 {
-            assert!(session.given_back(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
+            assert!(session.to_revoke(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
         }
-        assert_eq!(session.given_back(&none, now + IDLE * 5), [FIRST + 1]);
+        assert_eq!(session.to_revoke(&none, now + IDLE * 5), [FIRST + 1]);
     }
 
     /// Its attempt was polled no more for a while, and reads the answer now.

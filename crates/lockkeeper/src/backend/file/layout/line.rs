@@ -108,7 +108,7 @@ impl Txn<'_> {
                 break;
             }
             found = true;
-            if self.let_end(previous)? {
+            if self.end_claim(previous)? {
                 break;
             }
         }
@@ -120,14 +120,14 @@ impl Txn<'_> {
         let claims = self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
         for mut row in claims {
             if self.is_over(&mut row)? {
-                self.let_end(row)?;
+                self.end_claim(row)?;
             }
         }
         Ok(())
     }
 
     /// Nobody has the claim any more. Whether its minimum hold keeps it in the line.
-    pub(super) fn let_end(&mut self, mut row: ClaimRow) -> Outcome<bool> {
+    pub(super) fn end_claim(&mut self, mut row: ClaimRow) -> Outcome<bool> {
         let is_kept = row.keep(self.now);
         if is_kept {
             self.write_kept(&row)?

@@ -136,7 +136,7 @@ impl Txn<'_> {
         let mut lines: Vec<LockName> = Vec::new();
         for row in rows {
             lines.push(row.name.clone());
-            self.let_end(row)?;
+            self.end_claim(row)?;
         }
         lines.sort();
         lines.dedup();

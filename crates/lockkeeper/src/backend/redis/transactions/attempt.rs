@@ -35,7 +35,7 @@ impl Attempt<'_> {
             Err(failure) => {
                 // Where it is refused, or nobody answers, the connection is closed.
                 if link.send(Request::command(&[b"UNWATCH"])).await.is_ok() {
-                    self.of.connections.give_back(link);
+                    self.of.connections.put_back(link);
                 }
                 Err(failure)
             }
@@ -98,11 +98,11 @@ impl Attempt<'_> {
         };
         match answer {
             Ok(Value::Nil) => {
-                self.of.connections.give_back(link);
+                self.of.connections.put_back(link);
                 Ok(Outcome::Conflict)
             }
             Ok(Value::Array(replies)) if replies.len() == all => {
-                self.of.connections.give_back(link);
+                self.of.connections.put_back(link);
                 Ok(outcome(replies.into_iter().skip(own)))
             }
             Ok(_) => {

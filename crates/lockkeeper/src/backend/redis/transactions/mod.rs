@@ -93,7 +93,7 @@ impl Connections {
     }
 
     /// It watches nothing any more.
-    fn give_back(&self, link: Link) {
+    fn put_back(&self, link: Link) {
         let mut idle = self.idle();
         idle.retain(Link::is_connected);
         idle.push(link);
