@@ -86,7 +86,7 @@ async fn without_faults_it_is_not_there() {
 }
 
 #[tokio::test]
-async fn it_tells_what_came() {
+async fn it_reports_what_came() {
     let proxy = Proxy::resp(server()).unwrap();
     let mut client = Client::of(&proxy).await;
     proxy.until(|seen| seen.connections == 1).await.unwrap();

@@ -54,14 +54,14 @@ fn main() -> ExitCode {
     }
     let goals = GOALS.into_iter().filter(|(goal, _)| wanted.is_empty() || wanted.iter().any(|name| name == goal));
     if is_bench {
-        tell(goals)
+        print_all(goals)
     } else {
         check(goals)
     }
     ExitCode::SUCCESS
 }
 
-fn tell(goals: impl Iterator<Item = Goal>) {
+fn print_all(goals: impl Iterator<Item = Goal>) {
     let awake = machine::keep_awake();
     println!("{}\n", machine::description(awake.is_some()));
     println!("{}", Row::HEAD);

@@ -87,23 +87,23 @@ fn inherited(number: i32) -> io::Result<OwnedFd> {
 #[cfg(target_os = "linux")]
 fn duplicate(number: i32) -> io::Result<OwnedFd> {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-    let Ok(this) = pidfd_open(getpid(), PidfdFlags::empty()) else { return opened_anew(number) };
+    let Ok(this) = pidfd_open(getpid(), PidfdFlags::empty()) else { return reopen(number) };
     if this.as_raw_fd() == number {
         // Nobody had it, or we would have been given another.
         return Err(Errno::BADF.into());
     }
     match pidfd_getfd(&this, number, PidfdGetfdFlags::empty()) {
-        Err(Errno::PERM | Errno::NOSYS) => opened_anew(number),
+        Err(Errno::PERM | Errno::NOSYS) => reopen(number),
         result => Ok(result?),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn duplicate(number: i32) -> io::Result<OwnedFd> {
-    opened_anew(number)
+    reopen(number)
 }
 
-fn opened_anew(number: i32) -> io::Result<OwnedFd> {
+fn reopen(number: i32) -> io::Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOCTTY;
     match openat(CWD, format!("/dev/fd/{number}"), flags, Mode::empty()) {
         Err(Errno::NOENT) => Err(Errno::BADF.into()),
@@ -130,10 +130,10 @@ mod tests {
     fn an_inherited_descriptor_can_also_be_opened_anew() {
         use std::io::Read;
         let (mut reader, writer) = io::pipe().unwrap();
-        let anew = opened_anew(writer.as_raw_fd()).unwrap();
+        let reopened = reopen(writer.as_raw_fd()).unwrap();
         drop(writer);
-        rustix::io::write(&anew, b"x").unwrap();
-        drop(anew);
+        rustix::io::write(&reopened, b"x").unwrap();
+        drop(reopened);
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "x");

@@ -119,9 +119,9 @@ fn break_now_kills_the_command_to_which_a_mark_has_left_its_time() {
     for (name, token) in [("a", &token_a), ("b", &token_b)] {
         assert_eq!(store.code(&["break", name, "--token", token, "--reason", "r", "--yes"]), 0);
     }
-    let heard = || std::fs::read_to_string(store.path("heard")).unwrap_or_default();
-    eventually("TERM for both", || heard().lines().count() == 2);
-    let (first, later, token) = if heard().starts_with('a') { ("a", "b", token_b) } else { ("b", "a", token_a) };
+    let signalled = || std::fs::read_to_string(store.path("heard")).unwrap_or_default();
+    eventually("TERM for both", || signalled().lines().count() == 2);
+    let (first, later, token) = if signalled().starts_with('a') { ("a", "b", token_b) } else { ("b", "a", token_a) };
     assert_eq!(store.code(&["break", later, "--token", &token, "--reason", "r", "--yes", "--now"]), 0);
     // The next holder has the lock at once, and here it waits for the end of the command before it.
     assert_eq!(store.code(&["run", later, "--", "flock", &format!("held.{later}"), "true"]), 0);

@@ -44,8 +44,8 @@ fn wait_goes_on_while_the_store_is_away_and_warns() {
     assert!(waiter.error_line().contains("lock \"a\": waiting, 1 ahead; held by "));
     let outage = store.outage();
     let warning = waiter.error_line();
-    let is_told = |piece: &str| warning.contains(piece);
-    assert!(is_told("lock \"a\": the store does not answer (") && is_told("); still waiting in line"), "{warning}");
+    let warns_of = |piece: &str| warning.contains(piece);
+    assert!(warns_of("lock \"a\": the store does not answer (") && warns_of("); still waiting in line"), "{warning}");
     drop(outage);
     assert_eq!(holder.finish(), 0);
     assert_eq!(waiter.finish(), 0, "{}", waiter.rest());

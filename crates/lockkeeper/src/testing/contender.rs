@@ -61,7 +61,7 @@ impl Contender {
 
     /// Another attempt of the same client, with an id of its own.
     #[must_use]
-    pub fn anew(&self) -> Self {
+    pub fn with_new_id(&self) -> Self {
         let mut claim = self.claim.clone();
         claim.key.id = ClaimId::random();
         Self::new(self.client.clone(), claim)

@@ -143,7 +143,7 @@ pub(super) fn deadline(claim: &Contender) -> Instant {
 
 /// Claims until it is granted. Also returns whether an answer was ever missing.
 pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, u64, bool) {
-    let mut claim = template.anew();
+    let mut claim = template.with_new_id();
     let mut id_state = IdState::begin(clock, &claim.ttls());
     loop {
         let sent = clock.now();
@@ -152,7 +152,7 @@ pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, 
         match answer {
             _ if clock.now() >= id_state.ends => {
                 give_up(&claim, true, clock).await;
-                (claim, id_state) = (template.anew(), IdState::begin(clock, &template.ttls()));
+                (claim, id_state) = (template.with_new_id(), IdState::begin(clock, &template.ttls()));
             }
             Ok(Verdict::Granted { token, .. }) => return (claim, token, id_state.doubtful),
             Ok(Verdict::Queued { seen, look_again, .. }) => {
@@ -163,7 +163,7 @@ pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, 
                     clock.sleep(PAUSE).await;
                 }
             }
-            Ok(Verdict::Gone) => (claim, id_state) = (template.anew(), IdState::begin(clock, &template.ttls())),
+            Ok(Verdict::Gone) => (claim, id_state) = (template.with_new_id(), IdState::begin(clock, &template.ttls())),
             Ok(Verdict::Busy { .. }) => panic!("who queues is not turned away"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");

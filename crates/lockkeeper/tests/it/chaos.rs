@@ -107,7 +107,7 @@ fn a_late_copy_comes_after_the_withdrawal_and_finds_its_tombstone() {
         let (chaos, behind, beside) = two_clients(case).await;
         for fault in [Fault::LateCopy, Fault::Overdue] {
             for ghost in [false, true] {
-                let claim = behind.anew();
+                let claim = behind.with_new_id();
                 chaos.set(Faults::none().late(Duration::from_secs(10)));
                 chaos.plan(Operation::Claim, fault);
                 claim.send().await.unwrap_err();
@@ -147,7 +147,7 @@ fn requests_of_one_client_keep_their_order_when_held_up() {
             chaos.set(Faults::none().slow(500, Duration::from_secs(2)));
             let client = case.client(Ttls::long()).await;
             let holder = client.mutex(&case.name("lock"));
-            let next: Claim = holder.anew().trying().claim;
+            let next: Claim = holder.with_new_id().trying().claim;
             holder.granted().await;
             let (released, granted) = tokio::join!(chaos.withdraw(&holder.claim.key, None), chaos.claim(&next));
             assert_eq!(released.unwrap(), Withdrawal::Removed);

@@ -68,12 +68,12 @@ async fn a_session_that_ends_while_it_waits_stands_in_line_anew() {
             etcd.control().revoke(lease).unwrap();
         }
     }
-    let anew = async {
+    let claiming_again = async {
         while !line(&etcd, &name).iter().any(|entry| entry.create_revision > claim.create_revision) {
             tokio::task::yield_now().await;
         }
     };
-    within(TIME_LIMIT, anew).await;
+    within(TIME_LIMIT, claiming_again).await;
     let token = guard.token();
     guard.release().await.unwrap();
     let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();

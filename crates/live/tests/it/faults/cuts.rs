@@ -25,13 +25,13 @@ const CUTS: [(&str, Cut); 6] = [
 /// Cuts at the message of this number, counted from now. The result tells whether it came to that.
 fn cut_at(proxy: &Proxy, way: Way, number: u64, cut: Cut) -> Arc<AtomicBool> {
     let happened = Arc::new(AtomicBool::new(false));
-    let (mut count, tell) = (0, Arc::clone(&happened));
+    let (mut count, flag) = (0, Arc::clone(&happened));
     let decide = move |message: &Message<'_>| {
         count += 1;
         if count != number {
             return Act::Pass;
         }
-        tell.store(true, Ordering::SeqCst);
+        flag.store(true, Ordering::SeqCst);
         cut(message)
     };
     match way {

@@ -68,10 +68,10 @@ async fn a_break_by_id_that_meets_a_release_ends_what_is_kept() {
         held.granted().await;
         assert_eq!(held.keep(HOLD).await.unwrap(), Amended::Done);
         let is_here = Arc::new(AtomicBool::new(false));
-        let tell = Arc::clone(&is_here);
+        let flag = Arc::clone(&is_here);
         proxy.on_request(move |request| match request.contains("the words of this break") {
             true => {
-                tell.store(true, Ordering::SeqCst);
+                flag.store(true, Ordering::SeqCst);
                 Act::Hold
             }
             false => Act::Pass,

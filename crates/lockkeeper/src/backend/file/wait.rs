@@ -278,7 +278,7 @@ impl Waiters {
             match subject {
                 Subject::Notify(_) => self.wake_all(subject),
                 // Its file was removed, since its end is on record; or news of it was lost.
-                Subject::Client(_) => self.watch_anew(subject),
+                Subject::Client(_) => self.watch_again(subject),
             }
         }
         for subject in &news.of {
@@ -286,7 +286,7 @@ impl Waiters {
         }
     }
 
-    fn watch_anew(&mut self, subject: &Subject) {
+    fn watch_again(&mut self, subject: &Subject) {
         let tickets = self.watches.tickets(subject);
         for ticket in &tickets {
             self.watches.remove(*ticket, subject);
@@ -360,7 +360,7 @@ impl Waiters {
             let present = read::ids(&self.db, session)?;
             let absent = waiters.claims.keys().filter(|id| !present.contains(*id));
             wakes.extend(absent.map(|id| (*id, Wake::Changed)));
-            self.look_anew(session);
+            self.look_for_session(session);
         }
         for (id, wake) in wakes {
             let waiters = self.sessions.get(session).and_then(|waiters| waiters.claims.get(&id));
@@ -372,7 +372,7 @@ impl Waiters {
     }
 
     /// Others may stand before the claims of a session than at the last look.
-    fn look_anew(&mut self, session: &SessionId) {
+    fn look_for_session(&mut self, session: &SessionId) {
         let tickets = self.sessions.get(session).into_iter().flat_map(|waiters| waiters.claims.values().flatten());
         for ticket in tickets.copied().collect::<Vec<_>>() {
             self.look_again(ticket);

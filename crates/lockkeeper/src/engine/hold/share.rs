@@ -41,8 +41,8 @@ impl Drop for Share {
     fn drop(&mut self) {
         let hold = &self.0;
         let now = hold.clock.now().as_nanos();
-        let anew = |offered: u64| (offered < COLLECTED).then(|| offered.max(now));
-        let _ = hold.offered.fetch_update(Ordering::AcqRel, Ordering::Acquire, anew);
+        let extended = |offered: u64| (offered < COLLECTED).then(|| offered.max(now));
+        let _ = hold.offered.fetch_update(Ordering::AcqRel, Ordering::Acquire, extended);
         hold.shared.fetch_sub(1, Ordering::AcqRel);
     }
 }

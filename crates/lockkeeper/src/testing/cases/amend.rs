@@ -60,7 +60,7 @@ pub async fn what_was_lowered_is_not_raised(case: &Case) {
     assert_eq!(all.amend(Amend::Lower(2)).await, Amended::Done);
     assert_eq!(all.line().await.entries[0].weight, 1);
     others.release().await;
-    others.anew().trying().granted().await;
+    others.with_new_id().trying().granted().await;
     late.trying().busy().await;
 }
 
@@ -78,7 +78,7 @@ pub async fn what_is_not_there_is_not_changed(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     for change in [Amend::Lower(1), Amend::Value(Arc::from(*b"v")), Amend::Meta(Meta::default())] {
         assert_eq!(a.amend(change.clone()).await, Amended::NotLive, "never claimed: {change:?}");
-        let left = a.anew();
+        let left = a.with_new_id();
         left.granted().await;
         left.release().await;
         assert_eq!(left.amend(change.clone()).await, Amended::NotLive, "withdrawn: {change:?}");

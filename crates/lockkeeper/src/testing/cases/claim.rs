@@ -136,7 +136,7 @@ pub async fn a_mutex_and_a_semaphore_do_not_mix(case: &Case) {
     mutex.sees(&[&mutex], 1).await;
     mutex.release().await;
     permit.granted().await;
-    mutex.anew().refused(ErrorKind::Mismatch).await;
+    mutex.with_new_id().refused(ErrorKind::Mismatch).await;
 }
 
 /// A semaphore and readers cannot share one name either, whichever comes first.
@@ -149,7 +149,7 @@ pub async fn a_reader_and_a_semaphore_do_not_mix(case: &Case) {
     permit.sees(&[&permit], 1).await;
     permit.release().await;
     reader.granted().await;
-    permit.anew().refused(ErrorKind::Mismatch).await;
+    permit.with_new_id().refused(ErrorKind::Mismatch).await;
 }
 
 /// A claim of a lower epoch is refused while a higher one is in line, even one that only waits.
@@ -185,7 +185,7 @@ pub async fn the_holder_is_shown_to_who_is_turned_away(case: &Case) {
 /// Two claims of one client count as two: a client does not share a lock with itself.
 pub async fn a_client_does_not_share_with_itself(case: &Case) {
     let [a] = case.mutexes("lock").await;
-    let b = a.anew();
+    let b = a.with_new_id();
     a.granted().await;
     b.queued().await;
     a.sees(&[&a, &b], 1).await;

@@ -30,7 +30,7 @@ pub async fn what_was_released_is_kept(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted_for(LONG).await;
     a.release().await;
-    a.anew().trying().busy().await;
+    a.with_new_id().trying().busy().await;
     b.clone().trying().busy().await;
     let line = b.line().await;
     assert_eq!(line.entries.len(), 1, "{line:?}");

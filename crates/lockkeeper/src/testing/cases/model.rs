@@ -198,7 +198,7 @@ impl<'a> Model<'a> {
 
     async fn upgrade(&mut self, at: usize) {
         let old = &self.line[at].contender;
-        let mut new = old.anew().replacing(old).trying();
+        let mut new = old.with_new_id().replacing(old).trying();
         new.claim.weight = new.claim.capacity;
         match new.claim().await {
             Verdict::Granted { token, .. } => {

@@ -74,9 +74,9 @@ pub async fn near_collisions_are_different_locks(case: &Case) {
     }
     for (name, holder) in NEAR.iter().zip(&held) {
         eprintln!("{name:?}");
-        holder.anew().trying().busy().await;
+        holder.with_new_id().trying().busy().await;
         holder.release().await;
-        holder.anew().trying().granted().await;
+        holder.with_new_id().trying().granted().await;
     }
 }
 
@@ -93,9 +93,9 @@ pub async fn the_longest_names_work(case: &Case) {
         let (a, b) = (long(fill, 'a'), long(fill, 'b'));
         a.granted().await;
         b.granted().await;
-        a.anew().trying().busy().await;
+        a.with_new_id().trying().busy().await;
         a.release().await;
-        a.anew().trying().granted().await;
+        a.with_new_id().trying().granted().await;
     }
 }
 

@@ -84,7 +84,7 @@ pub async fn an_expired_session_is_lost(case: &Case) {
     case.pass(a.ttls().ttl * 2).await;
     for _ in 0..2 {
         assert_eq!(a.renewed().await.unwrap_err().kind(), ErrorKind::SessionLost);
-        a.anew().refused(ErrorKind::SessionLost).await;
+        a.with_new_id().refused(ErrorKind::SessionLost).await;
     }
     b.granted().await;
 }
@@ -105,7 +105,7 @@ pub async fn leftovers_are_removed(case: &Case) {
     // One list may be old: what is not in it is not gone yet.
     renewed(&client).await;
     next.clone().trying().busy().await;
-    let waiting = tokio::spawn(async move { next.anew().acquire().await });
+    let waiting = tokio::spawn(async move { next.with_new_id().acquire().await });
     while !waiting.is_finished() {
         renewed(&client).await;
         case.pass(case.short().wait_ttl / 4).await;

@@ -209,7 +209,7 @@ pub async fn the_number_that_counts_is_shown(case: &Case) {
 /// A claim that replaces the only holder counts with its own number.
 pub async fn a_replacement_brings_its_own_number(case: &Case) {
     let [permit] = pool(case, [(1, 3)]).await;
-    let mut other = permit.anew().replacing(&permit);
+    let mut other = permit.with_new_id().replacing(&permit);
     (other.claim.weight, other.claim.capacity) = (4, 5);
     let old = permit.granted().await;
     assert!(other.granted().await > old);

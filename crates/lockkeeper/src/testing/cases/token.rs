@@ -15,7 +15,7 @@ pub async fn they_rise_over_releases(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let mut last = 0;
     for _ in 0..20 {
-        let next = a.anew();
+        let next = a.with_new_id();
         let token = next.granted().await;
         assert!(token > last, "{token} after {last}");
         last = token;

@@ -130,7 +130,7 @@ pub async fn a_lone_reader_can_be_replaced(case: &Case) {
 /// A claim of another kind cannot get in by replacing one.
 pub async fn a_replacement_is_of_the_same_kind(case: &Case) {
     let [permit] = permits(case, [1]).await;
-    let mut other = permit.anew().replacing(&permit);
+    let mut other = permit.with_new_id().replacing(&permit);
     other.claim.capacity = MAX;
     permit.granted().await;
     other.refused(ErrorKind::Mismatch).await;
@@ -167,7 +167,7 @@ pub async fn a_broken_reader_is_not_replaced(case: &Case) {
 }
 
 fn upgrade_of(reader: &Contender) -> Contender {
-    let mut writer = reader.anew().replacing(reader).trying();
+    let mut writer = reader.with_new_id().replacing(reader).trying();
     writer.claim.weight = MAX;
     writer
 }

@@ -31,7 +31,7 @@ pub async fn only_the_id_that_is_named_is_removed(case: &Case) {
     let [a, waiter, stranger] = case.mutexes("lock").await;
     let token = a.granted().await;
     assert_eq!(stranger.withdraw().await, Withdrawal::Absent);
-    assert_eq!(a.anew().withdraw().await, Withdrawal::Absent);
+    assert_eq!(a.with_new_id().withdraw().await, Withdrawal::Absent);
     assert_eq!(a.held().await, token);
     waiter.queued().await;
     assert_eq!(waiter.withdraw().await, Withdrawal::Removed);
@@ -89,7 +89,7 @@ pub async fn a_tombstone_is_one_ids(case: &Case) {
     let [a] = case.mutexes("lock").await;
     a.granted().await;
     a.withdraw_unsettled().await;
-    a.anew().granted().await;
+    a.with_new_id().granted().await;
     a.gone().await;
 }
 

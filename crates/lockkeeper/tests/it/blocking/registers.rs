@@ -214,8 +214,8 @@ fn an_attempt_of_unknown_outcome_is_not_repeated() {
 #[test]
 fn a_callback_on_an_engines_thread_is_refused() {
     let register = Register::open(MemoryRegister::new()).unwrap();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let (asked, message) = (register.clone(), Arc::clone(&heard));
+    let refusals = Arc::new(Mutex::new(Vec::new()));
+    let (asked, message) = (register.clone(), Arc::clone(&refusals));
     let on_event = move |_: &lockkeeper::Event<'_>| {
         if thread::current().name() != Some("lockkeeper") {
             return;
@@ -230,8 +230,8 @@ fn a_callback_on_an_engines_thread_is_refused() {
     };
     let keeper = Keeper::builder(lockkeeper::MemoryStore::new()).on_event(on_event).connect().unwrap();
     let guard = keeper.mutex("n").unwrap().ttl(millis(300)).lock().unwrap();
-    super::until(|| !heard.lock().unwrap().is_empty());
+    super::until(|| !refusals.lock().unwrap().is_empty());
     drop(guard);
-    assert!(heard.lock().unwrap().iter().all(|refused| *refused == Err(ErrorKind::WouldDeadlock)), "{heard:?}");
+    assert!(refusals.lock().unwrap().iter().all(|refused| *refused == Err(ErrorKind::WouldDeadlock)), "{refusals:?}");
     assert_eq!(register.load("n").unwrap(), None);
 }

@@ -181,8 +181,8 @@ async fn who_watches_for_a_loss_hears_of_none_after_an_orderly_release() {
     }
     sleep(secs(1)).await;
     for lost in &mut losses {
-        let heard = poll_fn(|cx| Poll::Ready(Pin::new(&mut *lost).poll(cx))).await;
-        assert_eq!(heard, Poll::Pending);
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut *lost).poll(cx))).await;
+        assert_eq!(polled, Poll::Pending);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::testing::{Seeded, history::Call};
 enum Next {
     Ask,
     Get { op: u64, weight: u32 },
-    Hear { op: u64, token: u64 },
+    Receive { op: u64, token: u64 },
     GiveBack { of: u64 },
     Free { op: u64, of: u64 },
     Learn { op: u64 },
@@ -36,10 +36,10 @@ fn play(seed: u64, clients: usize, operations: u64) -> Script {
                 held += u64::from(weight);
                 tokens += 1;
                 weights.insert(op, weight);
-                Next::Hear { op, token: tokens }
+                Next::Receive { op, token: tokens }
             }
             Next::Get { op, weight } => Next::Get { op, weight },
-            Next::Hear { op, token } => {
+            Next::Receive { op, token } => {
                 script.entry(at, op, What::Return(granted(token)));
                 Next::GiveBack { of: op }
             }

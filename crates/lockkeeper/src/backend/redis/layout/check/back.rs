@@ -85,11 +85,11 @@ impl Back {
             self.tried.iter().filter(|(of, _)| *of == line).map(|(_, claim)| claim.clone()).collect();
         let known = &known[known.len().saturating_sub(8)..];
         if known.is_empty() {
-            return self.claim_anew(line);
+            return self.send_new_claim(line);
         }
         let claim = known[self.pick(known.len())].clone();
         match self.pick(18) {
-            0..6 => self.claim_anew(line),
+            0..6 => self.send_new_claim(line),
             6..8 => drop(self.claim(&claim)),
             8..11 => {
                 let answer = self.server.ask(&layout::withdraw(&claim.key, None));
@@ -114,7 +114,7 @@ impl Back {
     }
 
     /// Of the first line readers and writers, of the second one permits.
-    fn claim_anew(&mut self, line: usize) {
+    fn send_new_claim(&mut self, line: usize) {
         let capacity = if line == 0 { MAX } else { [1, 2, 3, 5][self.pick(4)] };
         let weight = match capacity {
             MAX => [1, MAX][self.pick(2)],
