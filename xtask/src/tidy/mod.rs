@@ -12,6 +12,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod words;
 
 use std::fmt;
 use std::fs;
@@ -48,10 +49,11 @@ impl fmt::Display for Finding {
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let files = read_all(root)?;
     let sources = Source::all(&files);
-    for note in size::check(&sources) {
+    let (mut notes, mut findings) = check(&files, &sources);
+    notes.extend(size::check(&sources).iter().map(ToString::to_string));
+    for note in notes {
         println!("note: {note}");
     }
-    let mut findings = check(&files, &sources);
     findings.extend(ratchets(&sources));
     for finding in &findings {
         println!("error: {finding}");
@@ -60,15 +62,16 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Everything that must not be, in the order of the files.
-fn check(files: &[(String, String)], sources: &[Source]) -> Vec<Finding> {
-    let mut findings = leftovers::words(files);
+/// What may be better, and everything that must not be, in the order of the files.
+fn check(files: &[(String, String)], sources: &[Source]) -> (Vec<String>, Vec<Finding>) {
+    let (mut notes, mut findings) = (Vec::new(), leftovers::words(files));
+    findings.extend(words::check(files, &mut notes));
     findings.extend(leftovers::code(sources));
     findings.extend(imports::check(sources));
     findings.extend(places::check(sources));
     findings.extend(claims::check(files, sources));
     findings.sort();
-    findings
+    (notes, findings)
 }
 
 /// What there is today and may only become less.

@@ -66,7 +66,7 @@ fn is_test(path: &str) -> bool {
 }
 
 /// Replaces comments and the contents of strings and characters by spaces.
-fn blank_text(text: &str) -> String {
+pub(crate) fn blank_text(text: &str) -> String {
     let mut blanked = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

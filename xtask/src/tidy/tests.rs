@@ -14,7 +14,7 @@ fn lines(path: &str, text: &str) -> Vec<usize> {
 
 fn findings(path: &str, text: &str) -> Vec<Finding> {
     let files = [LIB, (path, text)].map(|(path, text)| (path.to_owned(), text.to_owned()));
-    check(&files, &Source::all(&files))
+    check(&files, &Source::all(&files)).1
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_module_that_is_declared_for_tests_is_a_test() {
             ("crates/x/src/a/model/deep.rs", "tokio::spawn(f);"),
         ];
         let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
-        check(&files, &Source::all(&files)).len()
+        check(&files, &Source::all(&files)).1.len()
     };
     assert_eq!((read("#[cfg(test)]\nmod model;"), read("mod model;")), (0, 2));
 }
@@ -160,7 +160,7 @@ fn a_test_that_the_documentation_names_is_there_in_the_module_that_it_names() {
     let found = |text: &str| {
         let files = [("crates/x/tests/it/faults/cuts.rs", source), ("docs/x.md", text)];
         let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
-        check(&files, &Source::all(&files)).len()
+        check(&files, &Source::all(&files)).1.len()
     };
     for there in
         ["a_lock_is_held", "cuts::a_lock_is_held", "faults::cuts::a_lock_is_held", "inner::what_is_lost_is_lost"]
@@ -263,6 +263,31 @@ fn a_name_is_that_of_one_type_in_a_crate() {
     let too_much = found(&[("crates/x", &["Turn", "Place"])]);
     assert!(too_much[0].ends_with("Place of crates/x is no longer double: remove it from DOUBLE"), "{too_much:?}");
     assert_eq!(found(&[("crates/y", &["Turn"])]).len(), 2);
+}
+
+#[test]
+fn private_words_are_found_in_identifiers_and_new_ones_in_comments() {
+    let found = |path: &str, text: &str| findings(&format!("crates/{path}"), text).len();
+    for text in ["struct Bell;", "let rung = 1;", "fn the_seat(x: u8) {}", "struct PeerSeat(u8);", "fn told() {}"] {
+        assert_eq!(found("x/src/a.rs", text), 1, "{text}");
+    }
+    assert_eq!(found("x/src/a.lua", "local function bury(ms) end -- 1"), 1);
+    for text in
+        ["let label = \"bell\";", "struct Bells2;", "fn a_holder_is_told_that_it_waits() {}", "use a::string::Rang;"]
+    {
+        assert_eq!(found("x/src/a.rs", text), 0, "{text}");
+    }
+    assert_eq!(
+        found(
+            "x/src/a.rs",
+            "/// Rings a bell.
+fn f() {} // a seat
+const S: &str = \"// seat\";"
+        ),
+        2
+    );
+    assert_eq!(found("x/src/a.lua", "local a = '-- seat' -- a bell"), 1);
+    assert_eq!(findings("xtask/src/a.rs", "struct Bell; // a bell").len(), 0);
 }
 
 #[test]

@@ -1,0 +1,197 @@
+//! Private words: metaphors that the code once had for what the field has a term for (`docs/glossary.md`).
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use super::tokens::tokens;
+
+/// A word, and what to write in its place.
+struct Word {
+    word: &'static str,
+    instead: &'static str,
+    /// Whether a sentence that is the name of a test may still have it.
+    in_names: bool,
+    /// How many times comments have it. This number may only fall.
+    in_comments: usize,
+}
+
+#[rustfmt::skip]
+const WORDS: &[Word] = &[
+    Word { word: "anew", instead: "again", in_names: true, in_comments: 35 },
+    Word { word: "belfry", instead: "Notifier", in_names: false, in_comments: 0 },
+    Word { word: "bell", instead: "Notify, notice", in_names: false, in_comments: 0 },
+    Word { word: "bells", instead: "notices", in_names: false, in_comments: 0 },
+    Word { word: "buried", instead: "removed", in_names: false, in_comments: 0 },
+    Word { word: "bury", instead: "add a tombstone, remove", in_names: false, in_comments: 0 },
+    Word { word: "census", instead: "DeadClientCheck", in_names: false, in_comments: 0 },
+    Word { word: "deaf", instead: "closed", in_names: false, in_comments: 0 },
+    Word { word: "desk", instead: "state", in_names: false, in_comments: 0 },
+    Word { word: "detour", instead: "RetryAction", in_names: false, in_comments: 0 },
+    Word { word: "diary", instead: "EventLog", in_names: false, in_comments: 1 },
+    Word { word: "disown", instead: "forget the owner", in_names: false, in_comments: 0 },
+    Word { word: "doomed", instead: "KillSet", in_names: false, in_comments: 0 },
+    Word { word: "ear", instead: "listener", in_names: false, in_comments: 0 },
+    Word { word: "ears", instead: "listeners", in_names: false, in_comments: 0 },
+    Word { word: "flaw", instead: "mutant", in_names: false, in_comments: 11 },
+    Word { word: "flaws", instead: "mutants", in_names: false, in_comments: 5 },
+    Word { word: "grave", instead: "tombstone", in_names: false, in_comments: 0 },
+    Word { word: "hear", instead: "receive, learn", in_names: true, in_comments: 30 },
+    Word { word: "heard", instead: "received", in_names: true, in_comments: 51 },
+    Word { word: "hears", instead: "receives, learns", in_names: true, in_comments: 91 },
+    Word { word: "heed", instead: "note", in_names: false, in_comments: 0 },
+    Word { word: "lookout", instead: "observer", in_names: false, in_comments: 0 },
+    Word { word: "manieth", instead: "number", in_names: false, in_comments: 0 },
+    Word { word: "narrator", instead: "WaitReporter", in_names: false, in_comments: 0 },
+    Word { word: "nudge", instead: "wake", in_names: false, in_comments: 0 },
+    Word { word: "nudges", instead: "wakes", in_names: false, in_comments: 0 },
+    Word { word: "outlet", instead: "sink", in_names: false, in_comments: 0 },
+    Word { word: "outlets", instead: "sinks", in_names: false, in_comments: 0 },
+    Word { word: "parties", instead: "clients", in_names: false, in_comments: 0 },
+    Word { word: "party", instead: "client", in_names: false, in_comments: 3 },
+    Word { word: "patience", instead: "limit, time-out", in_names: false, in_comments: 7 },
+    Word { word: "poked", instead: "woken", in_names: false, in_comments: 0 },
+    Word { word: "roster", instead: "schedule", in_names: false, in_comments: 0 },
+    Word { word: "rouse", instead: "wake", in_names: false, in_comments: 0 },
+    Word { word: "rung", instead: "notified", in_names: false, in_comments: 0 },
+    Word { word: "seat", instead: "slot", in_names: false, in_comments: 0 },
+    Word { word: "seats", instead: "slots", in_names: false, in_comments: 0 },
+    Word { word: "sleepers", instead: "waiters", in_names: false, in_comments: 0 },
+    Word { word: "spoil", instead: "retire", in_names: false, in_comments: 0 },
+    Word { word: "spoiled", instead: "retired", in_names: false, in_comments: 0 },
+    Word { word: "stake", instead: "share", in_names: false, in_comments: 0 },
+    Word { word: "tally", instead: "counter", in_names: false, in_comments: 0 },
+    Word { word: "tell", instead: "report", in_names: true, in_comments: 55 },
+    Word { word: "tells", instead: "reports", in_names: true, in_comments: 117 },
+    Word { word: "told", instead: "reported", in_names: true, in_comments: 180 },
+    Word { word: "weather", instead: "fault profile", in_names: false, in_comments: 3 },
+    Word { word: "whoever", instead: "the claim, the client", in_names: true, in_comments: 92 },
+    Word { word: "whom", instead: "the claim, the client", in_names: true, in_comments: 25 },
+];
+
+/// The words of identifiers that are refused, and the words of comments of which there are too many. `notes` gets the
+/// numbers that may be lowered.
+pub(crate) fn check(files: &[(String, String)], notes: &mut Vec<String>) -> Vec<Finding> {
+    let (mut findings, mut comments) = (Vec::new(), BTreeMap::<&str, Vec<(&str, usize)>>::new());
+    for (path, text) in files.iter().filter(|(path, _)| path.starts_with("crates/")) {
+        let Some((code, prose)) = split(path, text) else { continue };
+        for token in tokens(&code).into_iter().filter(|token| token.is_word()) {
+            for word in parts(token.text)
+                .iter()
+                .filter_map(|part| of(part))
+                .filter(|word| !word.in_names || !is_sentence(token.text))
+            {
+                let message = format!("`{}` has the private word {:?}. Try: {}", token.text, word.word, word.instead);
+                findings.push(Finding::new(path, token.line, message));
+            }
+        }
+        for (number, line) in prose.lines().enumerate() {
+            let words = line.split(|c: char| !c.is_ascii_alphabetic()).map(str::to_ascii_lowercase);
+            for word in words.filter_map(|word| of(&word)) {
+                comments.entry(word.word).or_default().push((path, number + 1));
+            }
+        }
+    }
+    for word in WORDS {
+        let found = comments.remove(word.word).unwrap_or_default();
+        if let Some((path, line)) = found.get(word.in_comments) {
+            let message = format!(
+                "comments have {:?} {} times, and may have it {} times. Try: {}",
+                word.word,
+                found.len(),
+                word.in_comments,
+                word.instead
+            );
+            findings.push(Finding::new(path, *line, message));
+        } else if found.len() < word.in_comments {
+            notes.push(format!("xtask/src/tidy/words.rs: comments have {:?} {} times now", word.word, found.len()));
+        }
+    }
+    findings
+}
+
+fn of(word: &str) -> Option<&'static Word> {
+    WORDS.iter().find(|known| known.word == word)
+}
+
+/// The code and the comments of a Rust or Lua file, each with the other one blanked; strings are in neither.
+fn split(path: &str, text: &str) -> Option<(String, String)> {
+    let (marker, quotes): (_, &[char]) = match path.rsplit_once('.')?.1 {
+        "rs" => ("//", &['"']),
+        "lua" => ("--", &['\'', '"']),
+        _ => return None,
+    };
+    let (mut code, mut prose) = (String::new(), String::new());
+    let code_of = match marker {
+        "//" => super::source::blank_text(text),
+        _ => blank_lua(text),
+    };
+    for (line, blanked) in text.lines().zip(code_of.lines()) {
+        // A comment begins where the marker was blanked.
+        let begin = line.match_indices(marker).map(|(at, _)| at).find(|at| {
+            blanked.is_char_boundary(*at) && blanked[*at..].trim().is_empty() && !in_string(&line[..*at], quotes)
+        });
+        code.push_str(blanked);
+        prose.push_str(begin.map_or("", |at| &line[at..]));
+        code.push('\n');
+        prose.push('\n');
+    }
+    Some((code, prose))
+}
+
+/// Whether one of these quotes is open at the end of this part of a line.
+fn in_string(before: &str, quotes: &[char]) -> bool {
+    let (mut open, mut escaped) = (None, false);
+    for c in before.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if open == Some(c) => open = None,
+            c if open.is_none() && quotes.contains(&c) => open = Some(c),
+            _ => {}
+        }
+    }
+    open.is_some()
+}
+
+fn blank_lua(text: &str) -> String {
+    let mut blanked = String::with_capacity(text.len());
+    for line in text.lines() {
+        let (mut quote, mut rest) = (None, line.chars().peekable());
+        while let Some(c) = rest.next() {
+            if quote.is_none() && c == '-' && rest.peek() == Some(&'-') {
+                blanked.extend(std::iter::repeat_n(' ', 1 + rest.count()));
+                break;
+            }
+            let is_quote = c == '\'' || c == '"';
+            blanked.push(if quote.is_some() || is_quote { ' ' } else { c });
+            quote = match quote {
+                Some(open) if open == c => None,
+                None if is_quote => Some(c),
+                open => open,
+            };
+        }
+        blanked.push('\n');
+    }
+    blanked
+}
+
+/// The words of an identifier, in small letters.
+fn parts(identifier: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut before = '_';
+    for c in identifier.chars() {
+        if c == '_' || (c.is_uppercase() && before.is_lowercase()) {
+            parts.push(String::new());
+        }
+        if let Some(last) = parts.last_mut().filter(|_| c != '_') {
+            last.extend(c.to_lowercase());
+        }
+        before = c;
+    }
+    parts
+}
+
+/// Whether an identifier is the name of a test: five words and more.
+fn is_sentence(identifier: &str) -> bool {
+    identifier.split('_').count() >= 5
+}
