@@ -33,7 +33,7 @@ pub(in crate::backend::redis) fn claim_open(claim: &Claim, client: &ClientId, ch
 }
 
 /// The claim as the line keeps it while it is alone there, but for its token and its end.
-fn record(claim: &Claim, client: &ClientId) -> Vec<u8> {
+pub(super) fn record(claim: &Claim, client: &ClientId) -> Vec<u8> {
     let mut record = Vec::with_capacity(128);
     record.push(super::ALONE);
     record.extend_from_slice(claim.key.id.as_bytes());

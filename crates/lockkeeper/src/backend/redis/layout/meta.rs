@@ -7,6 +7,7 @@ use super::channel::{ClientId, broken};
 use crate::store::{Broken, Meta};
 use crate::{LockName, Result};
 
+/// The flags; `lua/record.lua` has them all.
 const REASON: u8 = 1;
 const VALUE: u8 = 2;
 const AMENDED: u8 = 4;
@@ -78,6 +79,7 @@ pub(super) fn read(read: &mut Reader<'_>) -> Result<Shown> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::scripts::number;
     use super::*;
 
     fn metas() -> impl Strategy<Value = Meta> {
@@ -88,6 +90,12 @@ mod tests {
             value: value.map(Into::into),
             epoch,
         })
+    }
+
+    #[test]
+    fn the_scripts_know_the_flags() {
+        let flags = [REASON, VALUE, AMENDED, BROKEN].map(u64::from);
+        assert_eq!(flags, ["REASON", "VALUE", "AMENDED", "BROKEN"].map(number));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! The native layout: the arguments of the scripts, and what their answers say. Nothing here does I/O.
 //!
-//! `lua/line.lua` says how a line is kept. While one claim is alone in it that is one short string; who waits stands in
+//! `lua/record.lua` says how a line is kept. While one claim is alone in it that is one short string; who waits stands in
 //! two side keys, and whoever is granted by somebody else's leaving hears of it by a push to the channel it gave.
 
 mod admin;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redis::Value;
 
+use super::scripts::number;
 use super::*;
 use crate::store::{Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, MAX, Meta, SessionId, Verdict};
 use crate::{Effect, ErrorKind, LockName};
@@ -169,4 +170,27 @@ fn only_a_plain_first_claim_takes_the_short_way() {
     assert!(first(&Claim { resend: true, ..claim.clone() }) >= b'2');
     assert!(first(&Claim { ttl: Duration::from_secs(86_401), ..claim.clone() }) >= b'2');
     assert!(first(&Claim { replaces: Some(claim.key.id), ..claim }) >= b'2');
+}
+
+#[test]
+fn the_scripts_know_where_the_fields_of_a_claim_are() {
+    let (client, name) = (ClientId::random(), "/".repeat(100));
+    let mut claim = Claim { weight: 3, capacity: 5, ..a_claim() };
+    claim.key.name = LockName::new(&name).unwrap();
+    claim.meta = Meta { owner: "me".into(), reason: Some("why".into()), value: Some((*b"value").into()), epoch: 7 };
+    let record = super::claim::record(&claim, &client);
+    let from = |field| &record[usize::try_from(number(field) - number("SENT_SHIFT") - 1).unwrap()..];
+    assert!(from("CAPACITY").starts_with(&5_u32.to_le_bytes()));
+    assert!(from("WEIGHT").starts_with(&3_u32.to_le_bytes()));
+    assert!(from("LIFE").starts_with(&micros(claim.ttl).to_le_bytes()));
+    let shown = from("SHOWN");
+    assert!(from("LENGTH").starts_with(&u32::try_from(shown.len()).unwrap().to_le_bytes()));
+    assert!(from("CLIENT").starts_with(client.as_bytes()));
+    assert!(from("NAME_LEN").starts_with(&[100]));
+    assert!(from("EPOCH").starts_with(&7_u16.to_le_bytes()));
+    assert_eq!(u64::from(from("FLAGS")[0]), number("REASON") + number("VALUE"));
+    assert!(from("OWNER_LEN").starts_with(&2_u16.to_le_bytes()));
+    assert!(from("VALUE_LEN").starts_with(&5_u32.to_le_bytes()));
+    assert_eq!(from("TEXTS"), [name.as_bytes(), b"mewhyvalue"].concat());
+    assert_eq!(u64::from(ALONE), number("ALONE"));
 }

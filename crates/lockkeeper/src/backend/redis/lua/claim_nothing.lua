@@ -1,2 +1,2 @@
--- The end of CLAIM where only the key of the line may be touched.
+-- The end of CLAIM_OPEN: the key of the line alone does not decide. Answers nothing, and the client sends CLAIM.
 return false

@@ -1,21 +1,30 @@
--- CLAIM while the slot is on its way, and the side keys may be elsewhere. KEYS: that of the line. ARGV as for CLAIM.
--- Answers as CLAIM does, or nothing: not without the side keys.
+-- CLAIM_OPEN: CLAIM while the slot moves, and the side keys may be at another node. KEYS: that of the line. ARGV: as for
+-- CLAIM. Answers as CLAIM does, or nothing where the side keys would have to decide.
+--
+-- This file turns a dead holder of the form ALONE into FREE, renews the caller's own claim, and answers a claim that does
+-- not wait. A free lock is then granted by claim_free.lua. Redis serves a single key all the time, at one node at a time, so
+-- this is as exclusive as CLAIM. FREE and ALONE give the side keys no meaning, and rule out a tombstone.
 do
-  local K,r,t=KEYS[1],fetch(KEYS[1]),call('TIME')
-  local now=t[1]*1000000+t[2]
-  if r and #r~=8 and form(r)==17 then
-    local last,exp=up('<dd',r)
-    if exp<=now then call('SET',K,sub(r,1,8),'KEEPTTL')
-    elseif sub(r,18,33)==sub(ARGV[1],2,17) then
-      call('SETRANGE',K,'8',pk('<d',now+up('<d',r,42)))
-      return sub(ARGV[1],2,9)..'g'..pk('<dd',now,last)
-    -- One that does not wait is told who has it, where there is no more to say.
-    elseif byte(ARGV[2])==48 and up('<I2',r,67)<=up('<I2',ARGV[1],51) then
-      local cap,held=up('<I4I4',r,34)
-      local mine,w=up('<I4I4',ARGV[1],18)
-      if (cap==4294967295)~=(mine==4294967295) or held+w<=math.min(cap,mine) then return false end
-      local from=78+byte(r,66)
-      return sub(ARGV[1],2,9)..'b'..pk('<ddddd',now,last,1,0,exp-now)..sub(r,from,from+up('<I2',r,70)-1)
+  local line_key,stored,time=KEYS[1],read_line(KEYS[1]),call('TIME')
+  local now=time[1]*1000000+time[2]
+  if stored and #stored~=FREE_LENGTH and form_of(stored)==ALONE then
+    local last_token,expires=decode('<dd',stored)
+    if expires<=now then call('SET',line_key,sub(stored,1,8),'KEEPTTL')
+    elseif sub(stored,ALONE_ID,33)==sub(ARGV[1],2,17) then
+      call('SETRANGE',line_key,'8',encode('<d',now+decode('<d',stored,LIFE+ALONE_SHIFT)))
+      return sub(ARGV[1],2,9)..'g'..encode('<dd',now,last_token)
+    -- A try, without any other option, whose epoch is not too low. Only the plain "busy" is answered here.
+    elseif byte(ARGV[2])==DIGIT_0 and decode('<I2',stored,EPOCH+ALONE_SHIFT)<=decode('<I2',ARGV[1],EPOCH-SENT_SHIFT) then
+      local min_capacity,weight_held=decode('<I4I4',stored,CAPACITY+ALONE_SHIFT)
+      local capacity,weight=decode('<I4I4',ARGV[1],CAPACITY-SENT_SHIFT)
+      -- Another kind of lock, or a permit that fits: CLAIM decides.
+      if (min_capacity==EXCLUSIVE)~=(capacity==EXCLUSIVE) or weight_held+weight<=math.min(min_capacity,capacity) then
+        return false
+      end
+      local owner_at=TEXTS+ALONE_SHIFT+byte(stored,NAME_LEN+ALONE_SHIFT)
+      return sub(ARGV[1],2,9)..'b'..encode('<ddddd',now,last_token,1,0,expires-now)
+        ..sub(stored,owner_at,owner_at+decode('<I2',stored,OWNER_LEN+ALONE_SHIFT)-1)
     end
   end
 end
+

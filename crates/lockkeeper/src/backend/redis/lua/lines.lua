@@ -1,21 +1,26 @@
-  settle(true)
-  -- Before anything is written: to read all may be refused.
-  local claims=n>0 and all()
-  finish()
-  if n==0 then return 0 end
+  -- The rest of list_line(). A line with live waiters has a holder, since grant_waiters() has granted the first one.
+  grant_waiters(true)
+  -- Before anything is written, since the server may refuse to read all.
+  local claims=holders>0 and all_claims()
+  write_changes()
+  if holders==0 then return 0 end
   local list,name,bytes={},'',0
-  for h,v in pairs(claims) do
-    list[#list+1],list[#list+2]=h,v
-    if sub(K,5,6)=='h.' then name=sub(v,70,69+byte(v,58)) end
-    bytes=bytes+#v
+  for claim_id,claim in pairs(claims) do
+    list[#list+1],list[#list+2]=claim_id,claim
+    -- `lk:{h.…}`: a hash.
+    if sub(line_key,5,6)=='h.' then name=sub(claim,TEXTS,TEXTS-1+byte(claim,NAME_LEN)) end
+    bytes=bytes+#claim
   end
-  if bytes>left then return name=='' and 1 or name end
-  left=left-bytes
-  return {name,pk('<dddd',now,last,2*nq+n,touch),list}
+  if bytes>bytes_left then return name=='' and 1 or name end
+  bytes_left=bytes_left-bytes
+  return {name,encode('<dddd',now,last_token,2*waiters+holders,touched),list}
 end
-local function one(i)
-  local r=fetch(KEYS[i])
-  return r and #r~=8 and describe(KEYS[i],KEYS[i+1],KEYS[i+2],KEYS[i+3],nil,r) or 0
+
+-- Lists the line whose first key is KEYS[i].
+local function list_nth(i)
+  local stored=read_line(KEYS[i])
+  return stored and #stored~=FREE_LENGTH and list_line(KEYS[i],KEYS[i+1],KEYS[i+2],KEYS[i+3],nil,stored) or 0
 end
-for i=1,#KEYS,4 do out[#out+1]=apart(one,i) end
-return out
+
+for i=1,#KEYS,4 do answers[#answers+1]=isolated(list_nth,i) end
+return answers

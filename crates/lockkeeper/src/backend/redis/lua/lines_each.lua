@@ -1,7 +1,9 @@
--- LINES. KEYS: the four of each name. ARGV: the most bytes of claims that are wanted. Answers for each 0: nobody lives there,
--- the name where its key does not say it, the header and the claims as LINE does, 1 or the name where that is too much, or an
--- error.
-local t=call('TIME')
-local now,left=t[1]*1000000+t[2],tonumber(ARGV[1])
-local out={}
-local function describe(K,Q,W,G,id,r)
+-- LINES. KEYS: the four of each name. ARGV: how many bytes of claims are wanted at most. Answers for each name: 0 if nobody
+-- holds the lock; the name where its key has only a hash of it, the state, and the claims, as LINE does; the name, or 1, where
+-- the claims are too many bytes; or an error.
+local time=call('TIME')
+local now,bytes_left=time[1]*1000000+time[2],tonumber(ARGV[1])
+local answers={}
+
+-- Returns the answer about one line. The files up to lines.lua are its body.
+local function list_line(line_key,queue_key,claims_key,tombstones_key,id,stored)

@@ -1,8 +1,9 @@
--- LOOK. KEYS: the four of the name. ARGV: id. Changes nothing.
--- Answers 8 bytes of the id | the token, 0 for one that waits, -2 for one that waits and is the first, or -1: not there.
-local v=get(own)
+-- LOOK. ARGV: id. Changes nothing, so it neither grants a claim nor extends a life.
+-- Answers the first 8 bytes of the id | its token if it holds, 0 if it waits, -2 if it waits and is the first, -1 if it is
+-- not there or dead.
+local claim=claim_of(argument)
 local token=-1
-if v and up('<d',v,9)>now then
-  if byte(v,25)==1 then token=up('<d',v) else token=rank(own)==0 and -2 or 0 end
+if claim and decode('<d',claim,EXPIRES)>now then
+  if byte(claim,GRANTED)==1 then token=decode('<d',claim) else token=waiters_ahead(argument)==0 and -2 or 0 end
 end
-return sub(own,1,8)..pk('<d',token)
+return sub(argument,1,8)..encode('<d',token)

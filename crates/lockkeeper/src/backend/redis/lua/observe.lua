@@ -1,10 +1,11 @@
--- OBSERVE. KEYS: the four of the name. ARGV: p, or s for the channel of a shard | for how many ms. Answers the revision,
--- from which on each change is told by lk:w:{n}. K knows only until when, so any number of observers costs the same.
-spares=false
-settle()
-if obs<=now then kinds=0 end
-local kind=ARGV[1]=='s' and 2 or 1
-if kinds~=kind then kinds=kinds==0 and kind or 3 end
-obs,dirty=math.max(obs,now+ARGV[2]*1000),true
-finish()
-return pk('<dddd',now,last,2*nq+n,touch)
+-- OBSERVE. ARGV: p, or s for the channel of a shard | for how many ms. Answers the state of the line. From that state on,
+-- write_changes() publishes each change to lk:w:{n}. The header only says until when, so one observer costs as much as many.
+needs_no_memory=false
+grant_waiters()
+if observed_until<=now then observer_kinds=0 end
+local kind=ARGV[1]=='s' and OBSERVED_SHARDED or OBSERVED_PLAIN
+-- Both kinds, if an observer of the other kind is there.
+if observer_kinds~=kind then observer_kinds=observer_kinds==0 and kind or OBSERVED_PLAIN+OBSERVED_SHARDED end
+observed_until,header_changed=math.max(observed_until,now+ARGV[2]*1000),true
+write_changes()
+return encode('<dddd',now,last_token,2*waiters+holders,touched)

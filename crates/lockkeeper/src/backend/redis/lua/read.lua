@@ -1,13 +1,13 @@
--- LINE. KEYS: the four of the name. ARGV: the most bytes that are wanted, or 0 for all. Answers the header, and the claims
--- with their ids; or how many bytes there are, if that is more.
-settle(true)
--- Before anything is written: to read all may be refused.
-local claims=all()
-finish()
-local list,most,bytes={},tonumber(own),0
-for h,v in pairs(claims) do
-  list[#list+1],list[#list+2]=h,v
-  bytes=bytes+#v
+-- LINE. ARGV: how many bytes of claims are wanted at most, or 0 for all. Answers the state of the line, and the claims with
+-- their ids; or how many bytes there are, if that is more.
+grant_waiters(true)
+-- Before anything is written, since the server may refuse to read all.
+local claims=all_claims()
+write_changes()
+local list,max_bytes,bytes={},tonumber(argument),0
+for claim_id,claim in pairs(claims) do
+  list[#list+1],list[#list+2]=claim_id,claim
+  bytes=bytes+#claim
 end
-if most>0 and bytes>most then return bytes end
-return {pk('<dddd',now,last,2*nq+n,touch),list}
+if max_bytes>0 and bytes>max_bytes then return bytes end
+return {encode('<dddd',now,last_token,2*waiters+holders,touched),list}

@@ -1,27 +1,32 @@
-  -- The rest of `renew`, which begins in renew_each.lua. It may take no memory: see `spares`.
-  settle()
-  local res,mark,v=-1,false,get(id)
-  if v then
-    local tok,exp,_,granted,_,_,lease,wait=up(CLAIM,v)
-    local position=granted==0 and rank(id)
-    if exp<=now or not (position or granted==1) then take(id,v)
-    elseif byte(v,61)%16>=8 then
-      -- Who broke it stands behind the other texts.
-      res=words(v)
+  -- The rest of renew(). RENEW extends a live claim, and never creates or revives one: an expired claim is removed instead.
+  -- It needs no memory (needs_no_memory), so that locks live on on a full server.
+  grant_waiters()
+  local answer,touches_header,claim=-1,false,claim_of(id)
+  if claim then
+    local token,expires,_,granted,_,_,lease,wait=decode(CLAIM_FORMAT,claim)
+    local position=granted==0 and waiters_ahead(id)
+    -- Dead inside the queue, or without a place there.
+    if expires<=now or not (position or granted==1) then remove_claim(id,claim)
+    -- Marked by EVICT: not extended, so it ends with its life.
+    elseif byte(claim,FLAGS)%(2*BROKEN)>=BROKEN then
+      answer=words_of(claim)
     else
-      exp=now+(granted==1 and lease or wait*1000)
-      put(id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
+      expires=now+(granted==1 and lease or wait*1000)
+      set_claim(id,sub(claim,1,EXPIRES-1)..encode('<d',expires)..sub(claim,SINCE))
       if granted==1 then
-        res=byte(v,61)%32>=16 and {tok,words(v)} or tok
-        if n==1 or exp<low then low=exp end
+        answer=byte(claim,FLAGS)%(2*REQUESTED)>=REQUESTED and {token,words_of(claim)} or token
+        if holders==1 or expires<next_expiry then next_expiry=expires end
       else
-        res=0
-        if position>0 then settle(true) end
+        answer=0
+        if position>0 then grant_waiters(true) end
       end
-      if at<now-now%3600000000 or at>now then dirty=true end
-      mark=low==exp or now-at>1000000
+      -- Once in each hour, and after the clock went back, the whole header is written, so that the keys stay.
+      if written_at<now-now%HOUR or written_at>now then header_changed=true end
+      -- Keeps `next_expiry` and `written_at` true: see recount_if_due().
+      touches_header=next_expiry==expires or now-written_at>SECOND
     end
   end
-  finish(mark)
-  return res
+  write_changes(touches_header)
+  return answer
 end
+

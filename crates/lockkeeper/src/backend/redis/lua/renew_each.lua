@@ -1,13 +1,17 @@
--- RENEW. KEYS: the four of each name. ARGV: \17 + id for each.
--- Answers for each the token, or that and who asks for it, 0 for one that waits, -1 for one that is not there, who broke it, or an error; then
--- 8 bytes of the first id | the time.
-local t=call('TIME')
-local now=t[1]*1000000+t[2]
-local out,elsewhere={},false
--- Who broke a claim, or asks for it, and why: behind the other texts of its record.
-local function words(v)
-  local ml=up('<I4',v,46)
-  local name,_,flags,owner,reason,value=up('<BI2BI2I2I4',v,58)
-  return sub(v,70+name+owner+reason+value+(flags%8>=4 and 16 or 0),49+ml)
+-- RENEW. KEYS: the four of each name. ARGV: \17, id for each. RENEW_OPEN has the same files at its beginning and its end.
+-- Answers for each claim: its token if it holds; that and the words if somebody asks for the lock; 0 if it waits; -1 if it is
+-- not there; the words of who broke it; or an error. Last comes the first 8 bytes of the first id | now.
+local time=call('TIME')
+local now=time[1]*1000000+time[2]
+local answers,needs_all_keys={},false
+
+-- Returns the words of a BROKEN or REQUESTED claim: who, and why. They are the end of what is shown.
+local function words_of(claim)
+  local length=decode('<I4',claim,LENGTH)
+  local name_len,_,flags,owner_len,reason_len,value_len=decode('<BI2BI2I2I4',claim,NAME_LEN)
+  return sub(claim,TEXTS+name_len+owner_len+reason_len+value_len
+    +(flags%(2*AMENDED)>=AMENDED and CHANGE_LENGTH or 0),SHOWN-1+length)
 end
-local function renew(K,Q,W,G,id,r)
+
+-- Renews the claim `id` of one line, and returns the answer about it. The files up to renew_loop.lua are its body.
+local function renew(line_key,queue_key,claims_key,tombstones_key,id,stored)

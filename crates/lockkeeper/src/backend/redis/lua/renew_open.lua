@@ -1,26 +1,31 @@
-  -- The rest of `renew` while the slot is on its way: Q is here the claims of the line, or nothing. Nothing is removed or
-  -- granted, so that all of it can be done where these two are: what is missing would be asked for in vain.
-  if byte(r,17)==17 then return -1 end
-  local v=Q and call('HGET',Q,id)
-  -- Who broke it is told by the whole of it.
-  if not Q or v and byte(v,61)%16>=8 then
-    elsewhere=true
+  -- The rest of renew() in RENEW_OPEN: RENEW of one claim while the slot moves. KEYS: that of the line, or that of the line
+  -- and that of its claims, which is here `queue_key`, the second. If these cannot decide, RENEW_OPEN answers nothing, and the
+  -- client sends more keys.
+  --
+  -- It removes and grants nothing: in an open slot a script fails half-way at a key that has moved. So it is safe without
+  -- the queue and the tombstones, and a claim that died is found by the next whole script.
+  if byte(stored,FORM)==ALONE then return -1 end
+  local claim=queue_key and call('HGET',queue_key,id)
+  -- RENEW tells who broke a claim.
+  if not queue_key or claim and byte(claim,FLAGS)%(2*BROKEN)>=BROKEN then
+    needs_all_keys=true
     return -1
   end
-  if not v or up('<d',v,9)<=now then return -1 end
-  local tok,_,_,granted,_,_,lease,wait=up('<dddBI4I4dI4',v)
-  local last,low,_,at,_,n,_,_,_,_,_,_,long=up('<ddc1dI4I4dc4c16dddd',r)
-  local exp=now+(granted==1 and lease or wait*1000)
-  if granted==1 and (n==1 or exp<low) then low=exp end
-  -- What may be refused is tried, or done where nobody could see it, before the claim is renewed.
-  spare(K,'SETRANGE',K,'8','')
-  if at<now-now%3600000000 then
-    local px=string.format('%.0f',math.max(172800000,long+86400000,(last-now)/1000+172800000))
-    call('PEXPIRE',K,px)
-    call('PEXPIRE',Q,px)
+  if not claim or decode('<d',claim,EXPIRES)<=now then return -1 end
+  local token,_,_,granted,_,_,lease,wait=decode('<dddBI4I4dI4',claim)
+  local last_token,next_expiry,_,written_at,_,holders,_,_,_,_,_,_,longest_life=decode('<ddc1dI4I4dc4c16dddd',stored)
+  local expires=now+(granted==1 and lease or wait*1000)
+  if granted==1 and (holders==1 or expires<next_expiry) then next_expiry=expires end
+  -- Before the claim is renewed: what the server may refuse is tried, or done where nobody can see it.
+  even_if_full(line_key,'SETRANGE',line_key,'8','')
+  if written_at<now-now%HOUR then
+    local ttl_ms=string.format('%.0f',math.max(TWO_DAYS_MS,longest_life+DAY_MS,(last_token-now)/1000+TWO_DAYS_MS))
+    call('PEXPIRE',line_key,ttl_ms)
+    call('PEXPIRE',queue_key,ttl_ms)
   end
-  call('HSET',Q,id,sub(v,1,8)..pk('<d',exp)..sub(v,17))
-  -- A clock that went back is still to be seen.
-  call('SETRANGE',K,'8',pk('<dc1d',low,'\16',at>now and at or now))
-  return granted==0 and 0 or byte(v,61)%32>=16 and {tok,words(v)} or tok
+  call('HSET',queue_key,id,sub(claim,1,EXPIRES-1)..encode('<d',expires)..sub(claim,SINCE))
+  -- `written_at` does not fall here: the next whole script has to see that the clock went back, and to recount.
+  call('SETRANGE',line_key,'8',encode('<dc1d',next_expiry,'\16',written_at>now and written_at or now))
+  return granted==0 and 0 or byte(claim,FLAGS)%(2*REQUESTED)>=REQUESTED and {token,words_of(claim)} or token
 end
+

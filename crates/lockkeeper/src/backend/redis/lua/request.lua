@@ -1,20 +1,23 @@
--- REQUEST. KEYS: the four of the name. ARGV: who and why. Asks all who hold to let go, in the place of an older request, and
--- tells their clients; who was broken is to end anyway. Answers 1, or 0: nobody holds it.
-spares=false
-settle()
+-- REQUEST, by an administrator. ARGV: who and why, as the words of a claim. Asks all holders to release, in the place of an
+-- older request, and NOTIFIES their clients ('r'). Marked claims are to end anyway, and kept claims have no client. Answers 1,
+-- or 0: nobody to ask. It changes what claims show, and nothing that decides about the lock.
+needs_no_memory=false
+grant_waiters()
 local asked=0
-for h,v in pairs(all()) do
-  if byte(v,25)==1 and sub(h,9)~=KEPT and up('<d',v,9)>now and byte(v,61)%16<8 then
-    local len=up('<I4',v,46)
-    local name,_,flags,owner,reason,value=up('<BI2BI2I2I4',v,58)
-    local m=sub(v,50,60)..string.char(flags%8+16+(flags>=32 and 32 or 0))
-      ..sub(v,62,69+name+owner+reason+value+(flags%8>=4 and 16 or 0))..own
-    put(h,sub(v,1,45)..pk('<I4',#m)..m..sub(v,50+len))
-    local client=string.gsub(sub(v,50,57),'.',function(c) return string.format('%02x',byte(c)) end)
-    push('plk:w:'..client,'r'..h..own)
+for claim_id,claim in pairs(all_claims()) do
+  if byte(claim,GRANTED)==1 and sub(claim_id,9)~=KEPT and decode('<d',claim,EXPIRES)>now
+    and byte(claim,FLAGS)%(2*BROKEN)<BROKEN then
+    local length=decode('<I4',claim,LENGTH)
+    local name_len,_,flags,owner_len,reason_len,value_len=decode('<BI2BI2I2I4',claim,NAME_LEN)
+    local shown=sub(claim,SHOWN,FLAGS-1)..string.char(flags%BROKEN+REQUESTED+(flags>=MIN_HOLD and MIN_HOLD or 0))
+      ..sub(claim,FLAGS+1,TEXTS-1+name_len+owner_len+reason_len+value_len
+      +(flags%(2*AMENDED)>=AMENDED and CHANGE_LENGTH or 0))..argument
+    set_claim(claim_id,sub(claim,1,LENGTH-1)..encode('<I4',#shown)..shown..sub(claim,SHOWN+length))
+    local client=string.gsub(sub(claim,CLIENT,NAME_LEN-1),'.',function(c) return string.format('%02x',byte(c)) end)
+    notify('plk:w:'..client,'r'..claim_id..argument)
     asked=1
   end
 end
-if n>0 then touch,dirty=touch+1,true end
-finish()
+if holders>0 then touched,header_changed=touched+1,true end
+write_changes()
 return asked

@@ -50,7 +50,7 @@ pub(crate) const IS_SENTINEL: &str = "it is a Sentinel";
 /// What a script says that did not get to its end.
 const UNFINISHED: &str = "lockkeeper half-way";
 
-/// What a script puts before the error of one line of several (`apart` in `lua/start.lua`).
+/// What a script puts before the error of one line of several (`isolated` in `lua/start.lua`).
 const APART: &str = "Error running script: ";
 
 /// How servers begin to say that a user may not do what a script does.

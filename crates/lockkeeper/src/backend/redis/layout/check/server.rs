@@ -65,7 +65,7 @@ impl Server {
             pushes: VecDeque::new(),
         };
         server.command(&[b"HELLO", b"3", b"AUTH", server.user.clone().as_bytes(), b"any"]);
-        for script in SCRIPTS {
+        for script in *SCRIPTS {
             let text = script.text().replace("call('TIME')", &format!("call('LRANGE','{}','0','1')", server.clock));
             let Value::BulkString(digest) = server.command(&[b"SCRIPT", b"LOAD", text.as_bytes()]) else {
                 panic!("SCRIPT LOAD")
