@@ -125,8 +125,6 @@ fn driver(url: &StoreUrl) -> Result<&'static Driver> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryStore;
-    use crate::url::{Scheme, UrlForm};
 
     fn available(url: &str) -> Result<()> {
         url.parse::<StoreUrl>().unwrap().available()
@@ -150,27 +148,5 @@ mod tests {
             assert!(own.driver.is_none_or(|driver| std::ptr::eq(driver.urls, own.urls)));
             assert!(own.driver.is_none_or(|driver| !driver.layouts.is_empty()));
         }
-    }
-
-    #[tokio::test]
-    async fn a_registered_store_is_reached_by_its_url_and_takes_no_other_ones_scheme() {
-        static URLS: UrlSyntax =
-            UrlSyntax::new(&[Scheme::new("shelf", UrlForm::Hosts, "shelf://HOST").tls("shelfs")]).checks(&["dust"]);
-        static DRIVER: Driver =
-            Driver::new("Shelf", &URLS, |_| Box::pin(async { Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>) }));
-        static OTHER: Driver = Driver::new("Other", &URLS, |_| Box::pin(async { unreachable!() }));
-        assert!("shelf://h".parse::<StoreUrl>().is_err());
-        register(&DRIVER).unwrap();
-        register(&DRIVER).unwrap();
-        assert!(drivers().iter().any(|driver| driver.name == "Shelf"));
-        let refused = register(&OTHER).unwrap_err();
-        assert_eq!(refused.message(), "Other cannot have the scheme shelf:, which another store has");
-        let near = "shlef://h".parse::<StoreUrl>().unwrap_err();
-        assert_eq!(near.remedy(), Some("shelf://"));
-        let url: StoreUrl = "shelfs://h?unsafe=dsut".parse().unwrap();
-        assert_eq!(open(&url).await.unwrap_err().remedy(), Some("unsafe=dust"));
-        let keeper = crate::connect("shelf://h?unsafe=dust&prefix=p/").await.unwrap();
-        assert_eq!(keeper.mutex("x").unwrap().lock().await.unwrap().full_name().as_str(), "p/x");
-        assert!(examine(&url, Duration::from_secs(9)).await.store.is_none());
     }
 }

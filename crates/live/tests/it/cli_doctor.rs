@@ -10,6 +10,8 @@ use crate::support::{Store, program, stderr, stdout};
 
 /// On a busy machine it takes longer than most people would wait.
 pub(crate) const PATIENTLY: [&str; 2] = ["--connect-timeout", "60s"];
+/// Where a doctor tries to connect until its time is over.
+const IN_VAIN: [&str; 2] = ["--connect-timeout", "10s"];
 
 /// Its lines, by their check.
 pub(crate) struct Report {
@@ -42,10 +44,10 @@ fn report(store: &Store) -> Report {
 }
 
 /// As this user, whose password is `pw`.
-fn report_of_user(store: &Store, user: &str) -> Report {
+fn report_of_user(store: &Store, user: &str, limit: &[&str; 2]) -> Report {
     let url = store.url().replace("redis://", &format!("redis://{user}@"));
     let mut command = program();
-    command.args(["-S", &url, "doctor", "--json"]).args(PATIENTLY).env("LOCKKEEPER_PASSWORD", "pw");
+    command.args(["-S", &url, "doctor", "--json"]).args(limit).env("LOCKKEEPER_PASSWORD", "pw");
     Report::of(&command.output().unwrap())
 }
 
@@ -194,7 +196,7 @@ fn a_user_by_the_rule_can_do_everything() {
     let store = Store::on(Redis::start().unwrap());
     let shown = report(&store);
     obey(&store, &rule(&shown, "app"));
-    let found = report_of_user(&store, "app");
+    let found = report_of_user(&store, "app", &PATIENTLY);
     assert_eq!((found.code, found.failed()), (Some(0), vec![]), "{:#?}", found.lines);
     let url = store.url().replace("redis://", "redis://app:pw@");
     everything(&url);
@@ -223,7 +225,7 @@ fn a_user_without_any_word_of_the_rule_learns_the_rule() {
     for missing in whole.iter().filter(|word| word.starts_with(['+', '~', '&'])) {
         let rest: Vec<_> = whole.iter().filter(|word| *word != missing).cloned().collect();
         obey(&store, &rest);
-        let found = report_of_user(&store, "app");
+        let found = report_of_user(&store, "app", &IN_VAIN);
         let [status, finding, remedy] = found.line("rights");
         assert_eq!((status, found.code), ("FAIL", Some(1)), "without {missing}: {:#?}", found.lines);
         assert!(remedy.starts_with("ACL SETUSER NAME reset ") && remedy.contains(missing), "{remedy}");

@@ -30,8 +30,8 @@ pub struct Demand {
 /// ```
 /// use lockkeeper::store::admit::{Admission, Demand};
 ///
-/// let reader = Standing { weight: 1, capacity: u32::MAX, granted: false };
-/// let writer = Standing { weight: u32::MAX, ..reader };
+/// let reader = Demand { weight: 1, capacity: u32::MAX, granted: false };
+/// let writer = Demand { weight: u32::MAX, ..reader };
 ///
 /// let mut line = Admission::new();
 /// assert!(line.admit(reader));

@@ -10,6 +10,7 @@ mod conveniences;
 mod crowd;
 mod custom_store;
 mod dedicated;
+mod drivers;
 mod engine;
 mod histories;
 mod kills;

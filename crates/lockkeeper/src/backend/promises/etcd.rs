@@ -99,17 +99,24 @@ pub(super) const NATIVE: Promises = Promises {
             },
         ),
     ],
-    suites: (
-        "crates/live/tests/contract/etcd.rs",
-        &[
-            "etcd_one",
-            "etcd_three",
-            "etcd_behind_tls",
-            "etcd_of_debian",
-            "etcd_one_in_a_storm",
-            "etcd_three_in_a_storm",
-        ],
-    ),
+    suites: &[
+        (
+            "crates/live/tests/contract/etcd.rs",
+            &[
+                "etcd_one_crowded",
+                "etcd_one_in_a_storm",
+                "etcd_one",
+                "etcd_three",
+                "etcd_behind_tls",
+                "etcd_oldest",
+                "etcd_of_debian",
+            ],
+        ),
+        (
+            "crates/live/tests/matrix/etcd.rs",
+            &["etcd_one", "etcd_three", "etcd_behind_tls", "etcd_oldest", "etcd_of_debian", "etcd_three_in_a_storm"],
+        ),
+    ],
     more: Some("etcd.md"),
 };
 
@@ -127,6 +134,9 @@ pub(super) const CONCURRENCY: Promises = Promises {
             Own("a_holder_that_dies_lets_the_other_in"),
         ],
     },
-    suites: ("crates/live/tests/contract/etcd.rs", &["etcd_shared_with_go"]),
+    suites: &[
+        ("crates/live/tests/contract/etcd.rs", &["etcd_shared_with_go_crowded"]),
+        ("crates/live/tests/matrix/etcd.rs", &["etcd_shared_with_go"]),
+    ],
     ..NATIVE
 };

@@ -150,6 +150,6 @@ pub(super) const PROMISES: Promises = Promises {
             },
         ),
     ],
-    suites: ("crates/lockkeeper/tests/it/contract.rs", &["file_store", "file_store_in_a_storm"]),
+    suites: &[("crates/lockkeeper/tests/it/contract.rs", &["file_store", "file_store_in_a_storm"])],
     more: None,
 };

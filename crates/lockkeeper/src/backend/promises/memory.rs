@@ -42,6 +42,6 @@ pub(super) const PROMISES: Promises = Promises {
             by: &[Own("backend::memory::tests::two_stores_have_nothing_in_common")],
         },
     )],
-    suites: ("crates/lockkeeper/tests/it/contract.rs", &["memory_store", "memory_store_in_a_storm"]),
+    suites: &[("crates/lockkeeper/tests/it/contract.rs", &["memory_store", "memory_store_in_a_storm"])],
     more: None,
 };

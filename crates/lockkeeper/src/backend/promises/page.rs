@@ -94,14 +94,17 @@ fn section(store: &Promises) -> String {
     section += &format!("\n\n{}", table(&["", "promise", "shown by"], rows));
     let happens = happens.iter().map(|(what, shown)| row(what, shown.says, shown.by));
     section += &format!("\n{}", table(&["what happens", "what becomes of the locks", "shown by"], happens));
-    section + &format!("\nIts suites: {}.\n", suites_of(suites.0, suites.1))
+    section + &format!("\nIts suites: {}.\n", suites_of(suites))
 }
 
-/// `redis::redis_cluster::*`, as `cargo test` prints it.
-fn suites_of(file: &str, modules: &[&str]) -> String {
-    let harness = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".rs");
-    let names: Vec<_> = modules.iter().map(|module| format!("`{harness}::{module}::*`")).collect();
-    names.join(", ")
+/// `contract redis::redis_cluster::*`: the test program, and the tests as it prints them.
+fn suites_of(suites: &[(&str, &[&str])]) -> String {
+    let names = suites.iter().flat_map(|(file, modules)| {
+        let mut parts = file.trim_end_matches(".rs").rsplit('/');
+        let (harness, program) = (parts.next().unwrap_or(file), parts.next().unwrap_or(file));
+        modules.iter().map(move |module| format!("`{program} {harness}::{module}::*`"))
+    });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn shown_by(tests: &[Test]) -> String {

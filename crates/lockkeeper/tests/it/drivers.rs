@@ -1,0 +1,28 @@
+//! A store of somebody else's, by its URL. What is registered stays so in this process.
+
+use std::sync::Arc;
+
+use lockkeeper::store::{Driver, Store};
+use lockkeeper::url::{Scheme, StoreUrl, UrlForm, UrlSyntax};
+use lockkeeper::{Keeper, MemoryStore, drivers};
+
+static URLS: UrlSyntax =
+    UrlSyntax::new(&[Scheme::new("shelf", UrlForm::Hosts, "shelf://HOST").tls("shelfs")]).checks(&["dust"]);
+static DRIVER: Driver =
+    Driver::new("Shelf", &URLS, |_| Box::pin(async { Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>) }));
+static OTHER: Driver = Driver::new("Other", &URLS, |_| Box::pin(async { unreachable!() }));
+
+#[tokio::test]
+async fn a_registered_store_is_reached_by_its_url_and_takes_no_other_ones_scheme() {
+    assert!("shelf://h".parse::<StoreUrl>().is_err());
+    Keeper::register(&DRIVER).unwrap();
+    Keeper::register(&DRIVER).unwrap();
+    assert!(drivers().iter().any(|driver| driver.name == "Shelf"));
+    let refused = Keeper::register(&OTHER).unwrap_err();
+    assert_eq!(refused.message(), "Other cannot have the scheme shelf:, which another store has");
+    let near = "shlef://h".parse::<StoreUrl>().unwrap_err();
+    assert_eq!(near.remedy(), Some("shelf://"));
+    assert_eq!(lockkeeper::connect("shelfs://h?unsafe=dsut").await.unwrap_err().remedy(), Some("unsafe=dust"));
+    let keeper = lockkeeper::connect("shelf://h?unsafe=dust&prefix=p/").await.unwrap();
+    assert_eq!(keeper.mutex("x").unwrap().lock().await.unwrap().full_name().as_str(), "p/x");
+}
