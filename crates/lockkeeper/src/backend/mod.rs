@@ -1,4 +1,4 @@
-//! The stores. Each room has the same files: `mod` is the [`Store`], `builder` opens it, `layout`
+//! The stores. Each room has the same files: `mod` is the `Store`, `builder` opens it, `layout`
 //! is what it keeps and the operations on it, `wait` is how its waiters wake up.
 
 #[cfg(feature = "etcd")]
