@@ -16,7 +16,8 @@ const STEPS: [(&str, &str); 7] = [
     // The same as --all-targets, and the test programs that cargo does not run by itself.
     (
         "clippy",
-        "cargo clippy --workspace --lib --bins --benches --examples --test '*' --all-features --locked -- -D warnings",
+        "cargo clippy --workspace --lib --bins --tests --benches --examples --test '*' --all-features --locked -- \
+         -D warnings",
     ),
     ("clippy without features", "cargo clippy -p lockkeeper --no-default-features --locked -- -D warnings"),
     ("docs", "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features --locked"),
