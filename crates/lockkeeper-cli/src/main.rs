@@ -70,7 +70,7 @@ fn explain(error: &clap::Error) -> Exit {
 
 fn start(cli: &Cli) -> Exit {
     signals::outlive_a_file_limit();
-    // Before any thread is started: whatever `Signals::catch` keeps in order is blocked in all of them.
+    // Before any thread is started: all threads have to block the signals of a pause.
     if let Command::Run(_) | Command::Elect(_) | Command::Acquire(_) = &cli.command
         && let Err(error) = signals::take_over()
     {

@@ -1,7 +1,9 @@
 //! A store of somebody else's, by its URL. What is registered stays so in this process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use lockkeeper::doctor::{self, Level};
 use lockkeeper::store::{Driver, Store};
 use lockkeeper::url::{Scheme, StoreUrl, UrlForm, UrlSyntax};
 use lockkeeper::{Keeper, MemoryStore, drivers};
@@ -25,4 +27,10 @@ async fn a_registered_store_is_reached_by_its_url_and_takes_no_other_ones_scheme
     assert_eq!(lockkeeper::connect("shelfs://h?unsafe=dsut").await.unwrap_err().remedy(), Some("unsafe=dust"));
     let keeper = lockkeeper::connect("shelf://h?unsafe=dust&prefix=p/").await.unwrap();
     assert_eq!(keeper.mutex("x").unwrap().lock().await.unwrap().full_name().as_str(), "p/x");
+    // Its driver examines nothing by itself, so the store is opened, and this URL cannot be.
+    let misspelt: StoreUrl = "shelfs://h?unsafe=dsut".parse().unwrap();
+    let findings = doctor::examine(&misspelt, Duration::from_secs(9)).await;
+    assert!(findings.iter().any(|finding| finding.level == Level::Fail), "{findings:?}");
+    let findings = doctor::examine(&"shelf://h".parse().unwrap(), Duration::from_secs(9)).await;
+    assert!(findings.iter().all(|finding| finding.level != Level::Fail), "{findings:?}");
 }
