@@ -26,9 +26,9 @@ const THAT_MATTER: [(&str, &[&str]); 5] = [
         "crates/lockkeeper/src/engine/",
         &["--lib", "--test", "it", "--", "engine::", "memory_store::", "memory_store_by_session::", "dedicated::"],
     ),
-    ("crates/lockkeeper/src/store/", &["--lib", "--", "store::", "backend::"]),
+    ("crates/lockkeeper-core/src/store/", &["--lib", "--", "store::"]),
     ("crates/lockkeeper/src/backend/memory/", &["--lib", "--test", "it", "--", "memory"]),
-    ("crates/lockkeeper/src/backend/file/", &["--lib", "--test", "it", "--", "backend::file::", "file_store::"]),
+    ("crates/lockkeeper-file/src/", &["--lib"]),
     ("crates/lockkeeper/src/backend/", &["--lib", "--", "backend::"]),
 ];
 
@@ -38,7 +38,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     let (options, tests) = split(args);
     let (live, files): (Vec<_>, Vec<_>) = options.iter().partition(|option| *option == "--live");
     if files.is_empty() {
-        bail!("no FILE. Try: cargo xtask mutants crates/lockkeeper/src/store/admit.rs");
+        bail!("no FILE. Try: cargo xtask mutants crates/lockkeeper-core/src/store/admit.rs");
     }
     if let Some(missing) = files.iter().find(|file| !root.join(file).is_file()) {
         bail!("{missing} is no file below {}", root.display());
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn the_tests_that_look_at_a_file_are_chosen_by_its_folder() {
         let engine = "crates/lockkeeper/src/engine/hold.rs".to_owned();
-        let admit = "crates/lockkeeper/src/store/admit.rs".to_owned();
-        let other = "crates/lockkeeper/src/time.rs".to_owned();
+        let admit = "crates/lockkeeper-core/src/store/admit.rs".to_owned();
+        let other = "crates/lockkeeper-core/src/time.rs".to_owned();
         assert!(that_matter(&[&engine, &engine]).contains(&"engine::"));
         assert_eq!(that_matter(&[&admit])[0], "--lib");
         assert!(that_matter(&[&engine, &admit]).is_empty() && that_matter(&[&other]).is_empty());

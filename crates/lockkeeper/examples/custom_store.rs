@@ -302,8 +302,6 @@ fn look(rows: &mut Rows, interest: Interest<'_>, seen: Revision, now: Instant) -
             }
         }
         Interest::Name(name) => (Revision(rows.row(name, now).version) != seen).then_some(Wake::Changed),
-        // Something that was added since: looking again is always right.
-        _ => Some(Wake::Changed),
     }
 }
 

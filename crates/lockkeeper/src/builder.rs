@@ -6,12 +6,12 @@ use std::time::Duration;
 
 #[cfg(feature = "metrics")]
 use crate::LockName;
+use crate::Open;
 use crate::engine::{Engine, Settings, Stores};
 use crate::event::Event;
 use crate::events::Events;
 use crate::layer::Prefix;
 use crate::name::check_prefix;
-use crate::open::Open;
 use crate::runtime::{Runtime, Task, inside};
 use crate::store::{Fencing, SessionSpec, Store};
 use crate::time::Clock;

@@ -5,49 +5,18 @@ use std::time::Duration;
 
 use crate::backend;
 use crate::store::{Driver, Examined, Finding, Store};
-use crate::url::{StoreUrl, UrlSyntax, examples, known};
+use crate::url::{StoreUrl, known};
 use crate::{Error, ErrorKind, Result};
 
-/// One of lockkeeper's own stores.
-struct Own {
-    urls: &'static UrlSyntax,
-    /// The cargo feature that it needs, if it needs one, and whether that is on.
-    feature: Option<(&'static str, bool)>,
-    /// `None` in a build without it.
-    driver: Option<&'static Driver>,
-}
-
-/// The driver of a store, in a build that has the store.
-macro_rules! if_built {
-    ($condition:meta, $driver:path) => {{
-        #[cfg($condition)]
-        {
-            Some(&$driver)
-        }
-        #[cfg(not($condition))]
-        {
-            None
-        }
-    }};
-}
-
-static OWN: [Own; 4] = [
-    Own { urls: &known::MEMORY, feature: None, driver: Some(&backend::memory::DRIVER) },
-    Own {
-        urls: &known::FILE,
-        feature: Some(("file", cfg!(feature = "file"))),
-        driver: if_built!(all(feature = "file", target_os = "linux"), backend::file::DRIVER),
-    },
-    Own {
-        urls: &known::REDIS,
-        feature: Some(("redis", cfg!(feature = "redis"))),
-        driver: if_built!(feature = "redis", backend::redis::DRIVER),
-    },
-    Own {
-        urls: &known::ETCD,
-        feature: Some(("etcd", cfg!(feature = "etcd"))),
-        driver: if_built!(feature = "etcd", backend::etcd::DRIVER),
-    },
+/// The stores of this build. What their URLs look like is known in every build: see `url/known.rs` of the core.
+static OWN: &[&Driver] = &[
+    &backend::memory::DRIVER,
+    #[cfg(all(feature = "file", target_os = "linux"))]
+    &backend::file::DRIVER,
+    #[cfg(feature = "redis")]
+    &backend::redis::DRIVER,
+    #[cfg(feature = "etcd")]
+    &backend::etcd::DRIVER,
 ];
 
 static REGISTERED: RwLock<Vec<&'static Driver>> = RwLock::new(Vec::new());
@@ -61,7 +30,7 @@ static REGISTERED: RwLock<Vec<&'static Driver>> = RwLock::new(Vec::new());
 /// ```
 pub fn drivers() -> Vec<&'static Driver> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
-    OWN.iter().filter_map(|own| own.driver).chain(registered.iter().copied()).collect()
+    OWN.iter().chain(registered.iter()).copied().collect()
 }
 
 /// See [`Keeper::register`](crate::Keeper::register).
@@ -91,35 +60,14 @@ pub(crate) async fn examine(url: &StoreUrl, within: Duration) -> Examined {
     }
 }
 
-impl StoreUrl {
-    /// Checks whether this build has the store.
-    ///
-    /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported). The message names the cargo feature that the store needs, or
-    /// states that this version of lockkeeper does not have the store.
-    pub fn available(&self) -> Result<()> {
-        driver(self).map(drop)
-    }
-}
-
 /// The driver for a URL.
 fn driver(url: &StoreUrl) -> Result<&'static Driver> {
-    let scheme = url.scheme;
-    if let Some(driver) = drivers().into_iter().find(|driver| driver.has_scheme(scheme)) {
-        return Ok(driver);
-    }
-    let own = OWN.iter().find(|own| own.urls.names().any(|name| name == scheme));
-    let (message, remedy) = match own.map(|own| own.feature) {
-        Some(Some((feature, false))) => (
-            format!("{scheme}: needs the cargo feature `{feature}`"),
-            "a build of lockkeeper with that feature".to_owned(),
-        ),
-        Some(_) => {
-            return Err(Error::new(ErrorKind::Unsupported, format!("{scheme}: stores do not run on this system")));
-        }
-        None => (format!("this version of lockkeeper does not have the store of {scheme}:// yet"), examples()),
-    };
-    Err(Error::new(ErrorKind::Unsupported, message).with_remedy(remedy))
+    url.available()?;
+    let has_it = |driver: &&Driver| driver.has_scheme(url.scheme);
+    drivers()
+        .into_iter()
+        .find(has_it)
+        .ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("{}: stores do not run on this system", url.scheme)))
 }
 
 #[cfg(test)]
@@ -144,9 +92,9 @@ mod tests {
 
     #[test]
     fn every_driver_of_this_build_has_the_urls_that_are_known_of_its_store() {
-        for own in &OWN {
-            assert!(own.driver.is_none_or(|driver| std::ptr::eq(driver.urls, own.urls)));
-            assert!(own.driver.is_none_or(|driver| !driver.layouts.is_empty()));
+        for driver in OWN {
+            assert!(known::OWN.iter().any(|own| std::ptr::eq(driver.urls, own.urls)), "{}", driver.name);
+            assert!(!driver.layouts.is_empty(), "{}", driver.name);
         }
     }
 }

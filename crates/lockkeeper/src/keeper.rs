@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::Open;
 use crate::admin::Admin;
 use crate::builder::{KeeperBuilder, Source};
 use crate::drivers;
 use crate::engine::{Engine, SessionState, mode};
 use crate::info::LockInfo;
 use crate::kinds::{Election, MultiBuilder, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
-use crate::open::Open;
 use crate::runtime::inside;
 use crate::store::{Capabilities, ClaimKey, Driver, Store};
 use crate::url::StoreUrl;

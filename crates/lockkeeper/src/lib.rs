@@ -94,9 +94,7 @@ pub mod blocking;
 mod builder;
 pub mod doctor;
 mod drivers;
-pub mod duration;
 mod engine;
-mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 mod event;
@@ -109,36 +107,15 @@ mod info;
 mod keeper;
 mod kinds;
 pub mod layer;
-mod lost_reason;
-mod marks;
 #[cfg(feature = "metrics")]
 mod metrics;
 #[cfg(not(feature = "metrics"))]
 #[path = "no_metrics.rs"]
 mod metrics;
-mod name;
-#[cfg(any(feature = "redis", feature = "etcd"))]
-mod net;
-mod open;
 pub mod optimistic;
-mod owner;
-mod random;
-mod registers;
 mod requested;
-mod runtime;
-mod secret;
-#[cfg(feature = "testing")]
-mod seeded;
-mod sequencer;
-mod serial;
-pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
-pub mod time;
-#[cfg(any(feature = "redis", feature = "etcd"))]
-mod tls;
-mod token;
-pub mod url;
 mod watch;
 
 pub use acquire::{Acquire, Acquired};
@@ -154,7 +131,6 @@ pub use backend::redis::RedisStore;
 pub use builder::KeeperBuilder;
 pub use drivers::drivers;
 pub use engine::{Lost, SessionState};
-pub use error::{Effect, Error, ErrorKind, Result};
 pub use event::{Event, Missed};
 pub use guard::{Guard, NotConverted};
 pub use handle::Handle;
@@ -164,15 +140,20 @@ pub use kinds::{
     Election, Lead, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantMutex, RwLock,
     Semaphore,
 };
-pub use lost_reason::LostReason;
-pub use name::LockName;
-pub use open::Open;
-pub use owner::Owner;
-pub use requested::{ReleaseRequest, ReleaseRequested};
-pub use secret::Secret;
-pub use sequencer::{Mode, Sequencer};
-pub use store::{Broken, IdHash};
 #[cfg(any(feature = "redis", feature = "etcd"))]
-pub use tls::Tls;
-pub use token::FencingToken;
+#[doc(inline)]
+pub use lockkeeper_core::Tls;
+#[cfg(any(feature = "redis", feature = "etcd"))]
+use lockkeeper_core::net;
+#[cfg(feature = "testing")]
+use lockkeeper_core::seeded;
+#[doc(inline)]
+pub use lockkeeper_core::store::{Broken, IdHash};
+#[doc(inline)]
+pub use lockkeeper_core::{
+    Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Mode, Open, Owner, Result, Secret, Sequencer,
+    duration, store, time, url,
+};
+use lockkeeper_core::{marks, name, random, registers, runtime, serial};
+pub use requested::{ReleaseRequest, ReleaseRequested};
 pub use watch::LockWatch;

@@ -63,18 +63,19 @@ struct Crate<'a> {
 
 struct File<'a> {
     path: &'a str,
-    tokens: Vec<Token<'a>>,
+    /// The words of its code, without `use` and `mod`.
+    words: BTreeSet<&'a str>,
     paths: Vec<CodePath<'a>>,
 }
 
-/// The names that `use` gives to paths from the root of the crate, for one file.
-type Names<'a> = HashMap<&'a str, Vec<&'a str>>;
+/// The names that `use` gives to paths from the root of the crate, for one file; `None` for what another crate defines.
+type Names<'a> = HashMap<&'a str, Option<Vec<&'a str>>>;
 
 impl<'a> Crate<'a> {
     fn add(&mut self, module: Vec<&'a str>, source: &'a Source) {
         let tokens = source.tokens();
         let paths = paths(&tokens);
-        self.files.insert(module, File { path: &source.path, tokens, paths });
+        self.files.insert(module, File { path: &source.path, words: words(&tokens), paths });
     }
 
     fn cycles(&self) -> Vec<Vec<&'a str>> {
@@ -92,12 +93,13 @@ impl<'a> Crate<'a> {
     fn names(&self, module: &[&'a str], file: &File<'a>) -> Names<'a> {
         let mut names = Names::new();
         for child in self.files.keys().filter(|child| child.len() == module.len() + 1 && child.starts_with(module)) {
-            names.insert(child[module.len()], child.clone());
+            names.insert(child[module.len()], Some(child.clone()));
         }
         for path in file.paths.iter().filter(|path| path.stands != Stands::Code) {
-            let Some(target) = absolute(path, module, &names) else { continue };
-            let name = path.alias.or(target.last().copied());
-            names.extend(name.filter(|name| *name != "*").map(|name| (name, target)));
+            let target = absolute(path, module, &names);
+            let named = path.segments.iter().rev().find(|segment| **segment != "self").copied();
+            let name = path.alias.or(named).filter(|name| *name != "*");
+            names.extend(name.map(|name| (name, target)));
         }
         names
     }
@@ -109,9 +111,12 @@ impl<'a> Crate<'a> {
             let depth = (0..=path.len()).rev().find(|depth| self.files.contains_key(&path[..*depth]))?;
             let module = path[..depth].to_vec();
             let item = path.get(depth)?;
-            match names[&module].get(item).filter(|target| **target != path[..=depth]) {
-                Some(target) => path = target.iter().chain(&path[depth + 1..]).copied().collect(),
-                None => return self.files.get(&module).map(|file| file.path),
+            match names[&module].get(item) {
+                Some(None) => return None,
+                Some(Some(target)) if *target != path[..=depth] => {
+                    path = target.iter().chain(&path[depth + 1..]).copied().collect();
+                }
+                _ => return self.files.get(&module).map(|file| file.path),
             }
         }
         None
@@ -123,11 +128,22 @@ impl<'a> File<'a> {
     fn used(&self, module: &[&'a str], names: &Names<'a>) -> Vec<Vec<&'a str>> {
         let is_used = |path: &&CodePath<'a>| {
             let name = path.alias.or(path.segments.last().copied());
-            let mentions = self.tokens.iter().filter(|token| Some(token.text) == name).count();
-            path.stands != Stands::Export || mentions > 1
+            path.stands != Stands::Export || name.is_some_and(|name| self.words.contains(name))
         };
         self.paths.iter().filter(is_used).filter_map(|path| absolute(path, module, names)).collect()
     }
+}
+
+fn words<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
+    let (mut words, mut in_use, mut before) = (BTreeSet::new(), false, "");
+    for token in tokens {
+        in_use = (in_use || token.text == "use") && token.text != ";";
+        if !in_use && before != "mod" {
+            words.insert(token.text);
+        }
+        before = token.text;
+    }
+    words
 }
 
 /// A path from the root of the crate; `None` for one that leads outside.
@@ -140,7 +156,7 @@ fn absolute<'a>(path: &CodePath<'a>, module: &[&'a str], names: &Names<'a>) -> O
         "self" => {}
         "super" if nested > 0 => nested -= 1,
         "super" => drop(base.pop()),
-        name => base = names.get(name)?.clone(),
+        name => base = names.get(name)?.clone()?,
     }
     while segments.next_if_eq(&"super").is_some() {
         match nested {

@@ -7,9 +7,12 @@ use super::source::Source;
 use super::tokens::{CodePath, paths};
 
 const LIBRARY: &str = "crates/lockkeeper/src/";
+const CORE: &str = "crates/lockkeeper-core/src/";
 
 /// A directory of the library, and what it must not know of.
 struct Room {
+    /// The sources of its crate.
+    home: &'static str,
     name: &'static str,
     /// Other rooms.
     closed: &'static [&'static str],
@@ -24,51 +27,43 @@ const IO: &[&str] =
     &["tokio", "rustix", "rusqlite", "std::fs", "std::io", "std::net", "std::os", "std::process", "std::thread"];
 
 const ROOMS: &[Room] = &[
+    Room { home: CORE, name: "store", closed: &["net", "runtime", "tls"], outside: IO, words: &[] },
     Room {
-        name: "store",
-        closed: &[
-            "engine",
-            "kinds",
-            "backend",
-            "layer",
-            "quorum",
-            "keeper",
-            "acquire",
-            "guard",
-            "blocking",
-            "testing",
-            "doctor",
-            "fence",
-            "optimistic",
-        ],
-        outside: IO,
-        words: &[],
-    },
-    Room {
+        home: LIBRARY,
         name: "engine",
         closed: &["kinds", "backend", "layer", "quorum", "blocking"],
         outside: &[],
         words: BACKENDS,
     },
-    Room { name: "kinds", closed: &["backend", "layer", "quorum"], outside: &[], words: BACKENDS },
+    Room { home: LIBRARY, name: "kinds", closed: &["backend", "layer", "quorum"], outside: &[], words: BACKENDS },
     Room {
+        home: LIBRARY,
         name: "backend",
         closed: &["engine", "kinds", "layer", "keeper", "acquire", "guard", "fence", "doctor", "optimistic", "testing"],
         outside: &[],
         words: &[],
     },
     Room {
-        name: "registers",
-        closed: &["engine", "kinds", "backend", "layer", "quorum", "keeper", "acquire", "optimistic"],
+        home: LIBRARY,
+        name: "layer",
+        closed: &["engine", "kinds", "backend", "keeper", "acquire"],
         outside: &[],
         words: &[],
     },
-    Room { name: "layer", closed: &["engine", "kinds", "backend", "keeper", "acquire"], outside: &[], words: &[] },
-    Room { name: "quorum", closed: &["engine", "kinds", "backend", "layer", "keeper"], outside: &[], words: &[] },
+    Room {
+        home: LIBRARY,
+        name: "quorum",
+        closed: &["engine", "kinds", "backend", "layer", "keeper"],
+        outside: &[],
+        words: &[],
+    },
 ];
 
 /// Crates, and the crates that they must not know.
-const CRATES: [(&str, &[&str]); 4] = [
+const CRATES: [(&str, &[&str]); 7] = [
+    ("crates/lockkeeper-etcd/src/", &["lockkeeper", "lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
+    ("crates/lockkeeper-file/src/", &["lockkeeper", "lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
+    (CORE, &["lockkeeper", "lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
     (LIBRARY, &["lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
     ("crates/lockkeeper-server/src/", &["lockkeeper_cli", "lockkeeper_live"]),
     ("crates/lockkeeper-cli/src/", &["lockkeeper_live"]),
@@ -105,8 +100,10 @@ fn file(source: &Source, exports: &HashMap<String, String>) -> Vec<Finding> {
             findings.push(Finding::new(&source.path, path.line, format!("{} is above this crate", path.segments[0])));
         }
     }
-    let Some(module) = module(&source.path) else { return findings };
-    let Some(room) = ROOMS.iter().find(|room| module.first() == Some(&room.name)) else { return findings };
+    let in_room =
+        |room: &&Room| module(&source.path, room.home).is_some_and(|module| module.first() == Some(&room.name));
+    let Some(room) = ROOMS.iter().find(in_room) else { return findings };
+    let Some(module) = module(&source.path, room.home) else { return findings };
     for path in &paths {
         if let Some(problem) = problem(room, path, &module, exports) {
             findings.push(Finding::new(&source.path, path.line, problem));
@@ -160,9 +157,9 @@ fn resolve<'a>(path: &CodePath<'a>, module: &[&'a str]) -> Option<Vec<&'a str>> 
     Some(base)
 }
 
-/// The module of a file of the library; empty for its root.
-fn module(path: &str) -> Option<Vec<&str>> {
-    let inside = path.strip_prefix(LIBRARY)?.strip_suffix(".rs")?;
+/// The module of a file of a crate; empty for its root.
+fn module<'a>(path: &'a str, home: &str) -> Option<Vec<&'a str>> {
+    let inside = path.strip_prefix(home)?.strip_suffix(".rs")?;
     let mut module: Vec<&str> = inside.split('/').collect();
     module.pop_if(|last| ["mod", "lib"].contains(last));
     Some(module)

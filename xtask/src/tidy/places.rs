@@ -60,7 +60,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("crates/lockkeeper/src/testing/", "time.rs", "the suite runs a store on virtual time"),
     ("crates/lockkeeper/src/testing/", "runtime.rs", "the suite starts contenders"),
     ("crates/lockkeeper/src/layer/chaos.rs", "runtime.rs", "a late duplicate outlives the call that caused it"),
-    ("crates/lockkeeper/src/backend/file/writer.rs", "runtime.rs", "SQLite blocks, and the runtime is the engine's"),
+    ("crates/lockkeeper-file/src/writer.rs", "runtime.rs", "SQLite blocks, and the runtime is the engine's"),
     (
         "crates/lockkeeper-cli/src/",
         "time.rs",

@@ -7,9 +7,10 @@ const LIB: (&str, &str) = (
     "pub mod engine;\npub use backend::memory::MemoryStore;\npub use engine::{Session as EngineSession, Waiter};",
 );
 
-/// The lines with findings of one file of the library.
+/// The lines with findings of one file of the library, or of its core.
 fn lines(path: &str, text: &str) -> Vec<usize> {
-    findings(&format!("crates/lockkeeper/src/{path}"), text).iter().map(|finding| finding.line).collect()
+    let home = if path.starts_with("store/") { "lockkeeper-core" } else { "lockkeeper" };
+    findings(&format!("crates/{home}/src/{path}"), text).iter().map(|finding| finding.line).collect()
 }
 
 fn findings(path: &str, text: &str) -> Vec<Finding> {
@@ -34,15 +35,18 @@ fn a_module_that_is_declared_for_tests_is_a_test() {
 #[test]
 fn imports_against_the_direction_are_found() {
     for (path, text) in [
-        ("store/claim.rs", "use crate::engine::Session;"),
-        ("store/claim.rs", "use crate::{\n    LockName, engine,\n};"),
-        ("store/claim.rs", "use crate::Waiter;"),
-        ("store/claim.rs", "use crate::EngineSession;"),
-        ("store/claim.rs", "use super::super::engine::Session;"),
-        ("store/mod.rs", "use super::engine::Session;"),
-        ("store/mod.rs", "mod inner { use super::super::kinds::Mutex; }"),
-        ("store/mod.rs", "fn f() -> crate::layer::Prefix { g() }"),
+        ("store/claim.rs", "use crate::runtime::Runtime;"),
+        ("store/claim.rs", "use crate::{\n    LockName, net,\n};"),
+        ("store/claim.rs", "use super::super::runtime::Runtime;"),
+        ("store/mod.rs", "use super::runtime::Runtime;"),
+        ("store/mod.rs", "mod inner { use super::super::net::Stream; }"),
+        ("store/mod.rs", "fn f() -> crate::net::Stream { g() }"),
         ("store/mod.rs", "use crate::*;"),
+        ("store/mod.rs", "use lockkeeper::Keeper;"),
+        ("backend/claim.rs", "use crate::engine::Session;"),
+        ("backend/claim.rs", "use crate::{\n    LockName, engine,\n};"),
+        ("backend/claim.rs", "use crate::Waiter;"),
+        ("backend/claim.rs", "use crate::EngineSession;"),
         ("store/mod.rs", "use tokio::sync::Notify;"),
         ("store/mod.rs", "use std::{fmt, fs::File};"),
         ("engine/session.rs", "use crate::backend::memory::MemoryStore;"),
@@ -57,7 +61,7 @@ fn imports_against_the_direction_are_found() {
     ] {
         assert!(!lines(path, text).is_empty(), "{path}: {text}");
     }
-    assert_eq!(lines("store/a.rs", "use crate::{\n    LockName,\n    engine::Session,\n};"), [3]);
+    assert_eq!(lines("store/a.rs", "use crate::{\n    LockName,\n    runtime::Runtime,\n};"), [3]);
 }
 
 #[test]
@@ -67,10 +71,10 @@ fn imports_in_the_direction_pass() {
             "store/mod.rs",
             "use crate::{Error, LockName};\nuse self::claim::Claim;\nuse super::time::Clock;\nuse std::fmt;",
         ),
-        ("store/mod.rs", "// crate::engine\n/* crate::engine */ const S: &str = \"crate::engine\";"),
-        ("store/mod.rs", "mod inner { use super::engine_like::Claim; }"),
-        ("store/mod.rs", "#[cfg(test)]\nmod tests {\n    use crate::engine::Session;\n}"),
-        ("store/tests.rs", "use crate::engine::Session;"),
+        ("store/mod.rs", "// crate::net\n/* crate::net */ const S: &str = \"crate::net\";"),
+        ("store/mod.rs", "mod inner { use super::net_like::Claim; }"),
+        ("store/mod.rs", "#[cfg(test)]\nmod tests {\n    use crate::net::Stream;\n}"),
+        ("store/tests.rs", "use crate::net::Stream;"),
         ("engine/mod.rs", "use crate::store::{Claim, Store};\nuse tokio::sync::Notify;"),
         ("kinds/mutex.rs", "use crate::engine::Session;\nuse crate::store::MAX;"),
         ("backend/memory/mod.rs", "use crate::store::Store;\nuse super::sql::Row;"),
@@ -230,6 +234,7 @@ fn a_file_that_only_declares_and_re_exports_is_in_no_cycle() {
     let facade = "mod child;\nmod other;\npub use self::child::Child;\npub(crate) use other::Other;\n";
     assert_eq!(found(facade), 0);
     assert_eq!(found(&facade.replace("Child;", "Child as Named;")), 0);
+    assert_eq!(found(&format!("{facade}pub use other_crate::child;\nuse std::Child;\n")), 0);
     let defines = "mod child;\nuse self::child::Child;\nstruct Other(Child);";
     assert_eq!(found(defines), 1);
 }

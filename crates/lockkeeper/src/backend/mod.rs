@@ -2,9 +2,9 @@
 //! is what it keeps and the operations on it, `wait` is how its waiters wake up.
 
 #[cfg(feature = "etcd")]
-pub mod etcd;
+pub use lockkeeper_etcd as etcd;
 #[cfg(all(feature = "file", target_os = "linux"))]
-pub mod file;
+pub use lockkeeper_file as file;
 pub mod memory;
 #[cfg(test)]
 mod promises;

@@ -30,7 +30,7 @@ use crate::url::StoreUrl;
 /// # Cancel safety
 /// The future may be dropped. A lock that the examination holds then is released in the background.
 pub async fn examine(url: &StoreUrl, within: Duration) -> Vec<Finding> {
-    let Examined { mut findings, store } = drivers::examine(url, within).await;
+    let Examined { mut findings, store, .. } = drivers::examine(url, within).await;
     if let Some(store) = store {
         through::examine(store, url, within, &mut findings).await;
     }

@@ -101,18 +101,13 @@ pub(super) fn outcome_of(outcome: Missed) -> usize {
     }
 }
 
-/// The index in [`REASONS`].
+/// The index in [`REASONS`]. A lock whose claim was removed counts as broken.
 pub(super) fn reason_of(reason: &LostReason) -> usize {
-    match reason {
-        LostReason::Expired => 0,
-        LostReason::Broken { .. } | LostReason::Removed { .. } => 1,
-        LostReason::MaxHold => 2,
-        LostReason::SessionExpired => 3,
-        LostReason::Shutdown => 4,
-        LostReason::Forked => 5,
-        LostReason::Forgotten => 6,
-        LostReason::Uncollected => 7,
-    }
+    let word = match reason {
+        LostReason::Removed { .. } => "broken",
+        other => other.word(),
+    };
+    REASONS.iter().position(|known| *known == word).unwrap_or(0)
 }
 
 impl Keys {

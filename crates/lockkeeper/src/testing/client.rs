@@ -43,7 +43,8 @@ impl Client {
     pub(super) async fn try_open(store: Arc<dyn Store>, clock: Clock, ttls: Ttls) -> Result<Self> {
         let sent = clock.now();
         let Ttls { ttl, wait_ttl, lock_delay } = ttls;
-        let spec = SessionSpec { ttl, wait_ttl, lock_delay, detached: false };
+        let mut spec = SessionSpec::new(ttl, lock_delay);
+        spec.wait_ttl = wait_ttl;
         let session = store.open(&spec).await?.id;
         Ok(Self { store, session, clock, ttls, proofs: Arc::new(Mutex::new(vec![sent])) })
     }

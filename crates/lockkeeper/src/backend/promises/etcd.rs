@@ -14,7 +14,7 @@ pub(super) const NATIVE: Promises = Promises {
         says: "etcd 3.5.14 or newer on every member. Older members are refused.",
         by: &[
             Own("etcd_checks::the_oldest_one_is_used_and_older_ones_are_refused"),
-            Own("backend::etcd::checks::tests::\
+            Own("checks::tests::\
                 what_lets_two_hold_one_lock_is_refused_with_the_remedy_unless_that_is_waived"),
         ],
     },

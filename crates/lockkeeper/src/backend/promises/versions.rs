@@ -16,7 +16,7 @@ const COPIES: [(&str, &[Of]); 6] = [
     ("docs/etcd.md", &[Of::Etcd]),
     ("interop/oldest/go.mod", &[Of::Etcd]),
     ("crates/lockkeeper/src/lib.rs", &[Of::Redis, Of::Etcd]),
-    ("crates/lockkeeper/src/backend/etcd/mod.rs", &[Of::Etcd]),
+    ("crates/lockkeeper-etcd/src/lib.rs", &[Of::Etcd]),
 ];
 
 /// Whose oldest version it is.

@@ -51,7 +51,7 @@ pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec
     if matches!(builder.topology, Topology::Sentinel(_)) {
         let listed =
             Finding::ok("sentinels", "the Sentinels name the master; a user of theirs needs these rights only");
-        findings.push(Finding { remedy: Some(rights::SENTINEL_RULE.to_owned()), ..listed });
+        findings.push(listed.with_remedy(rights::SENTINEL_RULE));
     }
     usable.then_some(store)
 }

@@ -43,7 +43,7 @@ pub(super) async fn examine(
     }
     let finding = Finding::ok("rights", "this user may do all that locks need; a user with these rights is enough");
     // Behind the rest of the line, as in a failure: it is long.
-    Finding { remedy: Some(rule(builder, shards)), ..finding }
+    finding.with_remedy(rule(builder, shards))
 }
 
 /// What the server refuses, and how.

@@ -6,6 +6,7 @@ use super::decoder::Decoder;
 use super::error::{LACKING, NO_SERVER, WireError, is_unknown_command};
 use super::request::Request;
 use super::settings::{Settings, Trial};
+use super::transport::converse;
 use crate::net::Stream as Transport;
 
 /// What a server is to others.
@@ -165,7 +166,7 @@ async fn prepare(
     requests.push(Request::command(&[b"CLIENT", b"SETNAME", settings.client_name.as_bytes()]));
     requests.push(Request::command(&[b"CLIENT", b"SETINFO", b"LIB-NAME", b"lockkeeper"]));
     let bytes: Vec<u8> = requests.iter().flat_map(|request| request.bytes.iter().copied()).collect();
-    let answers = transport.converse(decoder, &bytes, requests.len()).await.map_err(WireError::NotSent)?;
+    let answers = converse(transport, decoder, &bytes, requests.len()).await.map_err(WireError::NotSent)?;
     let mut answers = answers.into_iter();
     let first: Vec<_> = answers.by_ref().take(first_trial).collect();
     first.iter().for_each(|answer| read_info(server, answer));
@@ -220,7 +221,7 @@ fn is_fatal(at: usize, code: &str, settings: &Settings) -> bool {
 }
 
 async fn ask(transport: &mut Transport, decoder: &mut Decoder, request: &Request) -> Result<Value, WireError> {
-    let answers = transport.converse(decoder, &request.bytes, 1).await.map_err(WireError::NotSent)?;
+    let answers = converse(transport, decoder, &request.bytes, 1).await.map_err(WireError::NotSent)?;
     Ok(answers.into_iter().next().unwrap_or(Value::Nil))
 }
 

@@ -5,43 +5,41 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::decoder::{Decoder, Incoming};
 use crate::net::{Stream as Transport, said};
 
-impl Transport {
-    /// Writes `bytes` and reads as many replies as they ask for. For the first words only: what is pushed meanwhile is
-    /// not heard.
-    pub(super) async fn converse(
-        &mut self,
-        decoder: &mut Decoder,
-        bytes: &[u8],
-        replies: usize,
-    ) -> Result<Vec<redis::Value>, String> {
-        match self {
-            Self::Plain(socket) => socket.write_all(bytes).await,
-            Self::Tls(stream) => match stream.write_all(bytes).await {
-                Ok(()) => stream.flush().await,
-                failed => failed,
-            },
-        }
-        .map_err(|e| said(&e))?;
-        let mut found = Vec::with_capacity(replies);
-        let mut chunk = vec![0; 4096];
-        while found.len() < replies {
-            match decoder.next()? {
-                Some(Incoming::Reply(value)) => found.push(value),
-                Some(Incoming::Push(..)) => {}
-                None => {
-                    let read = match self {
-                        Self::Plain(socket) => socket.read(&mut chunk).await,
-                        Self::Tls(stream) => stream.read(&mut chunk).await,
-                    };
-                    match read {
-                        Ok(0) => return Err("it closed the connection".to_owned()),
-                        Ok(count) => decoder.feed(&chunk[..count]),
-                        // Whether it likes our certificate the server says only now.
-                        Err(e) => return Err(said(&e)),
-                    }
+/// Writes `bytes` and reads as many replies as they ask for. For the first words only: what is pushed meanwhile is
+/// not heard.
+pub(super) async fn converse(
+    transport: &mut Transport,
+    decoder: &mut Decoder,
+    bytes: &[u8],
+    replies: usize,
+) -> Result<Vec<redis::Value>, String> {
+    match transport {
+        Transport::Plain(socket) => socket.write_all(bytes).await,
+        Transport::Tls(stream) => match stream.write_all(bytes).await {
+            Ok(()) => stream.flush().await,
+            failed => failed,
+        },
+    }
+    .map_err(|e| said(&e))?;
+    let mut found = Vec::with_capacity(replies);
+    let mut chunk = vec![0; 4096];
+    while found.len() < replies {
+        match decoder.next()? {
+            Some(Incoming::Reply(value)) => found.push(value),
+            Some(Incoming::Push(..)) => {}
+            None => {
+                let read = match transport {
+                    Transport::Plain(socket) => socket.read(&mut chunk).await,
+                    Transport::Tls(stream) => stream.read(&mut chunk).await,
+                };
+                match read {
+                    Ok(0) => return Err("it closed the connection".to_owned()),
+                    Ok(count) => decoder.feed(&chunk[..count]),
+                    // Whether it likes our certificate the server says only now.
+                    Err(e) => return Err(said(&e)),
                 }
             }
         }
-        Ok(found)
     }
+    Ok(found)
 }

@@ -1,0 +1,102 @@
+//! Connections to servers, for the stores that have some: TCP, and TLS on top of it. What is said over them is each
+//! store's own matter.
+
+mod tls;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustls::{AlertDescription, CertificateError, OtherError};
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+pub use self::tls::TlsSettings;
+use crate::time::Clock;
+
+/// What `said` puts before the words of rustls, where there is something that a person can mend.
+pub const UNKNOWN_SIGNER: &str = "no trusted authority has signed its certificate";
+pub const OTHER_NAME: &str = "its certificate is for another name";
+pub const WANTS_CERTIFICATE: &str = "it asks for a certificate";
+pub const OF_AUTHORITY: &str = "its certificate is one of an authority (CA), and not one of a server";
+pub const UNFIT: &str = "its certificate cannot be used";
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// A name, or an address; without brackets.
+    pub host: String,
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Connects; the caller limits the time for all of it to `within`.
+pub async fn connect(endpoint: &Endpoint, tls: Option<&TlsSettings>, within: Duration) -> Result<Stream, String> {
+    let found = lookup_host((endpoint.host.as_str(), endpoint.port)).await;
+    let addresses: Vec<SocketAddr> = found.map_err(|e| format!("its name was not found: {e}"))?.collect();
+    let socket = any(&addresses, within).await.map_err(|e| e.to_string())?;
+    // A request is one write, and nothing follows it.
+    socket.set_nodelay(true).map_err(|e| e.to_string())?;
+    let Some(tls) = tls else { return Ok(Stream::Plain(socket)) };
+    let name = tls.name_of(&endpoint.host)?;
+    let shaken = TlsConnector::from(std::sync::Arc::clone(&tls.config)).connect(name, socket);
+    // A server without TLS waits for the rest of a command. It is to be told from one that is not there at all.
+    match Clock::boot().timeout(within / 2, shaken).await {
+        Some(Ok(stream)) => Ok(Stream::Tls(Box::new(stream))),
+        Some(Err(e)) => Err(format!("TLS failed: {}", said(&e))),
+        None => Err("TLS failed: it did not answer".to_owned()),
+    }
+}
+
+/// What went wrong, by rustls' types and not by its words: those may change.
+pub fn said(error: &io::Error) -> String {
+    use CertificateError::{BadSignature, NotValidForName, NotValidForNameContext, Other, UnknownIssuer};
+    let why = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature)) => UNKNOWN_SIGNER,
+        Some(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => OTHER_NAME,
+        // The words of rustls about this are no words.
+        Some(rustls::Error::InvalidCertificate(Other(why))) if is_of_authority(why) => {
+            return format!("{OF_AUTHORITY} (invalid peer certificate)");
+        }
+        Some(rustls::Error::InvalidCertificate(_)) => UNFIT,
+        Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => WANTS_CERTIFICATE,
+        _ => return error.to_string(),
+    };
+    format!("{why}: {error}")
+}
+
+/// The type of this is that of a library that only rustls knows.
+fn is_of_authority(why: &OtherError) -> bool {
+    format!("{why:?}").contains("CaUsedAsEndEntity")
+}
+
+/// The first that accepts. Each gets its share of the time, so that one that drops everything leaves some for others.
+async fn any(addresses: &[SocketAddr], within: Duration) -> io::Result<TcpStream> {
+    let share = within / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    for address in addresses {
+        match Clock::boot().timeout(share, TcpStream::connect(address)).await {
+            Some(Ok(socket)) => return Ok(socket),
+            Some(Err(e)) => last = e,
+            None => last = io::Error::new(io::ErrorKind::TimedOut, "it did not answer"),
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,21 @@
+//! Registers: values with versions. Stores keep them; `lockkeeper::optimistic` shows them to users.
+
+mod fate;
+mod policy;
+mod register;
+mod retry;
+mod swap;
+mod update;
+mod version;
+
+pub use self::fate::Fate;
+pub use self::policy::Policy;
+#[doc(hidden)]
+pub use self::policy::Tries;
+pub use self::register::{MAX_VALUE, Register, Swap, check_key, check_write};
+#[doc(hidden)]
+pub use self::retry::after;
+pub use self::retry::{Outcome, retry};
+pub use self::swap::{settle, swap};
+pub use self::update::{try_update, update};
+pub use self::version::{REMEMBERED, Version, Versioned, Write, WriterId};

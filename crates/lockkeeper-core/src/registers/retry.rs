@@ -1,0 +1,115 @@
+//! Any optimistic attempt, repeated.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::Policy;
+use super::policy::Tries;
+use crate::{Error, Result};
+
+/// The outcome of an optimistic attempt. Exhaustive on purpose: a program must decide about each case.
+#[derive(Clone, Debug)]
+pub enum Outcome<T> {
+    /// The change was made, once.
+    Done(T),
+    /// The change was not made, and never will be: another client was faster.
+    Conflict,
+    /// The change may have been made, or may be made later. The error tells what happened, and has
+    /// [`Effect::Unknown`](crate::Effect::Unknown).
+    Unknown(Error),
+}
+
+/// Repeats an optimistic attempt of any kind until it is done. Only a [`Conflict`](Outcome::Conflict) is repeated. Each
+/// attempt has to read again what it is based on.
+///
+/// ```
+/// use lockkeeper::optimistic::{Outcome, Policy, retry};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> lockkeeper::Result<()> {
+/// # let rows = std::sync::Mutex::new([0, 0, 1].into_iter());
+/// # let execute = async |_: &str| Ok::<_, lockkeeper::Error>(rows.lock().unwrap().next().unwrap());
+/// let sold = retry(&Policy::default(), async || {
+///     // … SELECT count, version, and with them:
+///     let rows = execute("UPDATE stock SET count = ?, version = version + 1 WHERE id = ? AND version = ?").await?;
+///     Ok::<_, lockkeeper::Error>(if rows == 1 { Outcome::Done("sold") } else { Outcome::Conflict })
+/// })
+/// .await?;
+/// assert_eq!(sold, "sold");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Runs in a tokio runtime with timers enabled.
+///
+/// # Errors
+/// - the error that the attempt returns;
+/// - the error of [`Unknown`](Outcome::Unknown), after which the caller must not repeat the change blindly;
+/// - [`Conflict`](crate::ErrorKind::Conflict) when the policy allows no further try. The last try is not cut short.
+///
+/// # Cancel safety
+/// That of the attempt.
+// Not `AsyncFnMut`: the compiler cannot show then that a call in a spawned task is `Send`.
+pub async fn retry<T, E, F, Attempt>(policy: &Policy, mut attempt: F) -> Result<T, E>
+where
+    E: From<Error>,
+    F: FnMut() -> Attempt,
+    Attempt: Future<Output = Result<Outcome<T>, E>>,
+{
+    let mut tries = policy.start()?;
+    loop {
+        match after(attempt().await?, &mut tries)? {
+            ControlFlow::Break(done) => return Ok(done),
+            ControlFlow::Continue(pause) => tries.pause(pause).await,
+        }
+    }
+}
+
+/// What comes after an attempt: its end, or a pause and the next one.
+#[doc(hidden)]
+pub fn after<T>(outcome: Outcome<T>, tries: &mut Tries) -> Result<ControlFlow<T, Duration>> {
+    match outcome {
+        Outcome::Done(done) => Ok(ControlFlow::Break(done)),
+        Outcome::Unknown(error) => Err(error.with_unknown_effect()),
+        Outcome::Conflict => tries.next_pause().map(ControlFlow::Continue).ok_or_else(|| tries.conflict()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Effect, ErrorKind};
+
+    /// How often it was tried with these outcomes, and what came of it.
+    async fn tried(policy: Policy, outcomes: Vec<Result<Outcome<u8>>>) -> (usize, Result<u8>) {
+        let (all, mut outcomes) = (outcomes.len(), outcomes.into_iter());
+        let result = retry(&policy, || std::future::ready(outcomes.next().expect("no more tries"))).await;
+        (all - outcomes.len(), result)
+    }
+
+    fn unavailable() -> Error {
+        Error::new(ErrorKind::Unavailable, "gone")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_conflict_is_tried_again_and_nothing_else() {
+        let policy = Policy::default;
+        let (tries, done) =
+            tried(policy(), vec![Ok(Outcome::Conflict), Ok(Outcome::Done(7)), Ok(Outcome::Done(8))]).await;
+        assert_eq!((tries, done.unwrap()), (2, 7));
+
+        let (tries, unknown) = tried(policy(), vec![Ok(Outcome::Unknown(unavailable())), Ok(Outcome::Done(7))]).await;
+        assert_eq!((tries, unknown.unwrap_err().effect()), (1, Effect::Unknown));
+
+        let (tries, failed) = tried(policy(), vec![Err(unavailable()), Ok(Outcome::Done(7))]).await;
+        assert_eq!((tries, failed.unwrap_err().effect()), (1, Effect::None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_tries_are_used_up_it_is_a_conflict() {
+        let conflicts = vec![Ok(Outcome::Conflict), Ok(Outcome::Conflict), Ok(Outcome::Done(7))];
+        let (tries, result) = tried(Policy::default().attempts(2), conflicts).await;
+        let error = result.unwrap_err();
+        assert_eq!((tries, error.kind(), error.effect()), (2, ErrorKind::Conflict, Effect::None));
+        assert!(error.to_string().contains("(2 tries). Try: "), "{error}");
+    }
+}

@@ -1,0 +1,255 @@
+//! Where the engine's tasks run. The one place that spawns.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, EnterGuard, Handle};
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use crate::time::{self, Clock};
+use crate::{Error, ErrorKind, Result};
+
+/// How long a thread of our own goes on after the engine, for what was posted last: the end of the sessions.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// The caller's runtime, or a thread with one of our own.
+#[derive(Debug)]
+pub struct Runtime {
+    handle: Handle,
+    own: Option<OwnThread>,
+    tracker: TaskTracker,
+}
+
+/// A thread that runs until this is dropped.
+#[derive(Debug)]
+struct OwnThread {
+    _stop: oneshot::Sender<()>,
+}
+
+impl Runtime {
+    /// The runtime that the caller is in, or a new thread where there is none.
+    ///
+    /// # Errors
+    /// `Internal` when the operating system gives no thread or no descriptors for it.
+    pub fn here_or_own() -> Result<Self> {
+        match Handle::try_current() {
+            Ok(handle) => Ok(Self { handle, own: None, tracker: TaskTracker::new() }),
+            Err(_) => Self::own(),
+        }
+    }
+
+    /// A new thread, whether there is a runtime or not.
+    ///
+    /// # Errors
+    /// As [`here_or_own`](Self::here_or_own).
+    pub fn own() -> Result<Self> {
+        let tracker = TaskTracker::new();
+        let (handle, own) = own_thread(tracker.clone())?;
+        Ok(Self { handle, own: Some(own), tracker })
+    }
+
+    /// Whether the engine can have its timers here.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a runtime that was built without them.
+    pub fn check(&self) -> Result<()> {
+        let _entered = self.enter();
+        // Tokio tells it by a panic only, and would in a task that nobody joins.
+        catch_unwind(time::probe).map_err(|_| {
+            Error::invalid("the tokio runtime has no timers, or no I/O: the deadlines of locks need both")
+                .with_remedy("enable_all() at the builder of the runtime, or dedicated_thread()")
+        })
+    }
+
+    /// Whether the engine has a thread of its own, so that a caller's poll does not drive it.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Lets timers and sockets be made by code that is polled from anywhere. `None` at the very end of a thread.
+    pub fn enter(&self) -> Option<EnterGuard<'_>> {
+        (!is_thread_ending()).then(|| self.handle.enter())
+    }
+
+    /// Runs what calls the user's subscriber, here, or on the runtime at the very end of a thread: a subscriber has
+    /// thread-locals of its own, and a panic in the destructor of a thread-local aborts the process.
+    pub fn aside(&self, call: impl FnOnce() + Send + 'static) {
+        match is_thread_ending() {
+            true => self.finish(async move { call() }),
+            false => call(),
+        }
+    }
+
+    /// Runs what has to come to its end; [`drain`](Self::drain) waits for it.
+    pub fn finish<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.handle.spawn(self.tracker.track_future(task));
+    }
+
+    /// Polls `task` once in place, so that its request takes its place in the order of this task's requests, and
+    /// then lets the runtime [finish](Self::finish) it. At the very end of a thread the runtime does it all. A panic in
+    /// it ends it, and nothing else, as in the runtime: this is called in drops.
+    pub fn post<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut task = Box::pin(task);
+        let Some(_entered) = self.enter() else { return self.finish(task) };
+        let poll = AssertUnwindSafe(|| task.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+        if matches!(catch_unwind(poll), Ok(Poll::Pending)) {
+            self.finish(task);
+        }
+    }
+
+    /// Where the engine has a thread of its own: [posts](Self::post) `task`, so that it goes on while its caller's
+    /// thread is blocked, and holds nothing in the store that the engine's own requests may wait for. Elsewhere it is
+    /// left to its caller.
+    pub fn carry<T: Send + 'static>(&self, task: Task<Result<T>>) -> Task<Result<T>> {
+        if !self.is_own() {
+            return task;
+        }
+        let (done, result) = oneshot::channel();
+        self.post(async move {
+            // When nobody listens any more, what came of it is dropped: a grant is withdrawn by that.
+            let _ = done.send(task.await);
+        });
+        Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone().with_unknown_effect())) })
+    }
+
+    /// As [`carry`](Self::carry), for what only reads: it ends when its caller goes away, and nobody waits for its end.
+    pub fn look<T: Send + 'static>(&self, task: Task<Result<T>>) -> Task<Result<T>> {
+        if !self.is_own() {
+            return task;
+        }
+        let (mut done, result) = oneshot::channel();
+        self.serve(async move {
+            tokio::select! {
+                () = done.closed() => {}
+                looked = task => drop(done.send(looked)),
+            }
+        });
+        Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone())) })
+    }
+
+    /// Lets `task` go on whether its caller polls or not, after a first poll in place: what it holds holds up nobody else
+    /// then. `None` when the runtime has ended first.
+    pub fn carry_on<T, F>(&self, task: F) -> impl Future<Output = Option<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (done, result) = oneshot::channel();
+        self.post(async move {
+            // Its caller may have gone.
+            let _ = done.send(task.await);
+        });
+        async move { result.await.ok() }
+    }
+
+    /// Runs what only ends with the engine.
+    pub fn serve<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.handle.spawn(task);
+    }
+
+    /// Waits until all that has to be finished is finished, for at most `within`; whether it is.
+    pub async fn drain(&self, clock: &Clock, within: Duration) -> bool {
+        self.tracker.close();
+        // It stays closed, which keeps nothing out: another drain may be waiting for it.
+        clock.timeout(within, self.tracker.wait()).await.is_some()
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Closed, "the engine's thread has ended")
+}
+
+/// Whether timers can be made here.
+///
+/// # Errors
+/// [`Invalid`](ErrorKind::Invalid) outside a tokio runtime.
+pub fn check_here() -> Result<()> {
+    Handle::try_current().map(drop).map_err(|_| {
+        Error::invalid("this call is not inside a tokio runtime").with_remedy("#[tokio::main], or Runtime::block_on")
+    })
+}
+
+fn own_thread(tracker: TaskTracker) -> Result<(Handle, OwnThread)> {
+    let failed = |e: std::io::Error| {
+        Error::new(ErrorKind::Internal, format!("the engine got no thread: {e}"))
+            .with_remedy("connect inside a tokio runtime, or raise the limits of the process")
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let run = move || {
+        IS_ENGINE.set(true);
+        runtime.block_on(async {
+            // Ends when the sender is dropped: with the engine.
+            let _ = stopped.await;
+            tracker.close();
+            Clock::boot().timeout(LAST_WORDS, tracker.wait()).await;
+        });
+    };
+    std::thread::Builder::new().name("lockkeeper".to_owned()).spawn(run).map_err(failed)?;
+    Ok((handle, OwnThread { _stop: stop }))
+}
+
+thread_local! {
+    static IS_ENGINE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is the thread of an engine, where nothing may wait for an engine.
+pub fn is_engine_thread() -> bool {
+    IS_ENGINE.get()
+}
+
+/// Gone before the thread-locals that were made before it, since a thread ends them from the last to the first.
+struct Ending;
+
+impl Drop for Ending {
+    fn drop(&mut self) {}
+}
+
+thread_local! {
+    static ENDING: Ending = const { Ending };
+}
+
+/// From now on `is_thread_ending` is known of this thread. Called when a lock was granted, after tokio and the
+/// subscriber had their part in it.
+pub fn remember_thread() {
+    let _ = ENDING.try_with(|_| ());
+}
+
+/// Whether this is the end of a thread, where thread-locals of others (tokio's, a subscriber's) may be gone.
+fn is_thread_ending() -> bool {
+    ENDING.try_with(|_| ()).is_err() || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
+}
+
+/// A future that is polled inside the engine's runtime, whoever polls it.
+pub async fn inside<F: Future>(runtime: &Runtime, future: F) -> F::Output {
+    let mut future = pin!(future);
+    std::future::poll_fn(|cx| {
+        let _entered = runtime.enter();
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// The boxed future that the engine passes from hand to hand.
+pub type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Polls `task` with the runtime entered.
+pub fn poll_inside<T>(runtime: &Runtime, task: &mut Task<T>, cx: &mut Context<'_>) -> Poll<T> {
+    let _entered = runtime.enter();
+    task.as_mut().poll(cx)
+}

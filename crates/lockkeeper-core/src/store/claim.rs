@@ -1,0 +1,361 @@
+//! The requests to a store, and its answers.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use crate::{Error, LockName, random};
+
+/// The longest life of a claim that waits.
+const WAIT_TTL_MAX: Duration = Duration::from_secs(5);
+
+/// What a client asks for when it opens a session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionSpec {
+    /// How long a guard may report the lock as held after a renewal.
+    pub ttl: Duration,
+    /// How long a waiter lives without a renewal.
+    pub wait_ttl: Duration,
+    /// How much longer than `ttl` the store keeps a claim that was not released.
+    pub lock_delay: Duration,
+    /// Whether the session outlives the process. Then neither the end of a connection nor the end of the process may
+    /// end it.
+    pub detached: bool,
+}
+
+impl SessionSpec {
+    /// A session with this ttl and this lock-delay that ends with its process. `wait_ttl` is the ttl, at most 5 s.
+    pub fn new(ttl: Duration, lock_delay: Duration) -> Self {
+        Self { ttl, wait_ttl: ttl.min(WAIT_TTL_MAX), lock_delay, detached: false }
+    }
+}
+
+/// What a store answers to [`open`](super::Store::open).
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The new session.
+    pub id: SessionId,
+    /// The ttl that the store grants.
+    pub ttl: Duration,
+}
+
+/// The name that a store gives to a session.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct SessionId(Arc<str>);
+
+impl SessionId {
+    /// A session with the store's own name. The name is a secret if it authorises anything.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self(id.into())
+    }
+
+    /// 128 random bits in hex, for a store that gives sessions no names of its own.
+    pub fn random() -> Self {
+        Self(HEXLOWER.encode(&random::bits128()).into())
+    }
+
+    /// The text that the store chose.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionId(#{})", short_hash(self.0.as_bytes()))
+    }
+}
+
+/// The id of a claim: 128 random bits. Each attempt to acquire chooses a new id before it sends the first byte.
+///
+/// The id is the only proof of ownership, and it authorises the release. So `Debug` shows a hash of the id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimId([u8; 16]);
+
+impl ClaimId {
+    /// A new id.
+    pub fn random() -> Self {
+        Self(random::bits128())
+    }
+
+    /// An id that a store kept.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bits, for the store to keep.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// The hash of the id, which may be shown.
+    pub fn hash(&self) -> IdHash {
+        let mut hash = [0; 8];
+        hash.copy_from_slice(&Sha256::digest(self.0)[..8]);
+        IdHash(hash)
+    }
+}
+
+impl fmt::Debug for ClaimId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClaimId(#{})", self.hash())
+    }
+}
+
+/// A hash of a claim's id, for listings and for naming a claim to break: 16 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct IdHash([u8; 8]);
+
+impl fmt::Display for IdHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
+
+impl fmt::Debug for IdHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IdHash({self})")
+    }
+}
+
+impl FromStr for IdHash {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let invalid = || Error::invalid(format!("{text:?} is not the hash of a claim's id: 16 hex digits"));
+        let bytes = HEXLOWER.decode(text.as_bytes()).map_err(|_| invalid())?;
+        bytes.try_into().map(Self).map_err(|_| invalid())
+    }
+}
+
+fn short_hash(bytes: &[u8]) -> String {
+    HEXLOWER.encode(&Sha256::digest(bytes)[..4])
+}
+
+/// Which claim: its session, its lock, its attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClaimKey {
+    /// The lock.
+    pub name: LockName,
+    /// The session that the claim belongs to.
+    pub session: SessionId,
+    /// The attempt.
+    pub id: ClaimId,
+}
+
+/// What a claim shows to people, and carries for an election.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// The owner of the claim, as a text for people. It is never proof.
+    pub owner: Arc<str>,
+    /// The reason of the claim.
+    pub reason: Option<Arc<str>>,
+    /// The value of a candidate.
+    pub value: Option<Arc<[u8]>>,
+    /// The operator's epoch of this client.
+    pub epoch: u16,
+}
+
+/// An attempt to acquire.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Which claim.
+    pub key: ClaimKey,
+    /// The lifetime of a granted claim, without the lock-delay.
+    pub ttl: Duration,
+    /// The lifetime of a waiting claim.
+    pub wait_ttl: Duration,
+    /// How much longer than `ttl` the store keeps a granted claim that is not renewed.
+    pub lock_delay: Duration,
+    /// The weight of the claim, 1..=capacity.
+    pub weight: u32,
+    /// The capacity of the lock, as this claim names it: [`MAX`](super::MAX) for a mutex or read-write lock, the number
+    /// of permits for a semaphore. Claims of one line may name different numbers of permits; [`admit`](super::admit)
+    /// has the rule.
+    pub capacity: u32,
+    /// Whether the claim joins the line if it cannot be granted.
+    pub queue: bool,
+    /// Whether an earlier request with this id may have been processed.
+    pub resend: bool,
+    /// The caller's own claim that this claim is to replace.
+    pub replaces: Option<ClaimId>,
+    /// How many waiters the line may have at most if this claim is to join it.
+    pub max_waiters: u32,
+    /// What the claim shows to people.
+    pub meta: Meta,
+}
+
+/// The state of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The claim holds the lock.
+    Granted {
+        /// Its raw token, in 1..2^54.
+        token: u64,
+    },
+    /// The claim waits.
+    Queued {
+        /// How many claims are ahead of it, holders included.
+        ahead: u32,
+        /// The revision of the line that this answer was read from.
+        seen: Revision,
+        /// How long to wait for news before the next `claim`.
+        look_again: Duration,
+    },
+    /// The store could not grant the claim, which was not to wait. No trace of the claim is left.
+    Busy {
+        /// The owner of the claim that holds the lock, as a text for people.
+        holder: Option<Arc<str>>,
+        /// When the claim of a holder expires if it is not renewed.
+        retry_after: Option<Duration>,
+        /// The revision of the line that this answer was read from.
+        seen: Revision,
+    },
+    /// The id is retired. The engine takes a new one.
+    Gone,
+}
+
+/// A state of a line. It changes whenever the line does, and is only compared for equality.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Revision(pub u64);
+
+/// A claim that the engine counts as alive, listed for a renewal.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// Which claim.
+    pub key: ClaimKey,
+    /// What the engine knows of the claim.
+    pub state: LiveState,
+}
+
+/// What the engine knows of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveState {
+    /// A request of the claim has no answer yet.
+    InFlight,
+    /// The claim waits.
+    Queued,
+    /// The claim holds the lock.
+    Granted,
+}
+
+/// What a store answers to [`renew`](super::Store::renew).
+#[derive(Clone, Debug, Default)]
+pub struct Renewed {
+    /// One answer for each claim of the request, in the same order.
+    pub claims: Vec<Renewal>,
+    /// The store's clock when it processed the request, if the store reports it. Its origin does not matter: only
+    /// differences count.
+    pub server_time: Option<Duration>,
+    /// The claims of the request whose holder is [asked](super::Admin::request_release) to release the lock. Each
+    /// renewal of such a claim repeats it here.
+    pub requests: Vec<(ClaimId, Asked)>,
+}
+
+/// How a claim stood when its renewal was processed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// The claim holds the lock. Its full lifetime has started again.
+    Held {
+        /// Its raw token.
+        token: u64,
+    },
+    /// The claim waits. Its `wait_ttl` has started again.
+    Queued,
+    /// The claim is not there, or was broken.
+    Lost(Option<Broken>),
+    /// The store cannot tell. The answer neither renews the claim nor ends it.
+    Unknown,
+    /// The store did not renew this claim, or may not have renewed it, while it renewed others. The answer neither
+    /// renews the claim nor ends it. The keeper reports the error to the holder.
+    Failed(Error),
+}
+
+/// A request to a holder to release the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The administrator that asks.
+    pub by: Arc<str>,
+    /// The reason of the request.
+    pub reason: Arc<str>,
+}
+
+/// The break of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Broken {
+    /// The administrator that broke the claim.
+    pub by: Arc<str>,
+    /// The reason of the break.
+    pub reason: Arc<str>,
+    /// Whether the claim was removed at once. Then another claim may already hold the lock. Otherwise the claim was
+    /// only marked.
+    pub removed: bool,
+}
+
+/// A change of a live claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Amend {
+    /// Lowers the weight of the claim to this number. The id and the token stay the same. 1 makes a reader of a writer;
+    /// fewer permits let other claims in. The weight never rises: a late copy of an earlier change raises nothing.
+    Lower(u32),
+    /// The claim keeps its weight in the line for at least this long from now on, whatever happens to the claim: its
+    /// [minimum hold](super::Store#the-minimum-hold). A minimum hold that lasts longer stays as it is.
+    MinHold(Duration),
+    /// Replaces the value of a candidate.
+    Value(Arc<[u8]>),
+    /// Replaces all that the claim shows.
+    Meta(Meta),
+}
+
+/// The result of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amended {
+    /// The claim was changed.
+    Done,
+    /// The claim is not live (or, for [`Amend::Lower`] and [`Amend::MinHold`], not granted, or, for [`Amend::MinHold`],
+    /// broken); nothing was changed.
+    NotLive,
+}
+
+/// The result of a withdrawal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// The claim was there, and was removed.
+    Removed,
+    /// The claim was not there.
+    Absent,
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The claim was granted. This starts no new lifetime.
+    Granted {
+        /// Its raw token.
+        token: u64,
+    },
+    /// Look again.
+    Changed,
+    /// The time of the wait is over.
+    Elapsed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_shown_only_as_a_hash() {
+        let id = ClaimId::random();
+        let secret = HEXLOWER.encode(id.as_bytes());
+        let key = ClaimKey { name: "n".parse().unwrap(), session: SessionId::new("top-secret"), id };
+        let shown = format!("{key:?}");
+        assert!(!shown.contains(&secret) && !shown.contains("top-secret"), "{shown}");
+        assert!(shown.contains(&id.hash().to_string()));
+        assert_eq!(id.hash().to_string().parse::<IdHash>().unwrap(), id.hash());
+    }
+}

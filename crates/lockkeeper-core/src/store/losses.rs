@@ -1,0 +1,127 @@
+//! What a store reports to a keeper between two renewals: that a claim is lost or asked for, or that claims may be
+//! forgotten.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Asked, Broken, ClaimId};
+
+/// A keeper that listens to its store between two renewals. Clones speak to the same keeper.
+#[derive(Clone)]
+pub struct Losses(Arc<Words>);
+
+struct Words {
+    lost: Box<dyn Fn(ClaimId, Option<Broken>) -> bool + Send + Sync>,
+    reconnected: Box<dyn Fn() -> bool + Send + Sync>,
+    requested: Box<Request>,
+}
+
+type Request = dyn Fn(ClaimId, &Asked) -> bool + Send + Sync;
+
+impl Losses {
+    /// A listener made of three callbacks, one for each method: `lost` for [`lost`](Self::lost), `reconnected` and
+    /// `requested`. Each callback returns whether the keeper still listens.
+    pub fn new(
+        lost: impl Fn(ClaimId, Option<Broken>) -> bool + Send + Sync + 'static,
+        reconnected: impl Fn() -> bool + Send + Sync + 'static,
+        requested: impl Fn(ClaimId, &Asked) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let (lost, reconnected, requested) = (Box::new(lost), Box::new(reconnected), Box::new(requested));
+        Self(Arc::new(Words { lost, reconnected, requested }))
+    }
+
+    /// Reports to the keeper that an administrator asks the holder of this claim to release the lock. A keeper ignores
+    /// an id that it does not know, and a request that it has already received. A store calls this method outside of
+    /// the locks that the store's own methods take.
+    ///
+    /// Returns `false` when the keeper no longer listens: the store can forget this listener.
+    pub fn requested(&self, id: ClaimId, asked: &Asked) -> bool {
+        (self.0.requested)(id, asked)
+    }
+
+    /// Reports to the keeper that this claim is marked as broken or, with `None`, that it has expired by the store's
+    /// clock. When this method returns, the guard no longer reports the lock as held. A keeper ignores an id that it
+    /// does not know.
+    ///
+    /// If a marked claim is removed before its lease expires, the store calls this method once more: the holder no
+    /// longer has the time that the mark left to it.
+    ///
+    /// A store calls this method *before* it may grant another claim what this claim held. It calls it outside of the
+    /// locks that the store's own methods take: the clean-up of the holder may call these methods at once.
+    ///
+    /// Returns `false` when the keeper no longer listens: the store can forget this listener.
+    pub fn lost(&self, id: ClaimId, broken: Option<Broken>) -> bool {
+        (self.0.lost)(id, broken)
+    }
+
+    /// Reports to the keeper that the store has connected again, or that the server may have forgotten claims: after a
+    /// restart, a failover, or a change to another member. The keeper renews all locks that it holds within about 100
+    /// ms (a hundred thousand locks within about a second). Its sessions are in `SessionState::Jeopardy` until the
+    /// store has acknowledged each of these locks. Waiting claims are not renewed: for them
+    /// [`Store::wait`](super::Store::wait) answers [`Changed`](super::Wake::Changed).
+    ///
+    /// A store MAY call this method from any thread, while it holds any lock of its own, and as often as it likes: the
+    /// method does no I/O and emits no event, and many calls within 250 ms count as one.
+    ///
+    /// Returns `false` when the keeper no longer listens: the store can forget this listener.
+    pub fn reconnected(&self) -> bool {
+        (self.0.reconnected)()
+    }
+
+    /// Returns whether the keeper still listens. For this it reports the loss of a claim that does not exist.
+    pub fn is_listening(&self) -> bool {
+        self.lost(ClaimId::random(), None)
+    }
+}
+
+/// Equal are those that speak to the same keeper.
+impl PartialEq for Losses {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Losses")
+    }
+}
+
+/// The keepers that listen to a store.
+#[derive(Debug, Default)]
+#[doc(hidden)]
+pub struct Listeners(Mutex<Vec<Losses>>);
+
+impl Listeners {
+    /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them.
+    #[doc(hidden)]
+    pub fn add(&self, to: Losses) {
+        self.notify(Losses::is_listening);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+    }
+
+    /// Calls all listeners, and removes the closed ones.
+    #[doc(hidden)]
+    pub fn notify(&self, call: impl Fn(&Losses) -> bool) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let closed: Vec<_> = all.into_iter().filter(|losses| !call(losses)).collect();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !closed.contains(losses));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keepers_that_have_gone_are_forgotten_when_another_comes() {
+        let listeners = Listeners::default();
+        let stays = Losses::new(|_, _| true, || true, |_, _| true);
+        listeners.add(stays.clone());
+        for _ in 0..100 {
+            listeners.add(Losses::new(|_, _| false, || false, |_, _| false));
+        }
+        let left = listeners.0.lock().unwrap();
+        assert!(left.len() == 2 && left.contains(&stays), "{} are kept", left.len());
+    }
+}

@@ -1,0 +1,116 @@
+//! What the URLs of a store look like, as data.
+
+/// The URLs of a store: their schemes and their parameters. The parser, the help of the command line and the
+/// documentation read it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct UrlSyntax {
+    /// The schemes, the most usual one first.
+    pub schemes: &'static [Scheme],
+    /// The parameters that only this store takes; all URLs take those of [`CommonParams`](super::CommonParams) too.
+    pub params: &'static [Param],
+    /// The names of the checks that `unsafe=` may waive.
+    pub checks: &'static [&'static str],
+}
+
+impl UrlSyntax {
+    /// URLs with these schemes, without parameters of their own and without checks to waive.
+    pub const fn new(schemes: &'static [Scheme]) -> Self {
+        Self { schemes, params: &[], checks: &[] }
+    }
+
+    /// The same, with these parameters.
+    #[must_use]
+    pub const fn params(mut self, params: &'static [Param]) -> Self {
+        self.params = params;
+        self
+    }
+
+    /// The same, with these checks that `unsafe=` may waive.
+    #[must_use]
+    pub const fn checks(mut self, checks: &'static [&'static str]) -> Self {
+        self.checks = checks;
+        self
+    }
+
+    /// The names of all schemes, those with TLS too.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.schemes.iter().flat_map(Scheme::names)
+    }
+
+    /// The names of the parameters that URLs of this scheme take.
+    pub(crate) fn params_of(&self, scheme: &str) -> Vec<&'static str> {
+        let takes = |param: &&Param| param.only.is_none_or(|only| scheme.ends_with(only));
+        self.params.iter().filter(takes).map(|param| param.name).collect()
+    }
+}
+
+/// A scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Scheme {
+    /// Its name, in lower case, without the colon.
+    pub name: &'static str,
+    /// The name of the scheme for the same store behind TLS.
+    pub tls: Option<&'static str>,
+    /// What follows the colon.
+    pub form: UrlForm,
+    /// The whole URL as people see it in a help text: `redis://HOST[:PORT][/DB]`.
+    pub shown: &'static str,
+}
+
+/// What follows the colon of a scheme, before the parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UrlForm {
+    /// Nothing: `memory:`.
+    Alone,
+    /// The path of a file: `file:PATH`.
+    Path,
+    /// `//`, one host or several, and a path.
+    Hosts,
+}
+
+impl Scheme {
+    /// A scheme without TLS.
+    pub const fn new(name: &'static str, form: UrlForm, shown: &'static str) -> Self {
+        Self { name, tls: None, form, shown }
+    }
+
+    /// The same, where another scheme stands for the same store behind TLS.
+    #[must_use]
+    pub const fn tls(mut self, name: &'static str) -> Self {
+        self.tls = Some(name);
+        self
+    }
+
+    /// Its name, and the name of the scheme with TLS.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        [Some(self.name), self.tls].into_iter().flatten()
+    }
+}
+
+/// A parameter of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Param {
+    /// Its name, without the `=`.
+    pub name: &'static str,
+    /// What it sets, in a few words and with its default.
+    pub says: &'static str,
+    /// The end of the schemes that take it; all do if there is none.
+    pub only: Option<&'static str>,
+}
+
+impl Param {
+    /// A parameter that all schemes of the store take.
+    pub const fn new(name: &'static str, says: &'static str) -> Self {
+        Self { name, says, only: None }
+    }
+
+    /// The same for schemes that end in this way only.
+    #[must_use]
+    pub const fn only(mut self, end: &'static str) -> Self {
+        self.only = Some(end);
+        self
+    }
+}

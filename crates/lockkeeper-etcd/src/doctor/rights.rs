@@ -1,0 +1,253 @@
+//! Who we are there, whether that one may do all that locks need, and what that is.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+
+use super::super::layout::Lines;
+use super::super::layout::transaction::{delete, get, put, transaction};
+use super::super::marker::folder;
+use super::super::wire::WireError;
+use super::super::wire::messages::{AuthenticateRequest, AuthenticateResponse, RangeRequest, RequestOp, TxnResponse};
+use super::super::{EtcdStore, EtcdStoreBuilder, fault, sessions};
+use crate::store::{ClaimId, ClaimKey};
+use crate::store::{Finding, median};
+use crate::time::Clock;
+use crate::{ErrorKind, LockName, Result};
+
+/// Nobody's lock, and not the one that is taken for the round trip.
+const NAME: &str = "lockkeeper-doctor-rights";
+/// Often enough for a median, and soon over on a slow store.
+const ROUNDS: usize = 10;
+/// What takes longer is felt by whoever uses it.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// Whether clients have to say who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Auth {
+    Off,
+    On,
+    /// Nobody could say.
+    Unknown,
+}
+
+/// Logs in, or looks whether that would be needed.
+pub(super) async fn log_in(store: &EtcdStore, builder: &EtcdStoreBuilder) -> (Auth, Option<Finding>) {
+    let mut refused = None;
+    for _ in store.0.calls.addresses() {
+        let asked = match &builder.user {
+            Some(_) => store.0.calls.log_in().await,
+            // Nobody has no name, and whether he may log in says whether anybody has to.
+            None => store.ask_for_nobody().await,
+        };
+        match asked {
+            Ok(()) => return (Auth::On, None),
+            Err(WireError::Refused { message, .. }) if builder.user.is_none() => {
+                return without_a_user(&message, builder);
+            }
+            Err(error) => refused = Some(fault::of(error)),
+        }
+        if refused.as_ref().is_some_and(|error| error.kind() != ErrorKind::Unavailable) {
+            break;
+        }
+    }
+    match refused {
+        Some(error) if error.kind() != ErrorKind::Unavailable => (Auth::Unknown, Some(Finding::failed("auth", &error))),
+        _ => (Auth::Unknown, None),
+    }
+}
+
+fn without_a_user(message: &str, builder: &EtcdStoreBuilder) -> (Auth, Option<Finding>) {
+    if message.contains("authentication is not enabled") {
+        return (Auth::Off, None);
+    }
+    if !["authentication failed", "user name is empty"].iter().any(|words| message.contains(words)) {
+        return (Auth::Unknown, None);
+    }
+    let has_certificate = builder.tls.as_ref().is_some_and(|tls| tls.certificate.is_some());
+    let nobody = || {
+        Finding::fail(
+            "auth",
+            "authentication is on, and the URL names no user",
+            "a user in the URL, and LOCKKEEPER_PASSWORD",
+        )
+    };
+    (Auth::On, (!has_certificate).then(nobody))
+}
+
+/// What was found of auth, where that is no failure.
+pub(super) fn who(auth: Auth, builder: &EtcdStoreBuilder) -> Option<Finding> {
+    Some(match (auth, &builder.user) {
+        (Auth::Off, _) => Finding::ok("auth", "off: every client that reaches etcd may break every lock"),
+        (Auth::On, Some(user)) => Finding::ok("auth", format!("on; this is user {user:?}")),
+        (Auth::On, None) => Finding::ok("auth", "on; the certificate names the user"),
+        (Auth::Unknown, _) => return None,
+    })
+}
+
+/// What a role has to be given, and nothing else.
+pub(super) fn role(lines: &Lines, prefix: &str) -> String {
+    let grant =
+        |beginning: String| format!("etcdctl role grant-permission ROLE --prefix readwrite {}", quoted(&beginning));
+    lines.beginnings(prefix).into_iter().map(grant).collect::<Vec<_>>().join(" && ")
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-%:".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// Tries everything, on keys that are nobody's, and how long that takes.
+pub(super) async fn examine(store: &EtcdStore, prefix: &str, within: Duration) -> Vec<Finding> {
+    // It ends by itself if we do not come to that.
+    let lease = match store.grant(sessions::seconds(within * 2)).await {
+        Ok(granted) => granted.id,
+        Err(error) => return vec![denied(store, prefix, "lease", &error)],
+    };
+    let mut findings = vec![];
+    match refused(store, prefix, lease).await {
+        Ok(None) => {
+            let fine =
+                Finding::ok("rights", "this user may do all that locks need; a role with these rights is enough");
+            // Behind the rest of the line, as in a failure: it is long.
+            findings.push(fine.with_remedy(role(&store.0.lines, prefix)));
+            findings.push(speed(store, lease).await.unwrap_or_else(|error| Finding::failed("latency", &error)));
+        }
+        Ok(Some(refused)) => findings.push(refused),
+        Err(error) => findings.push(Finding::failed("rights", &error)),
+    }
+    // What is left of it ends with the lease.
+    drop(store.revoke(lease).await);
+    findings
+}
+
+/// What this user may not do, if there is anything.
+async fn refused(store: &EtcdStore, prefix: &str, lease: i64) -> Result<Option<Finding>> {
+    let lines = &store.0.lines;
+    let span = lines.beginning_with(prefix);
+    let all = RangeRequest { key: span.from, range_end: span.to, limit: 1, keys_only: true, ..RangeRequest::default() };
+    let listed = store.range(all).await;
+    for key in keys(lines, prefix, lease)? {
+        for (what, op) in [("write", put(&key, Bytes::new(), lease)), ("read", get(&key)), ("delete", delete(&key))] {
+            match store.tried(op).await {
+                Err(error) if error.kind() == ErrorKind::Denied => {
+                    return Ok(Some(denied(store, prefix, &format!("{what} {}…", folder(&key)), &error)));
+                }
+                tried => tried?,
+            }
+        }
+    }
+    match listed {
+        Err(error) if error.kind() == ErrorKind::Denied => Ok(Some(denied(store, prefix, "list locks", &error))),
+        listed => listed.map(|_| None),
+    }
+}
+
+fn denied(store: &EtcdStore, prefix: &str, what: &str, error: &crate::Error) -> Finding {
+    if error.kind() != ErrorKind::Denied {
+        return Finding::failed("rights", error);
+    }
+    let finding = format!("this user may not {what}: {}", error.message());
+    Finding::fail("rights", finding, role(&store.0.lines, prefix))
+}
+
+/// One of each kind that the store writes.
+fn keys(lines: &Lines, prefix: &str, lease: i64) -> Result<Vec<Bytes>> {
+    let (id, name) = (ClaimId::random(), LockName::new(&format!("{prefix}{NAME}"))?);
+    let own = HEXLOWER.encode(id.as_bytes());
+    let claim = ClaimKey { name, session: sessions::name_of(lease), id };
+    Ok(vec![lines.claim(&claim), lines.gone(id), lines.notice(&own), lines.register(&own)])
+}
+
+async fn speed(store: &EtcdStore, lease: i64) -> Result<Finding> {
+    let (clock, key) = (Clock::boot(), store.0.lines.notice(&HEXLOWER.encode(&crate::random::bits128())));
+    let (mut reads, mut writes) = (Vec::with_capacity(ROUNDS), Vec::with_capacity(ROUNDS));
+    for _ in 0..ROUNDS {
+        for (op, times) in [(get(&key), &mut reads), (put(&key, Bytes::new(), lease), &mut writes)] {
+            let start = clock.now();
+            store.tried(op).await?;
+            times.push(clock.now().saturating_since(start));
+        }
+    }
+    let (read, write) = (median(reads), median(writes));
+    let finding = format!("a read takes {read:.1?}, a write {write:.1?} (medians of {ROUNDS})");
+    Ok(match write > SLOW {
+        true => Finding::warn("latency", finding, "a faster disk for each member, or nearer members"),
+        false => Finding::ok("latency", finding),
+    })
+}
+
+/// The shortest lease: how long the dead cost others at least.
+pub(super) async fn shortest_lease(store: &EtcdStore) -> Finding {
+    let (lease, seconds) = match store.grant(1).await {
+        Ok(granted) => (granted.id, granted.ttl),
+        Err(error) => return Finding::failed("lease", &error),
+    };
+    drop(store.revoke(lease).await);
+    let shortest = crate::store::Store::capabilities(store).ttl_min;
+    let finding = format!("the shortest lease lasts {seconds} s");
+    if seconds <= sessions::seconds(shortest) {
+        return Finding::ok("lease", finding);
+    }
+    let finding = format!("{finding}: a lock of a shorter ttl is free only {seconds} s after its holder was killed");
+    Finding::warn("lease", finding, "--election-timeout=1000 for etcd: the shortest lease is one and a half times that")
+}
+
+impl EtcdStore {
+    async fn ask_for_nobody(&self) -> Result<(), WireError> {
+        let nobody = AuthenticateRequest::default();
+        let asked = self.0.calls.ask("/etcdserverpb.Auth/Authenticate", nobody).await;
+        asked.map(|_: AuthenticateResponse| ())
+    }
+
+    async fn tried(&self, op: RequestOp) -> Result<()> {
+        let request = transaction(Vec::new(), vec![op], Vec::new());
+        let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        asked.map(|_: TxnResponse| ()).map_err(fault::of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layout;
+
+    #[test]
+    fn the_role_has_the_keys_of_the_layout_and_nothing_else() {
+        let grant = "etcdctl role grant-permission ROLE --prefix readwrite";
+        for (layout, path, prefix, role_of) in [
+            (Layout::Native, None, "", format!("{grant} /lockkeeper/")),
+            (Layout::Native, Some("/my shop"), "a/", format!("{grant} '/my shop/'")),
+            (Layout::Concurrency, None, "", format!("{grant} ''")),
+            (Layout::Concurrency, None, "a/", format!("{grant} a/ && {grant} /lockkeeper/.")),
+            (Layout::Concurrency, Some("/l"), "", format!("{grant} /l/ && {grant} /lockkeeper/.")),
+        ] {
+            let lines = Lines::new(layout, path);
+            assert_eq!(role(&lines, prefix), role_of);
+            let beginnings = lines.beginnings(prefix);
+            for key in keys(&lines, prefix, 7).unwrap() {
+                let is_covered = beginnings.iter().any(|beginning| key.starts_with(beginning.as_bytes()));
+                assert!(is_covered, "{key:?} {beginnings:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_lease_is_reported() {
+        let lines = Lines::new(Layout::Concurrency, None);
+        let text = keys(&lines, "", 0x006c_0ffe_e123).unwrap().iter().map(folder).collect::<String>();
+        assert!(!text.contains("6c0ffee") && text.contains(NAME), "{text}");
+    }
+
+    #[test]
+    fn a_word_for_a_shell_stays_one() {
+        assert_eq!(quoted("/a%2F.b-c_d:e"), "/a%2F.b-c_d:e");
+        assert_eq!(quoted("it's $x"), r"'it'\''s $x'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,257 @@
+//! Key slots: the keys that a session has in each line, and that its claims use one after the other.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::layout::Lines;
+use super::timers::Timer;
+use crate::LockName;
+use crate::store::{ClaimId, ClaimKey};
+use crate::time::Instant;
+
+/// So many names are remembered for their free slots.
+const NAMES: usize = 1024;
+/// A late request of a claim may use a retired slot for so long: many times the life of a tombstone.
+const LATE: Duration = Duration::from_secs(600);
+
+/// The slots of a session, by name.
+#[derive(Debug)]
+pub(super) struct KeySlots {
+    taken: HashMap<ClaimId, KeySlot>,
+    names: HashMap<LockName, SlotPool>,
+    /// With so many names it is looked who of them can be forgotten.
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct SlotPool {
+    numbers: Vec<u32>,
+    /// The lowest that nobody has had.
+    next: u32,
+    /// How many slots are taken.
+    users: usize,
+    /// When a claim left a retired slot last.
+    retired_at: Option<Instant>,
+}
+
+/// Where a claim is.
+#[derive(Clone, Debug)]
+pub(super) struct KeySlot {
+    pub(super) at: Bytes,
+    /// In the line of this lock.
+    name: LockName,
+    /// Without one it is this claim's alone.
+    number: Option<u32>,
+    /// The revision that made it; 0 before that is known. No other claim that sits there has the same.
+    pub(super) created: i64,
+    /// The claim that this claim replaces, for as long as that claim may have a slot here.
+    heir_of: Option<ClaimId>,
+    /// When it was taken.
+    since: Instant,
+    /// What times the minimum hold of the claim.
+    pub(super) timer: Option<Timer>,
+    /// What may time it, as far as is known: the answer to that was lost.
+    strays: Vec<i64>,
+}
+
+impl KeySlot {
+    fn new(at: Bytes, key: &ClaimKey, number: Option<u32>, since: Instant) -> Self {
+        Self { at, name: key.name.clone(), number, created: 0, heir_of: None, since, timer: None, strays: Vec::new() }
+    }
+
+    /// The leases that only the minimum hold of the claim needs.
+    pub(super) fn timers(&self) -> impl Iterator<Item = i64> {
+        self.timer.map(|timer| timer.keep.lease).into_iter().chain(self.strays())
+    }
+
+    /// Those of which nobody has heard whether they time it.
+    pub(super) fn strays(&self) -> impl Iterator<Item = i64> {
+        self.strays.iter().copied()
+    }
+
+    /// That of a claim which others may have to find.
+    pub(super) fn private(lines: &Lines, key: &ClaimKey, since: Instant) -> Self {
+        Self::new(lines.claim(key), key, None, since)
+    }
+}
+
+impl Default for KeySlots {
+    fn default() -> Self {
+        Self { taken: HashMap::new(), names: HashMap::new(), most: NAMES }
+    }
+}
+
+impl SlotPool {
+    /// A name that no claim uses, and for which no request can arrive late, has only free slots.
+    fn is_needed(&self, now: Instant) -> bool {
+        self.users > 0 || self.retired_at.is_some_and(|retired_at| now.saturating_since(retired_at) < LATE)
+    }
+}
+
+impl KeySlots {
+    /// Who has one.
+    pub(super) fn all(&self) -> impl Iterator<Item = (ClaimId, &LockName)> {
+        self.taken.iter().map(|(id, slot)| (*id, &slot.name))
+    }
+
+    pub(super) fn of(&self, id: ClaimId) -> Option<&KeySlot> {
+        self.taken.get(&id)
+    }
+
+    /// This revision has made the claim.
+    pub(super) fn made(&mut self, id: ClaimId, created: i64) {
+        if let Some(slot) = self.taken.get_mut(&id) {
+            slot.created = created;
+        }
+    }
+
+    /// This times the minimum hold of the claim.
+    pub(super) fn times(&mut self, id: ClaimId, timer: Timer) {
+        if let Some(slot) = self.taken.get_mut(&id) {
+            let is_over = slot.timer.map_or(timer.is_over, |before| before.is_over.max(timer.is_over));
+            slot.timer = Some(Timer { is_over, ..timer });
+            slot.strays.retain(|stray| *stray != timer.keep.lease);
+        }
+    }
+
+    /// The claim is to take the place of that one.
+    pub(super) fn replaces(&mut self, id: ClaimId, old: Option<ClaimId>) {
+        if let Some(slot) = self.taken.get_mut(&id) {
+            slot.heir_of = old;
+        }
+    }
+
+    /// The claim has taken the place of this one, which is said once.
+    pub(super) fn has_replaced(&mut self, id: ClaimId) -> Option<ClaimId> {
+        self.taken.get_mut(&id).and_then(|slot| slot.heir_of.take())
+    }
+
+    /// This may time the minimum hold of the claim.
+    pub(super) fn may_time(&mut self, id: ClaimId, lease: i64) {
+        if let Some(slot) = self.taken.get_mut(&id) {
+            slot.strays.push(lease);
+        }
+    }
+
+    /// No other claim gets the slot of this claim, not even after this claim has left it.
+    pub(super) fn retire(&mut self, id: ClaimId) {
+        if let Some(slot) = self.taken.get_mut(&id) {
+            slot.number = None;
+        }
+    }
+
+    /// Whether somebody sits there who has come less than a life before this, or after it.
+    pub(super) fn has_taken_within(&self, at: &Bytes, ttl: Duration, then: Instant) -> bool {
+        self.taken.values().any(|slot| slot.at == *at && then.saturating_since(slot.since) < ttl)
+    }
+
+    pub(super) fn take(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {
+        if self.names.len() >= self.most {
+            self.names.retain(|_, free| free.is_needed(now));
+            // So that a name costs the same, however many are needed.
+            self.most = (2 * self.names.len()).max(NAMES);
+        }
+        let free = self.names.entry(key.name.clone()).or_default();
+        free.users += 1;
+        let number = free.numbers.pop().unwrap_or_else(|| {
+            free.next += 1;
+            free.next - 1
+        });
+        let slot = KeySlot::new(lines.slot(key, number), key, Some(number), now);
+        self.taken.insert(key.id, slot.clone());
+        slot
+    }
+
+    /// One that others may have to find.
+    pub(super) fn take_private(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {
+        let slot = KeySlot::private(lines, key, now);
+        self.taken.insert(key.id, slot.clone());
+        slot
+    }
+
+    pub(super) fn release(&mut self, key: &ClaimKey, now: Instant) {
+        let (Some(slot), Some(free)) = (self.taken.remove(&key.id), self.names.get_mut(&key.name)) else { return };
+        free.users -= 1;
+        match slot.number {
+            Some(number) => free.numbers.push(number),
+            // What is kept there is there until its minimum hold is over.
+            None => {
+                let until = slot.timer.map_or(now, |timer| timer.is_over.max(now));
+                free.retired_at = free.retired_at.max(Some(until));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Layout;
+    use crate::store::SessionId;
+    use crate::time::Clock;
+
+    fn key(name: &str) -> ClaimKey {
+        ClaimKey { name: name.parse().unwrap(), session: SessionId::new("6c0ffee"), id: ClaimId::random() }
+    }
+
+    #[test]
+    fn a_slot_is_free_again_when_it_was_left_and_never_when_it_was_retired() {
+        let (lines, now) = (Lines::new(Layout::Native, None), Clock::boot().now());
+        let mut slots = KeySlots::default();
+        let [a, b, c] = [key("n"), key("n"), key("n")];
+        let first = slots.take(&lines, &a, now).at;
+        let second = slots.take(&lines, &b, now).at;
+        assert_ne!(first, second);
+        assert_ne!(slots.take(&lines, &key("m"), now).at, first, "another line has its own slots");
+        slots.release(&a, now);
+        assert_eq!(slots.take(&lines, &c, now).at, first);
+        slots.retire(b.id);
+        assert_eq!(slots.of(b.id).map(|slot| &slot.at), Some(&second), "until it has left");
+        slots.release(&b, now);
+        assert!(slots.of(b.id).is_none());
+        slots.release(&c, now);
+        let after: Vec<_> = (0..3).map(|_| slots.take(&lines, &key("n"), now).at).collect();
+        assert!(after.contains(&first) && !after.contains(&second), "{after:?}");
+    }
+
+    #[test]
+    fn names_that_nobody_uses_are_forgotten_and_retired_slots_are_not() {
+        let (lines, now) = (Lines::new(Layout::Native, None), Clock::boot().now());
+        let (mut slots, retired) = (KeySlots::default(), key("retired"));
+        let at = slots.take(&lines, &retired, now).at;
+        slots.retire(retired.id);
+        slots.release(&retired, now);
+        for number in 0..3 * NAMES {
+            let key = key(&format!("n{number}"));
+            slots.take(&lines, &key, now);
+            slots.release(&key, now);
+        }
+        assert!(slots.names.len() <= NAMES + 2, "{}", slots.names.len());
+        assert_ne!(slots.take(&lines, &key("retired"), now).at, at);
+    }
+
+    #[test]
+    fn a_name_whose_slot_was_retired_is_forgotten_once_nothing_can_come_late() {
+        let (lines, now) = (Lines::new(Layout::Native, None), Clock::boot().now());
+        let mut slots = KeySlots::default();
+        let mut retire = |number: usize, now: Instant| {
+            let key = key(&format!("n{number}"));
+            slots.take(&lines, &key, now);
+            slots.retire(key.id);
+            slots.release(&key, now);
+            (slots.names.len(), slots.most)
+        };
+        for number in 0..4 * NAMES {
+            let (names, most) = retire(number, now);
+            assert!(names == number + 1 && most <= 2 * names.max(NAMES), "{names} {most}");
+        }
+        let later = now + LATE;
+        for number in 0..8 * NAMES {
+            retire(4 * NAMES + number, later + Duration::from_millis(1) * u32::try_from(number).unwrap());
+        }
+        assert!(slots.names.len() <= 9 * NAMES, "{}", slots.names.len());
+        assert!(!slots.names.contains_key("n0"));
+    }
+}

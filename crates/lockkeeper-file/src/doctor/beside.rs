@@ -1,0 +1,280 @@
+//! What can be seen without opening the database: its file system, its owners, its disk, and its gate.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+use crate::builder::Beside;
+use crate::checks::{self, Check};
+use crate::database::{private, suffixed};
+use crate::filesystem::{self, OVERLAY, RAMFS, TMPFS};
+use crate::liveness::Clients;
+use crate::store::{Finding, median};
+use crate::time::{self, Clock};
+use crate::{Error, random};
+
+const WRITES: usize = 15;
+/// What SQLite writes at a time.
+const PAGE: [u8; 4096] = [b'l'; 4096];
+/// Each lock and each release waits for the disk once.
+const SLOW_DISK: Duration = Duration::from_millis(20);
+/// For how long at most a gate that is closed is tried, and how often.
+const GATE_LIMIT: Duration = Duration::from_secs(1);
+const GATE_LOOKS: u32 = 50;
+/// The kernel lists its locks a page at a time, and leaves some out when others end between two pages.
+const LOCKS_READS: usize = 5;
+
+/// What was seen.
+#[derive(Debug)]
+pub(super) struct Looked {
+    pub(super) findings: Vec<Finding>,
+    /// Files of clients whose processes have ended.
+    pub(super) dead_clients: usize,
+    /// Whether there is a database, and opening it is worth a try.
+    pub(super) can_be_opened: bool,
+}
+
+pub(super) fn look(path: &Path, waived: &[Check], within: Duration) -> Looked {
+    let path = whole(path);
+    let folder = existing_folder(&path);
+    let is_there = path.exists();
+    let mut findings = vec![database(&path, is_there), file_system(&folder, waived)];
+    findings.push(permissions(&path, &folder, waived).unwrap_or_else(|error| Finding::failed("permissions", &error)));
+    if path.parent() == Some(folder.as_path()) {
+        findings.push(disk(&path));
+    }
+    let gate = if is_there { gate(&Beside::of(&path).gate, GATE_LIMIT.min(within / 2)) } else { None };
+    let can_be_opened = is_there && gate.is_none();
+    findings.extend(gate);
+    // One that is being made at this moment counts too: it is not locked yet.
+    let dead_clients = Clients::new(Beside::of(&path).live).dead(usize::MAX).len();
+    Looked { findings, dead_clients, can_be_opened }
+}
+
+/// The path without links, as far as it exists.
+fn whole(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute.canonicalize().unwrap_or(absolute)
+}
+
+/// The folder of the file, or the first one above it that is there.
+fn existing_folder(path: &Path) -> PathBuf {
+    path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
+fn database(path: &Path, is_there: bool) -> Finding {
+    let size = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len().div_ceil(1024));
+    if !is_there {
+        let finding = format!("file:{} is not there yet", path.display());
+        return Finding::warn("database", finding, "nothing: the first run makes it");
+    }
+    let (file, log) = (size(path), size(&suffixed(path, "-wal")));
+    Finding::ok("database", format!("file:{}, {file} KiB, its log {log} KiB", path.display()))
+}
+
+fn file_system(folder: &Path, waived: &[Check]) -> Finding {
+    match rustix::fs::statfs(folder) {
+        // The number is an unsigned 32-bit one, sign-extended on some architectures.
+        Ok(found) => judge(folder, found.f_type as u32, waived),
+        Err(error) => {
+            let problem = format!("{} cannot be examined: {}", folder.display(), io::Error::from(error));
+            Finding::fail(FILE_SYSTEM, problem, "a folder that this user may use")
+        }
+    }
+}
+
+fn judge(folder: &Path, magic: u32, waived: &[Check]) -> Finding {
+    let name = match filesystem::local(folder, magic) {
+        Ok(name) => name,
+        Err(error) if !waived.contains(&Check::NetworkFs) => return Finding::failed(FILE_SYSTEM, &error),
+        Err(error) => {
+            let remedy = "use the store from one machine only, since unsafe=network-fs waives the check";
+            return Finding::warn(FILE_SYSTEM, error.message(), remedy);
+        }
+    };
+    let finding = format!("{} is on {name}", folder.display());
+    match magic {
+        OVERLAY => {
+            let remedy = "a volume of the host, if other containers are to share the locks";
+            Finding::warn(FILE_SYSTEM, format!("{finding}, whose files end with the container"), remedy)
+        }
+        TMPFS | RAMFS => Finding::ok(
+            FILE_SYSTEM,
+            format!("{finding}, in memory: after a restart the tokens start at the current time"),
+        ),
+        _ => Finding::ok(FILE_SYSTEM, finding),
+    }
+}
+
+const FILE_SYSTEM: &str = "file system";
+fn permissions(path: &Path, folder: &Path, waived: &[Check]) -> Result<Finding, Error> {
+    let check = "permissions";
+    // A folder that is still to be made will be its owner's alone.
+    if path.parent() == Some(folder) {
+        // Whatever the file system is: that is another finding.
+        checks::folder(folder, &[waived, &[Check::NetworkFs]].concat())?;
+    }
+    let mut shown = vec![owner(folder)];
+    if path.exists() {
+        checks::database(path)?;
+        Beside::of(path).check(path, waived)?;
+        shown.push(owner(path));
+    }
+    for used in [folder, path].iter().filter(|used| used.exists()) {
+        if accessat(CWD, *used, Access::WRITE_OK | Access::READ_OK, AtFlags::EACCESS).is_err() {
+            let problem = format!("{} may not be written by this user", used.display());
+            return Ok(Finding::fail(
+                check,
+                problem,
+                "run lockkeeper as the owner of the file, or choose another path",
+            ));
+        }
+    }
+    let shown = shown.join(", ");
+    if waived.contains(&Check::Permissions) {
+        return Ok(Finding::warn(check, shown, "remove unsafe=permissions: other users may be able to take any lock"));
+    }
+    Ok(Finding::ok(check, shown))
+}
+
+fn owner(path: &Path) -> String {
+    match fs::metadata(path) {
+        Ok(meta) => format!("{} {:04o} of user {}", path.display(), meta.mode() & 0o7777, meta.uid()),
+        Err(error) => format!("{}: {error}", path.display()),
+    }
+}
+
+/// Writes to a file of its own as the store does to its log.
+fn disk(path: &Path) -> Finding {
+    let scratch = suffixed(path, &format!(".doctor-{}", HEXLOWER.encode(&random::bits128())));
+    let took = durable_writes(&scratch);
+    // It is empty of meaning, and found by its name.
+    let _ = fs::remove_file(&scratch);
+    match took {
+        Ok(took) if took > SLOW_DISK => {
+            let finding = format!("a write takes {took:.1?} to reach the disk (median of {WRITES})");
+            Finding::warn("disk", finding, "a faster disk: each lock and each release waits for it")
+        }
+        Ok(took) => Finding::ok("disk", format!("a write takes {took:.1?} to reach the disk (median of {WRITES})")),
+        Err(error) => {
+            let problem = format!("{} cannot be written: {error}", scratch.display());
+            Finding::fail("disk", problem, "make room in that folder, and let this user write there")
+        }
+    }
+}
+
+fn durable_writes(scratch: &Path) -> io::Result<Duration> {
+    let (file, clock) = (private().write(true).create_new(true).open(scratch)?, Clock::boot());
+    let mut took = Vec::with_capacity(WRITES);
+    for _ in 0..WRITES {
+        let start = clock.now();
+        file.write_all_at(&PAGE, 0)?;
+        file.sync_data()?;
+        took.push(clock.now().saturating_since(start));
+    }
+    Ok(median(took))
+}
+
+/// Who stands in the gate and does not leave, if anybody does.
+fn gate(gate: &Path, limit: Duration) -> Option<Finding> {
+    let file = File::open(gate).ok()?;
+    for _ in 0..GATE_LOOKS {
+        if file.try_lock_shared().is_ok() {
+            return None;
+        }
+        time::pause(limit / GATE_LOOKS);
+    }
+    let inode = fs::metadata(gate).ok()?.ino();
+    let pid = (0..LOCKS_READS).find_map(|_| holder(&fs::read_to_string("/proc/locks").ok()?, inode));
+    let problem = |who: &str| format!("{who} is inside the gate and does not leave it, so nobody else can write");
+    Some(match pid {
+        Some(pid) if is_stopped(pid) => {
+            Finding::fail("gate", problem(&format!("process {pid}, which is stopped,")), format!("kill -CONT {pid}"))
+        }
+        Some(pid) => Finding::fail(
+            "gate",
+            problem(&format!("process {pid}")),
+            "check what the process waits for, or end the process",
+        ),
+        None => Finding::fail("gate", problem("a process"), format!("fuser -v {}", gate.display())),
+    })
+}
+
+/// The process that holds an flock on this inode, from the text of /proc/locks. One of another container has no number.
+fn holder(locks: &str, inode: u64) -> Option<u32> {
+    let of = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, _, _, pid, file) = (words.next()?, words.next()?, words.next()?, words.next()?, words.next()?);
+        let is_it = kind == "FLOCK" && file.rsplit(':').next()?.parse() == Ok(inode);
+        is_it.then(|| pid.parse().ok()).flatten().filter(|pid| *pid != 0)
+    };
+    locks.lines().find_map(of)
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it may contain anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Level;
+
+    #[test]
+    fn the_holder_of_a_gate_is_found_among_the_locks() {
+        let locks = "1: POSIX  ADVISORY  WRITE 77 08:01:42 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 1234 08:01:42 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 99 08:01:42 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 0 08:01:43 0 EOF\n";
+        assert_eq!(holder(locks, 42), Some(1234));
+        assert_eq!(holder(locks, 43), None);
+        assert_eq!(holder(locks, 44), None);
+        assert!(!is_stopped(std::process::id()));
+    }
+
+    #[test]
+    fn a_gate_that_stays_closed_is_reported_with_its_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gate");
+        let inside = File::create(&path).unwrap();
+        assert_eq!(gate(&path, GATE_LIMIT), None);
+        inside.lock().unwrap();
+        let found = gate(&path, GATE_LIMIT).unwrap();
+        assert!(found.finding.contains("is inside the gate and does not leave it"), "{found:?}");
+        // Not each sandbox lists its locks.
+        let inode = inside.metadata().unwrap().ino();
+        let pid = fs::read_to_string("/proc/locks").ok().and_then(|locks| holder(&locks, inode));
+        assert!(
+            pid.is_none_or(|pid| pid == std::process::id() && found.finding.contains(&pid.to_string())),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_file_system_that_others_reach_fails_unless_that_is_waived() {
+        let level = |magic, waived: &[Check]| judge(Path::new("/srv"), magic, waived).level;
+        let (nfs, unknown, ext4) = (0x6969, 0x1234_5678, 0xef53);
+        for reached in [nfs, unknown] {
+            assert_eq!((level(reached, &[]), level(reached, &[Check::NetworkFs])), (Level::Fail, Level::Warn));
+        }
+        assert_eq!((level(ext4, &[]), level(TMPFS, &[]), level(OVERLAY, &[])), (Level::Ok, Level::Ok, Level::Warn));
+        assert_eq!(file_system(Path::new("/nowhere"), &[]).level, Level::Fail);
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_look_at_a_file_that_is_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let looked = look(&dir.path().join("a/b/locks.db"), &[], GATE_LIMIT);
+        assert!(!looked.can_be_opened && looked.findings.iter().all(|found| found.level != Level::Fail), "{looked:?}");
+        let looked = look(&dir.path().join("locks.db"), &[], GATE_LIMIT);
+        assert!(looked.findings.iter().any(|found| found.check == "disk"), "{looked:?}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

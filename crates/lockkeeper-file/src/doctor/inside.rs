@@ -1,0 +1,168 @@
+//! What can be seen in an open database: its durability, its times, and what was left in it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::boot::LEAP;
+use crate::database::suffixed;
+use crate::duration::format_duration;
+use crate::layout::Micros;
+use crate::layout::read::newest;
+use crate::store::Finding;
+use crate::time::{self, Clock};
+use crate::writer::Commit;
+use crate::{Error, ErrorKind, Result};
+use crate::{FileStore, now};
+
+/// `PRAGMA synchronous`: each commit that gives out a token waits for the disk.
+const FULL: i64 = 2;
+/// SQLite begins its log anew at 4 MiB unless somebody keeps reading.
+const LARGE_LOG: u64 = 64 << 20;
+
+pub(super) async fn look(store: &FileStore, dead_clients: usize, within: Duration, findings: &mut Vec<Finding>) {
+    let clock = Clock::boot();
+    let silent = || {
+        let problem = format!("{store} did not answer within {}", format_duration(within));
+        Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("repeat the command"))
+    };
+    let or_failed = |check, found: Option<Result<Finding>>| {
+        found.unwrap_or_else(silent).unwrap_or_else(|error| Finding::failed(check, &error))
+    };
+    findings.push(or_failed("durability", clock.timeout(within, durability(store)).await));
+    findings.push(or_failed("clock", clock.timeout(within, times(store)).await));
+    findings.push(or_failed("leftovers", clock.timeout(within, leftovers(store, dead_clients)).await));
+    findings.push(watches());
+}
+
+async fn durability(store: &FileStore) -> Result<Finding> {
+    let synchronous = store.commit(Commit::OnDisk, |txn| txn.number("PRAGMA synchronous")).await?;
+    let look = |db: &Connection| db.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0));
+    let journal = store.0.reader.look(move |db, _| look(db)).await?;
+    let finding = format!("journal_mode {journal}, synchronous {synchronous}");
+    if journal == "wal" && synchronous == FULL {
+        return Ok(Finding::ok("durability", finding));
+    }
+    let finding = format!("{finding}: a token may be given out twice after a power cut");
+    Ok(Finding::fail("durability", finding, "report this as a bug: lockkeeper sets wal and 2"))
+}
+
+/// What the file knows of time.
+struct Times {
+    boot_id: String,
+    newest: Micros,
+    highest_fence: i64,
+}
+
+async fn times(store: &FileStore) -> Result<Finding> {
+    let times = store.0.reader.look(|db, _| times_in(db)).await?;
+    Ok(judge(&times, now(), i64::try_from(time::wall_micros()).unwrap_or(i64::MAX)))
+}
+
+fn times_in(db: &Connection) -> rusqlite::Result<Times> {
+    let newest = newest(db)?;
+    db.query_row(
+        "SELECT boot_id,
+             max(floor, coalesce((SELECT max(fence) FROM lk_lock), 0), coalesce((SELECT max(ord) FROM lk_claim), 0))
+         FROM lk_meta",
+        [],
+        |row| Ok(Times { boot_id: row.get(0)?, newest, highest_fence: row.get(1)? }),
+    )
+}
+
+fn judge(times: &Times, now: Micros, wall: i64) -> Finding {
+    let check = "clock";
+    let apart = |micros: i64| format_duration(Duration::from_millis(micros.unsigned_abs() / 1000));
+    if times.newest > now.saturating_add(LEAP) {
+        let ahead = apart(times.newest - now);
+        let problem = format!("the file has times that are {ahead} ahead of this process's CLOCK_BOOTTIME");
+        return Finding::fail(check, problem, "one time namespace for all processes that use the file");
+    }
+    if times.highest_fence > wall {
+        let behind = apart(times.highest_fence - wall);
+        let problem =
+            format!("the date is {behind} behind the file's tokens: if the file were lost, tokens would fall");
+        return Finding::warn(check, problem, "set the date (NTP)");
+    }
+    let age = format_duration(Duration::from_secs(now.saturating_sub(times.newest).unsigned_abs() / 1_000_000));
+    let newest = if times.newest == 0 { "no time yet".to_owned() } else { format!("the newest time {age} ago") };
+    Finding::ok(check, format!("boot {}, {newest}, the date above all tokens", times.boot_id))
+}
+
+async fn leftovers(store: &FileStore, dead_clients: usize) -> Result<Finding> {
+    let (sessions, names) = store.0.reader.look(|db, _| unused(db, now())).await?;
+    let log = fs::metadata(suffixed(store.path(), "-wal")).map_or(0, |meta| meta.len());
+    let finding = format!(
+        "{dead_clients} files of ended clients, {sessions} ended sessions, {names} names without claims, a log of {} KiB",
+        log.div_ceil(1024)
+    );
+    if log > LARGE_LOG {
+        let remedy = "end the other program that keeps reading the file";
+        return Ok(Finding::warn("leftovers", finding, remedy));
+    }
+    // They are cleared away a little at a time, with every opening.
+    Ok(Finding::ok("leftovers", finding))
+}
+
+fn unused(db: &Connection, now: Micros) -> rusqlite::Result<(i64, i64)> {
+    db.query_row(
+        "SELECT (SELECT count(*) FROM lk_session WHERE hold_until_us <= ?1),
+             (SELECT count(*) FROM lk_lock l WHERE NOT EXISTS (SELECT 1 FROM lk_claim c WHERE c.name = l.name))",
+        [now],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Each process that waits needs an inotify instance; without one it looks twenty times a second.
+fn watches() -> Finding {
+    let user = rustix::process::geteuid().as_raw();
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").ok();
+    let Some(limit) = limit.and_then(|limit| limit.trim().parse::<usize>().ok()) else {
+        return Finding::ok("watches", "the kernel does not report its limit of inotify instances");
+    };
+    let used = instances_of(user);
+    let finding = format!("{used} of {limit} inotify instances of user {user} are in use");
+    if used * 10 >= limit * 9 {
+        return Finding::warn("watches", finding, "sysctl fs.inotify.max_user_instances=1024");
+    }
+    Finding::ok("watches", finding)
+}
+
+fn instances_of(user: u32) -> usize {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    processes.filter(|process| fs::metadata(process).is_ok_and(|meta| meta.uid() == user)).map(|p| instances(&p)).sum()
+}
+
+fn instances(process: &Path) -> usize {
+    let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    files.filter(|file| fs::read_link(file.path()).is_ok_and(|to| to == Path::new("anon_inode:inotify"))).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Level;
+
+    #[test]
+    fn a_clock_that_does_not_fit_the_file_is_reported() {
+        let times = |newest, highest_fence| Times { boot_id: "b".to_owned(), newest, highest_fence };
+        let level = |times| judge(&times, 10_000_000, 50_000_000).level;
+        assert_eq!(level(times(0, 1)), Level::Ok);
+        assert_eq!(level(times(10_500_000, 1)), Level::Ok);
+        assert_eq!(level(times(12_000_000, 1)), Level::Fail);
+        assert_eq!(level(times(1, 60_000_000)), Level::Warn);
+    }
+
+    #[test]
+    fn an_inotify_instance_of_ours_is_counted() {
+        let user = rustix::process::geteuid().as_raw();
+        let ours = || instances(Path::new("/proc/self"));
+        let before = ours();
+        let _instance = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap();
+        // Other tests of this process come and go.
+        assert!(ours() > 0 && instances_of(user) > 0, "{before}");
+    }
+}

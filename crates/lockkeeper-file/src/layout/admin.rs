@@ -1,0 +1,66 @@
+//! Breaking a claim, and asking holders to let go.
+
+use rusqlite::params;
+
+use super::Txn;
+use super::claim_row::{ClaimRow, claim_rows};
+use crate::LockName;
+use crate::fault::Outcome;
+use crate::store::{Evict, Evicted, Target};
+
+impl Txn<'_> {
+    pub(crate) fn evict(
+        &mut self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Outcome<Evicted> {
+        self.settle(name)?;
+        let claims = self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
+        let meant = |row: &ClaimRow| match target {
+            Target::Token(token) => row.granted() && row.token() == *token,
+            Target::Id(hash) => row.id.hash() == *hash,
+        };
+        let Some(row) = claims.into_iter().find(meant) else { return Ok(Evicted::Absent) };
+        match how {
+            // Nobody is left to be told.
+            _ if row.is_kept() => self.remove(&row)?,
+            Evict::Mark => self.mark(&row, by, reason)?,
+            Evict::Now => {
+                // Nobody believes in it for longer than it would have lived.
+                self.insert_tombstone(row.id, row.expires(), Some((by, reason)))?;
+                self.remove(&row)?;
+            }
+        }
+        Ok(Evicted::Done)
+    }
+
+    fn remove(&mut self, row: &ClaimRow) -> Outcome<()> {
+        self.forget(row)?;
+        self.settle(&row.name).map(drop)
+    }
+
+    /// Its life stays as it is, whatever becomes of its session; a minimum hold is over.
+    fn mark(&mut self, row: &ClaimRow, by: &str, reason: &str) -> Outcome<()> {
+        self.change(
+            "UPDATE lk_claim SET broken_by = ?3, broken_reason = ?4, until_us = ?5, keep_until_us = 0
+             WHERE name = ?1 AND ord = ?2",
+            params![row.name.as_str().as_bytes(), row.ord, by, reason, row.expires()],
+        )?;
+        self.touch(&row.name)
+    }
+
+    /// Holders hear of it by their next renewals, observers by the change of the line.
+    pub(crate) fn request_release(&mut self, name: &LockName, by: &str, reason: &str) -> Outcome<bool> {
+        self.settle(name)?;
+        let asked = self.change(
+            "UPDATE lk_claim SET asked_by = ?2, asked_reason = ?3 WHERE name = ?1 AND state IN (1, 2)
+             AND broken_by IS NULL",
+            params![name.as_str().as_bytes(), by, reason],
+        )?;
+        self.touch(name)?;
+        Ok(asked > 0)
+    }
+}

@@ -1,0 +1,172 @@
+//! One claim in a line, as the file has it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Row;
+use rusqlite::types::Type;
+
+use super::Micros;
+use super::claim::until;
+use crate::LockName;
+use crate::liveness::ClientId;
+use crate::store::admit::Demand;
+use crate::store::{Asked, Broken, ClaimId, Meta, SessionId};
+
+/// How a claim stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It waits, on its session's `wait_ttl`.
+    Waiting = 0,
+    /// Somebody else's request granted it, and it has made none of its own since: still on `wait_ttl`.
+    Pushed = 1,
+    /// It holds, on its session's `ttl` and its own lock-delay.
+    Held = 2,
+    /// Nobody has it any more, and it stands for the rest of its minimum hold.
+    Kept = 3,
+}
+
+/// One claim, with the lives of its session.
+#[derive(Clone, Debug)]
+pub(super) struct ClaimRow {
+    pub(super) name: LockName,
+    pub(super) ord: i64,
+    pub(super) id: ClaimId,
+    pub(super) session: SessionId,
+    pub(super) weight: u32,
+    pub(super) capacity: u32,
+    pub(super) state: State,
+    delay: Micros,
+    keep_until: Micros,
+    pub(super) since: Micros,
+    until: Option<Micros>,
+    pub(super) meta: Meta,
+    pub(super) broken: Option<Broken>,
+    pub(super) asked: Option<Asked>,
+    /// Whose death ends it; `None` when time alone does, or the death is on record.
+    pub(super) client: Option<ClientId>,
+    hold_until: Micros,
+    wait_until: Micros,
+    ttl: Micros,
+    wait_ttl: Micros,
+}
+
+/// A query for places. A claim whose session is gone counts as expired.
+macro_rules! claim_rows {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.name, c.ord, c.id, c.session, c.weight, c.capacity, c.state, c.delay_us, c.since_us, c.until_us, ",
+            "c.owner, c.reason, c.value, c.epoch, c.broken_by, c.broken_reason, ",
+            "CASE WHEN s.dead = 0 AND s.detached = 0 THEN s.client END, ",
+            "coalesce(s.hold_until_us, 0), coalesce(s.wait_until_us, 0), ",
+            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0), c.asked_by, c.asked_reason, c.keep_until_us ",
+            "FROM lk_claim c LEFT JOIN lk_session s ON s.id = c.session ",
+            $rest
+        )
+    };
+}
+pub(super) use claim_rows;
+
+/// A name in the file is its bytes.
+pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName> {
+    let bytes: Vec<u8> = row.get(column)?;
+    let text = std::str::from_utf8(&bytes)?;
+    LockName::new(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(e)))
+}
+
+impl ClaimRow {
+    /// Reads a row of [`places`].
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let broken_by: Option<Arc<str>> = row.get(14)?;
+        let broken_reason: Option<Arc<str>> = row.get(15)?;
+        let (asked_by, asked_reason): (Option<Arc<str>>, Option<Arc<str>>) = (row.get(21)?, row.get(22)?);
+        Ok(Self {
+            name: name_of(row, 0)?,
+            ord: row.get(1)?,
+            id: ClaimId::from_bytes(row.get(2)?),
+            session: SessionId::new(row.get::<_, Arc<str>>(3)?),
+            weight: row.get(4)?,
+            capacity: row.get(5)?,
+            state: match row.get(6)? {
+                0 => State::Waiting,
+                1 => State::Pushed,
+                2 => State::Held,
+                _ => State::Kept,
+            },
+            delay: row.get(7)?,
+            keep_until: row.get(23)?,
+            since: row.get(8)?,
+            until: row.get(9)?,
+            meta: Meta { owner: row.get(10)?, reason: row.get(11)?, value: row.get(12)?, epoch: row.get(13)? },
+            broken: broken_by.zip(broken_reason).map(|(by, reason)| Broken { by, reason, removed: false }),
+            asked: asked_by.zip(asked_reason).map(|(by, reason)| Asked { by, reason }),
+            client: row.get(16)?,
+            hold_until: row.get(17)?,
+            wait_until: row.get(18)?,
+            ttl: row.get(19)?,
+            wait_ttl: row.get(20)?,
+        })
+    }
+
+    /// When it ends if nobody renews its session.
+    pub(super) fn expires(&self) -> Micros {
+        let lease = match self.state {
+            State::Held => self.hold_until.saturating_add(self.delay),
+            State::Waiting | State::Pushed => self.wait_until,
+            State::Kept => Micros::MAX,
+        };
+        self.until.map_or(lease, |until| until.min(lease))
+    }
+
+    /// How long it lives, as it is told: not more than was asked for, though the file has a little to spare.
+    pub(super) fn left(&self, now: Micros) -> Duration {
+        let whole = match self.state {
+            State::Held => self.ttl.saturating_add(self.delay),
+            State::Waiting | State::Pushed => self.wait_ttl,
+            State::Kept => Micros::MAX,
+        };
+        until(self.expires(), now).min(until(whole, 0))
+    }
+
+    pub(super) fn delay(&self) -> Micros {
+        self.delay
+    }
+
+    /// Its process has ended: what a lock-delay keeps, is kept from now on.
+    pub(super) fn orphan(&mut self, now: Micros) {
+        self.hold_until = self.hold_until.min(now);
+        self.wait_until = self.wait_until.min(now);
+        self.client = None;
+    }
+
+    /// When its minimum hold is over.
+    pub(super) fn keep_until(&self) -> Micros {
+        self.keep_until
+    }
+
+    /// Nobody has it any more. Whether its minimum hold keeps it.
+    pub(super) fn keep(&mut self, now: Micros) -> bool {
+        if self.is_kept() || self.keep_until <= now {
+            return false;
+        }
+        (self.state, self.until) = (State::Kept, Some(self.keep_until));
+        (self.client, self.asked) = (None, None);
+        true
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.state == State::Kept
+    }
+
+    pub(super) fn granted(&self) -> bool {
+        self.state != State::Waiting
+    }
+
+    pub(super) fn token(&self) -> u64 {
+        self.ord.unsigned_abs()
+    }
+
+    pub(super) fn demand(&self) -> Demand {
+        Demand { weight: self.weight, capacity: self.capacity, granted: self.granted() }
+    }
+}

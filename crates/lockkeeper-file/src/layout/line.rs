@@ -1,0 +1,233 @@
+//! One line: who is in it, who holds, who leaves.
+
+use std::sync::Arc;
+
+use rusqlite::params;
+
+use super::claim_row::{ClaimRow, State, claim_rows};
+use super::{Txn, read};
+use crate::LockName;
+use crate::fault::Outcome;
+use crate::store::admit::Admission;
+use crate::store::{ClaimKey, Revision, SessionId};
+
+/// The front of a line, settled: the holders, and the first that has to wait.
+#[derive(Debug, Default)]
+pub(crate) struct Front {
+    pub(super) rule: Admission,
+    pub(super) holders: Vec<ClaimRow>,
+    pub(super) first_waiting: Option<ClaimRow>,
+}
+
+impl Front {
+    /// Any live claim: all of a line are of one kind, so the first tells.
+    pub(super) fn first(&self) -> Option<&ClaimRow> {
+        self.holders.first().or(self.first_waiting.as_ref())
+    }
+
+    /// Whether somebody but `ord` stands in the line.
+    pub(super) fn others_than(&self, ord: i64) -> bool {
+        self.holders.iter().chain(&self.first_waiting).any(|row| row.ord != ord)
+    }
+}
+
+impl Txn<'_> {
+    /// Removes the dead from the front, and grants what has become admissible. Stops at the first live claim that has
+    /// to wait, so it costs O(holders).
+    pub(crate) fn settle(&mut self, name: &LockName) -> Outcome<Front> {
+        let mut front = Front::default();
+        let (mut dead, mut pushed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let db = self.db;
+        let mut walk = db.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
+        let mut rows = walk.query([name.as_str().as_bytes()])?;
+        while let Some(row) = rows.next()? {
+            let mut row = ClaimRow::read(row)?;
+            let is_over = self.is_over(&mut row)?;
+            if is_over && row.keep(self.now) {
+                kept.push(row.clone());
+            } else if is_over {
+                dead.push(row);
+                continue;
+            }
+            if !front.rule.admit(row.demand()) {
+                front.first_waiting = Some(row);
+                break;
+            } else {
+                if !row.granted() {
+                    row.state = State::Pushed;
+                    pushed.push(row.clone());
+                }
+                front.holders.push(row);
+            }
+        }
+        drop(rows);
+        for row in &dead {
+            self.forget(row)?;
+        }
+        for row in &kept {
+            self.write_kept(row)?;
+        }
+        for row in &pushed {
+            self.push(row)?;
+        }
+        if !pushed.is_empty() {
+            self.touch(name)?;
+        }
+        // It has watched only the one before it, and that one is now a holder beside others.
+        if let Some(first) = front.first_waiting.as_ref().filter(|_| !pushed.is_empty() && front.holders.len() > 1) {
+            self.wake_session(&first.session)?;
+        }
+        Ok(front)
+    }
+
+    /// Whether the life of a claim has ended, or its process has: then that is put on record.
+    fn is_over(&mut self, row: &mut ClaimRow) -> Outcome<bool> {
+        if row.expires() <= self.now {
+            return Ok(true);
+        }
+        let Some(client) = &row.client else { return Ok(false) };
+        if !self.dead_clients.is_dead(client) {
+            return Ok(false);
+        }
+        self.declare_dead(client)?;
+        // With a lock-delay nothing else in the line changes yet, and observers wait for the end of the delay.
+        self.notifications.name(&row.name);
+        row.orphan(self.now);
+        Ok(row.expires() <= self.now)
+    }
+
+    /// Removes the dead right before a waiting claim. Each claim is told by inotify when the one before it dies, and
+    /// must not be told again and again. Whether there were any.
+    pub(super) fn remove_dead_before(&mut self, row: &ClaimRow) -> Outcome<bool> {
+        let sql = claim_rows!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC LIMIT 1");
+        let mut found = false;
+        while let Some(mut previous) =
+            self.first(sql, params![row.name.as_str().as_bytes(), row.ord], ClaimRow::read)?
+        {
+            if !self.is_over(&mut previous)? {
+                break;
+            }
+            found = true;
+            if self.end_claim(previous)? {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes the dead from the whole line.
+    pub(super) fn sweep(&mut self, name: &LockName) -> Outcome<()> {
+        let claims = self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
+        for mut row in claims {
+            if self.is_over(&mut row)? {
+                self.end_claim(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody has the claim any more. Whether its minimum hold keeps it in the line.
+    pub(super) fn end_claim(&mut self, mut row: ClaimRow) -> Outcome<bool> {
+        let is_kept = row.keep(self.now);
+        if is_kept {
+            self.write_kept(&row)?
+        } else {
+            self.forget(&row)?
+        }
+        Ok(is_kept)
+    }
+
+    /// The first that waits has watched the client, and looks now when the minimum hold ends.
+    fn write_kept(&mut self, row: &ClaimRow) -> Outcome<()> {
+        self.change(
+            "UPDATE lk_claim SET state = 3, session = '', until_us = ?3, asked_by = NULL, asked_reason = NULL
+             WHERE name = ?1 AND ord = ?2",
+            params![row.name.as_str().as_bytes(), row.ord, row.expires()],
+        )?;
+        self.touch(&row.name)?;
+        let next = self.next_waiting(row)?;
+        next.map_or(Ok(()), |next| self.wake_session(&next))
+    }
+
+    pub(super) fn find(&self, key: &ClaimKey) -> Outcome<Option<ClaimRow>> {
+        let sql = claim_rows!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3");
+        self.first(sql, params![key.session.as_str(), key.id.as_bytes(), key.name.as_str().as_bytes()], ClaimRow::read)
+    }
+
+    /// A grant by somebody else's request: the claim stays on the life that it has.
+    fn push(&mut self, row: &ClaimRow) -> Outcome<()> {
+        self.change(
+            "UPDATE lk_claim SET state = 1, since_us = ?3 WHERE name = ?1 AND ord = ?2",
+            params![row.name.as_str().as_bytes(), row.ord, self.now],
+        )?;
+        self.notifications.session(&row.session);
+        Ok(())
+    }
+
+    /// The grantee's own request: from now on the claim lives on ttl and lock-delay.
+    pub(super) fn hold(&mut self, row: &ClaimRow) -> Outcome<()> {
+        if row.state == State::Pushed {
+            self.change(
+                "UPDATE lk_claim SET state = 2 WHERE name = ?1 AND ord = ?2",
+                params![row.name.as_str().as_bytes(), row.ord],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a claim; its token is not to be given out again. If it was waiting, somebody may be waiting with it, and is
+    /// told; and so is the next in line, for whom others are ahead now.
+    pub(super) fn forget(&mut self, row: &ClaimRow) -> Outcome<()> {
+        let name = row.name.as_str().as_bytes();
+        self.change("DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2", params![name, row.ord])?;
+        self.change(
+            "UPDATE lk_lock SET fence = max(fence, ?2), revision = revision + 1 WHERE name = ?1",
+            params![name, row.ord],
+        )?;
+        self.notifications.name(&row.name);
+        if row.state == State::Waiting {
+            self.wake_session(&row.session)?;
+            let next = self.next_waiting(row)?;
+            next.map_or(Ok(()), |next| self.wake_session(&next))?;
+        }
+        Ok(())
+    }
+
+    /// Wakes the waiters with claims of this session: they look whether their claims are there, and for their
+    /// predecessors.
+    fn wake_session(&mut self, session: &SessionId) -> Outcome<()> {
+        self.change("UPDATE lk_session SET wakes = wakes + 1 WHERE id = ?1", [session.as_str()])?;
+        self.notifications.session(session);
+        Ok(())
+    }
+
+    /// Whose claim comes next in the line.
+    fn next_waiting(&self, row: &ClaimRow) -> Outcome<Option<SessionId>> {
+        self.first(
+            "SELECT session FROM lk_claim WHERE name = ?1 AND state = 0 AND ord > ?2 ORDER BY ord LIMIT 1",
+            params![row.name.as_str().as_bytes(), row.ord],
+            |row| row.get::<_, Arc<str>>(0).map(SessionId::new),
+        )
+    }
+
+    /// The line is not what it was.
+    pub(super) fn touch(&mut self, name: &LockName) -> Outcome<()> {
+        self.change("UPDATE lk_lock SET revision = revision + 1 WHERE name = ?1", [name.as_str().as_bytes()])?;
+        self.notifications.name(name);
+        Ok(())
+    }
+
+    pub(super) fn revision(&self, name: &LockName) -> Outcome<Revision> {
+        Ok(read::revision(self.db, name)?)
+    }
+
+    /// How many wait in a line, counted up to `limit`.
+    pub(super) fn waiting(&self, name: &LockName, before: i64, limit: u32) -> Outcome<u32> {
+        let counted = self.first(
+            "SELECT count(*) FROM (SELECT 1 FROM lk_claim WHERE name = ?1 AND state = 0 AND ord < ?2 LIMIT ?3)",
+            params![name.as_str().as_bytes(), before, limit],
+            |row| row.get(0),
+        )?;
+        Ok(counted.unwrap_or(0))
+    }
+}

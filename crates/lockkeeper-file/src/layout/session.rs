@@ -1,0 +1,168 @@
+//! Sessions: what claims live and die with. Every claim and every renewal proves that the client is there, and starts
+//! both lives of its session anew; so a life in the file never ends before what the client may believe. It may end a
+//! little later, so that not every claim has to write it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::params;
+
+use super::claim_row::{ClaimRow, claim_rows};
+use super::{Micros, Txn, span};
+use crate::fault::Outcome;
+use crate::liveness::ClientId;
+use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec};
+use crate::{Error, ErrorKind, LockName};
+
+/// Up to this many claims are looked up one by one; more, with one query for all of the session.
+const SHORT_LIST: usize = 16;
+/// Whose session opens clears away what others left in so many lines.
+const CLEARED: u32 = 4;
+/// What a life in the file is longer, as a part of it and at most: claims that come meanwhile need not write it.
+const SPARE_PART: Micros = 128;
+const SPARE_MAX: Micros = 250_000;
+
+/// What is answered about one claim, and who asks for it.
+type Answer = (Renewal, Option<Asked>);
+
+impl Txn<'_> {
+    pub(crate) fn open(&mut self, spec: &SessionSpec, client: &str) -> Outcome<Opened> {
+        let id = SessionId::random();
+        self.change(
+            "INSERT INTO lk_session (id, client, detached, ttl_us, wait_ttl_us, hold_until_us, wait_until_us)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6 + ?4, ?6 + ?5)",
+            params![id.as_str(), client, spec.detached, span(spec.ttl), span(spec.wait_ttl), self.now],
+        )?;
+        self.clear_ended(CLEARED)?;
+        Ok(Opened { id, ttl: spec.ttl })
+    }
+
+    pub(crate) fn renew(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Renewed> {
+        let ttl = self.revive(session)?;
+        let renewals = if live.len() <= SHORT_LIST {
+            self.renew_few(session, live)?
+        } else {
+            let claims = self.claims_of(session)?;
+            live.iter().map(|l| self.renew_one(l, claims.get(&l.key.id))).collect::<Outcome<Vec<_>>>()?
+        };
+        self.drop_leftovers(session, live, ttl)?;
+        let asked = live.iter().zip(&renewals).filter_map(|(l, (_, asked))| Some((l.key.id, asked.clone()?)));
+        let requests = asked.collect();
+        Ok(Renewed { claims: renewals.into_iter().map(|(renewal, _)| renewal).collect(), server_time: None, requests })
+    }
+
+    fn renew_few(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Answer>> {
+        let mut renewals = Vec::with_capacity(live.len());
+        for l in live {
+            let row = if l.key.session == *session { self.find(&l.key)? } else { None };
+            renewals.push(self.renew_one(l, row.as_ref())?);
+        }
+        Ok(renewals)
+    }
+
+    fn renew_one(&mut self, live: &Live, row: Option<&ClaimRow>) -> Outcome<Answer> {
+        let renewal = match row {
+            None if live.state == LiveState::InFlight => Renewal::Unknown,
+            None => Renewal::Lost(self.who_removed(live.key.id)?),
+            Some(ClaimRow { broken: Some(broken), .. }) => Renewal::Lost(Some(broken.clone())),
+            Some(row) if row.granted() => {
+                self.hold(row)?;
+                Renewal::Held { token: row.token() }
+            }
+            Some(row) => self.renew_waiting(row)?,
+        };
+        let asked = row.filter(|_| matches!(renewal, Renewal::Held { .. })).and_then(|row| row.asked.clone());
+        Ok((renewal, asked))
+    }
+
+    /// Who waits hears at once of the end of a client before it, and looks here for the end of one that lives and does
+    /// nothing any more: nobody else may come to look.
+    fn renew_waiting(&mut self, row: &ClaimRow) -> Outcome<Renewal> {
+        if self.remove_dead_before(row)? {
+            let front = self.settle(&row.name)?;
+            if let Some(held) = front.holders.iter().find(|it| it.ord == row.ord) {
+                self.hold(held)?;
+                return Ok(Renewal::Held { token: held.token() });
+            }
+        }
+        Ok(Renewal::Queued)
+    }
+
+    /// Withdraws all that the session has. Its requests that are under way come before, since each client's are done
+    /// in order.
+    pub(crate) fn close(&mut self, session: &SessionId) -> Outcome<()> {
+        let claims = self.claims_of(session)?;
+        self.remove_all(claims.into_values())?;
+        self.change("DELETE FROM lk_session WHERE id = ?1", [session.as_str()])?;
+        self.memory.leftovers.forget(session);
+        Ok(())
+    }
+
+    /// Starts both lives of a session anew, unless they are as good as new, and returns its ttl. What is over is over:
+    /// waiting claims whose life has ended are removed before, and a session that has ended is lost.
+    pub(super) fn revive(&mut self, session: &SessionId) -> Outcome<Micros> {
+        let found = self.first(
+            "SELECT ttl_us, wait_ttl_us, hold_until_us, wait_until_us FROM lk_session
+             WHERE id = ?1 AND dead = 0 AND hold_until_us > ?2",
+            params![session.as_str(), self.now],
+            |row| Ok([row.get::<_, Micros>(0)?, row.get(1)?, row.get(2)?, row.get(3)?]),
+        )?;
+        let Some([ttl, wait_ttl, hold_until, wait_until]) = found else {
+            self.memory.leftovers.forget(session);
+            return Err(session_lost().into());
+        };
+        if wait_until <= self.now {
+            let over =
+                self.all(claim_rows!("WHERE c.session = ?1 AND c.state < 2"), [session.as_str()], ClaimRow::read)?;
+            self.remove_all(over.into_iter())?;
+        }
+        let (holds, waits) = (self.now.saturating_add(ttl), self.now.saturating_add(wait_ttl));
+        if hold_until < holds || wait_until < waits {
+            self.change(
+                "UPDATE lk_session SET hold_until_us = ?2, wait_until_us = ?3 WHERE id = ?1",
+                params![session.as_str(), holds.saturating_add(spare(ttl)), waits.saturating_add(spare(wait_ttl))],
+            )?;
+        }
+        Ok(ttl)
+    }
+
+    pub(super) fn claims_of(&self, session: &SessionId) -> Outcome<HashMap<ClaimId, ClaimRow>> {
+        let claims = self.all(claim_rows!("WHERE c.session = ?1"), [session.as_str()], ClaimRow::read)?;
+        Ok(claims.into_iter().map(|row| (row.id, row)).collect())
+    }
+
+    /// Removes claims of any lines, but for what a minimum hold keeps, and grants what becomes admissible by it.
+    pub(super) fn remove_all(&mut self, rows: impl Iterator<Item = ClaimRow>) -> Outcome<()> {
+        let mut lines: Vec<LockName> = Vec::new();
+        for row in rows {
+            lines.push(row.name.clone());
+            self.end_claim(row)?;
+        }
+        lines.sort();
+        lines.dedup();
+        for name in &lines {
+            self.settle(name)?;
+        }
+        Ok(())
+    }
+
+    /// Puts on record that a client's process has ended: both lives of its sessions end now.
+    pub(super) fn declare_dead(&mut self, client: &ClientId) -> Outcome<()> {
+        self.change(
+            "UPDATE lk_session SET dead = 1, hold_until_us = min(hold_until_us, ?2),
+             wait_until_us = min(wait_until_us, ?2) WHERE client = ?1 AND dead = 0 AND detached = 0",
+            params![client, self.now],
+        )?;
+        self.dead.push(Arc::clone(client));
+        Ok(())
+    }
+}
+
+fn spare(lease: Micros) -> Micros {
+    (lease / SPARE_PART).min(SPARE_MAX)
+}
+
+fn session_lost() -> Error {
+    Error::new(ErrorKind::SessionLost, "the session has ended: it was not renewed in time, or was closed")
+        .with_remedy("acquire the lock again")
+}

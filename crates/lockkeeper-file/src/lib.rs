@@ -1,0 +1,273 @@
+//! The file store: locks for the processes of one machine, in one SQLite file, with nothing to set up.
+//!
+//! The store writes every token to the disk before it gives it out, so tokens rise for as long as the file is kept.
+//! Nothing else about a lock has to survive: when the host restarts, all locks are free. A claim lives as long as its
+//! session, and a session as long as its process. When the process ends, in whatever way, its locks are free at once
+//! (with a lock-delay, after the delay), and the kernel wakes the waiters.
+//!
+//! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) are three more places. In `locks.db.gate` processes queue for
+//! the gate to write. `locks.db.live/` has a file for each client, which the client keeps locked for its lifetime.
+//! `locks.db.notify/` wakes the waiters. Remove them only together, and only when no program uses them.
+//!
+//! A process that is stopped in the middle of a write (Ctrl-Z, a debugger) stops the writes of all others until it goes
+//! on. Reads work, and the deadlines of holders fire as usual.
+#![forbid(unsafe_code)]
+#![cfg(target_os = "linux")]
+
+mod boot;
+mod builder;
+mod checks;
+mod database;
+mod doctor;
+mod driver;
+mod fault;
+mod filesystem;
+mod gate;
+mod layout;
+mod liveness;
+mod notify;
+mod reader;
+mod register;
+mod settling;
+mod wait;
+mod watch;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use self::builder::FileStoreBuilder;
+pub use self::checks::Check;
+pub use self::driver::DRIVER;
+use self::fault::Outcome;
+use self::layout::{Txn, micros, read};
+use self::liveness::ClientId;
+use self::reader::Reader;
+pub use self::register::FileRegister;
+use self::wait::Watching;
+use self::writer::{Commit, Job};
+use lockkeeper_core::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Expiry, Interest, Line, Live, Opened,
+    Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+};
+use lockkeeper_core::time::Clock;
+use lockkeeper_core::url::StoreUrl;
+use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, duration, random, registers, store, time, url};
+
+/// What it can do.
+const CAPABILITIES: Capabilities =
+    Capabilities { expiry: Expiry::Session { proof_lag: 0, resumable: true }, ..Capabilities::full() };
+
+/// A store in a file of this host. Clones are the same client; each further opening of the file is another client.
+#[derive(Clone)]
+pub struct FileStore(Arc<Shared>);
+
+struct Shared {
+    path: PathBuf,
+    own: ClientId,
+    /// Locked for as long as this client lives. See [`FileStore::liveness`].
+    liveness: File,
+    jobs: Sender<Job>,
+    reader: Reader,
+    process: u32,
+}
+
+impl FileStore {
+    /// A builder for the store in the file at `path`.
+    #[allow(clippy::new_ret_no_self, reason = "a store is opened by its builder")]
+    pub fn new(path: impl Into<PathBuf>) -> FileStoreBuilder {
+        FileStoreBuilder::new(path.into())
+    }
+
+    /// A builder for the store that a `file:` URL names. It creates the folders of the path if they are not there.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose `unsafe=` names a check that this
+    /// store does not have.
+    pub fn from_url(url: &StoreUrl) -> Result<FileStoreBuilder> {
+        if url.scheme != "file" {
+            return Err(Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH"));
+        }
+        url.check_waived()?;
+        let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
+        Ok(checks.fold(Self::new(&url.path).create_parents(true), FileStoreBuilder::allow))
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// A duplicate of the descriptor that shows other processes that this client lives.
+    ///
+    /// The client counts as dead, and its locks are freed, only when every duplicate is closed. A program may leave the
+    /// end of its hold to a child: a guard process that outlives it, and waits for the last process of a group. It
+    /// gives the child one of these descriptors, so that "freed at once" never means that two commands run. The
+    /// descriptor is closed on `exec` unless the program prevents it.
+    ///
+    /// # Errors
+    /// Those of `dup`: too many open files.
+    pub fn liveness(&self) -> std::io::Result<File> {
+        self.0.liveness.try_clone()
+    }
+
+    /// Does a request on the writer's thread. It takes its place there when this is polled first, and is done even
+    /// if the future is dropped then.
+    async fn write<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Txn<'_>) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        self.commit(Commit::InOrder, operation).await
+    }
+
+    async fn commit<T: Send + 'static>(
+        &self,
+        commit: Commit,
+        operation: impl FnOnce(&mut Txn<'_>) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        self.check_process()?;
+        let (job, answer) = writer::job(commit, operation);
+        // If the thread has ended, the job is dropped with its reply, and the answer says so.
+        let _ = self.0.jobs.send(job);
+        answer.await.unwrap_or_else(|_| Err(reader::ended().with_unknown_effect()))
+    }
+
+    /// Threads are not inherited, and SQLite's locks neither.
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.0.process {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Forked, format!("{self} was opened by the process that this one was forked from"))
+            .with_remedy("open a store after the fork"))
+    }
+}
+
+impl From<Shared> for FileStore {
+    fn from(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+}
+
+impl fmt::Display for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "file:{}", self.0.path.display())
+    }
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FileStore").field(&self.0.path).finish()
+    }
+}
+
+#[async_trait]
+impl Store for FileStore {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        check_range(&self.capabilities(), session)?;
+        let (session, client) = (session.clone(), Arc::clone(&self.0.own));
+        self.write(move |txn| txn.open(&session, &client)).await
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let (session, live) = (session.clone(), live.to_vec());
+        self.write(move |txn| txn.renew(&session, &live)).await
+    }
+
+    async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {
+        let session = session.clone();
+        self.write(move |txn| txn.close(&session)).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        let claim = claim.clone();
+        // What is sent again joins no line: its token, if it has one, is on the disk.
+        let commit = if claim.resend { Commit::InOrder } else { Commit::OnDisk };
+        self.commit(commit, move |txn| txn.claim(&claim)).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        let (key, change) = (key.clone(), change.clone());
+        self.write(move |txn| txn.amend(&key, &change)).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        let key = key.clone();
+        self.write(move |txn| txn.withdraw(&key, tombstone)).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        self.check_process()?;
+        let what = match interest {
+            Interest::Claim(key) => Watching::Claim(key.clone()),
+            Interest::Name(name) => Watching::Name(name.clone(), seen),
+        };
+        let (_registered, woken) = self.0.reader.wait(what);
+        match Clock::boot().timeout(within, woken).await {
+            None => Ok(Wake::Elapsed),
+            Some(woken) => woken.unwrap_or_else(|_| Err(reader::ended())),
+        }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.check_process()?;
+        let name = name.clone();
+        self.0.reader.look(move |db, dead_clients| read::line(db, &name, now(), dead_clients)).await
+    }
+}
+
+#[async_trait]
+impl Admin for FileStore {
+    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+        self.check_process()?;
+        let prefix = prefix.to_owned();
+        let lines =
+            self.0.reader.look(move |db, dead_clients| read::lines(db, &prefix, limit, now(), dead_clients)).await?;
+        Ok(lines.into_iter().map(|(name, line)| (name, Ok(line))).collect())
+    }
+
+    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+        let (name, target) = (name.clone(), target.clone());
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        self.write(move |txn| txn.evict(&name, &target, how, &by, &reason)).await
+    }
+
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
+        let (name, by, reason) = (name.clone(), by.to_owned(), reason.to_owned());
+        self.write(move |txn| txn.request_release(&name, &by, &reason)).await
+    }
+}
+
+fn now() -> layout::Micros {
+    micros(Clock::boot().now())
+}
+
+fn check_range(can: &Capabilities, session: &SessionSpec) -> Result<()> {
+    let refuse = |what: &str, asked: Duration, least: Duration, most: Duration| {
+        let problem = format!("a {what} of {asked:?}: a file store takes {least:?} to {most:?}");
+        Err(Error::new(ErrorKind::Unsupported, problem).with_remedy(format!("a {what} in that range")))
+    };
+    if session.ttl < can.ttl_min || session.ttl > can.ttl_max {
+        return refuse("ttl", session.ttl, can.ttl_min, can.ttl_max);
+    }
+    if session.lock_delay > can.lock_delay_max {
+        return refuse("lock-delay", session.lock_delay, Duration::ZERO, can.lock_delay_max);
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! The store on real files. `Machine` is a folder with a database; every `Client` is a store opened on it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::boot::Boot;
+use super::*;
+use crate::FileStore;
+use crate::store::{Broken, ClaimId, LiveState, MAX, Meta, Renewal};
+use crate::time::Instant;
+use lockkeeper_core::Effect;
+
+mod basics;
+mod faults;
+mod many;
+mod opening;
+mod processes;
+mod register;
+mod waiting;
+
+const TTL: Duration = Duration::from_secs(30);
+
+struct Machine(TempDir);
+
+impl Machine {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("locks.db")
+    }
+
+    async fn open(&self) -> FileStore {
+        FileStore::new(self.path()).open().await.unwrap()
+    }
+
+    async fn client(&self) -> Client {
+        self.client_with(SessionSpec::new(TTL, Duration::ZERO)).await
+    }
+
+    async fn client_with(&self, spec: SessionSpec) -> Client {
+        Client::on(self.open().await, spec).await
+    }
+}
+
+struct Client {
+    store: FileStore,
+    session: SessionId,
+    spec: SessionSpec,
+}
+
+impl Client {
+    async fn on(store: FileStore, spec: SessionSpec) -> Self {
+        let session = Store::open(&store, &spec).await.unwrap().id;
+        Self { store, session, spec }
+    }
+
+    fn key(&self, name: &str) -> ClaimKey {
+        ClaimKey { name: name.parse().unwrap(), session: self.session.clone(), id: ClaimId::random() }
+    }
+
+    /// An exclusive claim that joins the line.
+    fn mutex(&self, name: &str) -> Claim {
+        Claim {
+            key: self.key(name),
+            ttl: self.spec.ttl,
+            wait_ttl: self.spec.wait_ttl,
+            lock_delay: self.spec.lock_delay,
+            weight: MAX,
+            capacity: MAX,
+            queue: true,
+            resend: false,
+            replaces: None,
+            max_waiters: 1000,
+            meta: Meta { owner: "tester".into(), ..Meta::default() },
+        }
+    }
+
+    fn read(&self, name: &str) -> Claim {
+        Claim { weight: 1, ..self.mutex(name) }
+    }
+
+    fn r#try(&self, name: &str) -> Claim {
+        Claim { queue: false, ..self.mutex(name) }
+    }
+
+    async fn granted(&self, claim: &Claim) -> u64 {
+        match self.store.claim(claim).await.unwrap() {
+            Verdict::Granted { token, .. } => token,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn queued(&self, claim: &Claim) -> (u32, Revision, Duration) {
+        match self.store.claim(claim).await.unwrap() {
+            Verdict::Queued { ahead, seen, look_again } => (ahead, seen, look_again),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn renew(&self, live: &[(&Claim, LiveState)]) -> Result<Vec<Renewal>> {
+        let live: Vec<Live> =
+            live.iter().map(|(claim, state)| Live { key: claim.key.clone(), state: *state }).collect();
+        self.store.renew(&self.session, &live).await.map(|renewed| renewed.claims)
+    }
+
+    async fn withdraw(&self, claim: &Claim) -> Withdrawal {
+        self.store.withdraw(&claim.key, None).await.unwrap()
+    }
+
+    async fn wait(&self, claim: &Claim, within: Duration) -> Wake {
+        self.store.wait(Interest::Claim(&claim.key), Revision(0), within).await.unwrap()
+    }
+}
+
+/// The names that a list shows.
+async fn names(store: &FileStore, prefix: &str) -> Vec<LockName> {
+    store.lines(prefix, 10).await.unwrap().into_iter().map(|(name, _)| name).collect()
+}
+
+fn name(name: &str) -> LockName {
+    name.parse().unwrap()
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A session with a short ttl, so that a test can see it end, and not before its time on a machine that stands still.
+fn short() -> SessionSpec {
+    SessionSpec::new(ms(3000), Duration::ZERO)
+}
+
+/// Says that what a test shows, or a part of it, cannot be shown here. On the program's own error output, which is shown
+/// for tests that pass, too.
+fn left_out(why: &str) {
+    use std::io::Write;
+
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    writeln!(std::io::stderr(), "left out: {test}: {why}").unwrap();
+}
+
+fn clock() -> Instant {
+    Clock::boot().now()
+}
+
+fn since(start: Instant) -> Duration {
+    clock().saturating_since(start)
+}
