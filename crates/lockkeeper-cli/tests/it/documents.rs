@@ -17,7 +17,7 @@ pub(crate) fn block(document: &str, what: &str) -> String {
     block.clone()
 }
 
-/// The sources of the library and of the program below `folder`, as one text in which no string is broken into lines.
+/// The sources below `folder`, as one text in which no string is broken into lines.
 fn sources(folder: &Path, text: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         if entry.file_type().unwrap().is_dir() {
@@ -35,8 +35,12 @@ fn sources(folder: &Path, text: &mut String) {
 fn the_messages_by_which_people_look_for_help_are_those_that_are_printed() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut source = String::new();
-    sources(&crates.join("lockkeeper/src"), &mut source);
-    sources(&crates.join("lockkeeper-cli/src"), &mut source);
+    let is_shipped = |name: &str| name.starts_with("lockkeeper");
+    for entry in std::fs::read_dir(&crates).unwrap().map(Result::unwrap) {
+        if entry.file_name().to_str().is_some_and(is_shipped) {
+            sources(&entry.path().join("src"), &mut source);
+        }
+    }
     let page = std::fs::read_to_string(crates.join("../docs/troubleshooting.md")).unwrap();
     let messages: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     assert!(messages.len() > 20, "{messages:?}");
