@@ -21,7 +21,7 @@ const TIME_LIMIT: &str = "4";
 
 /// What the tests of the library are that look at files which begin so: the programs, and the names of the tests. To
 /// build all for each mutant takes minutes. Of other files it is all tests of their package.
-const THAT_MATTER: [(&str, &[&str]); 5] = [
+const THAT_MATTER: [(&str, &[&str]); 7] = [
     (
         "crates/lockkeeper/src/engine/",
         &["--lib", "--test", "it", "--", "engine::", "memory_store::", "memory_store_by_session::", "dedicated::"],
@@ -29,6 +29,8 @@ const THAT_MATTER: [(&str, &[&str]); 5] = [
     ("crates/lockkeeper-core/src/store/", &["--lib", "--", "store::"]),
     ("crates/lockkeeper/src/backend/memory/", &["--lib", "--test", "it", "--", "memory"]),
     ("crates/lockkeeper-file/src/", &["--lib"]),
+    ("crates/lockkeeper-redis/src/", &["--lib"]),
+    ("crates/lockkeeper-etcd/src/", &["--lib"]),
     ("crates/lockkeeper/src/backend/", &["--lib", "--", "backend::"]),
 ];
 

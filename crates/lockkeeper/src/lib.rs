@@ -53,7 +53,7 @@
 //! | test what your work does when its lock is lost | `testing::TestStore` (feature `testing`) |
 //! | do all that without async | `blocking` (feature `blocking`) |
 //! | see lockkeeper at work | the examples, listed in `docs/examples.md` |
-//! | write a store | [`store`], and the suite in `testing` (feature `testing`) |
+//! | write a store | [`store`], and the contract suite: the crate `lockkeeper-testing` |
 //!
 //! # Stores
 //!
@@ -143,8 +143,6 @@ pub use kinds::{
 #[cfg(any(feature = "redis", feature = "etcd"))]
 #[doc(inline)]
 pub use lockkeeper_core::Tls;
-#[cfg(any(feature = "redis", feature = "etcd"))]
-use lockkeeper_core::net;
 #[cfg(feature = "testing")]
 use lockkeeper_core::seeded;
 #[doc(inline)]

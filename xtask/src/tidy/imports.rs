@@ -59,12 +59,17 @@ const ROOMS: &[Room] = &[
     },
 ];
 
+const ABOVE_A_STORE: &[&str] =
+    &["lockkeeper", "lockkeeper_server", "lockkeeper_cli", "lockkeeper_live", "lockkeeper_testing"];
+
 /// Crates, and the crates that they must not know.
-const CRATES: [(&str, &[&str]); 7] = [
-    ("crates/lockkeeper-etcd/src/", &["lockkeeper", "lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
-    ("crates/lockkeeper-file/src/", &["lockkeeper", "lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
-    (CORE, &["lockkeeper", "lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
-    (LIBRARY, &["lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
+const CRATES: [(&str, &[&str]); 9] = [
+    ("crates/lockkeeper-etcd/src/", ABOVE_A_STORE),
+    ("crates/lockkeeper-file/src/", ABOVE_A_STORE),
+    ("crates/lockkeeper-redis/src/", ABOVE_A_STORE),
+    (CORE, ABOVE_A_STORE),
+    (LIBRARY, &["lockkeeper_server", "lockkeeper_cli", "lockkeeper_live", "lockkeeper_testing"]),
+    ("crates/lockkeeper-testing/src/", &["lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
     ("crates/lockkeeper-server/src/", &["lockkeeper_cli", "lockkeeper_live"]),
     ("crates/lockkeeper-cli/src/", &["lockkeeper_live"]),
     // It starts servers, and knows nothing of locks; its tests do.

@@ -57,8 +57,8 @@ const PLACES: [Place; 3] = [
 
 /// Exceptions: where, what (the file whose right it is), and why.
 const ALLOWED: &[(&str, &str, &str)] = &[
-    ("crates/lockkeeper/src/testing/", "time.rs", "the suite runs a store on virtual time"),
-    ("crates/lockkeeper/src/testing/", "runtime.rs", "the suite starts contenders"),
+    ("crates/lockkeeper-testing/src/", "time.rs", "the suite runs a store on virtual time"),
+    ("crates/lockkeeper-testing/src/", "runtime.rs", "the suite starts contenders"),
     ("crates/lockkeeper/src/layer/chaos.rs", "runtime.rs", "a late duplicate outlives the call that caused it"),
     ("crates/lockkeeper-file/src/writer.rs", "runtime.rs", "SQLite blocks, and the runtime is the engine's"),
     (

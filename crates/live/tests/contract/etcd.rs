@@ -1,10 +1,10 @@
 //! The contract of a store on etcd.
 
-use lockkeeper::testing::{Crowded, InAStorm};
+use lockkeeper_testing::{Crowded, InAStorm};
 
 use crate::stores::etcd::{BehindTls, OfDebian, Oldest, On, One, SharedWithGo, Three};
 
-lockkeeper::suite! {
+lockkeeper_testing::suite! {
     mod etcd_one_crowded;
     harness = Crowded<On<One>>;
     lacks = [PerClaimExpiry, VirtualTime];
@@ -12,20 +12,20 @@ lockkeeper::suite! {
 }
 
 // In line with others there are exclusive claims only.
-lockkeeper::suite! {
+lockkeeper_testing::suite! {
     mod etcd_shared_with_go_crowded;
     harness = Crowded<On<SharedWithGo>>;
     lacks = [MinHold, PerClaimExpiry, ReadWrite, VirtualTime, Weighted];
     left_out = 107
 }
 
-lockkeeper::storm_suite! {
+lockkeeper_testing::storm_suite! {
     mod etcd_one_in_a_storm;
     harness = InAStorm<On<One>>
 }
 
 macro_rules! way_to_etcd {
-    ($($module:ident: $harness:ty;)*) => {$(lockkeeper::way_suite! {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::way_suite! {
         mod $module;
         harness = $harness;
         lacks = [PerClaimExpiry, VirtualTime];

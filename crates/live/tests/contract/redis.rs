@@ -1,24 +1,24 @@
 //! The contract of a store on Redis.
 
-use lockkeeper::testing::{Crowded, InAStorm};
+use lockkeeper_testing::{Crowded, InAStorm};
 
 use crate::stores::redis::On;
 use crate::stores::servers::{BehindTls, ByResp2, BySentinels, Clustered, Standalone, WithAReplica};
 
-lockkeeper::suite! {
+lockkeeper_testing::suite! {
     mod redis_standalone_crowded;
     harness = Crowded<On<Standalone>>;
     lacks = [SessionExpiry, VirtualTime];
     left_out = 5
 }
 
-lockkeeper::storm_suite! {
+lockkeeper_testing::storm_suite! {
     mod redis_in_a_storm;
     harness = InAStorm<On<Standalone>>
 }
 
 macro_rules! way_to_redis {
-    ($($module:ident: $harness:ty;)*) => {$(lockkeeper::way_suite! {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::way_suite! {
         mod $module;
         harness = $harness;
         lacks = [SessionExpiry, VirtualTime];

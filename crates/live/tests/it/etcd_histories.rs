@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lockkeeper::Keeper;
-use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::processes::{
+use lockkeeper_live::Etcd;
+use lockkeeper_testing::Seeded;
+use lockkeeper_testing::history::processes::{
     RunningProcess, TestProcess, all_is_to_be_had, checked, lacks_grants, lasting, recorded,
 };
-use lockkeeper::testing::history::{Kind, Seed};
-use lockkeeper_live::Etcd;
+use lockkeeper_testing::history::{Kind, Seed};
 
 use crate::etcd_faults::patiently;
 

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use lockkeeper::optimistic::{Register, Version, Write};
-use lockkeeper::testing::register::RegisterHarness;
 use lockkeeper::{ErrorKind, Keeper};
 use lockkeeper_live::{Etcd, etcd};
+use lockkeeper_testing::register::RegisterHarness;
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::etcd_faults::{LONG, keeper, store};
 
-lockkeeper::register_suite! {
+lockkeeper_testing::register_suite! {
     mod etcd_register;
     harness = One;
 }

@@ -25,8 +25,8 @@ use lockkeeper::store::{
     Amend, Amended, Claim, ClaimId, ClaimKey, Interest, Line, Live, LiveState, MAX, Meta, Renewal, Revision,
     SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
-use lockkeeper::testing::unique_prefix;
 use lockkeeper::{ErrorKind, Guard, Keeper, RedisStore, Result};
+use lockkeeper_testing::unique_prefix;
 
 /// Longer than a test takes.
 pub(crate) const LONG: Duration = Duration::from_secs(30);

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lockkeeper::Keeper;
-use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::processes::{Kills, TestProcess, all_is_to_be_had, checked, lasting};
-use lockkeeper::testing::history::{History, Kind, Seed};
 use lockkeeper_live::Redis;
+use lockkeeper_testing::Seeded;
+use lockkeeper_testing::history::processes::{Kills, TestProcess, all_is_to_be_had, checked, lasting};
+use lockkeeper_testing::history::{History, Kind, Seed};
 
 const PROCESSES: usize = 20;
 const TASKS: u64 = 4;

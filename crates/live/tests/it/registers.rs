@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::optimistic::{Outcome, Policy, Register, Swap, Version, Write, settle, swap, update};
-use lockkeeper::testing::register::{ChaosRegister, RegisterHarness};
 use lockkeeper::{Effect, Keeper, RedisStore};
 use lockkeeper_live::{Act, Proxy, Redis, cluster, redis};
+use lockkeeper_testing::register::{ChaosRegister, RegisterHarness};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::faults::{LONG, hasty_store, keeper, name, store};
 
-lockkeeper::register_suite! {
+lockkeeper_testing::register_suite! {
     mod redis_register;
     harness = Standalone;
 }
 
-lockkeeper::register_suite! {
+lockkeeper_testing::register_suite! {
     mod redis_register_through_chaos;
     harness = AtRest;
 }
 
-lockkeeper::register_suite! {
+lockkeeper_testing::register_suite! {
     mod redis_cluster_register;
     harness = Clustered;
 }

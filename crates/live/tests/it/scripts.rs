@@ -1,22 +1,29 @@
 //! The scripts of the Redis store, as the server runs them: in lock step with the memory store and the rule of admission.
 
-use lockkeeper::testing::{
-    RedisAgreement, redis_against_memory, redis_against_memory_with_faults, redis_with_a_clock_that_goes_back,
-};
+use std::sync::Arc;
+
+use lockkeeper::MemoryStore;
+use lockkeeper::store::Store;
+use lockkeeper::time::Clock;
 use lockkeeper_live::{Redis, redis};
+use lockkeeper_redis::check::{Agreement, against_memory, against_memory_with_faults, with_a_clock_that_goes_back};
 
 /// A few that are always the same.
 const SEEDS: [u64; 3] = [1, 20, 300];
 const STEPS: u32 = 2500;
+
+fn memory(clock: Clock) -> Arc<dyn Store> {
+    Arc::new(MemoryStore::with_clock(clock))
+}
 
 /// Random operations on three lines: the same answers, the same lines, who is granted is told, who watches is told, and
 /// holders are those whom the rule admits.
 fn agree(seed: u64) {
     let redis = redis().unwrap();
     eprintln!("seed {seed}");
-    let agreement = redis_against_memory(&redis.address().to_string(), seed, STEPS);
+    let agreement = against_memory(&redis.address().to_string(), seed, STEPS, memory);
     eprintln!("seed {seed}: {agreement:?}");
-    let RedisAgreement { steps, grants, pushes, open, kept, .. } = agreement;
+    let Agreement { steps, grants, pushes, open, kept, .. } = agreement;
     assert_eq!(steps, STEPS);
     // Else it has shown little.
     let is_much = grants > STEPS / 20 && pushes > STEPS / 200 && open > STEPS / 50 && kept > 0;
@@ -42,9 +49,9 @@ fn a_script_that_is_refused_anything_has_done_all_of_it_or_nothing() {
     let redis = Redis::start().unwrap();
     for seed in SEEDS {
         eprintln!("seed {seed}");
-        let agreement = redis_against_memory_with_faults(&redis.address().to_string(), seed, STEPS, 330);
+        let agreement = against_memory_with_faults(&redis.address().to_string(), seed, STEPS, 330, memory);
         eprintln!("seed {seed}: {agreement:?}");
-        let RedisAgreement { grants, refused, passed, .. } = agreement;
+        let Agreement { grants, refused, passed, .. } = agreement;
         assert!(grants > STEPS / 20 && refused > STEPS / 50 && passed > STEPS / 50, "{agreement:?}");
     }
 }
@@ -55,9 +62,9 @@ fn a_script_that_is_refused_anything_has_done_all_of_it_or_nothing() {
 fn a_clock_that_goes_back_breaks_no_rule_and_lengthens_no_life() {
     let redis = redis().unwrap();
     for seed in SEEDS {
-        let agreement = redis_with_a_clock_that_goes_back(&redis.address().to_string(), seed, STEPS);
+        let agreement = with_a_clock_that_goes_back(&redis.address().to_string(), seed, STEPS);
         eprintln!("seed {seed}: {agreement:?}");
-        let RedisAgreement { steps, grants, kept, .. } = agreement;
+        let Agreement { steps, grants, kept, .. } = agreement;
         assert!(steps == STEPS && grants > STEPS / 20 && kept > STEPS / 20, "{agreement:?}");
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ::redis::{Client, Connection};
 use lockkeeper::Keeper;
 use lockkeeper::fence::redis::{Answer, FencedKey};
-use lockkeeper::testing::worker::{Hand, Worker, work};
 use lockkeeper_live::redis;
+use lockkeeper_testing::worker::{Hand, Worker, work};
 
 use crate::fences;
 

@@ -1,11 +1,11 @@
 //! The whole suite in every way to etcd.
 
-use lockkeeper::testing::InAStorm;
+use lockkeeper_testing::InAStorm;
 
 use crate::stores::etcd::{BehindTls, OfDebian, Oldest, On, One, SharedWithGo, Three};
 
 macro_rules! whole_suite {
-    ($($module:ident: $harness:ty;)*) => {$(lockkeeper::suite! {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::suite! {
         mod $module;
         harness = $harness;
         lacks = [PerClaimExpiry, VirtualTime];
@@ -21,14 +21,14 @@ whole_suite! {
     etcd_of_debian: On<OfDebian>;
 }
 
-lockkeeper::suite! {
+lockkeeper_testing::suite! {
     mod etcd_shared_with_go;
     harness = On<SharedWithGo>;
     lacks = [MinHold, PerClaimExpiry, ReadWrite, VirtualTime, Weighted];
     left_out = 107
 }
 
-lockkeeper::storm_suite! {
+lockkeeper_testing::storm_suite! {
     mod etcd_three_in_a_storm;
     harness = InAStorm<On<Three>>
 }

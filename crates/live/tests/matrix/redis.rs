@@ -1,12 +1,12 @@
 //! The whole suite in every way to Redis.
 
-use lockkeeper::testing::{Crowded, InAStorm};
+use lockkeeper_testing::{Crowded, InAStorm};
 
 use crate::stores::redis::On;
 use crate::stores::servers::{BehindTls, ByResp2, BySentinels, Clustered, Standalone, WithAReplica};
 
 macro_rules! whole_suite {
-    ($($module:ident: $harness:ty;)*) => {$(lockkeeper::suite! {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::suite! {
         mod $module;
         harness = $harness;
         lacks = [SessionExpiry, VirtualTime];
@@ -24,12 +24,12 @@ whole_suite! {
     redis_cluster_crowded: Crowded<On<Clustered>>;
 }
 
-lockkeeper::storm_suite! {
+lockkeeper_testing::storm_suite! {
     mod redis_by_sentinels_in_a_storm;
     harness = InAStorm<On<BySentinels>>
 }
 
-lockkeeper::storm_suite! {
+lockkeeper_testing::storm_suite! {
     mod redis_cluster_in_a_storm;
     harness = InAStorm<On<Clustered>>
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Crash, Harness, Time, Ttls, unique_prefix};
 use lockkeeper::time::Clock;
 use lockkeeper::{ErrorKind, EtcdStore, LockName};
+use lockkeeper_testing::{Crash, Harness, Time, Ttls, unique_prefix};
 
 use super::crowd;
 use super::servers::Servers;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use lockkeeper::LockName;
-use lockkeeper::testing::Seeded;
 use lockkeeper_live::{Cluster, Proxy, Redis, Way};
+use lockkeeper_testing::Seeded;
 
 use crate::play::{Round, Storm, plain};
 

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper::testing::Seeded;
 use lockkeeper_live::Etcd;
+use lockkeeper_testing::Seeded;
 
 use crate::play::{Round, Storm, plain};
 

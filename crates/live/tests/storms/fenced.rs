@@ -10,10 +10,10 @@ use std::time::Duration;
 use ::redis::{Client, Connection, Value, cmd, from_redis_value};
 use async_trait::async_trait;
 use lockkeeper::fence::redis::{Answer, FencedKey};
-use lockkeeper::testing::history::processes::TestProcess;
-use lockkeeper::testing::history::{Ask, Contestant, Held};
 use lockkeeper::{FencingToken, Mode, Result, Sequencer};
 use lockkeeper_live::Redis;
+use lockkeeper_testing::history::processes::TestProcess;
+use lockkeeper_testing::history::{Ask, Contestant, Held};
 
 /// Where the processes find the server of the data.
 const DATA: &str = "data.url";

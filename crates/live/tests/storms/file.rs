@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::testing::Seeded;
+use lockkeeper_testing::Seeded;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::play::{Round, Storm, plain};

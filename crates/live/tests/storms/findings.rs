@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::processes::{TestProcess, checked, recorded};
-use lockkeeper::testing::history::{Ask, Contestant, Held, Kind, Seed};
 use lockkeeper::{FencingToken, Result};
 use lockkeeper_live::Redis;
+use lockkeeper_testing::Seeded;
+use lockkeeper_testing::history::processes::{TestProcess, checked, recorded};
+use lockkeeper_testing::history::{Ask, Contestant, Held, Kind, Seed};
 
 use crate::fenced::LostUpdateCounter;
 use crate::play::{Round, Storm};

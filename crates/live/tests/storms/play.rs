@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::processes::{RunningProcess, TestProcess, checked, recorded};
-use lockkeeper::testing::history::{Contestant, Kind, LibraryClient, Seed};
 use lockkeeper::{ErrorKind, Keeper};
+use lockkeeper_testing::Seeded;
+use lockkeeper_testing::history::processes::{RunningProcess, TestProcess, checked, recorded};
+use lockkeeper_testing::history::{Contestant, Kind, LibraryClient, Seed};
 
 use crate::witness::{Witnessed, violations};
 

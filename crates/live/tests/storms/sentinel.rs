@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::{Kind, Seed};
 use lockkeeper_live::{Redis, Sentinel};
+use lockkeeper_testing::Seeded;
+use lockkeeper_testing::history::{Kind, Seed};
 
 use crate::fenced;
 use crate::play::{Round, Storm};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockkeeper::testing::history::{Ask, Contestant, Held};
 use lockkeeper::{Error, ErrorKind, FencingToken, Result};
+use lockkeeper_testing::history::{Ask, Contestant, Held};
 use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 

@@ -5,8 +5,8 @@
 pub use lockkeeper_etcd as etcd;
 #[cfg(all(feature = "file", target_os = "linux"))]
 pub use lockkeeper_file as file;
+#[cfg(feature = "redis")]
+pub use lockkeeper_redis as redis;
 pub mod memory;
 #[cfg(test)]
 mod promises;
-#[cfg(feature = "redis")]
-pub mod redis;

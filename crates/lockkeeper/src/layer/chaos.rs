@@ -11,11 +11,11 @@ use async_trait::async_trait;
 use tokio::sync::{MutexGuard, watch};
 
 use super::faults::{Drawn, Fault, Faults, Operation, Streaks};
+use crate::seeded::Seeded;
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
     SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
-use crate::testing::Seeded;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::testing::Seeded;
+use crate::seeded::Seeded;
 use crate::{ErrorKind, LockName};
 
 /// One fault of a request.

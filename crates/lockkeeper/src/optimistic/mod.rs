@@ -27,7 +27,7 @@
 //! | repeat any optimistic attempt, for instance one with a version column of your own | [`retry`] |
 //! | change several keys in Redis together (`WATCH`) | [`RedisStore::transactions`](crate::RedisStore::transactions) |
 //! | keep registers | [`MemoryRegister`], `FileRegister` ([`FileStore::register`](crate::FileStore::register)) |
-//! | write a register | [`Register`], and the suite in `testing` (feature `testing`) |
+//! | write a register | [`Register`], and the suite in the crate `lockkeeper-testing` |
 //!
 //! # When no answer comes
 //!

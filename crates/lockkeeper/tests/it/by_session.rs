@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use lockkeeper::store::{
     Capabilities, Claim, ClaimKey, Expiry, Live, Opened, Renewed, SessionId, SessionSpec, Store, Verdict,
 };
-use lockkeeper::testing::wrong::Mutant;
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Result};
+use lockkeeper_testing::wrong::Mutant;
 
 /// Not a flaw, but another way to live.
 #[derive(Debug)]

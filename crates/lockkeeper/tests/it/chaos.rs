@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use lockkeeper::layer::{Chaos, Fault, Faults, Operation};
 use lockkeeper::store::{Amend, Claim, MAX, Store, Verdict, Withdrawal};
-use lockkeeper::testing::wrong;
-use lockkeeper::testing::{Case, Contender, MemoryHarness, Ttls, run, storm};
 use lockkeeper::{Effect, ErrorKind};
+use lockkeeper_testing::wrong;
+use lockkeeper_testing::{Case, Contender, MemoryHarness, Ttls, run, storm};
 
 fn fault_injection() -> Faults {
     Faults::none()

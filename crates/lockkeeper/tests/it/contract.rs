@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use lockkeeper::layer::{Faults, Prefix, Traced};
 use lockkeeper::store::Store;
-use lockkeeper::testing::wrong::Mutated;
-use lockkeeper::testing::{AtRest, Crash, Crowded, Harness, InAStorm, MemoryHarness, Through, Time, Ttls, Wrap};
 use lockkeeper::time::Clock;
 use lockkeeper::{FileStore, KeeperBuilder};
+use lockkeeper_testing::wrong::Mutated;
+use lockkeeper_testing::{AtRest, Crash, Crowded, Harness, InAStorm, MemoryHarness, Through, Time, Ttls, Wrap};
 use tempfile::TempDir;
 
 use crate::by_session::BySession;
@@ -16,7 +16,7 @@ use crate::spans;
 
 /// Claims that live by themselves: a session has no life that could end.
 macro_rules! suite_of_claims {
-    ($($module:ident: $harness:ty;)*) => {$(lockkeeper::suite! {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::suite! {
         mod $module;
         harness = $harness;
         lacks = [SessionExpiry];
@@ -26,7 +26,7 @@ macro_rules! suite_of_claims {
 
 /// Claims that live as long as their session.
 macro_rules! suite_of_sessions {
-    ($($module:ident: $harness:ty, [$($lack:ident),*];)*) => {$(lockkeeper::suite! {
+    ($($module:ident: $harness:ty, [$($lack:ident),*];)*) => {$(lockkeeper_testing::suite! {
         mod $module;
         harness = $harness;
         lacks = [PerClaimExpiry, $($lack),*];
@@ -48,19 +48,19 @@ suite_of_sessions! {
     memory_store_by_session_under_a_prefix: Through<Mutated<MemoryHarness, BySession>, UnderAPrefix>, [];
 }
 
-lockkeeper::keeper_suite! {
+lockkeeper_testing::keeper_suite! {
     mod file_store_on_a_thread_of_its_own;
     harness = Through<FileHarness, OnAThreadOfItsOwn>;
     lacks = [];
     left_out = 0
 }
 
-lockkeeper::storm_suite! {
+lockkeeper_testing::storm_suite! {
     mod memory_store_in_a_storm;
     harness = InAStorm<MemoryHarness>
 }
 
-lockkeeper::storm_suite! {
+lockkeeper_testing::storm_suite! {
     mod file_store_in_a_storm;
     harness = InAStorm<FileHarness>
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Case, Crash, Crowded, Harness, MemoryHarness, Time, Ttls, run};
 use lockkeeper::time::Clock;
 use lockkeeper::{FileStore, LockName};
+use lockkeeper_testing::{Case, Crash, Crowded, Harness, MemoryHarness, Time, Ttls, run};
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 

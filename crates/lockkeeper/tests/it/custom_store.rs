@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Crash, Harness, Time, Ttls};
 use lockkeeper::time::Clock;
+use lockkeeper_testing::{Crash, Harness, Time, Ttls};
 
 #[path = "../../examples/custom_store.rs"]
 #[allow(dead_code, unreachable_pub, reason = "an example is a program")]
 mod example;
 
-lockkeeper::suite! {
+lockkeeper_testing::suite! {
     mod table;
     harness = super::TableHarness;
     lacks = [Admin, Amend, MinHold, ReadWrite, SessionExpiry, Weighted];

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::store::Store;
-use lockkeeper::testing::history::{Habits, History, Kind, Plan, Seed, Summary};
-use lockkeeper::testing::wrong::{self, Habit, Mutant, Mutated, SmallEngine};
-use lockkeeper::testing::{Case, Harness, MemoryHarness, TestClient, Ttls, run};
+use lockkeeper_testing::history::{Habits, History, Kind, Plan, Seed, Summary};
+use lockkeeper_testing::wrong::{self, Habit, Mutant, Mutated, SmallEngine};
+use lockkeeper_testing::{Case, Harness, MemoryHarness, TestClient, Ttls, run};
 
 use crate::contract::FileHarness;
 use crate::wrong_stores::Unmutated;

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockkeeper::testing::Seeded;
-use lockkeeper::testing::history::processes::{Kills, TestProcess, all_is_to_be_had, checked, lasting};
-use lockkeeper::testing::history::{History, Kind, Seed};
 use lockkeeper::{FileStore, Keeper};
+use lockkeeper_testing::Seeded;
+use lockkeeper_testing::history::processes::{Kills, TestProcess, all_is_to_be_had, checked, lasting};
+use lockkeeper_testing::history::{History, Kind, Seed};
 
 const PROCESSES: usize = 4;
 const TASKS: u64 = 16;

@@ -7,23 +7,23 @@ use std::time::Duration;
 use lockkeeper::optimistic::{
     FileRegister, Outcome, Policy, Register, Swap, Version, Write, retry, settle, swap, update,
 };
-use lockkeeper::testing::register::{ChaosRegister, MemoryRegisterHarness, RegisterHarness};
 use lockkeeper::{Effect, ErrorKind, FileStore, Keeper};
+use lockkeeper_testing::register::{ChaosRegister, MemoryRegisterHarness, RegisterHarness};
 use tempfile::TempDir;
 
 use crate::worker;
 
-lockkeeper::register_suite! {
+lockkeeper_testing::register_suite! {
     mod memory_register;
     harness = MemoryRegisterHarness;
 }
 
-lockkeeper::register_suite! {
+lockkeeper_testing::register_suite! {
     mod memory_register_through_chaos;
     harness = AtRest;
 }
 
-lockkeeper::register_suite! {
+lockkeeper_testing::register_suite! {
     mod file_register;
     harness = InAFile;
 }

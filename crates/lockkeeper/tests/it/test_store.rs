@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use lockkeeper::layer::{Fault, Prefix, Traced};
 use lockkeeper::store::Store;
-use lockkeeper::testing::{Crash, Harness, Op, TestStore, Time, Ttls, unique_prefix};
+use lockkeeper::testing::{Op, TestStore};
 use lockkeeper::time::Clock;
 use lockkeeper::{ErrorKind, Guard, Keeper, KeeperBuilder, LostReason, Result, SessionState};
+use lockkeeper_testing::{Crash, Harness, Time, Ttls, unique_prefix};
 
 mod contract {
     use super::AtRest;
 
-    lockkeeper::suite! {
+    lockkeeper_testing::suite! {
         mod test_store_at_rest;
         harness = AtRest;
         lacks = [SessionExpiry];

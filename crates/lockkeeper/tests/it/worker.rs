@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockkeeper::optimistic::{FileRegister, update};
-use lockkeeper::testing::worker::{Hand, Worker, millis, work};
 use lockkeeper::{FileStore, Guard, Keeper};
+use lockkeeper_testing::worker::{Hand, Worker, millis, work};
 
 /// A worker on the file store at this path.
 pub(crate) fn start(store: &Path) -> Worker {

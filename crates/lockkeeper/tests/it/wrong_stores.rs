@@ -1,7 +1,7 @@
 //! The tests of the tests: each wrong store fails the case that is there to find it.
 
-use lockkeeper::testing::wrong::{self, Mutant, Mutated};
-use lockkeeper::testing::{MemoryHarness, cases, run};
+use lockkeeper_testing::wrong::{self, Mutant, Mutated};
+use lockkeeper_testing::{MemoryHarness, cases, run};
 
 /// A store with no flaw, through the same wrapper.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 
 use lockkeeper::store::{Interest, Revision, Store, Wake};
-use lockkeeper::testing::unique_prefix;
 use lockkeeper::{LockName, RedisStore};
 use lockkeeper_live::{Cluster, Redis, cluster, redis};
+use lockkeeper_testing::unique_prefix;
 use tokio::task::JoinHandle;
 
 use super::{UNRENEWED, keeper};

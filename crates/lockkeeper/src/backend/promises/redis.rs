@@ -12,9 +12,7 @@ pub(super) const PROMISES: Promises = Promises {
     shared_by: "many hosts",
     needs: Shown {
         says: "Redis 6.2 or newer, or Valkey, with `maxmemory-policy noeviction`. Other servers are refused.",
-        by: &[Own(
-            "backend::redis::checks::tests::what_forgets_locks_is_refused_with_the_remedy_unless_that_is_waived",
-        )],
+        by: &[Own("checks::tests::what_forgets_locks_is_refused_with_the_remedy_unless_that_is_waived")],
     },
     others: Shown { says: "None yet.", by: &[] },
     tokens: Shown {

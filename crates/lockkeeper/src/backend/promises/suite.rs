@@ -2,7 +2,10 @@
 
 use crate::store::{Admission, Capabilities, Expiry};
 
-const LISTS: [&str; 2] = [include_str!("../../testing/suite.rs"), include_str!("../../testing/keeper_suite.rs")];
+const LISTS: [&str; 2] = [
+    include_str!("../../../../lockkeeper-testing/src/suite.rs"),
+    include_str!("../../../../lockkeeper-testing/src/keeper_suite.rs"),
+];
 
 /// What the case needs (`Queue Weighted`). Panics for one that is not in the suite.
 pub(super) fn needs(case: &str) -> &'static str {

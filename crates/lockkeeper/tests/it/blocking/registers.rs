@@ -9,8 +9,8 @@ use lockkeeper::blocking::Keeper;
 use lockkeeper::blocking::optimistic::{Register, retry};
 use lockkeeper::layer::Fault;
 use lockkeeper::optimistic::{self, MemoryRegister, Outcome, Policy, Swap, Version, Versioned, Write};
-use lockkeeper::testing::register::ChaosRegister;
 use lockkeeper::{Effect, Error, ErrorKind, FileStore, Result};
+use lockkeeper_testing::register::ChaosRegister;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 

@@ -1,0 +1,175 @@
+//! What a server has to be before it is used, and is refused with the remedy.
+
+use std::collections::HashMap;
+
+use super::wire::{LACKS, Value};
+use crate::{Error, ErrorKind, Result};
+
+/// The oldest version that is used.
+pub const OLDEST: [u32; 2] = [6, 2];
+
+/// What to do where a server makes room by forgetting keys.
+pub(super) const NEVER_FORGET: &str = "maxmemory-policy noeviction (by CONFIG SET, or in the settings of the provider)";
+
+/// What to do where a user may not do what locks need.
+pub(super) const SHOWN_RIGHTS: &str = "lockkeeper doctor, which prints the rule";
+
+/// A check that a caller can waive, by the name that the URL has for it (`unsafe=eviction`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Check {
+    /// `eviction`: the server never removes keys to make room (`maxmemory-policy noeviction`). Elsewhere it may forget a
+    /// lock that is held, and give it to the next. It is looked at with each new connection, so that one that takes over
+    /// is not used before it is set right.
+    Eviction,
+    /// `replica`: the server is a master. A replica takes no writes, and forgets those it took when it is synchronised.
+    Replica,
+    /// `version`: Redis 6.2 or newer, or Valkey.
+    Version,
+    /// `rights`: the user may run what the scripts run, and may publish. It is tried with each new connection. Without the
+    /// right to publish whoever waits hears of nothing, and finds its grant with its next renewal.
+    Rights,
+}
+
+impl Check {
+    /// All of them.
+    pub(super) const ALL: [Self; 4] = [Self::Eviction, Self::Replica, Self::Version, Self::Rights];
+
+    /// The name in a URL and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Eviction => "eviction",
+            Self::Replica => "replica",
+            Self::Version => "version",
+            Self::Rights => "rights",
+        }
+    }
+
+    /// The check of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|check| check.name() == name)
+    }
+}
+
+/// What `INFO` says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Info(HashMap<String, String>);
+
+impl Info {
+    pub(super) fn of(answer: &Value) -> Result<Self> {
+        let text = match answer {
+            Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+            Value::VerbatimString { text, .. } | Value::SimpleString(text) => Some(text.as_str()),
+            _ => None,
+        };
+        let none = || Error::new(ErrorKind::Internal, "the server's answer to INFO is not text");
+        text.map(Self::parse).ok_or_else(none)
+    }
+
+    pub(super) fn parse(text: &str) -> Self {
+        let fields = text.lines().filter_map(|line| line.trim_end().split_once(':'));
+        Self(fields.map(|(field, value)| (field.to_owned(), value.to_owned())).collect())
+    }
+
+    pub(super) fn get(&self, field: &str) -> Option<&str> {
+        self.0.get(field).map(String::as_str)
+    }
+
+    /// What the version is compared by. Valkey says 7.2.4 there, whatever its own version is.
+    fn version(&self) -> Option<[u32; 2]> {
+        let mut numbers = self.get("redis_version")?.split('.').map(str::parse);
+        Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
+    }
+
+    pub(super) fn is_old(&self) -> bool {
+        self.version().is_some_and(|version| version < OLDEST)
+    }
+
+    pub(super) fn is_replica(&self) -> bool {
+        self.get("role") == Some("slave")
+    }
+
+    /// The policy by which it makes room, where it is one that removes keys.
+    pub(super) fn evicts(&self) -> Option<&str> {
+        self.get("maxmemory_policy").filter(|policy| *policy != "noeviction")
+    }
+}
+
+/// Refuses a server on which locks cannot be relied on.
+pub(super) fn refuse(info: &Info, waived: &[Check]) -> Result<()> {
+    let applies = |check: Check| !waived.contains(&check);
+    if applies(Check::Version) && info.is_old() {
+        let problem = format!("the server is Redis {}, older than 6.2", info.get("redis_version").unwrap_or("?"));
+        return Err(refused(problem, Check::Version, "a newer server"));
+    }
+    if applies(Check::Replica) && info.is_replica() {
+        let master = match (info.get("master_host"), info.get("master_port")) {
+            (Some(host), Some(port)) => format!("its master, {host}:{port}"),
+            _ => "its master".to_owned(),
+        };
+        return Err(refused("the server is a replica", Check::Replica, &master));
+    }
+    match info.evicts().filter(|_| applies(Check::Eviction)) {
+        Some(policy) => Err(forgetful(policy)),
+        None => Ok(()),
+    }
+}
+
+/// It removes keys by this policy when it is full.
+pub(super) fn forgetful(policy: &str) -> Error {
+    let problem = format!("the server makes room by forgetting keys (maxmemory-policy {policy}), locks too");
+    refused(problem, Check::Eviction, NEVER_FORGET)
+}
+
+/// The user may not do this, which locks need: the commands, and what the server says.
+pub(super) fn lacking(what: &str) -> Error {
+    let problem = format!("{LACKS}: {what}");
+    let remedy = format!("{SHOWN_RIGHTS}; or unsafe={} to go without", Check::Rights.name());
+    Error::new(ErrorKind::Denied, problem).with_remedy(remedy)
+}
+
+fn refused(problem: impl Into<String>, check: Check, remedy: &str) -> Error {
+    let remedy = format!("{remedy}; or unsafe={} to go without this check", check.name());
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "# Server\r\nredis_version:7.0.15\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n";
+
+    fn changed(from: &str, to: &str) -> Info {
+        Info::parse(&GOOD.replace(from, to))
+    }
+
+    #[test]
+    fn a_good_server_is_used() {
+        assert!(refuse(&Info::parse(GOOD), &[]).is_ok());
+        assert!(refuse(&changed("7.0.15", "6.2.0"), &[]).is_ok());
+        assert!(refuse(&changed("7.0.15", "10.0.0"), &[]).is_ok());
+    }
+
+    #[test]
+    fn what_forgets_locks_is_refused_with_the_remedy_unless_that_is_waived() {
+        for (check, from, to, remedy) in [
+            (Check::Version, "7.0.15", "6.0.16", "newer"),
+            (Check::Replica, "role:master", "role:slave\r\nmaster_host:h\r\nmaster_port:1", "its master, h:1"),
+            (Check::Eviction, "noeviction", "allkeys-lru", "maxmemory-policy noeviction"),
+        ] {
+            let error = refuse(&changed(from, to), &[]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            let message = error.remedy().unwrap();
+            assert!(message.contains(remedy) && message.contains(&format!("unsafe={}", check.name())), "{message}");
+            assert!(refuse(&changed(from, to), &[check]).is_ok(), "{check:?}");
+            let others: Vec<_> = Check::ALL.into_iter().filter(|other| *other != check).collect();
+            assert!(refuse(&changed(from, to), &others).is_err(), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn every_check_has_its_name() {
+        assert_eq!(Check::ALL.map(Check::name), crate::url::known::REDIS.checks);
+        assert!(Check::ALL.iter().all(|check| Check::from_name(check.name()) == Some(*check)));
+    }
+}

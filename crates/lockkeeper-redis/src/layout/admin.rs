@@ -1,0 +1,160 @@
+//! AMEND, EVICT, REQUEST and LINES.
+
+use redis::Value;
+
+use super::bytes::{self, garbled};
+use super::channel::{REMOVED, write_words};
+use super::{ClientId, Keys, line, meta, micros, scripts};
+use crate::fault;
+use crate::store::{Amend, Amended, ClaimId, ClaimKey, Evict, Evicted, IdHash, Line};
+use crate::wire::{Request, WireError};
+use crate::{ErrorKind, LockName, Result};
+
+const LINES: &str = "LINES";
+
+/// Changes a claim. `number` rises with each change that this client asks for: a late copy of an older one does nothing.
+pub(crate) fn amend(key: &ClaimKey, change: &Amend, client: &ClientId, number: u64) -> Request {
+    let mut what = Vec::new();
+    match change {
+        Amend::Lower(weight) => {
+            what.push(b'l');
+            what.extend_from_slice(&weight.to_le_bytes());
+        }
+        Amend::MinHold(min_hold) => {
+            what.push(b'h');
+            what.extend_from_slice(&micros(*min_hold).to_le_bytes());
+        }
+        Amend::Value(value) => {
+            what.push(b'v');
+            what.extend_from_slice(value);
+        }
+        Amend::Meta(shown) => {
+            what.push(b'm');
+            meta::write_shown(shown, &mut what);
+        }
+    }
+    let number = [&client.as_bytes()[..], &(number as f64).to_le_bytes()].concat();
+    Request::eval(&scripts::AMEND, &Keys::of(&key.name).all(), &[key.id.as_bytes(), &number, &what])
+}
+
+pub(crate) fn amend_answer(value: &Value) -> Result<Amended> {
+    Ok(if done(value, "AMEND")? { Amended::Done } else { Amended::NotLive })
+}
+
+/// Whom to evict. A claim that is known by the hash of its id has to be [found](find) in its line first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victim {
+    /// The holder with this raw token.
+    Token(u64),
+    /// The claim with this id.
+    Id(ClaimId),
+}
+
+/// The id of the claim that is listed with this hash, in the answer to [`line`](super::line).
+pub(crate) fn find(name: &LockName, value: &Value, hash: IdHash) -> Result<Option<ClaimId>> {
+    let claims = line::read(name, value)?.claims;
+    Ok(claims.into_iter().find(|(_, entry)| entry.id == hash).map(|(id, _)| id))
+}
+
+/// Breaks a claim. Its client hears of it, and then those who are granted what it held.
+pub(crate) fn evict(name: &LockName, victim: &Victim, how: Evict, by: &str, reason: &str) -> Request {
+    let target = match victim {
+        Victim::Token(token) => [&b"t"[..], &(*token as f64).to_le_bytes()].concat(),
+        Victim::Id(id) => [&b"i"[..], id.as_bytes()].concat(),
+    };
+    let mut broken = write_words(by, reason);
+    let how = match how {
+        Evict::Mark => b"m",
+        Evict::Now => {
+            broken.push(REMOVED);
+            b"n"
+        }
+    };
+    Request::eval(&scripts::EVICT, &Keys::of(name).all(), &[&target, how, &broken])
+}
+
+pub(crate) fn evict_answer(value: &Value) -> Result<Evicted> {
+    Ok(if done(value, "EVICT")? { Evicted::Done } else { Evicted::Absent })
+}
+
+/// Asks all who hold to let go, and lets the observers of the line look at it.
+pub(crate) fn request_release(name: &LockName, by: &str, reason: &str) -> Request {
+    Request::eval(&scripts::REQUEST, &Keys::of(name).all(), &[&write_words(by, reason)])
+}
+
+pub(crate) fn request_answer(value: &Value) -> Result<bool> {
+    done(value, "REQUEST")
+}
+
+/// What to `SCAN` for, so that no line of a name with this prefix is missed: one pattern, and one for names that are
+/// too long for their keys. Others are found too. Dots are written otherwise at an end than inside, so they do not count.
+pub(crate) fn patterns(prefix: &str) -> [String; 2] {
+    let stable = prefix.trim_end_matches('.');
+    [format!("lk:{{{}*", crate::name::encode(stable)), "lk:{h.*".to_owned()]
+}
+
+/// Asks for lines that were [scanned](Keys::scanned), for so many bytes of claims at most. In a cluster they have one slot.
+pub(crate) fn lines(lines: &[Keys], most: u32) -> Request {
+    let keys: Vec<&[u8]> = lines.iter().flat_map(Keys::all).collect();
+    Request::eval(&scripts::LINES, &keys, &[most.to_string().as_bytes()])
+}
+
+/// A line where somebody lives.
+pub(crate) enum Listed {
+    /// What stands there, or why that cannot be read.
+    Line(LockName, Result<Line>),
+    /// It is too long to be told among others.
+    Long(LockName),
+}
+
+/// Those where somebody lives.
+pub(crate) fn lines_answer(lines: &[Keys], value: &Value) -> Result<Vec<Listed>> {
+    let Value::Array(values) = value else { return Err(garbled(LINES)) };
+    if values.len() != lines.len() {
+        return Err(garbled(LINES));
+    }
+    let mut listed = Vec::new();
+    for (keys, value) in lines.iter().zip(values) {
+        listed.extend(listed_line(keys, value)?);
+    }
+    Ok(listed)
+}
+
+fn listed_line(keys: &Keys, value: &Value) -> Result<Option<Listed>> {
+    Ok(match value {
+        Value::Int(0) => None,
+        Value::Int(_) => keys.name()?.map(Listed::Long),
+        Value::ServerError(error) => {
+            let error = fault::about(WireError::from(error.clone()), &keys.shown());
+            if error.kind() != ErrorKind::Unsupported {
+                return Err(error);
+            }
+            keys.name()?.map(|name| Listed::Line(name, Err(error)))
+        }
+        Value::Array(parts) => {
+            let [name, head, claims] = &parts[..] else { return Err(garbled(LINES)) };
+            let name = match keys.name()? {
+                Some(name) => Some(name),
+                None => name_of(name)?,
+            };
+            name.map(|name| {
+                let line = line::line_of(&name, head, claims).map(|answered| answered.value);
+                Listed::Line(name, line)
+            })
+        }
+        name => name_of(name)?.map(Listed::Long),
+    })
+}
+
+/// As a claim there says it: what is no name, nobody of ours has written.
+fn name_of(value: &Value) -> Result<Option<LockName>> {
+    Ok(LockName::new(std::str::from_utf8(bytes::bulk(value, LINES)?).unwrap_or_default()).ok())
+}
+
+fn done(value: &Value, what: &'static str) -> Result<bool> {
+    match bytes::int(value, what)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(garbled(what)),
+    }
+}

@@ -1,0 +1,307 @@
+//! The scripts in lock step with the memory store, on a real server whose clock is ours: random operations on a few
+//! lines, which have to have the same answers and to leave the same lines.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
+
+mod back;
+mod faults;
+mod operations;
+mod server;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::server::Server;
+use super::{ClientId, Push};
+use crate::store::admit::{self, admitted};
+use crate::store::{Claim, ClaimId, Entry, Line, Revision, SessionId, Store};
+use crate::time::{Clock, Instant};
+use crate::{LockName, random};
+use lockkeeper_core::seeded::Seeded;
+
+const LINES: usize = 3;
+const CLIENTS: usize = 3;
+/// How often of 1000 times the form with fewer keys is tried first.
+const OPEN: u16 = 300;
+
+/// What a run was made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agreement {
+    /// Operations.
+    pub steps: u32,
+    /// Claims that were granted, at once or later.
+    pub grants: u32,
+    /// Grants that were pushed.
+    pub pushes: u32,
+    /// Answers that are less exact than the memory store's where they may be: a line was full of dead waiters that had been looked for less than a second before.
+    pub lenient: u32,
+    /// Answers of the forms that name fewer keys.
+    pub open: u32,
+    /// Claims that were found to be kept by their minimum hold.
+    pub kept: u32,
+    /// Requests that the server refused half-way, and that had changed nothing.
+    pub refused: u32,
+    /// Requests that went through although something was refused.
+    pub passed: u32,
+}
+
+/// Makes the memory store on this clock. The tests have it from the library, which is above this crate.
+pub type Memory = fn(Clock) -> Arc<dyn Store>;
+
+/// Random operations on the Redis server at `address` (`host:port`), in lock step with a memory store. Panics where they
+/// differ. The same seed makes the same operations.
+///
+/// # Panics
+/// When they differ, or the server cannot be reached.
+pub fn against_memory(address: &str, seed: u64, steps: u32, memory: Memory) -> Agreement {
+    run(address, seed, steps, 0, memory)
+}
+
+/// The same on a server that nobody else uses, and where `faults` of 1000 requests meet one fault each: the user may not
+/// run one command or not publish, the memory is full, or a side key is of another kind. A request that fails has to
+/// have changed nothing, and one that passes everything.
+///
+/// # Panics
+/// When they differ, or the server cannot be reached.
+pub fn against_memory_with_faults(address: &str, seed: u64, steps: u32, faults: u16, memory: Memory) -> Agreement {
+    run(address, seed, steps, faults, memory)
+}
+
+/// Random operations on the Redis server at `address` while its clock goes on, and back by up to ten minutes. Panics where
+/// the rule of admission is broken, a token falls, or a claim is to live for longer than it may.
+///
+/// # Panics
+/// When that happens, or the server cannot be reached.
+pub fn with_a_clock_that_goes_back(address: &str, seed: u64, steps: u32) -> Agreement {
+    back::run(address, seed, steps)
+}
+
+fn run(address: &str, seed: u64, steps: u32, faults: u16, memory: Memory) -> Agreement {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let mut world = World::new(address, seed, memory);
+        world.server.faults = faults;
+        for _ in 0..steps {
+            world.step().await;
+        }
+        world.agreement.refused = world.server.refused;
+        world.agreement.passed = world.server.passed;
+        world.agreement
+    })
+}
+
+/// A claim that was made once.
+#[derive(Clone)]
+struct Tried {
+    claim: Claim,
+    client: usize,
+    line: usize,
+    /// That it is granted was answered or pushed.
+    notified: bool,
+    /// It was pushed.
+    pushed: bool,
+}
+
+struct Watched {
+    until: Instant,
+    notified: bool,
+    fingerprint: Vec<String>,
+}
+
+struct World {
+    seed: Seeded,
+    server: Server,
+    memory: Arc<dyn Store>,
+    clock: Clock,
+    began: Instant,
+    session: SessionId,
+    names: Vec<LockName>,
+    clients: Vec<ClientId>,
+    tried: Vec<Tried>,
+    /// From the memory store's tokens to those of the server, of each line.
+    tokens: Vec<BTreeMap<u64, u64>>,
+    watched: HashMap<usize, Watched>,
+    seen: HashMap<(usize, Revision), Vec<String>>,
+    changes: u64,
+    agreement: Agreement,
+    /// The last operations, for a run that fails.
+    log: VecDeque<String>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.log.iter().for_each(|step| eprintln!("{step}"));
+        }
+    }
+}
+
+impl World {
+    fn new(address: &str, seed: u64, memory: Memory) -> Self {
+        let run = format!("{seed}-{:x}", random::below(1 << 40));
+        let clock = Clock::tokio();
+        let long = format!("{run}{}", "/".repeat(100));
+        let names = [format!("{run}/0"), long, format!("{run}/2")].map(|name| LockName::new(&name).unwrap());
+        let clients: Vec<_> = (0..CLIENTS).map(|_| ClientId::random()).collect();
+        let changes = |name: &LockName| String::from_utf8(super::changes_channel(name.encoded().as_bytes())).unwrap();
+        let channels = clients.iter().map(ClientId::channel).chain(names.iter().map(changes)).collect();
+        Self {
+            seed: Seeded::new(seed),
+            server: Server::connect(address, &run, channels, seed, &names),
+            memory: memory(clock.clone()),
+            began: clock.now(),
+            clock,
+            session: SessionId::random(),
+            names: names.to_vec(),
+            clients,
+            tried: Vec::new(),
+            tokens: vec![BTreeMap::new(); LINES],
+            watched: HashMap::new(),
+            seen: HashMap::new(),
+            changes: 0,
+            agreement: Agreement::default(),
+            log: VecDeque::new(),
+        }
+    }
+
+    fn note(&mut self, line: usize, what: &str, id: ClaimId, answer: &dyn fmt::Debug) {
+        let since = self.clock.now().saturating_since(self.began);
+        self.log.push_back(format!("{since:?} line {line} {what} {} {answer:?}", id.hash()));
+        if self.log.len() > 60 {
+            self.log.pop_front();
+        }
+    }
+
+    fn pick(&mut self, bound: usize) -> usize {
+        usize::try_from(self.seed.below(bound as u64)).unwrap()
+    }
+
+    async fn step(&mut self) {
+        self.agreement.steps += 1;
+        if self.seed.happens(300) {
+            let most = if self.seed.happens(50) { 90_000 } else { 1500 };
+            let pass = self.seed.below(most);
+            self.clock.sleep(Duration::from_millis(pass)).await;
+        }
+        self.server.set_clock(self.clock.now().saturating_since(self.began));
+        if self.tried.len() > 12 {
+            self.tried.remove(0);
+        }
+        let line = match (self.tried.len(), self.pick(24)) {
+            (0, _) | (_, 0..6) => self.new_claim().await,
+            (_, 6..8) => self.again().await,
+            (_, 8..13) => self.withdraw().await,
+            (_, 13..16) => self.renew().await,
+            (_, 16..18) => self.amend().await,
+            (_, 18) => self.evict().await,
+            (_, 19) => self.observe(),
+            (_, 20) => self.request().await,
+            (_, 21) => self.look().await,
+            (_, 22) => self.names().await,
+            _ => self.pick(LINES),
+        };
+        self.take_pushes(line).await;
+        if self.seed.happens(500) {
+            self.compare(line).await;
+        }
+    }
+
+    fn notified(&mut self, which: usize) {
+        if !self.tried[which].notified {
+            self.agreement.grants += 1;
+        }
+        self.tried[which].notified = true;
+    }
+
+    /// The two stores count differently, but in the same order.
+    fn token(&mut self, line: usize, theirs: u64, ours: u64) {
+        let known = *self.tokens[line].entry(theirs).or_insert(ours);
+        assert_eq!(known, ours, "the token of a claim changed");
+        let before = self.tokens[line].range(..theirs).next_back();
+        let after = self.tokens[line].range(theirs + 1..).next();
+        assert!(before.is_none_or(|(_, token)| *token < ours) && after.is_none_or(|(_, token)| *token > ours));
+    }
+
+    async fn take_pushes(&mut self, line: usize) {
+        let pushes: Vec<_> = self.server.pushes().collect();
+        for (channel, push) in pushes {
+            if matches!(push, Push::Granted { .. }) {
+                assert!(self.clients.iter().any(|client| client.channel() == channel), "{channel}");
+            }
+            self.take(line, push).await;
+        }
+        self.forgive().await;
+    }
+
+    async fn take(&mut self, _line: usize, push: Push) {
+        match push {
+            Push::Granted { id, token } => {
+                self.agreement.pushes += 1;
+                let Some(which) = self.tried.iter().position(|t| t.claim.key.id == id) else { return };
+                let line = self.tried[which].line;
+                let there = self.memory.line(&self.names[line]).await.unwrap();
+                if let Some(entry) = there.entries.iter().find(|entry| entry.id == id.hash()) {
+                    assert!(entry.granted, "a push to one that waits");
+                    self.token(line, entry.token.unwrap(), token);
+                }
+                assert!(!self.tried[which].pushed, "granted twice");
+                self.tried[which].pushed = true;
+                self.notified(which);
+            }
+            Push::Changed { name } => {
+                let line = self.names.iter().position(|n| n.encoded().as_bytes() == name).unwrap();
+                let watched = self.watched.get_mut(&line);
+                watched.expect("nobody watches, and somebody was told").notified = true;
+            }
+            Push::Again { .. } | Push::Lost { .. } | Push::Requested { .. } => {}
+        }
+    }
+
+    async fn compare(&mut self, line: usize) {
+        let name = self.names[line].clone();
+        let theirs = self.memory.line(&name).await.unwrap();
+        let ours = super::line_answer(&name, &self.server.ask(&super::line(&name, None))).unwrap().value;
+        self.take_pushes(line).await;
+        assert_eq!(ours.entries.len(), theirs.entries.len(), "{ours:#?}\nnot\n{theirs:#?}");
+        for (ours, theirs) in ours.entries.iter().zip(&theirs.entries) {
+            self.token(line, theirs.token.unwrap(), ours.token.unwrap());
+            let ours = Entry { token: theirs.token, ..ours.clone() };
+            assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+        }
+        self.agreement.kept += u32::try_from(ours.entries.iter().filter(|entry| entry.kept).count()).unwrap();
+        self.all_grantees_were_notified(&theirs);
+        the_rule_holds(&ours);
+        self.observers_were_notified(line, &theirs, ours.revision);
+    }
+
+    fn all_grantees_were_notified(&self, theirs: &Line) {
+        let holders: HashSet<_> = theirs.entries.iter().filter(|e| e.granted).map(|e| e.id.to_string()).collect();
+        let unnotified =
+            self.tried.iter().find(|t| !t.notified && holders.contains(&t.claim.key.id.hash().to_string()));
+        assert!(unnotified.is_none(), "nobody told {:?}", unnotified.map(|t| &t.claim));
+    }
+
+    /// The holders as they are shown. Waiters that die in the middle of the line are found later.
+    fn observers_were_notified(&mut self, line: usize, theirs: &Line, revision: Revision) {
+        let shown = |e: &Entry| format!("{} {} {:?} {:?}", e.id, e.weight, e.meta, e.broken);
+        let fingerprint: Vec<_> = theirs.entries.iter().filter(|e| e.granted).map(shown).collect();
+        let before = self.seen.entry((line, revision)).or_insert_with(|| fingerprint.clone());
+        assert_eq!(*before, fingerprint, "one revision for two lines");
+        let Some(watched) = self.watched.get_mut(&line) else { return };
+        if watched.until > self.clock.now() {
+            assert!(watched.notified || watched.fingerprint == fingerprint, "no observer was told");
+            *watched = Watched { until: watched.until, notified: false, fingerprint };
+        } else {
+            self.watched.remove(&line);
+        }
+    }
+}
+
+/// Those whom the rule admits hold, and nobody else.
+fn the_rule_holds(ours: &Line) {
+    let demand = |e: &Entry| admit::Demand { weight: e.weight, capacity: e.capacity, granted: e.granted };
+    let weights = ours.entries.iter().map(demand);
+    assert_eq!(admitted(weights), ours.entries.iter().filter(|e| e.granted).count(), "{ours:?}");
+}

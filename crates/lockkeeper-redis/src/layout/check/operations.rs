@@ -1,0 +1,347 @@
+//! The operations, one each on the server and on the memory store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::{CLIENTS, LINES, OPEN, Tried, Watched, World};
+use crate::layout::{self, Channel, ClaimStatus, Keys, Push, Victim};
+use crate::store::{
+    Amend, Amended, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal, Renewed,
+    Store, Target, Verdict,
+};
+use crate::wire::Request;
+
+impl World {
+    /// Of the first two lines a mutex and readers, of the third a semaphore of changing size; seldom the other way round.
+    pub(super) async fn new_claim(&mut self) -> usize {
+        let line = self.pick(LINES);
+        let is_lock = (line < 2) != self.seed.happens(50);
+        let capacity = if is_lock { MAX } else { [1, 2, 3, 3, 4, 7][self.pick(6)] };
+        let weight = match capacity {
+            MAX => [1, 1, MAX][self.pick(3)],
+            permits => 1 + u32::try_from(self.pick(permits as usize)).unwrap(),
+        };
+        let key = ClaimKey { name: self.names[line].clone(), session: self.session.clone(), id: ClaimId::random() };
+        let client = self.pick(CLIENTS);
+        let replaces = match self.pick(10) {
+            0 => self.tried.iter().rev().find(|t| t.line == line).map(|t| t.claim.key.id),
+            _ => None,
+        };
+        let claim = Claim {
+            key,
+            ttl: Duration::from_millis(500 + self.seed.below(10_000)),
+            wait_ttl: Duration::from_millis(500 + self.seed.below(4_000)),
+            lock_delay: Duration::from_secs(self.seed.below(2) * 2),
+            weight,
+            capacity,
+            queue: self.seed.happens(800),
+            resend: self.seed.happens(20),
+            replaces,
+            max_waiters: 3,
+            meta: self.meta(if self.seed.clone().happens(30) { 1 } else { 0 }),
+        };
+        self.tried.push(Tried { claim, client, line, notified: false, pushed: false });
+        self.claim(self.tried.len() - 1).await;
+        line
+    }
+
+    /// How a claim stands in the memory store, which grants when it is looked at.
+    async fn entry(&self, which: usize) -> Option<Entry> {
+        let Tried { claim, .. } = &self.tried[which];
+        let there = self.memory.line(&claim.key.name).await.unwrap();
+        there.entries.into_iter().find(|entry| entry.id == claim.key.id.hash())
+    }
+
+    fn meta(&mut self, epoch: u16) -> Meta {
+        let reason = self.seed.happens(500).then(|| Arc::from("why"));
+        let value = self.seed.happens(500).then(|| Arc::from(self.seed.number().to_le_bytes()));
+        Meta { owner: format!("owner {}", self.seed.below(1000)).into(), reason, value, epoch }
+    }
+
+    pub(super) async fn again(&mut self) -> usize {
+        let which = self.pick(self.tried.len());
+        let there = self.entry(which).await;
+        // An id that is kept is retired: a client that sends it again is mistaken about it.
+        self.tried[which].claim.resend = self.seed.happens(300) || there.is_some_and(|entry| entry.kept);
+        self.claim(which).await;
+        self.tried[which].line
+    }
+
+    async fn claim(&mut self, which: usize) {
+        let Tried { claim, client, line, .. } = self.tried[which].clone();
+        let client = self.clients[client];
+        let channel = client.channel();
+        let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
+        let open = self.seed.happens(OPEN).then(|| layout::claim_open(&claim, &client, &channel));
+        let answer = self.ask(open, &layout::claim(&claim, &client, &channel));
+        let ours = layout::claim_answer(&claim, &answer).map(|answered| answered.value);
+        let theirs = self.memory.claim(&claim).await;
+        self.note(line, &format!("claim {claim:?}"), claim.key.id, &(&ours, &theirs));
+        match (ours, theirs) {
+            (Ok(Verdict::Granted { token, .. }), Ok(Verdict::Granted { token: theirs, .. })) => {
+                self.token(line, theirs, token);
+                self.notified(which);
+            }
+            (
+                Ok(Verdict::Queued { ahead, look_again, .. }),
+                Ok(Verdict::Queued { ahead: theirs, look_again: then, .. }),
+            ) => {
+                // Those who died in the middle of the line are still counted.
+                assert!(ahead >= theirs && ahead <= theirs + 3, "{ahead} ahead, not {theirs}");
+                assert!(look_again <= then || look_again >= Duration::from_secs(5), "{look_again:?}, not {then:?}");
+                // It may be a new stay of one that has left.
+                self.tried[which].notified = false;
+                self.tried[which].pushed = false;
+            }
+            (
+                Ok(Verdict::Busy { holder, retry_after, .. }),
+                Ok(Verdict::Busy { holder: first, retry_after: then, .. }),
+            ) => {
+                assert!(holder == first || holder.as_deref() == Some(""), "{holder:?}, not {first:?}");
+                assert!(retry_after <= then, "{retry_after:?}, not {then:?}");
+            }
+            (Ok(Verdict::Gone), Ok(Verdict::Gone)) => {}
+            (Err(ours), Err(theirs)) => assert_eq!(ours.to_string(), theirs.to_string()),
+            (Err(ours), Ok(Verdict::Queued { .. })) if ours.kind() == crate::ErrorKind::QueueFull => {
+                self.agreement.lenient += 1;
+                self.memory.withdraw(&claim.key, None).await.unwrap();
+            }
+            (ours, theirs) => panic!("{ours:?}, not {theirs:?}, for {claim:?}"),
+        }
+    }
+
+    pub(super) async fn withdraw(&mut self) -> usize {
+        let which = self.pick(self.tried.len());
+        self.leave(which).await
+    }
+
+    async fn leave(&mut self, which: usize) -> usize {
+        let Tried { claim, line, .. } = self.tried[which].clone();
+        let tombstone = self.seed.happens(200).then(|| Duration::from_secs(1 + self.seed.below(90)));
+        let open = self.seed.happens(OPEN).then(|| layout::withdraw_open(&claim.key, tombstone)).flatten();
+        let ours = layout::withdraw_answer(&self.ask(open, &layout::withdraw(&claim.key, tombstone))).unwrap();
+        let theirs = self.memory.withdraw(&claim.key, tombstone).await.unwrap();
+        self.note(line, "withdraw", claim.key.id, &(tombstone, ours, theirs));
+        assert_eq!(ours, theirs);
+        line
+    }
+
+    pub(super) async fn renew(&mut self) -> usize {
+        let count = 1 + self.pick(4);
+        let states = [LiveState::InFlight, LiveState::Queued, LiveState::Granted];
+        let which: Vec<usize> = (0..count).map(|_| self.pick(self.tried.len())).collect();
+        let live: Vec<Live> =
+            which.iter().map(|w| Live { key: self.tried[*w].claim.key.clone(), state: states[self.pick(3)] }).collect();
+        let ours = match self.seed.happens(OPEN) {
+            true => {
+                let each: Vec<_> = live.iter().map(|live| self.renew_open(live)).collect();
+                let requests = each.iter().flat_map(|renewed| renewed.requests.clone()).collect();
+                let claims = each.into_iter().flat_map(|renewed| renewed.claims).collect();
+                Renewed { claims, server_time: None, requests }
+            }
+            false => layout::renew_answer(&live, &self.server.ask(&layout::renew(&live))).unwrap(),
+        };
+        let theirs = self.memory.renew(&self.session, &live).await.unwrap();
+        assert_eq!(ours.requests, theirs.requests, "who asks for {live:?}");
+        for (i, (ours, theirs)) in ours.claims.into_iter().zip(theirs.claims).enumerate() {
+            self.note(self.tried[which[i]].line, "renew", live[i].key.id, &(&ours, &theirs));
+            match (ours, theirs) {
+                (Renewal::Held { token }, Renewal::Held { token: theirs }) => {
+                    self.token(self.tried[which[i]].line, theirs, token);
+                    self.notified(which[i]);
+                }
+                // Redis says by a push who removed a claim, and keeps nothing for a renewal to find.
+                (Renewal::Lost(None), Renewal::Lost(Some(broken))) if broken.removed => {}
+                (ours, theirs) => assert_eq!(ours, theirs, "{:?}", live[i]),
+            }
+        }
+        self.tried[which[0]].line
+    }
+
+    /// As while a slot is on its way. It grants nothing, so that is done before.
+    fn renew_open(&mut self, live: &Live) -> Renewed {
+        self.server.ask(&layout::line(&live.key.name, None));
+        let one = std::slice::from_ref(live);
+        let open = (0..).map_while(|nth| layout::renew_open(live, nth));
+        let answer = open.map(|request| self.server.ask(&request)).find(|answer| *answer != Value::Nil);
+        self.agreement.open += u32::from(answer.is_some());
+        let answer = answer.unwrap_or_else(|| self.server.ask(&layout::renew(one)));
+        layout::renew_answer(one, &answer).unwrap()
+    }
+
+    /// The form with one key first, if there is one.
+    fn ask(&mut self, open: Option<Request>, whole: &Request) -> Value {
+        let answer = open.map(|open| self.server.ask(&open)).filter(|answer| *answer != Value::Nil);
+        self.agreement.open += u32::from(answer.is_some());
+        answer.unwrap_or_else(|| self.server.ask(whole))
+    }
+
+    /// Half of the time one that was told that it holds: most others are dead, or wait.
+    fn pick_of_holders(&mut self) -> usize {
+        let holders: Vec<usize> = (0..self.tried.len()).filter(|which| self.tried[*which].notified).collect();
+        match holders.is_empty() || self.seed.happens(500) {
+            true => self.pick(self.tried.len()),
+            false => holders[self.pick(holders.len())],
+        }
+    }
+
+    pub(super) async fn amend(&mut self) -> usize {
+        let which = self.pick_of_holders();
+        let Tried { claim, client, line, .. } = self.tried[which].clone();
+        let change = match self.pick(6) {
+            3.. => {
+                let most = if self.seed.happens(100) { 90_000 } else { 6000 };
+                Amend::MinHold(Duration::from_millis(300 + self.seed.below(most)))
+            }
+            0 if line < 2 => Amend::Lower(1),
+            1 if line >= 2 => Amend::Lower(u32::try_from(self.pick(3)).unwrap_or(0) + 1),
+            0 | 1 => Amend::Value(self.seed.number().to_le_bytes()[..self.pick(8)].into()),
+            _ => Amend::Meta(self.meta(claim.meta.epoch)),
+        };
+        self.changes += 1;
+        let client = self.clients[client];
+        let request = layout::amend(&claim.key, &change, &client, self.changes);
+        let ours = layout::amend_answer(&self.server.ask(&request)).unwrap();
+        let theirs = self.memory.amend(&claim.key, &change).await.unwrap();
+        self.note(line, &format!("amend {change:?}"), claim.key.id, &(ours, theirs));
+        assert_eq!(ours, theirs);
+        if matches!(change, Amend::Value(_) | Amend::Meta(_)) && self.changes.is_multiple_of(3) {
+            // A late copy of an older change does nothing.
+            let late = layout::amend(&claim.key, &Amend::Value(Arc::from(*b"late")), &client, self.changes - 1);
+            assert_eq!(layout::amend_answer(&self.server.ask(&late)).unwrap(), ours);
+        }
+        if ours == Amended::Done && matches!(change, Amend::MinHold(_)) && self.seed.happens(500) {
+            self.leave(which).await;
+        }
+        line
+    }
+
+    pub(super) async fn evict(&mut self) -> usize {
+        let which = self.pick_of_holders();
+        let Tried { client, line, .. } = self.tried[which].clone();
+        let name = &self.names[line].clone();
+        let how = if self.seed.happens(600) { Evict::Mark } else { Evict::Now };
+        let (victim, target) = self.victim(which).await;
+        self.take_pushes(line).await;
+        let there = self.memory.line(name).await.unwrap().entries;
+        let is_kept = there.iter().any(|entry| entry.kept && is_target(entry, &target));
+        let ours = layout::evict_answer(&self.server.ask(&layout::evict(name, &victim, how, "op", "stuck"))).unwrap();
+        let theirs = self.memory.admin().unwrap().evict(name, &target, how, "op", "stuck").await.unwrap();
+        self.note(line, &format!("evict {how:?} {target:?}"), self.tried[which].claim.key.id, &(ours, theirs));
+        assert_eq!(ours, theirs);
+        let lost: Vec<_> = self.server.pushes().collect();
+        let first = lost.iter().find(|(_, push)| matches!(push, Push::Lost { .. }));
+        // What is kept has no holder who could be told.
+        let is_reported = ours == Evicted::Done && !is_kept;
+        assert!(first.is_some() == is_reported || self.server.loses_pushes, "{lost:?}");
+        if let (Some((channel, Push::Lost { id, .. })), Victim::Id(victim_id)) = (first, victim) {
+            assert_eq!((channel, *id), (&self.clients[client].channel(), victim_id));
+        }
+        for (_, push) in lost {
+            self.take(line, push).await;
+        }
+        line
+    }
+
+    /// Whom to break: the latest holder of a line by its token, or a claim by its id.
+    async fn victim(&mut self, which: usize) -> (Victim, Target) {
+        let Tried { claim, line, .. } = self.tried[which].clone();
+        if let Some((theirs, ours)) = self.tokens[line].last_key_value()
+            && self.seed.happens(500)
+        {
+            return (Victim::Token(*ours), Target::Token(*theirs));
+        }
+        let hash = claim.key.id.hash();
+        let listed = self.server.ask(&layout::line(&claim.key.name, None));
+        let found = layout::find(&claim.key.name, &listed, hash).unwrap();
+        let is_kept = self.entry(which).await.is_some_and(|entry| entry.kept);
+        assert!(is_kept || found.is_none_or(|id| id == claim.key.id));
+        // It may have been found before it was released.
+        let id = found.filter(|_| self.seed.happens(500)).unwrap_or(claim.key.id);
+        (Victim::Id(id), Target::Id(hash))
+    }
+
+    pub(super) fn observe(&mut self) -> usize {
+        let line = self.pick(LINES);
+        let within = Duration::from_millis(1 + self.seed.below(60_000));
+        let answer = self.server.ask(&layout::observe(&self.names[line], false, within));
+        layout::observe_answer(&answer).unwrap();
+        let until = self.clock.now() + within;
+        let watched = self.watched.entry(line).or_insert(Watched { until, notified: true, fingerprint: Vec::new() });
+        // What it watched until now may have ended in between.
+        if watched.until <= self.clock.now() {
+            watched.notified = true;
+        }
+        // Whoever watches for longer is not cut short by another of the same client.
+        watched.until = watched.until.max(until);
+        line
+    }
+
+    pub(super) async fn request(&mut self) -> usize {
+        let line = self.pick(LINES);
+        let name = &self.names[line].clone();
+        let reason = format!("why {}", self.seed.below(3));
+        self.take_pushes(line).await;
+        let ours = self.server.ask(&layout::request_release(name, "op", &reason));
+        let ours = layout::request_answer(&ours).unwrap();
+        assert_eq!(ours, self.memory.admin().unwrap().request_release(name, "op", &reason).await.unwrap());
+        let pushes: Vec<_> = self.server.pushes().collect();
+        let asked: Vec<_> = pushes.iter().filter(|(_, push)| matches!(push, Push::Requested { .. })).collect();
+        assert!(asked.is_empty() != ours || self.server.loses_pushes, "{pushes:?}");
+        for (_, push) in pushes {
+            self.take(line, push).await;
+        }
+        line
+    }
+
+    pub(super) async fn look(&mut self) -> usize {
+        let which = self.pick(self.tried.len());
+        let Tried { claim, line, .. } = self.tried[which].clone();
+        let ours = layout::look_answer(&claim.key, &self.server.ask(&layout::look(&claim.key))).unwrap();
+        // The memory store grants when it is looked at; so let both.
+        self.server.ask(&layout::line(&claim.key.name, None));
+        let entry = self.entry(which).await.filter(|entry| !entry.kept);
+        match (ours, entry) {
+            (ClaimStatus::Granted { token }, Some(entry)) if entry.granted => {
+                self.token(line, entry.token.unwrap(), token);
+            }
+            // It grants nothing.
+            (ClaimStatus::Queued | ClaimStatus::First, Some(_)) | (ClaimStatus::Absent, None) => {}
+            (ours, entry) => panic!("{ours:?}, not {entry:?}"),
+        }
+        line
+    }
+
+    pub(super) async fn names(&mut self) -> usize {
+        let keys: Vec<Keys> = self.names.iter().map(|name| Keys::scanned(Keys::of(name).all()[0]).unwrap()).collect();
+        let ours = layout::lines_answer(&keys, &self.server.ask(&layout::lines(&keys, u32::MAX))).unwrap();
+        let mut ours: Vec<_> = ours
+            .into_iter()
+            .map(|listed| match listed {
+                layout::Listed::Line(name, line) => (name, line.unwrap().entries.len()),
+                layout::Listed::Long(name) => panic!("{name} is too long"),
+            })
+            .collect();
+        ours.sort();
+        // Which lets everybody grant.
+        for name in &self.names {
+            self.memory.line(name).await.unwrap();
+        }
+        let theirs = self.memory.admin().unwrap().lines("", 10).await.unwrap();
+        let theirs: Vec<_> = theirs.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
+        assert_eq!(ours, theirs);
+        for line in 1..LINES {
+            self.take_pushes(line).await;
+        }
+        0
+    }
+}
+
+fn is_target(entry: &Entry, target: &Target) -> bool {
+    match target {
+        Target::Token(token) => entry.token == Some(*token),
+        Target::Id(hash) => entry.id == *hash,
+    }
+}

@@ -1,0 +1,81 @@
+//! The native layout: the arguments of the scripts, and what their answers say. Nothing here does I/O.
+//!
+//! `lua/record.lua` says how a line is kept. While one claim is alone in it that is one short string; who waits stands in
+//! two side keys, and whoever is granted by somebody else's leaving hears of it by a push to the channel it gave.
+
+mod admin;
+mod bytes;
+mod channel;
+#[cfg(feature = "testing")]
+pub mod check;
+mod claim;
+mod keys;
+mod line;
+mod meta;
+mod register;
+mod renew;
+mod scripts;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+pub(crate) use self::admin::{
+    Listed, Victim, amend, amend_answer, evict, evict_answer, find, lines, lines_answer, patterns, request_answer,
+    request_release,
+};
+use self::bytes::Reader;
+pub(crate) use self::channel::{Channel, ClientId, Push, changes_channel, name_of_channel, pushed};
+pub(crate) use self::claim::{claim, claim_answer, claim_open};
+pub(crate) use self::keys::{Keys, slot};
+pub(crate) use self::line::{is_longer, line, line_answer, observe, observe_answer};
+pub(crate) use self::register::{KeyLocation, load, load_answer, swap, swap_answer};
+pub(crate) use self::renew::{renew, renew_answer, renew_open, withdraw, withdraw_answer, withdraw_open};
+#[cfg(test)]
+pub(crate) use self::scripts::SCRIPTS;
+pub(crate) use self::status::{ClaimStatus, look, look_answer};
+use crate::Result;
+use crate::store::Revision;
+
+/// The byte that says that what follows is one claim, alone in its line: the first layout, times 16, and its form.
+const ALONE: u8 = 17;
+
+/// An answer, and the server's clock when it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answered<T> {
+    pub(crate) value: T,
+    pub(crate) server_time: Duration,
+}
+
+/// The state of a line: the last token, twice those who wait and those who hold, and how often it was touched. While the
+/// token stays, the second only falls, and the third only rises until nobody is left in the line.
+struct Seen {
+    now: f64,
+    last: f64,
+    left: f64,
+    touched: f64,
+}
+
+impl Seen {
+    fn read(now: f64, read: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { now, last: read.f64()?, left: read.f64()?, touched: read.f64()? })
+    }
+
+    fn revision(&self) -> Revision {
+        let mut hash = DefaultHasher::new();
+        [self.last, self.left, self.touched].map(f64::to_bits).hash(&mut hash);
+        Revision(hash.finish())
+    }
+}
+
+/// In microseconds, rounded up; exact for more than a century.
+fn micros(time: Duration) -> f64 {
+    time.as_nanos().div_ceil(1000) as f64
+}
+
+/// In milliseconds, rounded up.
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,111 @@
+//! RENEW and WITHDRAW: what a client does with claims that it has made.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::bytes::{self, Reader, garbled};
+use super::channel::{asked, broken};
+use super::{Keys, millis, scripts};
+use crate::fault;
+use crate::store::{Asked, ClaimId, ClaimKey, Live, LiveState, Renewal, Renewed, Withdrawal};
+use crate::wire::{Request, WireError};
+use crate::{Error, Result};
+
+const WHAT: &str = "RENEW";
+
+/// One call for all of them. In a cluster their names have one slot.
+pub(crate) fn renew(live: &[Live]) -> Request {
+    let keys: Vec<Keys> = live.iter().map(|live| Keys::of(&live.key.name)).collect();
+    let keys: Vec<&[u8]> = keys.iter().flat_map(Keys::all).collect();
+    let ids: Vec<[u8; 17]> = live.iter().map(|live| alone(&live.key.id)).collect();
+    let ids: Vec<&[u8]> = ids.iter().map(<[u8; 17]>::as_slice).collect();
+    Request::eval(&scripts::RENEW, &keys, &ids)
+}
+
+/// The same for one claim while a slot is on its way: at first with the key of the line alone, then with that of its
+/// claims, too.
+pub(crate) fn renew_open(live: &Live, nth: usize) -> Option<Request> {
+    let keys = Keys::of(&live.key.name);
+    let [line, _, claims, _] = keys.all();
+    let some: &[&[u8]] = match nth {
+        0 => &[line],
+        1 => &[line, claims],
+        _ => return None,
+    };
+    Some(Request::eval(&scripts::RENEW_OPEN, some, &[&alone(&live.key.id)]))
+}
+
+/// How a claim begins that is alone in its line.
+fn alone(id: &ClaimId) -> [u8; 17] {
+    let mut bytes = [super::ALONE; 17];
+    bytes[1..].copy_from_slice(id.as_bytes());
+    bytes
+}
+
+pub(crate) fn renew_answer(live: &[Live], value: &Value) -> Result<Renewed> {
+    let Value::Array(values) = value else { return Err(garbled(WHAT)) };
+    match values.split_last() {
+        Some((now, values)) if values.len() == live.len() && !live.is_empty() => {
+            let now = Reader::new(bytes::about(&live[0].key.id, now, WHAT)?, WHAT).f64()?;
+            let (mut claims, mut requests) = (Vec::with_capacity(live.len()), Vec::new());
+            for (live, value) in live.iter().zip(values) {
+                let (renewal, asked) = renewal(live, value)?;
+                claims.push(renewal);
+                requests.extend(asked.map(|asked| (live.key.id, asked)));
+            }
+            Ok(Renewed { claims, server_time: Some(bytes::time(now)), requests })
+        }
+        _ => Err(garbled(WHAT)),
+    }
+}
+
+/// The answer about one claim, and who asks for it.
+fn renewal(live: &Live, value: &Value) -> Result<(Renewal, Option<Asked>)> {
+    let held = |token: i64| {
+        let token = bytes::token(token as f64).ok_or_else(|| garbled(WHAT))?;
+        Ok::<_, Error>(Renewal::Held { token })
+    };
+    let renewal = match value {
+        // The rest of its line cannot be read, or not be written: it was not renewed.
+        Value::ServerError(error) => {
+            let key = Keys::of(&live.key.name).shown();
+            Renewal::Failed(fault::about(WireError::from(error.clone()), &key))
+        }
+        Value::Int(0) => Renewal::Queued,
+        Value::Int(-1) if live.state == LiveState::InFlight => Renewal::Unknown,
+        Value::Int(-1) => Renewal::Lost(None),
+        Value::Int(token) => held(*token)?,
+        Value::Array(both) => {
+            let [Value::Int(token), words] = &both[..] else { return Err(garbled(WHAT)) };
+            let asked = asked(&mut Reader::new(bytes::bulk(words, WHAT)?, WHAT))?;
+            return Ok((held(*token)?, Some(asked)));
+        }
+        value => {
+            let mut read = Reader::new(bytes::bulk(value, WHAT)?, WHAT);
+            Renewal::Lost(Some(broken(&mut read)?))
+        }
+    };
+    Ok((renewal, None))
+}
+
+pub(crate) fn withdraw(key: &ClaimKey, tombstone: Option<Duration>) -> Request {
+    let keys = Keys::of(&key.name);
+    let tombstone = tombstone.map_or(0, millis).to_string();
+    Request::eval(&scripts::WITHDRAW, &keys.all(), &[&alone(&key.id), tombstone.as_bytes()])
+}
+
+/// The same with the key of the line alone, while a slot is on its way. A tombstone has a key of its own.
+pub(crate) fn withdraw_open(key: &ClaimKey, tombstone: Option<Duration>) -> Option<Request> {
+    let keys = Keys::of(&key.name);
+    let request = || Request::eval(&scripts::WITHDRAW_OPEN, &keys.all()[..1], &[&alone(&key.id), b"0"]);
+    tombstone.is_none().then(request)
+}
+
+pub(crate) fn withdraw_answer(value: &Value) -> Result<Withdrawal> {
+    match bytes::int(value, "WITHDRAW")? {
+        1 => Ok(Withdrawal::Removed),
+        0 => Ok(Withdrawal::Absent),
+        _ => Err(garbled("WITHDRAW")),
+    }
+}

@@ -1,0 +1,123 @@
+//! The scripts, each in one piece. What they share is put in here, so that one call is one script.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::wire::Script;
+
+/// A script that begins with some files, has the line of a name in the middle and what writes it, and ends with others;
+/// or without these.
+macro_rules! script {
+    ($($before:literal),+; $($after:literal),+) => {
+        script!($($before),+, "line", "write", $($after),+)
+    };
+    ($($file:literal),+) => {
+        LazyLock::new(|| Script::new(inlined(concat!(
+            include_str!("../lua/record.lua"),
+            include_str!("../lua/start.lua"),
+            $(include_str!(concat!("../lua/", $file, ".lua")),)+
+        )).leak()))
+    };
+}
+
+pub(super) static CLAIM: LazyLock<Script> = script!("claim_free"; "claim");
+pub(super) static WITHDRAW: LazyLock<Script> = script!("withdraw_alone"; "withdraw");
+pub(super) static RENEW: LazyLock<Script> = script!("renew_each"; "renew", "renew_loop");
+pub(super) static LOOK: LazyLock<Script> = script!("one"; "look");
+pub(super) static LINE: LazyLock<Script> = script!("one"; "read");
+pub(super) static OBSERVE: LazyLock<Script> = script!("one"; "observe");
+pub(super) static AMEND: LazyLock<Script> = script!("one"; "amend");
+pub(super) static EVICT: LazyLock<Script> = script!("one"; "evict");
+pub(super) static REQUEST: LazyLock<Script> = script!("one"; "request");
+pub(super) static LINES: LazyLock<Script> = script!("lines_each"; "lines");
+/// The same with fewer keys, for as long as a slot is on its way. They answer nothing where they do not do.
+pub(super) static CLAIM_OPEN: LazyLock<Script> = script!("claim_open", "claim_free", "claim_nothing");
+pub(super) static WITHDRAW_OPEN: LazyLock<Script> = script!("withdraw_alone", "withdraw_open");
+pub(super) static RENEW_OPEN: LazyLock<Script> = script!("renew_each", "renew_open", "renew_loop");
+/// Of registers, which have nothing to do with lines.
+pub(super) static SWAP: LazyLock<Script> =
+    LazyLock::new(|| Script::new(inlined(include_str!("../lua/swap.lua")).leak()));
+
+/// All of them.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) static SCRIPTS: LazyLock<[&Script; 14]> = LazyLock::new(|| {
+    [
+        &CLAIM,
+        &WITHDRAW,
+        &RENEW,
+        &LOOK,
+        &LINE,
+        &OBSERVE,
+        &AMEND,
+        &EVICT,
+        &REQUEST,
+        &LINES,
+        &CLAIM_OPEN,
+        &WITHDRAW_OPEN,
+        &RENEW_OPEN,
+        &SWAP,
+    ]
+});
+
+/// The script as the server gets it: with numbers in the places of its constants, and without comment lines. As locals
+/// that functions share, the constants would cost time in each call, and one function would have as many of these as Lua
+/// allows. Each line keeps its number, which the server's messages name.
+fn inlined(text: &str) -> String {
+    let constants: HashMap<_, _> = text.lines().filter_map(constant).collect();
+    let mut inlined = String::with_capacity(text.len());
+    for line in text.lines() {
+        if constant(line).is_none() && !line.trim_start().starts_with("--") {
+            for piece in line.split_inclusive(|c| !is_of_word(c)) {
+                let word = piece.trim_end_matches(|c| !is_of_word(c));
+                inlined.push_str(constants.get(word).unwrap_or(&word));
+                inlined.push_str(&piece[word.len()..]);
+            }
+        }
+        inlined.push('\n');
+    }
+    inlined
+}
+
+/// The name and the number of a line `local NAME=number`.
+fn constant(line: &str) -> Option<(&str, &str)> {
+    let (name, number) = line.strip_prefix("local ")?.split_once('=')?;
+    let is_name = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    (is_name && is_number).then_some((name, number))
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// The number of a constant of `lua/record.lua`.
+#[cfg(test)]
+pub(super) fn number(name: &str) -> u64 {
+    let found = include_str!("../lua/record.lua").lines().filter_map(constant).find(|(known, _)| *known == name);
+    found.unwrap_or_else(|| panic!("{name} is no constant")).1.parse().unwrap()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_sent_with_numbers_for_its_constants_and_keeps_its_lines() {
+        let text =
+            "-- FLAGS: why\nlocal FLAGS=61\nlocal FLAGS_OF='FLAGS'..x\n  -- more\nreturn byte(claim,FLAGS)%(2*FLAGS)\n";
+        assert_eq!(inlined(text), "\n\nlocal FLAGS_OF='61'..x\n\nreturn byte(claim,61)%(2*61)\n");
+    }
+
+    /// Lua would fail at it, and only when it gets there.
+    #[test]
+    fn every_name_in_capitals_is_a_constant_or_a_local() {
+        let known = ["KEYS", "ARGV", "KEPT", "NO_ID", "MAX", "CLAIM_FORMAT"];
+        for script in *SCRIPTS {
+            let code = script.text().lines().flat_map(|line| line.split('\'').step_by(2));
+            let words = code.flat_map(|code| code.split(|c| !is_of_word(c)));
+            let in_capitals = words.filter(|word| word.bytes().any(|b| b.is_ascii_uppercase()));
+            let unknown: Vec<_> = in_capitals.filter(|word| !known.contains(word)).collect();
+            assert!(unknown.is_empty(), "{unknown:?}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Waiting until replicas have what was granted, on a connection of its own: `WAIT` holds up everything behind it.
+//!
+//! `WAIT` speaks of the writes of its own connection only. So each round writes something itself: replicas take all
+//! writes in one order, and whoever has that one has every grant that was answered before. One round is for all who
+//! come while the one before is under way. Without its write a `WAIT` would say nothing, so neither goes to another
+//! connection alone.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::Mutex;
+
+use super::fault;
+use super::layout::Keys;
+use super::wire::{Endpoint, Link, Request, Value};
+use crate::{Error, ErrorKind, Result};
+
+/// How long what is written in each round stays.
+const MARK_MS: &[u8] = b"60000";
+
+/// How many replicas are to have a grant.
+#[derive(Debug)]
+pub(super) struct Replicas {
+    needed: u32,
+    /// By server, and by its run: what was granted by one is not confirmed by another.
+    masters: std::sync::Mutex<HashMap<Endpoint, (String, Arc<Rounds>)>>,
+}
+
+#[derive(Debug, Default)]
+struct Rounds {
+    /// How many have asked.
+    asked: AtomicU64,
+    batch: Mutex<Batch>,
+}
+
+/// The last round.
+#[derive(Debug, Default)]
+struct Batch {
+    /// Up to whom it was for.
+    covers: u64,
+    /// How many replicas it found.
+    found: u32,
+    link: Option<Link>,
+}
+
+impl Replicas {
+    pub(super) fn needed(needed: u32) -> Option<Self> {
+        (needed > 0).then(|| Self { needed, masters: std::sync::Mutex::default() })
+    }
+
+    /// Waits until enough replicas of this master have what it has answered so far in this run. The keys are ones that it
+    /// has, or has while their slot is on its way to it (`asking`).
+    ///
+    /// # Errors
+    /// `Unavailable`, of unknown effect: what was granted stands.
+    pub(super) async fn have_it(&self, master: &Link, run: &str, keys: &Keys, asking: bool) -> Result<()> {
+        let rounds = self.rounds(master.endpoint(), run);
+        let mine = rounds.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut batch = rounds.batch.lock().await;
+        if batch.covers < mine {
+            let covers = rounds.asked.load(Ordering::SeqCst);
+            batch.found = batch.round(master, run, (keys, asking), self.needed).await?;
+            batch.covers = covers;
+        }
+        if batch.found >= self.needed {
+            return Ok(());
+        }
+        let problem = format!("{} of {} replicas have acknowledged the lock in time", batch.found, self.needed);
+        Err(Error::new(ErrorKind::Unavailable, problem)
+            .with_remedy("a look at the replicas, or a lower min-replicas")
+            .with_unknown_effect())
+    }
+
+    fn rounds(&self, master: &Endpoint, run: &str) -> Arc<Rounds> {
+        let mut masters = self.masters.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = masters.get(master).filter(|(of, _)| of == run).map(|(_, rounds)| Arc::clone(rounds));
+        known.unwrap_or_else(|| {
+            let rounds = Arc::<Rounds>::default();
+            masters.insert(master.clone(), (run.to_owned(), Arc::clone(&rounds)));
+            rounds
+        })
+    }
+}
+
+/// Of a lock of which nobody can tell any more whether this server's replicas have it.
+pub(super) fn unproven(master: &Endpoint) -> Error {
+    let problem = format!("{master} was restarted, or another server answers there, before replicas had the lock");
+    Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment").with_unknown_effect()
+}
+
+impl Batch {
+    /// How many replicas have what was written before this. It waits for half of the time that an answer may take.
+    async fn round(&mut self, master: &Link, run: &str, (keys, asking): (&Keys, bool), needed: u32) -> Result<u32> {
+        let unknown = |error| fault::of(error).with_unknown_effect();
+        let link = match self.link.take().filter(Link::is_connected) {
+            Some(link) => link,
+            None => master.alone().await.map_err(unknown)?,
+        };
+        // At the same address another server may be there by now, or the same one after a restart.
+        if link.run().and_then(|there| there.id).as_deref() != Some(run) {
+            return Err(unproven(master.endpoint()));
+        }
+        let mark = [b"lk:{", keys.encoded(), b"}:r"].concat();
+        let (needed, within) = (needed.to_string(), (link.timeout() / 2).as_millis().to_string());
+        let round = [
+            Request::command(&[b"SET", &mark, b"", b"PX", MARK_MS]),
+            Request::command(&[b"WAIT", needed.as_bytes(), within.as_bytes()]),
+        ];
+        let link = self.link.insert(link);
+        let [written, found] = if asking {
+            let [set, wait] = round;
+            let [_, written, found] = link.send_all([Request::command(&[b"ASKING"]), set, wait]);
+            [written, found]
+        } else {
+            link.send_all(round)
+        };
+        // A server that is no master any more says so here.
+        written.await.map_err(unknown)?;
+        match found.await.map_err(unknown)? {
+            Value::Int(found) => Ok(u32::try_from(found).unwrap_or_default()),
+            _ => Err(Error::new(ErrorKind::Internal, "the server's answer to WAIT is no number").with_unknown_effect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use super::super::wire::tests::peer::{Peer, RUN, echo, patient, within};
+    use super::*;
+    use lockkeeper_core::Effect;
+
+    /// The master takes nothing any more, so that a round stays unwritten; then the connection is lost.
+    #[tokio::test]
+    async fn no_part_of_a_round_goes_to_another_connection() {
+        let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
+        let (master, _remote, _received) = peer.link(patient()).await;
+        let replicas = Arc::new(Replicas::needed(1).unwrap());
+        let asked = || {
+            let (replicas, master, keys) = (Arc::clone(&replicas), master.clone(), keys.clone());
+            tokio::spawn(async move { replicas.have_it(&master, RUN, &keys, false).await })
+        };
+        let first = asked();
+        let mut remote = peer.connection().await;
+        assert_eq!(remote.request().await[0], "SET");
+        // For half of the time that an answer may take.
+        assert_eq!(remote.request().await, ["WAIT", "1", "15000"]);
+        remote.say("+OK\r\n:1\r\n").await;
+        within(first).await.unwrap().unwrap();
+
+        let link = replicas.rounds(master.endpoint(), RUN).batch.lock().await.link.clone().unwrap();
+        let mut writes = 0;
+        while link.writes() != std::mem::replace(&mut writes, link.writes()) {
+            drop(link.send(echo(&"x".repeat(4 << 20))));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let mut second = pin!(replicas.have_it(&master, RUN, &keys, false));
+        assert!(matches!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+        drop(remote);
+        let error = within(second).await.unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+
+        let third = asked();
+        let mut remote = peer.connection().await;
+        assert_eq!([remote.request().await.remove(0), remote.request().await.remove(0)], ["SET", "WAIT"]);
+        remote.say("+OK\r\n:1\r\n").await;
+        within(third).await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn who_needs_no_replicas_asks_for_none() {
+        assert!(Replicas::needed(0).is_none() && Replicas::needed(1).is_some());
+    }
+
+    /// The first is asked for alone; those who come meanwhile are asked for together.
+    #[tokio::test]
+    async fn one_round_is_for_all_who_come_during_the_one_before() {
+        let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
+        let (master, _remote, _received) = peer.link(patient()).await;
+        let replicas = Replicas::needed(1).unwrap();
+        let asked = || Box::pin(replicas.have_it(&master, RUN, &keys, false));
+        let (mut first, mut second, mut third) = (asked(), asked(), asked());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        let mut remote = tokio::select! {
+            _ = &mut first => panic!("nobody has answered"),
+            remote = async {
+                let mut remote = peer.connection().await;
+                assert_eq!([remote.request().await.remove(0), remote.request().await.remove(0)], ["SET", "WAIT"]);
+                remote
+            } => remote,
+        };
+        assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
+        remote.say("+OK\r\n:1\r\n").await;
+        within(first).await.unwrap();
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        assert_eq!([remote.request().await.remove(0), remote.request().await.remove(0)], ["SET", "WAIT"]);
+        remote.say("+OK\r\n:1\r\n").await;
+        within(second).await.unwrap();
+        within(third).await.unwrap();
+    }
+
+    /// The master was restarted between its answer and the look at its replicas: they have followed the new one.
+    #[tokio::test]
+    async fn replicas_of_a_restarted_master_confirm_nothing_that_the_one_before_has_granted() {
+        let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
+        let (master, _remote, _received) = peer.link(patient()).await;
+        let replicas = Arc::new(Replicas::needed(1).unwrap());
+        let asked = {
+            let (replicas, master) = (Arc::clone(&replicas), master.clone());
+            tokio::spawn(async move { replicas.have_it(&master, "the run before", &keys, false).await })
+        };
+        let mut remote = peer.connection().await;
+        let error = within(asked).await.unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+        assert_eq!(remote.next().await, [""; 0], "nothing was asked of it");
+    }
+}

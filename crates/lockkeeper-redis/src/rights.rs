@@ -1,0 +1,128 @@
+//! What a user has to be allowed, and how each of it is tried without doing anything that anybody could see.
+
+use super::RedisStoreBuilder;
+use super::builder::Topology;
+use super::wire::{Request, Trial, is_unknown_command};
+use crate::random;
+
+/// A command, as a rule names it, and how it is tried.
+pub(super) type Needed = (&'static str, &'static [&'static str]);
+
+/// Stands for a key that nobody has.
+pub(super) const KEY: &str = "KEY";
+/// Where nobody listens.
+pub(super) const CHANNEL: &str = "lk:w:lockkeeper-doctor";
+/// What a client says itself.
+pub(super) const OUTSIDE: [Needed; 8] = [
+    ("evalsha", &["EVALSHA", "0000000000000000000000000000000000000000", "1", KEY]),
+    ("script|load", &["SCRIPT", "LOAD", "return 1"]),
+    ("info", &["INFO", "server"]),
+    ("ping", &["PING"]),
+    ("scan", &["SCAN", "0", "MATCH", KEY, "COUNT", "1"]),
+    ("subscribe", &[]),
+    ("unsubscribe", &[]),
+    ("time", &["TIME"]),
+];
+
+/// What the scripts do. While the key is a string the rest is refused, but only after the rights were looked at.
+pub(super) const INSIDE: [Needed; 17] = [
+    ("set", &["SET", KEY, "", "PX", "1000"]),
+    ("get", &["GET", KEY]),
+    ("setrange", &["SETRANGE", KEY, "0", ""]),
+    ("hdel", &["HDEL", KEY, "f"]),
+    ("hget", &["HGET", KEY, "f"]),
+    ("hgetall", &["HGETALL", KEY]),
+    ("hset", &["HSET", KEY, "f", ""]),
+    ("zadd", &["ZADD", KEY, "XX", "1", "m"]),
+    ("zrange", &["ZRANGE", KEY, "0", "0"]),
+    ("zrank", &["ZRANK", KEY, "m"]),
+    ("zrem", &["ZREM", KEY, "m"]),
+    ("zremrangebyscore", &["ZREMRANGEBYSCORE", KEY, "0", "0"]),
+    ("zscore", &["ZSCORE", KEY, "m"]),
+    ("pexpire", &["PEXPIRE", KEY, "1000"]),
+    ("pexpireat", &["PEXPIREAT", KEY, "1"]),
+    ("del", &["DEL", KEY]),
+    ("publish", &["PUBLISH", CHANNEL, ""]),
+];
+
+const IN_A_CLUSTER: [Needed; 2] = [("asking", &["ASKING"]), ("cluster|slots", &["CLUSTER", "SLOTS"])];
+
+/// Where messages go to the shards of a cluster: Redis 7 and later.
+const IN_SHARDS: [Needed; 3] = [("spublish", &["SPUBLISH", CHANNEL, ""]), ("ssubscribe", &[]), ("sunsubscribe", &[])];
+
+/// Everything. `shards`: messages go to the shards of a cluster.
+pub(super) fn needed(builder: &RedisStoreBuilder, shards: bool) -> Vec<Needed> {
+    let mut needed: Vec<Needed> = OUTSIDE.into_iter().chain(INSIDE).collect();
+    if builder.db != 0 {
+        needed.push(("select", &[]));
+    }
+    if builder.min_replicas != 0 {
+        needed.push(("wait", &["WAIT", "0", "1"]));
+    }
+    if builder.topology == Topology::Cluster {
+        needed.extend(IN_A_CLUSTER);
+    }
+    if shards {
+        needed.extend(IN_SHARDS);
+    }
+    needed
+}
+
+/// What each connection tries before it is used: to call scripts, and all that scripts do. A script that was refused one of them in the middle
+/// changes nothing (`lua/write.lua`), so that nothing would go on; and without the right to publish nobody would be told.
+pub(super) fn trials(builder: &RedisStoreBuilder) -> Vec<Trial> {
+    // A key of its own, since several connections may be made at once.
+    let key = format!("lk:{{lockkeeper-rights}}:{:016x}", random::below(u64::MAX));
+    let calls = OUTSIDE.iter().filter(|(word, _)| ["evalsha", "script|load"].contains(word));
+    // Where a server has that command messages go to shards.
+    let shards = IN_SHARDS.iter().filter(|(_, words)| builder.topology == Topology::Cluster && !words.is_empty());
+    let of = |may_be_unknown| {
+        let key = key.clone();
+        move |(word, words): &Needed| Trial { word, request: request(words, &key), may_be_unknown }
+    };
+    calls.chain(&INSIDE).map(of(false)).chain(shards.map(of(true))).collect()
+}
+
+pub(super) fn request(words: &[&'static str], key: &str) -> Request {
+    let word = |word: &&'static str| if *word == KEY { key.as_bytes() } else { word.as_bytes() };
+    Request::command(&words.iter().map(word).collect::<Vec<_>>())
+}
+
+/// No right to it, or a server or something before it that has no such command.
+pub(super) fn is_refusal(code: &str, message: &str) -> bool {
+    code == "NOPERM" || is_unknown_command(code, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::layout::SCRIPTS;
+
+    #[test]
+    fn the_rule_has_what_the_scripts_call_and_nothing_else() {
+        let lines = SCRIPTS.iter().flat_map(|script| script.text().lines());
+        let text: String = lines.filter(|line| !line.trim_start().starts_with("--")).collect();
+        // A command stands in capitals between quotes, as the first argument of `call`, or of what chooses one.
+        let called: BTreeSet<_> = text
+            .split('\'')
+            .skip(1)
+            .step_by(2)
+            .filter(|word| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()))
+            .filter(|word| !["KEEPTTL", "SPUBLISH"].contains(word))
+            .map(str::to_lowercase)
+            .collect();
+        let inside: BTreeSet<_> =
+            INSIDE.iter().map(|(word, _)| (*word).to_owned()).chain(["time".to_owned()]).collect();
+        assert_eq!(called, inside);
+    }
+
+    #[test]
+    fn a_server_that_refuses_is_distinguished_from_one_that_cannot() {
+        assert!(is_refusal("NOPERM", "this user has no permissions to run the 'get' command"));
+        assert!(is_refusal("ERR", "unknown command 'SCAN', with args beginning with: "));
+        assert!(!is_refusal("WRONGTYPE", "Operation against a key holding the wrong kind of value"));
+        assert!(!is_refusal("MOVED", "1 10.0.0.1:6379"));
+    }
+}

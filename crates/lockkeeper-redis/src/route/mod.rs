@@ -1,0 +1,322 @@
+//! Which server a request goes to: the one there is, the master that Sentinel names, or the node of the cluster that
+//! has the slot.
+
+mod cluster;
+mod fallback;
+mod master;
+mod opinions;
+mod sentinel;
+mod slots;
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::cluster::Cluster;
+use self::fallback::Migrating;
+pub(crate) use self::fallback::{Fallback, NoFallback, OPEN, ReportMigration};
+use self::sentinel::Sentinel;
+use self::slots::Redirect;
+use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, Who, WireError};
+use crate::Secret;
+use crate::random::jittered;
+use crate::time::Clock;
+
+/// Why a connection is given up that sent a request to where another slot is.
+const OUT_OF_STEP: &str = "answered about a slot that was not asked about";
+
+/// The pauses between attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Where the servers are.
+#[derive(Clone, Debug)]
+pub(crate) enum Topology {
+    Standalone(Endpoint),
+    Sentinel {
+        sentinels: Vec<Endpoint>,
+        /// What the sentinels call the master.
+        master: String,
+        /// Who we are to the sentinels.
+        user: Option<String>,
+        password: Option<Secret>,
+    },
+    Cluster(Vec<Endpoint>),
+}
+
+/// The way to the servers. Cheap to clone. What it holds open is closed with the last clone.
+#[derive(Clone, Debug)]
+pub(crate) enum Route {
+    Standalone(Link),
+    Sentinel(Sentinel),
+    Cluster(Cluster),
+}
+
+/// What is to be done about an error.
+enum RetryAction {
+    /// Nothing: it is the answer.
+    None,
+    /// Another attempt, after a pause if the last one was not the first.
+    Again,
+    /// Another attempt after a pause.
+    Later,
+    /// Send the request to this node once, preceded by `ASKING`.
+    Ask(Link),
+    /// Nothing: the answer is another request's, and so may be all others on that connection.
+    Distrust,
+}
+
+/// Who has answered: the link that was asked, and its connection then.
+#[derive(Clone, Debug)]
+pub(crate) struct By {
+    pub(crate) link: Link,
+    before: Option<u64>,
+    /// The node has the keys before it has the slot.
+    pub(crate) asking: bool,
+}
+
+impl By {
+    fn now(link: &Link, asking: bool) -> Self {
+        Self { link: link.clone(), before: link.connection(), asking }
+    }
+
+    /// The run of the server that has answered, if the connection is still the same.
+    pub(crate) fn run(&self) -> Option<String> {
+        self.link.run().filter(|run| Some(run.connection) == self.before)?.id
+    }
+}
+
+impl Route {
+    /// Connects, in the runtime that the caller is in.
+    ///
+    /// # Errors
+    /// Why no server could be used. Nothing is left open then.
+    pub(crate) async fn open(
+        topology: Topology,
+        settings: Settings,
+        listener: Arc<dyn Listener>,
+    ) -> Result<(Self, Server), WireError> {
+        match topology {
+            Topology::Standalone(endpoint) => {
+                let link = Link::open(endpoint, Arc::new(settings), listener);
+                let server = link.ready().await?;
+                Ok((Self::Standalone(link), server))
+            }
+            Topology::Sentinel { sentinels, master, user, password } => {
+                let asking = Settings { user, password, db: 0, sentinel: true, ..settings.clone() };
+                let asking = Settings { never_forgets: false, trials: Vec::new(), ..asking };
+                let (sentinel, server) = Sentinel::open(&sentinels, master, asking, settings, listener).await?;
+                Ok((Self::Sentinel(sentinel), server))
+            }
+            Topology::Cluster(seeds) => {
+                let (cluster, server) = Cluster::open(seeds, settings, listener).await?;
+                Ok((Self::Cluster(cluster), server))
+            }
+        }
+    }
+
+    /// Sends a request about what is in `slot` (outside a cluster any number), which can also be made with fewer keys
+    /// while the slot is on its way. It has its place in the order of the requests to that slot when this returns.
+    /// Redirections, and what passes by itself, are followed for at most [`Settings::timeout`], as long as the answer is
+    /// awaited; a request whose effect is unknown is never repeated. Returns who brought the answer, too.
+    pub(crate) fn send_by<F: Fallback>(
+        &self,
+        slot: u16,
+        request: Request,
+        fallback: F,
+    ) -> impl Future<Output = Result<(Value, By), WireError>> + Send + use<F> {
+        let link = self.link(slot);
+        let by = By::now(&link, false);
+        let answer = link.send(request.clone());
+        let route = self.clone();
+        async move {
+            match answer.await.and_then(whole) {
+                Ok(value) => Ok((value, by)),
+                Err(error) => route.follow(slot, Migrating::new(request, fallback), link, error).await,
+            }
+        }
+    }
+
+    async fn follow<F: Fallback>(
+        &self,
+        slot: u16,
+        mut migrating: Migrating<F>,
+        mut link: Link,
+        error: WireError,
+    ) -> Result<(Value, By), WireError> {
+        let clock = Clock::boot();
+        let until = clock.now() + link.timeout();
+        let mut pause = FIRST_PAUSE;
+        let mut error = error;
+        for attempt in 0_u32.. {
+            let action = match self {
+                Self::Cluster(_) if error.is(fallback::OPEN) => migrating.next(),
+                _ => self.retry_action(slot, &link, &error),
+            };
+            let waits = match &action {
+                RetryAction::None => return Err(self.named(&link, error)),
+                RetryAction::Distrust => {
+                    link.reset(OUT_OF_STEP);
+                    return Err(WireError::Broken(format!("{} {OUT_OF_STEP}", link.endpoint())));
+                }
+                RetryAction::Later => true,
+                // Two servers may send us to each other, until they agree.
+                RetryAction::Again | RetryAction::Ask(_) => attempt > 1,
+            };
+            if clock.now() >= until {
+                return Err(self.named(&link, error));
+            }
+            if waits {
+                clock.sleep(jittered(pause)).await;
+                pause = (pause * 2).min(LAST_PAUSE);
+            }
+            let by;
+            let answer = match action {
+                RetryAction::Ask(other) => {
+                    // Why it cannot be reached, the request says.
+                    drop(other.ready().await);
+                    by = By::now(&other, true);
+                    let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), migrating.request()]);
+                    link = other;
+                    answer
+                }
+                _ => {
+                    link = self.link(slot);
+                    by = By::now(&link, false);
+                    link.send(migrating.request())
+                }
+            };
+            match answer.await.and_then(whole) {
+                Ok(Value::Nil) if migrating.is_reduced() => error = fallback::open(),
+                Ok(value) => return Ok((value, by)),
+                Err(next) => error = next,
+            }
+        }
+        Err(error)
+    }
+
+    /// An error of one of several servers names the server.
+    fn named(&self, link: &Link, error: WireError) -> WireError {
+        match self {
+            Self::Standalone(_) => error,
+            Self::Sentinel(_) | Self::Cluster(_) => error.said_by(Who::Server(link.endpoint().clone())),
+        }
+    }
+
+    /// What to do about `error`, which came by `link`.
+    fn retry_action(&self, slot: u16, link: &Link, error: &WireError) -> RetryAction {
+        let code = match error {
+            WireError::Broken(_) => return RetryAction::None,
+            // It was never written: another server may have the slot by now.
+            WireError::NotSent(_) if self.link(slot).is_same(link) => return RetryAction::None,
+            WireError::NotSent(_) => return RetryAction::Again,
+            WireError::Server { code, .. } => code.as_str(),
+        };
+        match (self, code) {
+            // The link loads the script before anything else that is sent.
+            (_, "NOSCRIPT") => RetryAction::Again,
+            // Its address may lead to another server by now; whether that is a master, the connection finds out.
+            (Self::Standalone(_), "READONLY" | "MASTERDOWN") if link.stays_master() => {
+                link.reset("it is a replica now");
+                RetryAction::Later
+            }
+            (Self::Standalone(_), _) => RetryAction::None,
+            (Self::Sentinel(sentinel), "READONLY" | "MASTERDOWN") => {
+                sentinel.suspect(link);
+                RetryAction::Later
+            }
+            (Self::Cluster(cluster), "MOVED" | "ASK") => match Redirect::parse(error, link.endpoint()) {
+                Some(redirect) if redirect.slot != slot => RetryAction::Distrust,
+                Some(redirect) if code == "ASK" => RetryAction::Ask(cluster.importing(redirect.to)),
+                Some(redirect) => {
+                    cluster.moved(redirect);
+                    RetryAction::Again
+                }
+                None => RetryAction::None,
+            },
+            (Self::Cluster(cluster), "CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
+                cluster.refresh();
+                RetryAction::Later
+            }
+            (_, "LOADING") => RetryAction::Later,
+            _ => RetryAction::None,
+        }
+    }
+
+    /// Applies a redirection of this slot that came on another connection, so that the next one is to the right server;
+    /// whether it is about this slot, and not about another.
+    pub(crate) fn note_redirect(&self, slot: u16, link: &Link, error: &WireError) -> bool {
+        let redirect = Redirect::parse(error, link.endpoint()).filter(|_| error.is("MOVED") || error.is("ASK"));
+        if redirect.is_some_and(|redirect| redirect.slot != slot) {
+            return false;
+        }
+        // What is to be done about it is left to the caller.
+        let _ = self.retry_action(slot, link, error);
+        true
+    }
+
+    /// The server of this connection was named as the master, and is a replica now.
+    pub(crate) fn suspect(&self, link: &Link) {
+        match self {
+            Self::Standalone(_) => {}
+            Self::Sentinel(sentinel) => sentinel.suspect(link),
+            Self::Cluster(cluster) => cluster.refresh(),
+        }
+    }
+
+    /// The connection that requests about this slot take now.
+    pub(crate) fn link(&self, slot: u16) -> Link {
+        match self {
+            Self::Standalone(link) => link.clone(),
+            Self::Sentinel(sentinel) => sentinel.link(),
+            Self::Cluster(cluster) => cluster.link(slot),
+        }
+    }
+
+    /// The masters, for what has to be asked of all of them.
+    pub(crate) fn masters(&self) -> Vec<Link> {
+        match self {
+            Self::Cluster(cluster) => cluster.masters(),
+            other => vec![other.link(0)],
+        }
+    }
+
+    /// Whether messages are published in shards (`SPUBLISH`), so that a channel lies in a slot.
+    pub(crate) fn shards(&self) -> bool {
+        matches!(self, Self::Cluster(cluster) if cluster.shards())
+    }
+
+    /// Listens to a channel, which lies in `slot` where messages [are sharded](Self::shards). For as long as it is not
+    /// unsubscribed the subscription is made again wherever the slot goes; the [`Listener`] hears when it does not
+    /// stand ([`unsubscribed`](Listener::unsubscribed) or [`disconnected`](Listener::disconnected)), and each time
+    /// that it stands again.
+    pub(crate) fn subscribe(&self, slot: u16, channel: Vec<u8>) {
+        match self {
+            Self::Standalone(link) => link.subscribe(channel, false),
+            Self::Sentinel(sentinel) => sentinel.subscribe(channel),
+            Self::Cluster(cluster) => cluster.subscribe(slot, channel),
+        }
+    }
+
+    pub(crate) fn unsubscribe(&self, channel: &[u8]) {
+        match self {
+            Self::Standalone(link) => link.unsubscribe(channel, false),
+            Self::Sentinel(sentinel) => sentinel.unsubscribe(channel),
+            Self::Cluster(cluster) => cluster.unsubscribe(channel),
+        }
+    }
+}
+
+/// An answer in parts in which one part says that the server is no master: so it is for all of them.
+fn whole(answer: Value) -> Result<Value, WireError> {
+    let Value::Array(parts) = &answer else { return Ok(answer) };
+    let mut errors = parts.iter().filter_map(|part| match part {
+        Value::ServerError(error) => Some(WireError::from(error.clone())),
+        _ => None,
+    });
+    let refusal = errors.find(|error| error.is("READONLY") || error.is("MASTERDOWN"));
+    refusal.map_or(Ok(answer), Err)
+}

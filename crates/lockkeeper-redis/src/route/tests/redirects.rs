@@ -1,0 +1,282 @@
+//! Redirections, with peers that play the nodes.
+
+use redis::Value;
+
+use super::super::{ReportMigration, Route, Topology};
+use crate::wire::tests::peer::{Peer, PeerConnection, Received, Sound, echo, listener, patient, within};
+use crate::wire::{Request, Script, Settings, WireError};
+
+const HELLO: &str = "%3\r\n+version\r\n+7.0.15\r\n+mode\r\n+cluster\r\n+role\r\n+master\r\n";
+
+async fn greet(peer: &Peer) -> PeerConnection {
+    let mut remote = peer.accept().await;
+    assert_eq!(remote.request().await[0], "HELLO");
+    remote.say(HELLO).await;
+    remote.prepare().await;
+    remote
+}
+
+/// Of two nodes, of which the first has the slots to 99 and the second the rest.
+fn map(one: &Peer, two: &Peer) -> String {
+    let node = |peer: &Peer| format!("*3\r\n$9\r\n127.0.0.1\r\n:{}\r\n$1\r\nx\r\n", peer.endpoint.port);
+    format!("*2\r\n*3\r\n:0\r\n:99\r\n{}*3\r\n:100\r\n:16383\r\n{}", node(one), node(two))
+}
+
+/// The next request that is not about the map, of which no node says anything new.
+async fn asked(remote: &mut PeerConnection) -> Vec<String> {
+    loop {
+        let request = remote.next().await;
+        if request.first().is_none_or(|word| word != "CLUSTER") {
+            return request;
+        }
+        remote.say("-ERR not now\r\n").await;
+    }
+}
+
+struct Pair {
+    route: Route,
+    one: (Peer, PeerConnection),
+    two: (Peer, PeerConnection),
+    received: Received,
+}
+
+async fn cluster(settings: Settings) -> Pair {
+    let pair = cluster_that_says(":0", settings).await;
+    assert!(pair.route.shards());
+    pair
+}
+
+/// To the question whether it has shards.
+async fn cluster_that_says(answer: &str, settings: Settings) -> Pair {
+    let (one, two) = (Peer::new().await, Peer::new().await);
+    let (listener, received) = listener();
+    let topology = Topology::Cluster(vec![one.endpoint.clone()]);
+    let opening = tokio::spawn(Route::open(topology, settings, listener));
+    let mut first = greet(&one).await;
+    assert_eq!(first.request().await, ["CLUSTER", "SLOTS"]);
+    first.say(&map(&one, &two)).await;
+    let second = greet(&two).await;
+    assert_eq!(first.request().await[0], "SPUBLISH");
+    first.say(&format!("{answer}\r\n")).await;
+    let (route, _) = within(opening).await.unwrap().unwrap();
+    Pair { route, one: (one, first), two: (two, second), received }
+}
+
+#[tokio::test]
+async fn a_request_that_is_moved_follows_and_so_do_the_next_ones() {
+    let mut pair = cluster(patient()).await;
+    let answer = pair.route.send(5, echo("x"));
+    let answer = tokio::spawn(answer);
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+    pair.one.1.say(&format!("-MOVED 5 127.0.0.1:{}\r\n", pair.two.0.endpoint.port)).await;
+    assert_eq!(asked(&mut pair.two.1).await, ["ECHO", "x"]);
+    pair.two.1.say(":1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+    assert_eq!(pair.route.link(5).endpoint(), &pair.two.0.endpoint);
+}
+
+#[tokio::test]
+async fn a_request_for_a_slot_on_its_way_is_asked_for_there_this_once() {
+    let mut pair = cluster(patient()).await;
+    let answer = tokio::spawn(pair.route.send(5, echo("x")));
+    pair.one.1.request().await;
+    pair.one.1.say(&format!("-ASK 5 :{}\r\n", pair.two.0.endpoint.port)).await;
+    assert_eq!(pair.two.1.request().await, ["ASKING"]);
+    assert_eq!(pair.two.1.request().await, ["ECHO", "x"]);
+    pair.two.1.say("+OK\r\n-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+    pair.one.1.say(":1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+    assert_eq!(pair.route.link(5).endpoint(), &pair.one.0.endpoint);
+}
+
+/// Answers the next question for the map, of whichever node.
+async fn answers_with_the_map(pair: &mut Pair, other: &mut PeerConnection) {
+    let map = map(&pair.one.0, &pair.two.0);
+    let connections = [&mut pair.one.1, &mut pair.two.1, other];
+    let [one, two, three] = connections;
+    let (request, remote) = tokio::select! {
+        request = one.request() => (request, one),
+        request = two.request() => (request, two),
+        request = three.request() => (request, three),
+    };
+    assert_eq!(request, ["CLUSTER", "SLOTS"]);
+    remote.say(&map).await;
+}
+
+#[tokio::test]
+async fn a_node_that_a_slot_is_on_its_way_to_keeps_its_connection_while_it_has_no_slot() {
+    let mut pair = cluster(patient()).await;
+    let importing = Peer::new().await;
+    let Route::Cluster(nodes) = pair.route.clone() else { panic!("it is one") };
+    let mut remote: Option<PeerConnection> = None;
+    for _ in 0..2 {
+        let answer = tokio::spawn(pair.route.send(5, echo("x")));
+        assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+        pair.one.1.say(&format!("-ASK 5 127.0.0.1:{}\r\n", importing.endpoint.port)).await;
+        let mut there = match remote.take() {
+            Some(remote) => remote,
+            None => greet(&importing).await,
+        };
+        assert_eq!(there.request().await, ["ASKING"]);
+        assert_eq!(there.request().await, ["ECHO", "x"]);
+        there.say("+OK\r\n:1\r\n").await;
+        assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+        // When it is asked for again, the answer before was taken over.
+        for _ in 0..2 {
+            nodes.refresh();
+            answers_with_the_map(&mut pair, &mut there).await;
+        }
+        remote = Some(there);
+    }
+}
+
+/// A keeper with a thread of its own may share the store, and end before the others.
+#[tokio::test]
+async fn a_connection_outlives_the_runtime_of_the_request_that_led_to_it() {
+    let mut pair = cluster(patient()).await;
+    let (third, route) = (Peer::new().await, pair.route.clone());
+    let short_lived = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        std::thread::spawn(move || runtime.block_on(route.send(5, echo("x")))).join().unwrap()
+    });
+    let ask = format!("-ASK 5 127.0.0.1:{}\r\n", third.endpoint.port);
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+    pair.one.1.say(&ask).await;
+    let mut there = greet(&third).await;
+    assert_eq!([there.request().await, there.request().await], [vec!["ASKING"], vec!["ECHO", "x"]]);
+    there.say("+OK\r\n:1\r\n").await;
+    assert_eq!(within(short_lived).await.unwrap(), Ok(Value::Int(1)));
+    let answer = tokio::spawn(pair.route.send(5, echo("y")));
+    assert_eq!(asked(&mut pair.one.1).await, ["ECHO", "y"]);
+    pair.one.1.say(&ask).await;
+    assert_eq!([asked(&mut there).await, asked(&mut there).await], [vec!["ASKING"], vec!["ECHO", "y"]]);
+    there.say("+OK\r\n:2\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(2)));
+}
+
+#[tokio::test]
+async fn a_request_whose_keys_are_in_two_places_is_made_with_fewer_of_them() {
+    let mut pair = cluster(patient()).await;
+    let forms = |nth: usize| ["one key", "two keys"].get(nth).map(|form| echo(form));
+    let answer = tokio::spawn(pair.route.send_or(5, echo("whole"), forms));
+    assert_eq!(pair.one.1.request().await, ["ECHO", "whole"]);
+    pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
+    assert_eq!(pair.one.1.request().await, ["ECHO", "one key"]);
+    pair.one.1.say(&format!("-ASK 5 :{}\r\n", pair.two.0.endpoint.port)).await;
+    assert_eq!(pair.two.1.request().await, ["ASKING"]);
+    assert_eq!(pair.two.1.request().await, ["ECHO", "one key"]);
+    pair.two.1.say("+OK\r\n_\r\n").await;
+    // It does not do. The next one begins where the slot still is: its keys may be there.
+    assert_eq!(pair.one.1.request().await, ["ECHO", "two keys"]);
+    pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
+    assert_eq!(pair.one.1.request().await, ["ECHO", "whole"]);
+    pair.one.1.say(":1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+}
+
+#[tokio::test]
+async fn who_has_something_else_to_ask_learns_that_a_slot_is_on_its_way() {
+    let mut pair = cluster(patient()).await;
+    let answer = tokio::spawn(pair.route.send_or(5, echo("x"), ReportMigration));
+    pair.one.1.request().await;
+    pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
+    assert!(within(answer).await.unwrap().unwrap_err().is("TRYAGAIN"));
+}
+
+#[tokio::test]
+async fn what_may_have_happened_is_not_repeated_and_what_the_server_refuses_is_reported() {
+    let mut pair = cluster(patient()).await;
+    let (refused, lost) = (pair.route.send(500, echo("x")), pair.route.send(500, echo("y")));
+    pair.two.1.request().await;
+    pair.two.1.request().await;
+    pair.two.1.say("-OOM command not allowed\r\n").await;
+    drop(pair.two.1);
+    assert!(within(refused).await.unwrap_err().is("OOM"));
+    assert!(matches!(within(lost).await, Err(WireError::Broken(_))));
+}
+
+#[tokio::test]
+async fn servers_that_send_us_to_each_other_are_not_followed_for_ever() {
+    let settings = Settings { timeout: std::time::Duration::from_millis(300), ..patient() };
+    let Pair { route, one, two, .. } = cluster(settings).await;
+    let (one_port, two_port) = (one.0.endpoint.port, two.0.endpoint.port);
+    for ((peer, mut remote), other) in [(one, two_port), (two, one_port)] {
+        tokio::spawn(async move {
+            let _peer = peer;
+            loop {
+                let request = remote.next().await;
+                match request.first().map(String::as_str) {
+                    None => return,
+                    Some("ECHO") => remote.say(&format!("-MOVED 5 127.0.0.1:{other}\r\n")).await,
+                    Some(_) => remote.say("-ERR not now\r\n").await,
+                }
+            }
+        });
+    }
+    assert!(within(route.send(5, echo("x"))).await.unwrap_err().is("MOVED"));
+}
+
+#[tokio::test]
+async fn a_subscription_goes_where_its_slot_goes() {
+    let mut pair = cluster(patient()).await;
+    let confirmed = |kind: &str| format!(">3\r\n${}\r\n{kind}\r\n$1\r\nc\r\n:1\r\n", kind.len());
+    pair.route.subscribe(5, b"c".to_vec());
+    assert_eq!(pair.one.1.request().await, ["SSUBSCRIBE", "c"]);
+    pair.one.1.say(&confirmed("ssubscribe")).await;
+    assert_eq!(pair.received.next().await, Sound::Subscribed("c".to_owned()));
+    let answer = tokio::spawn(pair.route.send(5, echo("x")));
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+    pair.one.1.say(&format!("-MOVED 5 127.0.0.1:{}\r\n", pair.two.0.endpoint.port)).await;
+    assert_eq!(asked(&mut pair.two.1).await, ["SSUBSCRIBE", "c"]);
+    pair.two.1.say(&confirmed("ssubscribe")).await;
+    assert_eq!(asked(&mut pair.two.1).await, ["ECHO", "x"]);
+    pair.two.1.say(":1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+    assert_eq!(pair.received.next().await, Sound::Reconnected, "it may not have all that the other had");
+    assert_eq!(pair.received.next().await, Sound::Subscribed("c".to_owned()));
+}
+
+#[tokio::test]
+async fn a_cluster_without_shards_tells_through_any_of_its_nodes() {
+    let mut pair = cluster_that_says("-ERR unknown command `SPUBLISH`, with args beginning with: ", patient()).await;
+    assert!(!pair.route.shards());
+    pair.route.subscribe(5, b"c".to_vec());
+    assert_eq!(asked(&mut pair.one.1).await, ["SUBSCRIBE", "c"]);
+    for refusal in ["-MOVED 5 127.0.0.1:1", "-NOPERM this user has no permissions"] {
+        assert!(cluster_that_says(refusal, patient()).await.route.shards());
+    }
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_has_forgotten_are_called_again() {
+    static ONE: Script = Script::new("return 1");
+    let peer = Peer::new().await;
+    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), patient(), listener().0));
+    let mut remote = peer.connection().await;
+    let (route, _) = within(opening).await.unwrap().unwrap();
+    let answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));
+    assert_eq!(remote.request().await[0], "EVALSHA");
+    remote.say("-NOSCRIPT No matching script.\r\n").await;
+    assert_eq!(remote.request().await, ["SCRIPT", "LOAD", "return 1"]);
+    assert_eq!(remote.request().await[0], "EVALSHA");
+    remote.repeat(ONE.digest()).await;
+    remote.say(":1\r\n").await;
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+}
+
+/// It was another request's: whose the next ones are nobody knows.
+#[tokio::test]
+async fn a_redirection_for_another_slot_ends_the_connection_and_nothing_is_known_of_what_was_asked_there() {
+    for said in ["-MOVED 6 127.0.0.1:1\r\n", "-ASK 6 127.0.0.1:1\r\n"] {
+        let mut pair = cluster(patient()).await;
+        let (x, y) = (tokio::spawn(pair.route.send(5, echo("x"))), tokio::spawn(pair.route.send(5, echo("y"))));
+        pair.one.1.request().await;
+        pair.one.1.request().await;
+        pair.one.1.say(said).await;
+        assert_eq!(asked(&mut pair.one.1).await, [""; 0], "the connection is closed");
+        for answer in [x, y] {
+            assert!(matches!(within(answer).await.unwrap(), Err(WireError::Broken(_))));
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The servers of a store, and the channels on which this client receives their messages.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use super::builder;
+use super::fault;
+use super::layout::{self, Channel, ClientId, Keys};
+use super::replicas::{self, Replicas};
+use super::route::{By, Fallback, Route, Topology};
+use super::wire::{Link, Listener, Request, Settings, Value, WireError};
+use super::{Check, RedisStoreBuilder, rights};
+use crate::net::{Endpoint, TlsSettings};
+use crate::runtime::Runtime;
+use crate::time::Clock;
+use crate::{Error, ErrorKind, Result};
+
+/// Connections may take this long to be made, however short the patience for an answer is.
+const CONNECT_MIN: Duration = Duration::from_secs(3);
+
+/// Who watches a line looks at it now and then, and goes on watching. Its subscription outlasts the look.
+const LEAVE_AFTER: Duration = Duration::from_secs(1);
+
+/// The way to the servers, and the channels of this client.
+#[derive(Debug)]
+pub(super) struct Servers {
+    route: Route,
+    client: ClientId,
+    /// The channel of this client; in a Cluster with sharded channels each name has its own channel.
+    channel: Vec<u8>,
+    /// The channels of names that this client listens to.
+    listening: Mutex<HashMap<Vec<u8>, Listening>>,
+    replicas: Option<Replicas>,
+    /// The one that opened the store: what outlasts its caller outlasts the runtime of the caller, too.
+    runtime: Runtime,
+}
+
+/// A channel of a name.
+#[derive(Debug, Default)]
+struct Listening {
+    /// How many listen.
+    listeners: usize,
+    /// The subscription stays for a while, also if nobody listens.
+    is_leaving: bool,
+}
+
+/// One who listens to a channel of a name, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Listens {
+    servers: Weak<Servers>,
+    channel: Vec<u8>,
+    /// It may be back soon.
+    is_leaving: bool,
+}
+
+/// What was answered, and by whom. Until it is read nobody knows whether it is the answer of its request.
+#[derive(Debug)]
+pub(super) struct Said {
+    value: Value,
+    by: By,
+    needs_proof: bool,
+}
+
+impl Said {
+    /// What it says. Behind an answer that its request cannot have no other is believed: the connection is made again,
+    /// and whatever is under way there is of unknown effect.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Value) -> Result<T>) -> Result<T> {
+        let answer = read(&self.value);
+        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Internal) {
+            self.by.link.reset("it gave an answer that is not one of the request");
+        }
+        answer
+    }
+
+    pub(super) fn proof(self) -> Proof {
+        if self.needs_proof { Proof::of(self.by) } else { Proof::Needless }
+    }
+}
+
+/// By which run of which server something was answered.
+#[derive(Debug)]
+pub(super) enum Proof {
+    /// Nobody asks.
+    Needless,
+    /// By this run of this one.
+    By(By, String),
+    /// By one that nobody knows any more: the way there has changed meanwhile.
+    Lost(Endpoint),
+}
+
+impl Proof {
+    fn of(by: By) -> Self {
+        match by.run() {
+            Some(run) => Self::By(by, run),
+            None => Self::Lost(by.link.endpoint().clone()),
+        }
+    }
+}
+
+impl Servers {
+    /// Connects.
+    pub(super) async fn open(
+        builder: &RedisStoreBuilder,
+        client: ClientId,
+        listener: Arc<dyn Listener>,
+    ) -> Result<Arc<Self>> {
+        let (settings, runtime) = (settings(builder)?, Runtime::here_or_own()?);
+        let replicas = Replicas::needed(builder.min_replicas);
+        let (route, _) = Route::open(topology(builder)?, settings, listener).await.map_err(fault::of)?;
+        let channel = client.channel().into_bytes();
+        if !route.shards() {
+            route.subscribe(0, channel.clone());
+        }
+        Ok(Arc::new(Self { route, client, channel, listening: Mutex::default(), replicas, runtime }))
+    }
+
+    /// Sends a request to who has this slot, which can also be made with fewer keys while the slot is on its way. It has
+    /// its place in the order when this returns.
+    pub(super) fn send<F: Fallback>(
+        &self,
+        slot: u16,
+        request: Request,
+        fallback: F,
+    ) -> impl Future<Output = Result<Said, WireError>> + Send + use<F> {
+        let needs_proof = self.needs_replicas();
+        let answer = self.route.send_by(slot, request, fallback);
+        async move {
+            let (value, by) = answer.await?;
+            Ok(Said { value, by, needs_proof })
+        }
+    }
+
+    /// Names with the same answer can be in one request.
+    pub(super) fn group(&self, keys: &Keys) -> u16 {
+        match self.route {
+            Route::Cluster(_) => keys.slot(),
+            _ => 0,
+        }
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.route, Route::Cluster(_))
+    }
+
+    /// The connection to who has this slot.
+    pub(super) fn link(&self, slot: u16) -> Link {
+        self.route.link(slot)
+    }
+
+    /// See [`Route::doubt`].
+    pub(super) fn suspect(&self, link: &Link) {
+        self.route.suspect(link);
+    }
+
+    /// See [`Route::note_redirect`].
+    pub(super) fn note_redirect(&self, slot: u16, link: &Link, error: &WireError) -> bool {
+        self.route.note_redirect(slot, link, error)
+    }
+
+    /// Every master.
+    pub(super) fn masters(&self) -> Vec<Link> {
+        self.route.masters()
+    }
+
+    /// Whether messages go to the shards of a cluster.
+    pub(super) fn shards(&self) -> bool {
+        self.route.shards()
+    }
+
+    /// Whether a lock counts only when replicas have it.
+    pub(super) fn needs_replicas(&self) -> bool {
+        self.replicas.is_some()
+    }
+
+    /// Waits until enough replicas of the server that has answered so have what was granted with these keys.
+    pub(super) async fn replicated(&self, proof: &Proof, keys: &Keys) -> Result<()> {
+        match (&self.replicas, proof) {
+            (None, _) | (_, Proof::Needless) => Ok(()),
+            (Some(replicas), Proof::By(by, run)) => replicas.have_it(&by.link, run, keys, by.asking).await,
+            (_, Proof::Lost(endpoint)) => Err(replicas::unproven(endpoint)),
+        }
+    }
+
+    /// The channel on which this client receives messages about these keys.
+    pub(super) fn channel(&self, keys: &Keys) -> Channel<'_> {
+        match self.route.shards() {
+            true => Channel { bytes: self.client.channel_of(keys.encoded()).into(), sharded: true },
+            false => Channel { bytes: self.channel.as_slice().into(), sharded: false },
+        }
+    }
+
+    /// Receives messages about claims on these keys for as long as the result lives.
+    pub(super) fn listen(self: &Arc<Self>, keys: &Keys) -> Option<Listens> {
+        self.route.shards().then(|| self.listen_to(keys, self.client.channel_of(keys.encoded()), false))
+    }
+
+    /// Receives each change of the line for as long as the result lives, if the line is observed.
+    pub(super) fn listen_to_changes(self: &Arc<Self>, keys: &Keys) -> Listens {
+        self.listen_to(keys, layout::changes_channel(keys.encoded()), true)
+    }
+
+    fn listen_to(self: &Arc<Self>, keys: &Keys, channel: Vec<u8>, is_leaving: bool) -> Listens {
+        let mut listening = self.lock();
+        let here = listening.entry(channel.clone()).or_default();
+        here.listeners += 1;
+        if here.listeners == 1 && !here.is_leaving {
+            // Under the lock, so that an end and a beginning of the same channel come in order.
+            self.route.subscribe(keys.slot(), channel.clone());
+        }
+        drop(listening);
+        Listens { servers: Arc::downgrade(self), channel, is_leaving }
+    }
+
+    /// Ends a subscription that nobody needs.
+    fn leave(&self, listening: &mut HashMap<Vec<u8>, Listening>, channel: &[u8]) {
+        if listening.get(channel).is_some_and(|here| here.listeners == 0 && !here.is_leaving) {
+            listening.remove(channel);
+            self.route.unsubscribe(channel);
+        }
+    }
+
+    /// No operation on it can panic half-way.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Listening>> {
+        self.listening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Listens {
+    fn drop(&mut self) {
+        let Some(servers) = self.servers.upgrade() else { return };
+        let mut listening = servers.lock();
+        let Some(here) = listening.get_mut(&self.channel) else { return };
+        here.listeners -= 1;
+        if here.listeners == 0 && self.is_leaving && !here.is_leaving {
+            let leaving = leave_later(Weak::clone(&self.servers), self.channel.clone());
+            here.is_leaving = true;
+            servers.runtime.serve(leaving);
+        }
+        servers.leave(&mut listening, &self.channel);
+    }
+}
+
+/// Ends a subscription after a while, unless somebody listens by then.
+async fn leave_later(servers: Weak<Servers>, channel: Vec<u8>) {
+    Clock::boot().sleep(LEAVE_AFTER).await;
+    let Some(servers) = servers.upgrade() else { return };
+    let mut listening = servers.lock();
+    if let Some(here) = listening.get_mut(&channel) {
+        here.is_leaving = false;
+    }
+    servers.leave(&mut listening, &channel);
+}
+
+fn topology(builder: &RedisStoreBuilder) -> Result<Topology> {
+    let mut endpoints: Vec<_> =
+        builder.addresses().map(|(host, port)| Endpoint { host: host.to_owned(), port }).collect();
+    Ok(match &builder.topology {
+        builder::Topology::Standalone => match endpoints.pop() {
+            Some(endpoint) => Topology::Standalone(endpoint),
+            None => return Err(Error::invalid("a Redis store without a host").with_remedy("HOST or HOST:PORT")),
+        },
+        builder::Topology::Sentinel(master) => Topology::Sentinel {
+            sentinels: endpoints,
+            master: master.clone(),
+            user: builder.sentinel_user.clone(),
+            password: builder.sentinel_password.clone().or_else(|| builder.password.clone()),
+        },
+        builder::Topology::Cluster => Topology::Cluster(endpoints),
+    })
+}
+
+fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
+    Ok(Settings {
+        user: builder.user.clone(),
+        password: builder.password.clone(),
+        db: builder.db,
+        tls: builder.tls.as_ref().map(TlsSettings::load).transpose()?,
+        resp2: builder.resp2,
+        stays_master: builder.topology == builder::Topology::Standalone && !builder.waived.contains(&Check::Replica),
+        never_forgets: !builder.waived.contains(&Check::Eviction),
+        trials: if builder.waived.contains(&Check::Rights) { Vec::new() } else { rights::trials(builder) },
+        timeout: builder.timeout,
+        connect_timeout: builder.timeout.max(CONNECT_MIN),
+        ..Settings::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::route::NoFallback;
+    use super::super::wire::tests::peer::{Peer, echo, patient, within};
+    use super::*;
+    use lockkeeper_core::Effect;
+
+    /// Each of these takes the answer of a claim, or a text, for none of its own.
+    #[tokio::test]
+    async fn behind_an_answer_that_its_request_cannot_have_nothing_is_known() {
+        type Read = fn(&Value) -> Result<()>;
+        let location = || layout::KeyLocation::of("a");
+        let reads: [Read; 6] = [
+            |value| layout::withdraw_answer(value).map(drop),
+            |value| layout::amend_answer(value).map(drop),
+            |value| layout::evict_answer(value).map(drop),
+            |value| layout::request_answer(value).map(drop),
+            |value| layout::observe_answer(value).map(drop),
+            |value| layout::line_answer(&"a".parse()?, value).map(drop),
+        ];
+        let swap = move |value: &Value| layout::swap_answer(&location(), value).map(drop);
+        let reads = reads.into_iter().map(|read| Box::new(read) as Box<dyn Fn(&Value) -> Result<()>>);
+        let (peer, client) = (Peer::new().await, ClientId::random());
+        let (link, mut remote, _received) = peer.link(patient()).await;
+        let route = Route::Standalone(link);
+        let (listening, runtime) = (Mutex::default(), Runtime::here_or_own().unwrap());
+        let servers = Servers { route, client, channel: Vec::new(), listening, replicas: None, runtime };
+        for read in reads.chain([Box::new(swap) as Box<_>]) {
+            let (wrong, behind) = (servers.send(0, echo("x"), NoFallback), servers.send(0, echo("y"), NoFallback));
+            assert_eq!([remote.request().await.remove(1), remote.request().await.remove(1)], ["x", "y"]);
+            remote.say("+what\r\n").await;
+            let error = within(wrong).await.unwrap().read(read).unwrap_err();
+            assert_eq!((error.kind(), error.effect()), (ErrorKind::Internal, Effect::Unknown), "{error}");
+            assert!(matches!(within(behind).await, Err(WireError::Broken(_))));
+            remote = peer.connection().await;
+        }
+    }
+}

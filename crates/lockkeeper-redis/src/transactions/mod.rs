@@ -1,0 +1,261 @@
+//! Transactions on the callers' data, each on a connection of its own.
+//!
+//! `WATCH` belongs to a connection. So a transaction takes one that is [never made again](super::wire::Link::alone), whose
+//! requests can go nowhere else, and gives it back only when nothing is watched on it: after `EXEC`, or behind `UNWATCH`.
+//! Wherever the future is dropped, the connection is closed with it.
+
+mod attempt;
+mod changes;
+mod fence;
+mod refusal;
+mod reply;
+mod watched;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use self::attempt::{Attempt, Failure};
+pub use self::changes::Changes;
+use self::fence::Fence;
+pub use self::reply::Reply;
+pub use self::watched::Watched;
+use super::RedisStore;
+use super::layout;
+use super::wire::{Link, WireError};
+use crate::marks::redis::FencedKey;
+use crate::registers::{Outcome, Policy};
+use crate::{Error, ErrorKind, Result, Sequencer};
+
+/// As many connections are kept for the next transaction.
+const IDLE: usize = 8;
+/// As many keys are named in an error.
+const SHOWN: usize = 3;
+
+/// Begins transactions. The store keeps their connections for the next ones: one for each that runs at the same time, and
+/// up to eight while none does; they are closed with the store. Cheap to make and to clone.
+#[derive(Clone)]
+pub struct Transactions(Connections);
+
+#[derive(Clone)]
+struct Connections {
+    store: RedisStore,
+}
+
+/// Connections that watch nothing.
+#[derive(Debug, Default)]
+pub(super) struct Idle(Mutex<Vec<Link>>);
+
+impl RedisStore {
+    /// Transactions on data that lies on these servers, on connections of their own. They have nothing to do with its
+    /// locks: any key can be watched. See `lockkeeper::optimistic::redis`.
+    pub fn transactions(&self) -> Transactions {
+        Transactions(Connections { store: self.clone() })
+    }
+}
+
+impl Transactions {
+    /// A transaction that is done only if none of these keys was changed meanwhile, nor expired.
+    pub fn watch<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Transaction {
+        self.begin().watch(keys)
+    }
+
+    /// A transaction that is done only if this is still the newest holder: see [`Transaction::fenced`].
+    pub fn fenced(&self, key: &FencedKey, holder: &Sequencer) -> Transaction {
+        self.begin().fenced(key, holder)
+    }
+
+    fn begin(&self) -> Transaction {
+        let connections = self.0.clone();
+        Transaction { connections, keys: BTreeSet::new(), fences: Vec::new(), policy: Policy::default() }
+    }
+}
+
+impl fmt::Debug for Transactions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Transactions({})", self.0.store)
+    }
+}
+
+impl Connections {
+    /// A connection to who has this slot, which watches nothing and is nobody else's.
+    async fn take(&self, slot: u16) -> Result<Link, WireError> {
+        let main = self.store.0.servers.link(slot);
+        let idle = {
+            let mut idle = self.idle();
+            idle.retain(Link::is_connected);
+            idle.iter().position(|link| link.endpoint() == main.endpoint()).map(|at| idle.swap_remove(at))
+        };
+        match idle {
+            Some(link) => Ok(link),
+            None => main.alone().await,
+        }
+    }
+
+    /// It watches nothing any more.
+    fn put_back(&self, link: Link) {
+        let mut idle = self.idle();
+        idle.retain(Link::is_connected);
+        idle.push(link);
+        let oldest = (idle.len() > IDLE).then(|| idle.remove(0));
+        drop(idle);
+        drop(oldest);
+    }
+
+    /// No operation on it can panic half-way.
+    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
+        self.store.0.idle.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A transaction that has not begun yet.
+#[derive(Clone)]
+#[must_use = "a transaction does nothing before run()"]
+pub struct Transaction {
+    connections: Connections,
+    keys: BTreeSet<Vec<u8>>,
+    fences: Vec<Fence>,
+    policy: Policy,
+}
+
+impl Transaction {
+    /// Watches these keys too.
+    pub fn watch<K: AsRef<[u8]>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
+        self.keys.extend(keys.into_iter().map(|key| key.as_ref().to_vec()));
+        self
+    }
+
+    /// Watches this key, and lets through only who is still the newest holder of its lock, as far as the data has seen:
+    /// the first transaction or call (`lockkeeper::fence::redis`) of a newer holder shuts out the older ones, also if it
+    /// changes nothing. The holder of a read lock may look, and change nothing.
+    pub fn fenced(mut self, key: &FencedKey, holder: &Sequencer) -> Self {
+        self.keys.extend([key.marks().into(), key.key().into()]);
+        self.fences.push(Fence::new(key, holder));
+        self
+    }
+
+    /// How often, and for how long, it is begun anew; for up to 30 s unless told, with random pauses.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Watches the keys, lets `decide` look at them, and does what it has decided on, all of it in one step, if nobody has
+    /// changed a watched key meanwhile; else begins anew after a random pause. What the commands answered is returned.
+    ///
+    /// `decide` is an `async |watched| …`, and may run several times; let it have no effects. What it looks at belongs
+    /// together if the transaction is done, also with no changes. If it fails, nothing is changed. It is not cut short by
+    /// the policy.
+    ///
+    /// Runs in a tokio runtime with timers enabled.
+    ///
+    /// # Errors
+    /// What `decide` returns as an error; after a lost connection it is called again first. Of the transaction:
+    /// - [`Conflict`](ErrorKind::Conflict): somebody else was faster each time. Nothing was changed;
+    /// - [`Lost`](ErrorKind::Lost): a newer holder was there. Nothing was changed;
+    /// - any with [`Effect::Unknown`](lockkeeper_core::Effect::Unknown): the answer to `EXEC` was lost, so it was done as a whole or
+    ///   not at all; or the server refused one of the commands while it did the others, which the error says. It must not
+    ///   be repeated blindly;
+    /// - [`Invalid`](ErrorKind::Invalid): nothing is watched, keys of several slots of a Cluster, or a command that the
+    ///   server refuses, or that is about the connection. Nothing was changed;
+    /// - [`Unavailable`](ErrorKind::Unavailable), [`Denied`](ErrorKind::Denied) and all others: nothing was changed.
+    ///
+    /// # Cancel safety
+    /// Dropped before the last step it has changed nothing; in it, it may be done, or not. Nothing stays watched.
+    // Not `AsyncFnMut`: the compiler cannot show then that a call in a spawned task is `Send`.
+    pub async fn run<E, F, Deciding>(self, mut decide: F) -> Result<Vec<Reply>, E>
+    where
+        E: From<Error>,
+        F: FnMut(Watched) -> Deciding,
+        Deciding: Future<Output = Result<Changes, E>>,
+    {
+        self.connections.store.check_process()?;
+        let slot = self.check_fences().and_then(|()| self.slot()).map_err(|error| self.about(error))?;
+        let mut tries = self.policy.start()?;
+        loop {
+            let attempt = Attempt { of: &self, slot, tries: &tries };
+            let trouble = match attempt.make(&mut decide).await {
+                Ok(Outcome::Done(replies)) => return Ok(replies),
+                Ok(Outcome::Conflict) => None,
+                Ok(Outcome::Unknown(error)) => return Err(self.about(error.with_unknown_effect()).into()),
+                Err(Failure::Decided(error)) => return Err(error),
+                Err(Failure::Trouble(error)) if error.kind() == ErrorKind::Unavailable => Some(error),
+                Err(Failure::Trouble(error)) => return Err(self.about(error).into()),
+            };
+            if !tries.again().await {
+                return Err(self.about(trouble.unwrap_or_else(|| tries.conflict())).into());
+            }
+        }
+    }
+
+    /// Of two holders the older one would lower what the newer one has raised.
+    fn check_fences(&self) -> Result<()> {
+        let marks: BTreeSet<_> = self.fences.iter().map(Fence::marks).collect();
+        if marks.len() == self.fences.len() {
+            return Ok(());
+        }
+        Err(Error::invalid("a transaction that is fenced twice by the same key")
+            .with_remedy("one fenced() for each key"))
+    }
+
+    /// The slot of all keys; outside a Cluster any.
+    fn slot(&self) -> Result<u16> {
+        let mut slots = self.keys.iter().map(|key| layout::slot(tag(key)));
+        let Some(first) = slots.next() else {
+            return Err(
+                Error::invalid("a transaction that watches nothing").with_remedy("watch() the keys that matter")
+            );
+        };
+        if self.connections.store.0.servers.is_cluster() && slots.any(|slot| slot != first) {
+            return Err(refusal::several_slots("the keys lie in several slots of the Cluster"));
+        }
+        Ok(first)
+    }
+
+    /// An error that says of which store and which keys it speaks.
+    fn about(&self, error: Error) -> Error {
+        let keys: Vec<_> = self.keys.iter().take(SHOWN).map(|key| String::from_utf8_lossy(key)).collect();
+        let more = if self.keys.len() > SHOWN { ", …" } else { "" };
+        error.at(&self.connections.store.to_string()).at(&format!("transaction on {:?}{more}", keys.join(", ")))
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("keys", &self.keys.len())
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What decides about the slot of a key: what stands in its first braces, or all of it.
+fn tag(key: &[u8]) -> &[u8] {
+    let inside = || {
+        let rest = &key[key.iter().position(|byte| *byte == b'{')? + 1..];
+        let tag = &rest[..rest.iter().position(|byte| *byte == b'}')?];
+        (!tag.is_empty()).then_some(tag)
+    };
+    inside().unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tag;
+
+    #[test]
+    fn the_slot_is_that_of_the_first_braces_with_something_in_them() {
+        for (key, expected) in [
+            ("stock", "stock"),
+            ("{stock}:42", "stock"),
+            ("a{b}c{d}", "b"),
+            ("a{}b{c}", "a{}b{c}"),
+            ("a{b", "a{b"),
+            ("a}b{c}", "c"),
+            ("{{a}}", "{a"),
+            ("", ""),
+        ] {
+            assert_eq!(tag(key.as_bytes()), expected.as_bytes(), "{key}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a transaction was not done, in our words.
+
+use super::super::fault;
+use super::super::servers::Servers;
+use super::super::wire::{Link, WireError};
+use crate::{Error, ErrorKind};
+
+/// What came instead of an answer, on this connection, to something that changed nothing.
+pub(super) fn of(servers: &Servers, slot: u16, link: Option<&Link>, error: WireError) -> Error {
+    // What is said to the first words is not about a command of the caller's.
+    let Some(link) = link else { return fault::of(error).without_effect() };
+    if !servers.note_redirect(slot, link, &error) {
+        return several_slots(&format!("a command is about a key of another slot of the Cluster ({error})"));
+    }
+    refused(error).without_effect()
+}
+
+/// What cannot be one transaction.
+pub(super) fn several_slots(problem: &str) -> Error {
+    Error::invalid(problem).with_remedy("keys with the same hash tag in braces, as {stock}:42 and {stock}:43")
+}
+
+/// The commands are the caller's, so what the server says about them is no bug of ours.
+fn refused(error: WireError) -> Error {
+    let said = format!("the server says {error}");
+    if error.is("CROSSSLOT") {
+        return several_slots(&said);
+    }
+    if error.is("NOPERM") {
+        return Error::new(ErrorKind::Denied, said)
+            .with_remedy("a user with +watch +unwatch +multi +exec, and the commands and keys of the transaction");
+    }
+    let is_about_a_command = error.is("ERR") || error.is("NOSCRIPT") || error.is("WRONGTYPE");
+    match fault::of(error) {
+        known if is_about_a_command || known.kind() == ErrorKind::Internal => {
+            Error::invalid(said).with_remedy("a command that the server knows, with arguments that fit it and its key")
+        }
+        known => known,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockkeeper_core::Effect;
+
+    #[test]
+    fn what_the_server_refuses_of_the_callers_is_reported_to_the_caller() {
+        for (code, kind) in [
+            ("ERR", ErrorKind::Invalid),
+            ("WRONGTYPE", ErrorKind::Invalid),
+            ("NOSCRIPT", ErrorKind::Invalid),
+            ("EXECABORT", ErrorKind::Invalid),
+            ("CROSSSLOT", ErrorKind::Invalid),
+            ("NOPERM", ErrorKind::Denied),
+            ("NOAUTH", ErrorKind::Denied),
+            ("READONLY", ErrorKind::Unavailable),
+            ("LOADING", ErrorKind::Unavailable),
+            ("TRYAGAIN", ErrorKind::Unavailable),
+            ("MOVED", ErrorKind::Unavailable),
+            ("OOM", ErrorKind::Unavailable),
+        ] {
+            let error = refused(WireError::server(code, "said so"));
+            assert_eq!(error.kind(), kind, "{code}");
+            assert!(error.remedy().is_some() && error.effect() == Effect::None, "{error}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Deliberately wrong stores: the test of the tests.
+//!
+//! Each is a right store with one [`Mutant`] in front of it, of a kind that real lock libraries have or had. For each
+//! flaw the suite has a case that has to fail on it.
+
+mod engine;
+mod mutants_of_claims;
+mod mutants_of_expiry;
+mod mutants_of_histories;
+mod mutants_of_waking;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use self::engine::{Habit, SmallEngine};
+pub use self::mutants_of_claims::{
+    AnyThatFits, DowngradeByLeaving, FirstCapacityForAll, FoldedNames, KeepsWhatIsGivenBack, OwnCapacityOnly,
+    OwnWeightOnly, RaisesWhatWasLowered, ReleaseWithoutOwnerCheck, TokenFromAClock, TryThatStays, UnstickyGrant,
+    UpgradeInTwoSteps,
+};
+pub use self::mutants_of_expiry::{
+    CloseByTheList, ForgetfulResend, HastyLeftovers, KeepsForItsHolder, LongLivedWaiter, MinHoldByTheHolder,
+    MinHoldLostByAnUpgrade, MinHoldOfAWaiter, NoLockDelay, NoMinHold, NoTombstone, RenewalOfTheSession,
+    RenewalThatCreates, ResendWithoutNewTtl, WaiterTakenForAHolder,
+};
+pub use self::mutants_of_histories::{
+    CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HalfATtl, ReaderBesideTheUpgraded,
+    TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
+};
+pub use self::mutants_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, SilentPurge};
+use super::{Case, Crash, Harness, Time, Ttls, run};
+use lockkeeper::layer::Faults;
+use lockkeeper::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, IdHash, Interest, Line, Live, Opened, Renewed,
+    Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+};
+use lockkeeper::time::Clock;
+use lockkeeper::{LockName, Result};
+
+/// What one wrong store does differently. All its clients share the flaw. The methods that a flaw does not define
+/// behave correctly.
+#[async_trait]
+#[allow(missing_docs, reason = "each is the method of this name of the store, in front of the right one")]
+pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
+    fn capabilities(&self, right: &dyn Store) -> Capabilities {
+        right.capabilities()
+    }
+
+    async fn open(&self, right: &dyn Store, session: &SessionSpec) -> Result<Opened> {
+        right.open(session).await
+    }
+
+    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        right.renew(session, live).await
+    }
+
+    async fn close(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<()> {
+        right.close(session, live).await
+    }
+
+    async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+        right.claim(claim).await
+    }
+
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        right.amend(key, change).await
+    }
+
+    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        right.withdraw(key, tombstone).await
+    }
+
+    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        right.wait(what, seen, within).await
+    }
+}
+
+/// Runs a case on a store with this flaw, and returns the failure of the case. `None` if the case passes.
+pub fn complaint<H: Harness, F: Mutant>(name: &str, body: impl AsyncFn(&Case)) -> Option<String> {
+    let panic = catch_unwind(AssertUnwindSafe(|| run::<Mutated<H, F>>(name, &[], body))).err()?;
+    let text = panic.downcast_ref::<String>().cloned();
+    Some(text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default())
+}
+
+/// A right store's harness with a flaw put in front of every client.
+#[derive(Debug)]
+pub struct Mutated<H, F> {
+    right: H,
+    mutant: Arc<F>,
+}
+
+impl<H: Harness, F: Mutant> Harness for Mutated<H, F> {
+    const TIME: Time = H::TIME;
+    const ON_CRASH: Crash = H::ON_CRASH;
+    const WAITERS_DIE_FIRST: bool = H::WAITERS_DIE_FIRST;
+    const NAME_MAX: usize = H::NAME_MAX;
+
+    async fn start() -> Self {
+        Self { right: H::start().await, mutant: Arc::default() }
+    }
+
+    async fn client(&self) -> Arc<dyn Store> {
+        Arc::new(Wrong { right: self.right.client().await, mutant: Arc::clone(&self.mutant) })
+    }
+
+    async fn crash(&self, client: Arc<dyn Store>) {
+        self.right.crash(client).await;
+    }
+
+    async fn crowd(&self, name: &LockName, round: usize) {
+        self.right.crowd(name, round).await;
+    }
+
+    fn clock(&self) -> Clock {
+        self.right.clock()
+    }
+
+    fn prefix(&self) -> String {
+        self.right.prefix()
+    }
+
+    fn fault_profile(&self) -> Faults {
+        self.right.fault_profile()
+    }
+
+    fn short(&self) -> Ttls {
+        self.right.short()
+    }
+}
+
+/// A right store with a flaw in front of it.
+#[derive(Debug)]
+struct Wrong<F> {
+    right: Arc<dyn Store>,
+    mutant: Arc<F>,
+}
+
+impl<F> fmt::Display for Wrong<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.right, f)
+    }
+}
+
+#[async_trait]
+impl<F: Mutant> Store for Wrong<F> {
+    fn capabilities(&self) -> Capabilities {
+        self.mutant.capabilities(&*self.right)
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.right.admin()
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        self.mutant.open(&*self.right, session).await
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        self.mutant.renew(&*self.right, session, live).await
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        self.mutant.close(&*self.right, session, live).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.mutant.claim(&*self.right, claim).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        self.mutant.amend(&*self.right, key, change).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        self.mutant.withdraw(&*self.right, key, tombstone).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        self.mutant.wait(&*self.right, interest, seen, within).await
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.right.line(name).await
+    }
+}
+
+/// The claims that went by, for flaws that have to know them.
+#[derive(Debug, Default)]
+struct Seen(Mutex<HashMap<IdHash, Claim>>);
+
+impl Seen {
+    fn remember(&self, claim: &Claim) -> bool {
+        self.0.lock().unwrap().insert(claim.key.id.hash(), claim.clone()).is_none()
+    }
+
+    fn get(&self, id: IdHash) -> Option<Claim> {
+        self.0.lock().unwrap().get(&id).cloned()
+    }
+}
+
+/// How a claim stands in the line, if it does.
+async fn entry_of(right: &dyn Store, key: &ClaimKey) -> Result<Option<Entry>> {
+    Ok(right.line(&key.name).await?.entries.into_iter().find(|e| e.id == key.id.hash()))
+}
+
+/// A grant that no line knows of, with the next token.
+async fn granted_anyhow(right: &dyn Store, claim: &Claim) -> Result<Verdict> {
+    let last = right.line(&claim.key.name).await?.last_token;
+    Ok(Verdict::Granted { token: last.unwrap_or(0) + 1 })
+}
