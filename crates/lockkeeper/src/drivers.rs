@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::backend;
 use crate::store::{Driver, Examined, Finding, Store};
 use crate::url::{StoreUrl, known};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// The stores of this build. What their URLs look like is known in every build: see `url/known.rs` of the core.
 static OWN: &[&Driver] = &[
@@ -62,20 +62,17 @@ pub(crate) async fn examine(url: &StoreUrl, within: Duration) -> Examined {
 
 /// The driver for a URL.
 fn driver(url: &StoreUrl) -> Result<&'static Driver> {
-    url.available()?;
     let has_it = |driver: &&Driver| driver.has_scheme(url.scheme);
-    drivers()
-        .into_iter()
-        .find(has_it)
-        .ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("{}: stores do not run on this system", url.scheme)))
+    drivers().into_iter().find(has_it).ok_or_else(|| url.lacking())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
 
-    fn available(url: &str) -> Result<()> {
-        url.parse::<StoreUrl>().unwrap().available()
+    fn available(url: &str) -> Result<&'static Driver> {
+        driver(&url.parse().unwrap())
     }
 
     #[test]

@@ -57,16 +57,17 @@ const SERVER_NAME: Param = Param::new("server-name", "the name in the server's c
 pub struct Own {
     /// What its URLs look like.
     pub urls: &'static UrlSyntax,
-    /// The cargo feature that it needs, if it needs one, and whether that is on.
-    pub(super) feature: Option<(&'static str, bool)>,
+    /// What a build without the store lacks.
+    pub(super) needs: &'static str,
 }
 
+/// A line for each of lockkeeper's own stores. Which of them a build has is in the list of drivers.
 #[doc(hidden)]
 pub static OWN: [Own; 4] = [
-    Own { urls: &MEMORY, feature: None },
-    Own { urls: &FILE, feature: Some(("file", cfg!(feature = "file"))) },
-    Own { urls: &REDIS, feature: Some(("redis", cfg!(feature = "redis"))) },
-    Own { urls: &ETCD, feature: Some(("etcd", cfg!(feature = "etcd"))) },
+    Own { urls: &MEMORY, needs: "nothing" },
+    Own { urls: &FILE, needs: "the cargo feature `file`, on Linux" },
+    Own { urls: &REDIS, needs: "the cargo feature `redis`" },
+    Own { urls: &ETCD, needs: "the cargo feature `etcd`" },
 ];
 
 /// Schemes of stores that a later version will have. Their own parameters are not checked until then.

@@ -149,13 +149,11 @@ impl StoreUrl {
         Ok(self)
     }
 
-    /// Checks whether this build has the store.
-    ///
-    /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported). The message names the cargo feature that the store needs, or
-    /// states that this version of lockkeeper does not have the store.
-    pub fn available(&self) -> Result<()> {
-        scheme::available(self.scheme)
+    /// Returns the error for a build that lacks the store. The message names what the store needs, or states that this
+    /// version of lockkeeper does not have the store.
+    #[doc(hidden)]
+    pub fn lacking(&self) -> Error {
+        scheme::lacking(self.scheme)
     }
 
     /// Refuses what `unsafe=` names if the store has no such check.

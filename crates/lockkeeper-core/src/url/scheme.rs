@@ -2,7 +2,7 @@
 
 use super::known::{LATER, OWN, all};
 use super::syntax::{Scheme, UrlForm, UrlSyntax};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind};
 
 /// The scheme as it stands in the table, whatever its case, and what follows it.
 pub(super) fn find(scheme: &str) -> Option<(&'static str, UrlForm)> {
@@ -46,19 +46,14 @@ pub(super) fn checks(scheme: &str) -> Option<&'static [&'static str]> {
     Some(syntax(scheme)?.checks)
 }
 
-/// Whether this build has the store, or a program has registered it.
-pub(super) fn available(scheme: &str) -> Result<()> {
+/// The error for a scheme whose store this build lacks.
+pub(super) fn lacking(scheme: &str) -> Error {
     let has_it = |urls: &UrlSyntax| urls.names().any(|name| name == scheme);
-    let (message, remedy) = match OWN.iter().find(|own| has_it(own.urls)).map(|own| own.feature) {
-        Some(Some((feature, false))) => (
-            format!("{scheme}: needs the cargo feature `{feature}`"),
-            "a build of lockkeeper with that feature".to_owned(),
-        ),
-        Some(_) => return Ok(()),
-        None if all().into_iter().any(has_it) => return Ok(()),
+    let (message, remedy) = match OWN.iter().find(|own| has_it(own.urls)) {
+        Some(own) => (format!("{scheme}: needs {}", own.needs), "a build of lockkeeper that has it".to_owned()),
         None => (format!("this version of lockkeeper does not have the store of {scheme}:// yet"), examples()),
     };
-    Err(Error::new(ErrorKind::Unsupported, message).with_remedy(remedy))
+    Error::new(ErrorKind::Unsupported, message).with_remedy(remedy)
 }
 
 fn syntax(scheme: &str) -> Option<&'static UrlSyntax> {
